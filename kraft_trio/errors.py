@@ -1,0 +1,55 @@
+"""The errors a user of the library can meet.  Each message names the thing, its value and what was expected."""
+
+from __future__ import annotations
+
+
+class KraftError(Exception):
+    """Base of every error that kraft_trio raises on purpose."""
+
+
+class ConfigError(KraftError):
+    """A configuration key or command-line value that cannot be used."""
+
+
+class StorageError(KraftError):
+    """The directory or one of its files cannot be used as it is; nothing was changed."""
+
+
+class CorruptLogError(StorageError):
+    """Damage that a torn tail does not explain: names file, position and reason.  The node must not vote."""
+
+
+class StorageFailure(KraftError):
+    """A write or fsync failed.  The storage is poisoned: everything after it fails the same way (DESIGN D8)."""
+
+
+class AlreadyLockedError(StorageError):
+    """Another process holds the directory's lock."""
+
+
+class ProtocolError(KraftError):
+    """A peer or client sent bytes that are not what the protocol says."""
+
+
+class NetworkError(KraftError):
+    """A request got no usable answer: refused, cut, timed out.  Says nothing about whether it took effect."""
+
+
+class UnsupportedVersionError(KraftError):
+    """The peer has no version of the API that can carry the request."""
+
+
+class NotLeaderError(KraftError):
+    """The request needs the leader, and this node is not, or no longer, the leader."""
+
+
+class RecordTooLargeError(KraftError):
+    """A record or batch is above the configured limit; it was not appended."""
+
+
+class OutcomeUnknownError(KraftError):
+    """An append was sent, and whether it committed cannot be learned: it may or may not be in the log, at most once."""
+
+
+class NodeClosedError(KraftError):
+    """The node is stopping or has stopped."""

@@ -1,0 +1,79 @@
+"""The set of voters: an immutable value, its majority, and which replica key belongs to it (KIP-853 "Voters")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from uuid import UUID
+
+import attrs
+
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, ReplicaKey, VersionRange
+
+
+@attrs.frozen
+class Voter:
+    """One voter as a VotersRecord names it: its key, its listeners, and the kraft.versions it supports."""
+
+    key: ReplicaKey
+    endpoints: Endpoints = Endpoints()
+    kraft_versions: VersionRange = VersionRange()
+
+    @property
+    def id(self) -> int:
+        return self.key.id
+
+
+def _sorted_by_id(voters: Iterable[Voter]) -> tuple[Voter, ...]:
+    return tuple(sorted(voters, key=lambda voter: voter.key.id))
+
+
+@attrs.frozen
+class VoterSet:
+    """Voters sorted by id, ids unique.  The empty set means "not known"; it has no majority and elects nobody."""
+
+    voters: tuple[Voter, ...] = attrs.field(default=(), converter=_sorted_by_id)
+
+    @voters.validator
+    def _ids_are_unique(self, _attribute: object, voters: tuple[Voter, ...]) -> None:
+        ids = [voter.id for voter in voters]
+        if len(set(ids)) != len(ids):
+            raise ValueError(f"voters: ids {ids} are not unique; a voter set names each replica id once")
+
+    def __iter__(self) -> Iterator[Voter]:
+        return iter(self.voters)
+
+    def __len__(self) -> int:
+        return len(self.voters)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(voter.id for voter in self.voters)
+
+    @property
+    def majority(self) -> int:
+        """How many voters are more than half of the set."""
+        return len(self.voters) // 2 + 1
+
+    def get(self, voter_id: int) -> Voter | None:
+        return next((voter for voter in self.voters if voter.id == voter_id), None)
+
+    def is_voter(self, key: ReplicaKey) -> bool:
+        """Whether this incarnation is in the set.
+
+        A voter whose directory id the set does not know (a static voter) matches any incarnation; a voter whose
+        directory id is known is matched by that directory id alone (KIP-853, scenario S2).
+        """
+        voter = self.get(key.id)
+        return voter is not None and voter.key.directory_id in (NO_DIRECTORY_ID, key.directory_id)
+
+    def is_only_voter(self, key: ReplicaKey) -> bool:
+        return len(self.voters) == 1 and self.is_voter(key)
+
+    def directory_id_of(self, voter_id: int) -> UUID:
+        """The directory id of a voter; NO_DIRECTORY_ID for one that is unknown or not in the set."""
+        voter = self.get(voter_id)
+        return voter.key.directory_id if voter is not None else NO_DIRECTORY_ID
+
+    def is_majority(self, voter_ids: Iterable[int]) -> bool:
+        """Whether these ids, each counted once and only if in the set, are more than half of it."""
+        return len(self.voters) > 0 and len(set(voter_ids) & set(self.ids)) >= self.majority
