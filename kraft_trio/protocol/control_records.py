@@ -1,0 +1,215 @@
+"""Control records 2-6: what the quorum itself writes into the log and into snapshots (KIP-595, KIP-630, KIP-853).
+
+A record's key is an int16 version (0) and an int16 type.  Its value is a flexible-version message that begins with its
+own int16 version.  All of them are written at version 0, whatever the kraft.version, as Apache Kafka does.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import TypeAlias
+
+import attrs
+from kio.schema.k_raft_version_record.v0 import data as kraft_version_schema
+from kio.schema.leader_change_message.v0 import data as leader_change_schema
+from kio.schema.snapshot_footer_record.v0 import data as footer_schema
+from kio.schema.snapshot_header_record.v0 import data as header_schema
+from kio.schema.types import BrokerId
+from kio.schema.voters_record.v0 import data as voters_schema
+from kio.serial import entity_writer
+from kio.static.primitive import i16, i32, i64, u16
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.flexible_reader import FlexibleReader
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey, VersionRange
+from kraft_trio.protocol.voter_set import Voter, VoterSet
+
+LEADER_CHANGE = 2
+SNAPSHOT_HEADER = 3
+SNAPSHOT_FOOTER = 4
+KRAFT_VERSION = 5
+KRAFT_VOTERS = 6
+
+_VERSION = i16(0)
+_KEY = struct.Struct(">hh")
+_NAMES = {
+    LEADER_CHANGE: "LeaderChange",
+    SNAPSHOT_HEADER: "SnapshotHeader",
+    SNAPSHOT_FOOTER: "SnapshotFooter",
+    KRAFT_VERSION: "KRaftVersion",
+    KRAFT_VOTERS: "Voters",
+}
+
+
+@attrs.frozen
+class LeaderChange:
+    """The first record of every epoch: who leads it, the voters, and those who voted for it (KIP-595)."""
+
+    leader_id: int
+    voter_ids: tuple[int, ...]
+    granting_voter_ids: tuple[int, ...]
+
+
+@attrs.frozen
+class SnapshotHeader:
+    """The first record of a snapshot (KIP-630)."""
+
+    last_contained_log_timestamp_ms: int
+    """Append time of the last record that the snapshot covers, in milliseconds since 1970."""
+
+
+@attrs.frozen
+class SnapshotFooter:
+    """The last record of a snapshot; one without it is cut short (KIP-630)."""
+
+
+@attrs.frozen
+class KRaftVersion:
+    """The finalized kraft.version from this offset on (KIP-853)."""
+
+    version: int
+
+
+@attrs.frozen
+class VotersRecord:
+    """The whole set of voters from this offset on, committed or not (KIP-853)."""
+
+    voters: VoterSet
+
+
+ControlRecord: TypeAlias = LeaderChange | SnapshotHeader | SnapshotFooter | KRaftVersion | VotersRecord
+
+
+def encode_control_record(record: ControlRecord) -> tuple[bytes, bytes]:
+    """The record's (key, value) bytes.  Raises ValueError for an empty voter set, which nobody could change again."""
+    buffer = io.BytesIO()
+    match record:
+        case LeaderChange():
+            control_type = LEADER_CHANGE
+            entity_writer(leader_change_schema.LeaderChangeMessage)(buffer, _leader_change_entity(record))
+        case SnapshotHeader(timestamp_ms):
+            control_type = SNAPSHOT_HEADER
+            header = header_schema.SnapshotHeaderRecord(
+                version=_VERSION, last_contained_log_timestamp=i64(timestamp_ms)
+            )
+            entity_writer(header_schema.SnapshotHeaderRecord)(buffer, header)
+        case SnapshotFooter():
+            control_type = SNAPSHOT_FOOTER
+            footer = footer_schema.SnapshotFooterRecord(version=_VERSION)
+            entity_writer(footer_schema.SnapshotFooterRecord)(buffer, footer)
+        case KRaftVersion(version):
+            control_type = KRAFT_VERSION
+            kraft_version = kraft_version_schema.KRaftVersionRecord(version=_VERSION, k_raft_version=i16(version))
+            entity_writer(kraft_version_schema.KRaftVersionRecord)(buffer, kraft_version)
+        case VotersRecord(voters):
+            control_type = KRAFT_VOTERS
+            if not len(voters):
+                raise ValueError("voters: empty; a VotersRecord names at least one voter")
+            entity_writer(voters_schema.VotersRecord)(buffer, _voters_entity(voters))
+    return _KEY.pack(0, control_type), buffer.getvalue()
+
+
+def _leader_change_entity(record: LeaderChange) -> leader_change_schema.LeaderChangeMessage:
+    return leader_change_schema.LeaderChangeMessage(
+        version=_VERSION,
+        leader_id=BrokerId(record.leader_id),
+        voters=tuple(leader_change_schema.Voter(voter_id=i32(id)) for id in record.voter_ids),
+        granting_voters=tuple(leader_change_schema.Voter(voter_id=i32(id)) for id in record.granting_voter_ids),
+    )
+
+
+def _voters_entity(voters: VoterSet) -> voters_schema.VotersRecord:
+    return voters_schema.VotersRecord(
+        version=_VERSION,
+        voters=tuple(
+            voters_schema.Voter(
+                voter_id=BrokerId(voter.id),
+                voter_directory_id=None if voter.key.directory_id == NO_DIRECTORY_ID else voter.key.directory_id,
+                endpoints=tuple(
+                    voters_schema.Endpoint(name=name, host=endpoint.host, port=u16(endpoint.port))
+                    for name, endpoint in voter.endpoints
+                ),
+                k_raft_version_feature=voters_schema.KRaftVersionFeature(
+                    min_supported_version=i16(voter.kraft_versions.minimum),
+                    max_supported_version=i16(voter.kraft_versions.maximum),
+                ),
+            )
+            for voter in voters
+        ),
+    )
+
+
+def control_record_type(key: bytes | None) -> int:
+    """The type a control record's key names.  Raises ProtocolError for a key that is not one."""
+    if key is None or len(key) < _KEY.size:
+        raise ProtocolError(f"control record: key {key!r} is not an int16 version and an int16 type")
+    version, control_type = _KEY.unpack_from(key)
+    if version < 0:
+        raise ProtocolError(f"control record: key version {version}, expected 0 or more")
+    return int(control_type)
+
+
+def decode_control_record(key: bytes | None, value: bytes | None) -> ControlRecord | None:
+    """Read one record of a control batch; None for a type that is not ours (transaction markers, later inventions).
+
+    Raises ProtocolError, naming the record and what is wrong with it, for anything that none of our writers writes.
+    """
+    control_type = control_record_type(key)
+    name = _NAMES.get(control_type)
+    if name is None:
+        return None
+    if value is None:
+        raise ProtocolError(f"{name} control record: the value is null")
+    reader = FlexibleReader(bytes(value), f"{name} control record")
+    version = reader.int16()
+    if version != 0:
+        raise ProtocolError(f"{name} control record: version {version}, expected 0")
+    record: ControlRecord
+    if control_type == LEADER_CHANGE:
+        record = _read_leader_change(reader)
+    elif control_type == SNAPSHOT_HEADER:
+        record = SnapshotHeader(reader.int64())
+    elif control_type == SNAPSHOT_FOOTER:
+        record = SnapshotFooter()
+    elif control_type == KRAFT_VERSION:
+        record = KRaftVersion(reader.int16())
+    else:
+        record = _read_voters(reader)
+    reader.skip_tagged_fields()
+    reader.end()
+    return record
+
+
+def _read_leader_change(reader: FlexibleReader) -> LeaderChange:
+    def voter_id() -> int:
+        id = reader.int32()
+        reader.skip_tagged_fields()
+        return id
+
+    return LeaderChange(reader.int32(), reader.compact_array(voter_id), reader.compact_array(voter_id))
+
+
+def _read_voters(reader: FlexibleReader) -> VotersRecord:
+    def endpoint() -> tuple[str, Endpoint]:
+        name, host, port = reader.compact_string(), reader.compact_string(), reader.uint16()
+        reader.skip_tagged_fields()
+        return name, Endpoint(host, port)
+
+    def voter() -> Voter:
+        key = ReplicaKey(reader.int32(), reader.uuid())
+        endpoints = Endpoints(reader.compact_array(endpoint))
+        kraft_versions = VersionRange(reader.int16(), reader.int16())
+        reader.skip_tagged_fields()
+        reader.skip_tagged_fields()
+        if key.id < 0:
+            raise ProtocolError(f"Voters control record: voter id {key.id}, expected 0 or more")
+        return Voter(key, endpoints, kraft_versions)
+
+    voters = reader.compact_array(voter)
+    if not voters:
+        raise ProtocolError("Voters control record: no voters, expected at least one")
+    try:
+        return VotersRecord(VoterSet(voters))
+    except ValueError as error:
+        raise ProtocolError(f"Voters control record: {error}") from error

@@ -1,0 +1,239 @@
+"""Idempotent producers: which batch comes next, which one is a retry of one already in the log (KIP-98).
+
+The state is derived from the headers of the log's own batches, so that it survives leader changes and restarts, and is
+the same on every replica.  Producer ids need no record of their own: they are cut from the leader's epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import attrs
+
+MAX_SEQUENCE = 2**31 - 1
+"""The last sequence number; 0 follows it."""
+REMEMBERED_BATCHES = 5
+"""How many batches a producer may have in flight, so how far back a retry is recognized."""
+DEFAULT_MAX_PRODUCERS = 100_000
+
+_SEQUENCES = MAX_SEQUENCE + 1
+
+
+@attrs.frozen
+class Accept:
+    """The batch is new and in order, or carries no producer id."""
+
+
+@attrs.frozen
+class Duplicate:
+    """The batch is already in the log, at these offsets (both inclusive)."""
+
+    base_offset: int
+    last_offset: int
+
+
+@attrs.frozen
+class Refuse:
+    """The batch must not be appended: the name of Kafka's error, and the reason for a human."""
+
+    error_name: str
+    reason: str
+
+
+SequenceCheck: TypeAlias = Accept | Duplicate | Refuse
+
+_ACCEPT = Accept()
+
+
+@attrs.frozen
+class RememberedBatch:
+    """One appended batch of a producer; sequences and offsets are inclusive at both ends."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+
+
+class _Producer:
+    __slots__ = ("batches", "complete", "epoch", "timestamp_ms", "wrapped")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.batches: list[tuple[int, int, int, int]] = []
+        """(base sequence, last sequence, base offset, last offset), newest last, never empty once recorded."""
+        self.complete = True
+        """Whether `batches` is all that this producer ever appended."""
+        self.wrapped = False
+        """Whether its sequence is known to have passed MAX_SEQUENCE in this epoch."""
+        self.timestamp_ms = -1
+
+
+@attrs.frozen
+class ProducerSummary:
+    """What is known of one producer, for a producer-state file."""
+
+    producer_id: int
+    producer_epoch: int
+    batches: tuple[RememberedBatch, ...]
+    """Oldest first, at least one."""
+    timestamp_ms: int
+    """Of its newest batch, milliseconds since 1970; -1 where unknown."""
+
+
+class ProducerStates:
+    """The idempotent producers of one log, the least recently writing forgotten above `max_producers`.
+
+    Pure and mutable; its log owns it and calls `record` in the same step as it appends.
+    """
+
+    __slots__ = ("_max_producers", "_producers")
+
+    def __init__(self, max_producers: int = DEFAULT_MAX_PRODUCERS) -> None:
+        if max_producers < 1:
+            raise ValueError(f"max_producers: {max_producers}, expected 1 or more")
+        self._max_producers = max_producers
+        self._producers: dict[int, _Producer] = {}
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __iter__(self) -> Iterator[ProducerSummary]:
+        """Every producer, least recently writing first."""
+        for producer_id, producer in self._producers.items():
+            batches = tuple(RememberedBatch(*batch) for batch in producer.batches)
+            yield ProducerSummary(producer_id, producer.epoch, batches, producer.timestamp_ms)
+
+    def check(self, producer_id: int, producer_epoch: int, base_sequence: int, record_count: int) -> SequenceCheck:
+        """What the leader must do with a batch of `record_count` records; changes nothing."""
+        if producer_id < 0:
+            return _ACCEPT
+        if producer_epoch < 0 or not 0 <= base_sequence <= MAX_SEQUENCE or record_count < 1:
+            return Refuse(
+                "INVALID_RECORD",
+                f"producer {producer_id}: epoch {producer_epoch}, base sequence {base_sequence}, "
+                f"{record_count} records; expected 0 or more, 0 or more, 1 or more",
+            )
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            if base_sequence == 0:
+                return _ACCEPT
+            return Refuse(
+                "UNKNOWN_PRODUCER_ID",
+                f"producer {producer_id}: not known here, and base sequence {base_sequence} is not 0",
+            )
+        if producer_epoch == producer.epoch:
+            return _check_sequence(producer_id, producer, base_sequence, record_count)
+        if producer_epoch < producer.epoch:
+            return Refuse(
+                "INVALID_PRODUCER_EPOCH", f"producer {producer_id}: epoch {producer_epoch} is below {producer.epoch}"
+            )
+        if base_sequence != 0:
+            return Refuse(
+                "OUT_OF_ORDER_SEQUENCE_NUMBER",
+                f"producer {producer_id}: epoch {producer_epoch} starts at base sequence {base_sequence}, not 0",
+            )
+        return _ACCEPT
+
+    def record(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        base_offset: int,
+        last_offset: int,
+        timestamp_ms: int = -1,
+    ) -> None:
+        """A batch is now in the log, from `base_offset` to `last_offset` inclusive.
+
+        Batches without producer id or sequence, and those of a fenced epoch, leave no trace.
+        """
+        if producer_id < 0 or base_sequence < 0:
+            return
+        producers = self._producers
+        producer = producers.pop(producer_id, None)
+        if producer is None:
+            producer = _Producer(producer_epoch)
+            producer.complete = base_sequence == 0
+            if len(producers) >= self._max_producers:
+                del producers[next(iter(producers))]
+        producers[producer_id] = producer
+        batches = producer.batches
+        if producer_epoch != producer.epoch:
+            if producer_epoch < producer.epoch:
+                return
+            producer.epoch = producer_epoch
+            batches.clear()
+            producer.complete = producer.wrapped = False
+        last_sequence = base_sequence + last_offset - base_offset
+        if last_sequence > MAX_SEQUENCE:
+            last_sequence -= _SEQUENCES
+            producer.wrapped = True
+        elif base_sequence == 0 and batches:
+            producer.wrapped = True
+        batches.append((base_sequence, last_sequence, base_offset, last_offset))
+        if len(batches) > REMEMBERED_BATCHES:
+            del batches[0]
+            producer.complete = False
+        producer.timestamp_ms = timestamp_ms
+
+    def truncate_to(self, offset: int) -> bool:
+        """The log now ends at `offset` (exclusive): forget the batches that end there or later.
+
+        Returns False when a producer had older batches that are no longer remembered and now matter; the state must
+        then be built anew, by `clear` and `record`, from the log.
+        """
+        exact = True
+        for producer_id, producer in list(self._producers.items()):
+            batches = producer.batches
+            if batches[-1][3] < offset:
+                continue
+            exact = exact and producer.complete and not producer.wrapped
+            while batches and batches[-1][3] >= offset:
+                del batches[-1]
+            if not batches:
+                del self._producers[producer_id]
+        return exact
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._producers.clear()
+
+
+def _check_sequence(producer_id: int, producer: _Producer, base_sequence: int, record_count: int) -> SequenceCheck:
+    last_sequence = (base_sequence + record_count - 1) % _SEQUENCES
+    batches = producer.batches
+    for batch in batches:
+        if batch[0] == base_sequence and batch[1] == last_sequence:
+            return Duplicate(batch[2], batch[3])
+    expected = (batches[-1][1] + 1) % _SEQUENCES
+    if base_sequence == expected:
+        return _ACCEPT
+    oldest = batches[0][0]
+    if producer.wrapped:
+        is_older = 0 < (oldest - last_sequence) % _SEQUENCES < _SEQUENCES // 2
+    else:
+        is_older = base_sequence <= last_sequence < oldest
+    if is_older:
+        return Refuse(
+            "DUPLICATE_SEQUENCE_NUMBER",
+            f"producer {producer_id}: sequences {base_sequence}-{last_sequence} were appended "
+            f"before those still known, which start at {oldest}",
+        )
+    return Refuse(
+        "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        f"producer {producer_id}: base sequence {base_sequence}, expected {expected}",
+    )
+
+
+def allocate_producer_id(leader_epoch: int, counter: int) -> int:
+    """A producer id that no other epoch gives out: the leader's epoch above 32 bits of its own counter.
+
+    Raises ValueError when either is negative or too large; the counter is the leader's, from 0 in every epoch.
+    """
+    if not 0 <= leader_epoch < 2**31:
+        raise ValueError(f"leader_epoch: {leader_epoch}, expected 0 to {2**31 - 1}")
+    if not 0 <= counter < 2**32:
+        raise ValueError(f"counter: {counter}, expected 0 to {2**32 - 1}")
+    return leader_epoch << 32 | counter

@@ -1,0 +1,150 @@
+"""Which voter set and which kraft.version are in force at which offset (KIP-853, "Voters" and "Snapshots").
+
+A VotersRecord is in force as soon as it is in the log, committed or not; truncating it brings the earlier set back
+(invariant 15).  The set of a snapshot sits at the last offset the snapshot covers, so that of the bootstrap snapshot,
+which covers nothing, at -1.  Without any, the static voters of the configuration hold.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import Generic, TypeVar
+
+from kraft_trio.protocol.voter_set import VoterSet
+
+BOOTSTRAP_OFFSET = -1
+"""Where the voters and the kraft.version of the 0-0 snapshot sit: before the first record."""
+
+T = TypeVar("T")
+
+
+class _History(Generic[T]):
+    """Values by the offset they came with, offsets strictly increasing; `initial` holds before the first of them."""
+
+    __slots__ = ("initial", "name", "newest", "offsets", "values")
+
+    def __init__(self, name: str, initial: T) -> None:
+        self.name = name
+        self.initial = initial
+        self.newest = initial
+        self.offsets: list[int] = []
+        self.values: list[T] = []
+
+    def add(self, offset: int, value: T) -> None:
+        lowest = self.offsets[-1] + 1 if self.offsets else BOOTSTRAP_OFFSET
+        if offset < lowest:
+            raise ValueError(f"{self.name}: offset {offset}, expected {lowest} or more, after the newest entry")
+        self.offsets.append(offset)
+        self.values.append(value)
+        self.newest = value
+
+    def at(self, offset: int) -> T:
+        newest = bisect_right(self.offsets, offset) - 1
+        return self.values[newest] if newest >= 0 else self.initial
+
+    def truncate_to(self, offset: int) -> bool:
+        keep = bisect_left(self.offsets, offset)
+        if keep == len(self.offsets):
+            return False
+        del self.offsets[keep:]
+        del self.values[keep:]
+        self.newest = self.values[-1] if self.values else self.initial
+        return True
+
+    def trim_prefix_to(self, offset: int) -> None:
+        superseded = bisect_left(self.offsets, offset) - 1
+        if superseded > 0:
+            del self.offsets[:superseded]
+            del self.values[:superseded]
+
+
+class VoterHistory:
+    """The voter sets and kraft.versions of one log, by offset (inclusive: in force from that record on).
+
+    Pure and mutable.  Only the log that owns it changes it, in the step in which it appends or truncates (rule R2); everybody
+    else reads.
+    """
+
+    __slots__ = ("_kraft_versions", "_voters")
+
+    def __init__(self, static_voters: VoterSet) -> None:
+        self._voters = _History("voters", static_voters)
+        self._kraft_versions = _History("kraft.version", 0)
+
+    def add_voters(self, offset: int, voters: VoterSet) -> None:
+        """A VotersRecord is at `offset`.  Raises ValueError unless that is above every one before."""
+        self._voters.add(offset, voters)
+
+    def add_kraft_version(self, offset: int, version: int) -> None:
+        """A KRaftVersionRecord is at `offset`.  Raises ValueError unless that is above every one before."""
+        self._kraft_versions.add(offset, version)
+
+    def truncate_to(self, offset: int) -> bool:
+        """The log now ends at `offset` (exclusive): drop what came later; returns whether anything was dropped."""
+        voters_dropped = self._voters.truncate_to(offset)
+        return self._kraft_versions.truncate_to(offset) or voters_dropped
+
+    def trim_prefix_to(self, offset: int) -> None:
+        """The log now begins at `offset`, where a snapshot ends: drop all but the newest entry below it.
+
+        An entry *at* `offset` may still be truncated, and then the one before it holds again; so that one stays.
+        """
+        self._voters.trim_prefix_to(offset)
+        self._kraft_versions.trim_prefix_to(offset)
+
+    def install_snapshot(self, end_offset: int, voters: VoterSet | None, kraft_version: int) -> None:
+        """A snapshot that ends at `end_offset` (exclusive) replaces the whole log: nothing earlier is kept (S11).
+
+        `voters` is None for a snapshot without a VotersRecord, at kraft.version 0; the static voters then hold.
+        """
+        self.truncate_to(BOOTSTRAP_OFFSET)
+        if voters is not None:
+            self.add_voters(end_offset - 1, voters)
+        if kraft_version:
+            self.add_kraft_version(end_offset - 1, kraft_version)
+
+    @property
+    def static_voters(self) -> VoterSet:
+        """The voters of the configuration; in force only while no VotersRecord is known."""
+        return self._voters.initial
+
+    @property
+    def voters(self) -> VoterSet:
+        """The newest voter set, committed or not: the one in force."""
+        return self._voters.newest
+
+    @property
+    def kraft_version(self) -> int:
+        """The newest kraft.version, committed or not; 0 where none was written."""
+        return self._kraft_versions.newest
+
+    @property
+    def voters_offset(self) -> int | None:
+        """The offset of the set in force; -1 for that of the bootstrap snapshot, None for the static voters."""
+        return self._voters.offsets[-1] if self._voters.offsets else None
+
+    @property
+    def kraft_version_offset(self) -> int | None:
+        """The offset of the kraft.version in force; -1 for that of the bootstrap snapshot, None where none is known."""
+        return self._kraft_versions.offsets[-1] if self._kraft_versions.offsets else None
+
+    @property
+    def came_from_bootstrap(self) -> bool:
+        """Whether the set in force is that of the 0-0 snapshot, which a new leader writes into the log."""
+        return self.voters_offset == BOOTSTRAP_OFFSET
+
+    def voters_at(self, offset: int) -> VoterSet:
+        """The voter set in force once the record at `offset` is read."""
+        return self._voters.at(offset)
+
+    def kraft_version_at(self, offset: int) -> int:
+        """The kraft.version in force once the record at `offset` is read."""
+        return self._kraft_versions.at(offset)
+
+    def uncommitted(self, high_watermark: int | None) -> tuple[int, ...]:
+        """The offsets of VotersRecords at or above the high watermark (exclusive); invariant 12 allows one.
+
+        While the high watermark is unknown (None), every VotersRecord of the log may be uncommitted.
+        """
+        offsets = self._voters.offsets
+        return tuple(offsets[bisect_left(offsets, high_watermark if high_watermark is not None else 0) :])
