@@ -61,8 +61,8 @@ class _History(Generic[T]):
 class VoterHistory:
     """The voter sets and kraft.versions of one log, by offset (inclusive: in force from that record on).
 
-    Pure and mutable.  Only the log that owns it changes it, in the step in which it appends or truncates (rule R2); everybody
-    else reads.
+    Pure and mutable.  Only the log that owns it changes it, in the step in which it appends or truncates (rule R2);
+    everybody else reads.
     """
 
     __slots__ = ("_kraft_versions", "_voters")

@@ -1,0 +1,47 @@
+"""Up to where the log is committed (KIP-595 "High watermark", KIP-853 "High watermark")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+from kraft_trio.protocol.voter_set import Voter, VoterSet
+
+
+def next_high_watermark(
+    voters: VoterSet,
+    synced_end_offsets: Mapping[ReplicaKey, int],
+    leader: ReplicaKey,
+    epoch_start_offset: int,
+    current: int | None,
+) -> int | None:
+    """The leader's high watermark (exclusive) now; None while it is unknown.
+
+    `voters` is the newest set of the log, committed or not; `synced_end_offsets` says how far (exclusive) each replica
+    has synced its log, the leader's own entry included.  A leader that is not in the set counts for nothing, nor does
+    another incarnation of a voter (invariants 11 and 22).  The majority's offset counts only once it is above
+    `epoch_start_offset`, so once a record of this epoch is on a majority (invariant 10), and it never takes `current`
+    back (invariant 9).
+    """
+    if not len(voters):
+        return current
+    leads_from_outside = not voters.is_voter(leader)
+    descending = sorted(
+        (
+            0 if leads_from_outside and voter.id == leader.id else _synced_by(voter, synced_end_offsets)
+            for voter in voters
+        ),
+        reverse=True,
+    )
+    on_majority = descending[voters.majority - 1]
+    if on_majority <= epoch_start_offset or (current is not None and on_majority <= current):
+        return current
+    return on_majority
+
+
+def _synced_by(voter: Voter, synced_end_offsets: Mapping[ReplicaKey, int]) -> int:
+    """How far this voter is known to have synced; of several incarnations that a static voter may be, the least."""
+    offset = synced_end_offsets.get(voter.key)
+    if offset is None and voter.key.directory_id == NO_DIRECTORY_ID:
+        offset = min((offset for key, offset in synced_end_offsets.items() if key.id == voter.id), default=None)
+    return 0 if offset is None else offset

@@ -1,0 +1,158 @@
+"""How a node learns who leads, and that a leader has resigned (KIP-595 "BeginQuorumEpoch" and "EndQuorumEpoch")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import attrs
+
+from kraft_trio.protocol.roles import Follower, Role, leader_of
+from kraft_trio.protocol.types import Endpoints, ReplicaKey
+
+
+@attrs.frozen
+class Fenced:
+    """The epoch is older than this node's: FENCED_LEADER_EPOCH to a request; an answer is merely late."""
+
+    current_epoch: int
+
+
+@attrs.frozen
+class InvalidRequest:
+    """INVALID_REQUEST; the reason is for a human."""
+
+    reason: str
+
+
+@attrs.frozen
+class InconsistentLeader:
+    """Two leaders for one epoch: to a request INVALID_REQUEST, in an answer a sign that the quorum is broken."""
+
+    epoch: int
+    known_leader_id: int | None
+    named_leader_id: int
+
+
+@attrs.frozen
+class AlreadyFollowing:
+    """Nothing new: this node follows that leader, or can do no better than what it does."""
+
+
+@attrs.frozen
+class BecomeFollower:
+    """Take the role Follower (LEADER_DISCOVERED)."""
+
+    epoch: int
+    leader_id: int
+    leader_endpoints: Endpoints
+
+
+@attrs.frozen
+class BecomeUnattached:
+    """Take the role Unattached in that higher epoch (HIGHER_EPOCH_SEEN): no leader is named, or none can be reached."""
+
+    epoch: int
+    leader_id: int | None
+
+
+@attrs.frozen
+class LeaderResigned:
+    """EndQuorumEpoch is accepted.  First do `learned`, then set the timer to the successor's backoff."""
+
+    learned: BecomeFollower | BecomeUnattached | AlreadyFollowing
+
+
+Learned: TypeAlias = Fenced | InconsistentLeader | AlreadyFollowing | BecomeFollower | BecomeUnattached
+
+
+def learn_leader(
+    role: Role, self_key: ReplicaKey, leader_id: int | None, leader_epoch: int, leader_endpoints: Endpoints
+) -> Learned:
+    """What a message teaches that names an epoch and perhaps its leader.
+
+    `leader_endpoints` are those of the message or, where it has none, those the voter set knows.
+    """
+    if leader_epoch < role.epoch:
+        return Fenced(role.epoch)
+    known_leader_id = leader_of(role, self_key) if leader_epoch == role.epoch else None
+    if leader_id is not None:
+        if known_leader_id is not None and leader_id != known_leader_id:
+            return InconsistentLeader(leader_epoch, known_leader_id, leader_id)
+        if leader_id == self_key.id:
+            if known_leader_id is None:
+                return InconsistentLeader(leader_epoch, None, leader_id)
+            return AlreadyFollowing()
+    if leader_id is None or not len(leader_endpoints):
+        return BecomeUnattached(leader_epoch, leader_id) if leader_epoch > role.epoch else AlreadyFollowing()
+    if (
+        isinstance(role, Follower)
+        and leader_epoch == role.epoch
+        and len(leader_endpoints) <= len(role.leader_endpoints)
+    ):
+        return AlreadyFollowing()
+    return BecomeFollower(leader_epoch, leader_id, leader_endpoints)
+
+
+def begin_quorum_epoch(
+    role: Role, self_key: ReplicaKey, leader_id: int, leader_epoch: int, leader_endpoints: Endpoints
+) -> Learned | InvalidRequest:
+    """The receiver's judgement of BeginQuorumEpoch; the voter key is checked after the transition it brings."""
+    refusal = _refuse_sender(role, self_key, leader_id, leader_epoch)
+    return refusal or learn_leader(role, self_key, leader_id, leader_epoch, leader_endpoints)
+
+
+def end_quorum_epoch(
+    role: Role, self_key: ReplicaKey, leader_id: int, leader_epoch: int, leader_endpoints: Endpoints
+) -> LeaderResigned | Fenced | InvalidRequest | InconsistentLeader:
+    """The receiver's judgement of EndQuorumEpoch; see `successor_position` for when it then asks for pre-votes."""
+    refusal = _refuse_sender(role, self_key, leader_id, leader_epoch)
+    if refusal is not None:
+        return refusal
+    learned = learn_leader(role, self_key, leader_id, leader_epoch, leader_endpoints)
+    if isinstance(learned, Fenced | InconsistentLeader):
+        return learned
+    return LeaderResigned(learned)
+
+
+def _refuse_sender(
+    role: Role, self_key: ReplicaKey, leader_id: int, leader_epoch: int
+) -> Fenced | InvalidRequest | None:
+    """These requests come from the leader itself, so a valid one never names its receiver."""
+    if leader_epoch < role.epoch:
+        return Fenced(role.epoch)
+    if leader_id < 0:
+        return InvalidRequest(f"leader id {leader_id}, expected 0 or more")
+    if leader_id == self_key.id:
+        return InvalidRequest(f"leader id {leader_id} is this node's own; two nodes share it, or the request strayed")
+    return None
+
+
+def preferred_successors(progress: Iterable[tuple[ReplicaKey, int]]) -> tuple[ReplicaKey, ...]:
+    """Whom a resigning leader prefers, from the other voters and their fetch offsets (exclusive ends; -1 unknown).
+
+    By descending offset, by id where they are equal.
+    """
+    return tuple(key for key, _ in sorted(progress, key=lambda entry: (-entry[1], entry[0])))
+
+
+def successor_position(self_key: ReplicaKey, preferred: Sequence[ReplicaKey]) -> int | None:
+    """This node's place among the preferred successors, from 0; None when not listed.
+
+    Version 0 of EndQuorumEpoch lists ids alone; they match any directory id.
+    """
+    places = (place for place, key in enumerate(preferred) if key.names(self_key.id, self_key.directory_id))
+    return next(places, None)
+
+
+def successor_backoff_ms(position: int | None, count: int, max_ms: int) -> int:
+    """How long a follower waits, after its leader resigned, until it asks for pre-votes.
+
+    The first of `count` successors does not wait, whoever is not listed waits `max_ms`; between them the wait doubles
+    from place to place, so that each has time to win before the next one asks.
+    """
+    if position is None:
+        return max_ms
+    if position == 0:
+        return 0
+    return min(max_ms, (max_ms >> (count - 1)) << (position - 1))

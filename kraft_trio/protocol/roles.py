@@ -1,0 +1,292 @@
+"""The roles a node can be in, and the table of every way from one to the next (KIP-595, KIP-996).
+
+A role is a frozen value for one stay in one epoch.  What the table says, in prose:
+
+* Anything that names a higher epoch moves any role to Unattached in it, or to Follower when it names the leader too.
+* A node that hears nothing asks first whether it could win (Prospective, a pre-vote in its current epoch), and raises
+  its epoch only once a majority said yes (Candidate).  A Candidate that loses waits out its timer and asks again.
+* A leader never follows another leader of its own epoch, nor does it lead again once it has resigned: it leaves its
+  epoch only for a higher one.
+* A vote, once given, and a leader, once known, stay what they are until the epoch ends.
+* Every transition is written to quorum-state before anything that follows from it is said, except those that change
+  nothing stored: to Prospective, to Resigned, and a Follower's own bookkeeping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import TypeAlias
+
+import attrs
+
+from kraft_trio.protocol.types import Endpoints, ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
+
+
+@attrs.frozen
+class Unattached:
+    """Follows nobody: no leader known, or none that can be reached.  Fetches from bootstrap servers to find one."""
+
+    epoch: int
+    leader_id: int | None = None
+    voted: ReplicaKey | None = None
+
+
+@attrs.frozen
+class Prospective:
+    """Asks the voters whether they would vote for it, without raising its epoch (KIP-996)."""
+
+    epoch: int
+    leader_id: int | None = None
+    leader_endpoints: Endpoints = Endpoints()
+    voted: ReplicaKey | None = None
+    granted: frozenset[ReplicaKey] = frozenset()
+    rejected: frozenset[ReplicaKey] = frozenset()
+
+
+@attrs.frozen
+class Candidate:
+    """Has voted for itself in this epoch, and asks the others to."""
+
+    epoch: int
+    granted: frozenset[ReplicaKey] = frozenset()
+    rejected: frozenset[ReplicaKey] = frozenset()
+
+
+@attrs.frozen
+class Follower:
+    """Fetches from the leader of this epoch; an observer when its own voter set does not name it."""
+
+    epoch: int
+    leader_id: int
+    leader_endpoints: Endpoints
+    voted: ReplicaKey | None = None
+    has_fetched: bool = False
+    """Whether a fetch from this leader succeeded: from then on pre-votes are refused."""
+    leader_resigned: bool = False
+    """Whether this leader ended its epoch: from then on pre-votes are granted again (KAFKA-20895)."""
+
+
+@attrs.frozen
+class Leader:
+    """The one replica that appends in this epoch."""
+
+    epoch: int
+    epoch_start_offset: int
+    """The log end offset (exclusive) at the election; the high watermark is unknown until it is above this."""
+    granting_voters: frozenset[ReplicaKey] = frozenset()
+
+
+@attrs.frozen
+class Resigned:
+    """Was the leader of this epoch, in this process or in the one before it, and leads no more."""
+
+    epoch: int
+    preferred_successors: tuple[ReplicaKey, ...] = ()
+
+
+Role: TypeAlias = Unattached | Prospective | Candidate | Follower | Leader | Resigned
+
+
+class Event(Enum):
+    """What makes a role change."""
+
+    HIGHER_EPOCH_SEEN = auto()
+    """A request or answer names a higher epoch, and no leader that could be followed."""
+    LEADER_DISCOVERED = auto()
+    """A request or answer names the leader of a higher epoch, or of this one, and where it can be reached."""
+    ELECTION_TIMED_OUT = auto()
+    FETCH_TIMED_OUT = auto()
+    """The leader has not answered a fetch for the fetch timeout, or it resigned and the successor's backoff is over."""
+    VOTE_GRANTED = auto()
+    """This node gives its vote in its current epoch to another."""
+    VOTE_ANSWERED = auto()
+    """A voter answered this node's own vote or pre-vote request."""
+    PRE_VOTE_WON = auto()
+    """A majority would vote for this node; or a voter does not know pre-votes (UNSUPPORTED_VERSION)."""
+    PRE_VOTE_LOST = auto()
+    """Rejected or timed out, with no leader to go back to."""
+    PRE_VOTE_LOST_TO_LEADER = auto()
+    """Rejected or timed out, and the leader of this epoch and its endpoints are known."""
+    ELECTION_WON = auto()
+    FETCHED_FROM_LEADER = auto()
+    LEADER_RESIGNED = auto()
+    """EndQuorumEpoch from the leader followed."""
+    RESIGNED = auto()
+    """Shutdown, a user's wish, check-quorum, or the commit of the leader's own removal."""
+
+
+class EpochChange(Enum):
+    """How the epoch after a transition stands to the epoch before it."""
+
+    SAME = auto()
+    NEXT = auto()
+    HIGHER = auto()
+    SAME_OR_HIGHER = auto()
+
+    def allows(self, old_epoch: int, new_epoch: int) -> bool:
+        match self:
+            case EpochChange.SAME:
+                return new_epoch == old_epoch
+            case EpochChange.NEXT:
+                return new_epoch == old_epoch + 1
+            case EpochChange.HIGHER:
+                return new_epoch > old_epoch
+            case EpochChange.SAME_OR_HIGHER:
+                return new_epoch >= old_epoch
+
+
+@attrs.frozen
+class Transition:
+    """One row of the table: the role it leads to, whether quorum-state is written first, and what the epoch does."""
+
+    to: type[Role]
+    durable: bool
+    epoch: EpochChange = EpochChange.SAME
+
+
+TRANSITIONS: Mapping[tuple[type[Role], Event], Transition] = {
+    (Unattached, Event.HIGHER_EPOCH_SEEN): Transition(Unattached, True, EpochChange.HIGHER),
+    (Unattached, Event.LEADER_DISCOVERED): Transition(Follower, True, EpochChange.SAME_OR_HIGHER),
+    (Unattached, Event.VOTE_GRANTED): Transition(Unattached, True),
+    (Unattached, Event.ELECTION_TIMED_OUT): Transition(Prospective, False),
+    (Prospective, Event.HIGHER_EPOCH_SEEN): Transition(Unattached, True, EpochChange.HIGHER),
+    (Prospective, Event.LEADER_DISCOVERED): Transition(Follower, True, EpochChange.SAME_OR_HIGHER),
+    (Prospective, Event.VOTE_GRANTED): Transition(Prospective, True),
+    (Prospective, Event.VOTE_ANSWERED): Transition(Prospective, False),
+    (Prospective, Event.PRE_VOTE_WON): Transition(Candidate, True, EpochChange.NEXT),
+    (Prospective, Event.PRE_VOTE_LOST): Transition(Unattached, True),
+    (Prospective, Event.PRE_VOTE_LOST_TO_LEADER): Transition(Follower, True),
+    (Candidate, Event.HIGHER_EPOCH_SEEN): Transition(Unattached, True, EpochChange.HIGHER),
+    (Candidate, Event.LEADER_DISCOVERED): Transition(Follower, True, EpochChange.SAME_OR_HIGHER),
+    (Candidate, Event.VOTE_ANSWERED): Transition(Candidate, False),
+    (Candidate, Event.ELECTION_WON): Transition(Leader, True),
+    (Candidate, Event.ELECTION_TIMED_OUT): Transition(Prospective, False),
+    (Follower, Event.HIGHER_EPOCH_SEEN): Transition(Unattached, True, EpochChange.HIGHER),
+    (Follower, Event.LEADER_DISCOVERED): Transition(Follower, True, EpochChange.SAME_OR_HIGHER),
+    (Follower, Event.FETCHED_FROM_LEADER): Transition(Follower, False),
+    (Follower, Event.LEADER_RESIGNED): Transition(Follower, False),
+    (Follower, Event.FETCH_TIMED_OUT): Transition(Prospective, False),
+    (Leader, Event.HIGHER_EPOCH_SEEN): Transition(Unattached, True, EpochChange.HIGHER),
+    (Leader, Event.LEADER_DISCOVERED): Transition(Follower, True, EpochChange.HIGHER),
+    (Leader, Event.RESIGNED): Transition(Resigned, False),
+    (Resigned, Event.HIGHER_EPOCH_SEEN): Transition(Unattached, True, EpochChange.HIGHER),
+    (Resigned, Event.LEADER_DISCOVERED): Transition(Follower, True, EpochChange.HIGHER),
+    (Resigned, Event.ELECTION_TIMED_OUT): Transition(Unattached, True, EpochChange.NEXT),
+}
+"""Every legal transition; whatever is not here is a bug of ours (invariant 17)."""
+
+
+class IllegalTransition(RuntimeError):
+    """A bug of ours: the role must not change this way.  Nothing was changed."""
+
+
+def leader_of(role: Role, self_key: ReplicaKey) -> int | None:
+    """The id of the leader of the role's epoch, as far as the role knows it."""
+    match role:
+        case Leader() | Resigned():
+            return self_key.id
+        case Candidate():
+            return None
+        case _:
+            return role.leader_id
+
+
+def vote_of(role: Role, self_key: ReplicaKey) -> ReplicaKey | None:
+    """Whom the node has voted for in the role's epoch; leading an epoch takes one's own vote."""
+    match role:
+        case Candidate() | Leader() | Resigned():
+            return self_key
+        case _:
+            return role.voted
+
+
+def check_transition(old: Role, event: Event, new: Role, *, self_key: ReplicaKey) -> Transition:
+    """Assert that `event` may turn `old` into `new`; returns the row of the table that says so.
+
+    Beyond the table: epochs never fall; within an epoch a vote is given once and a leader, once known, stays; a vote
+    in a new epoch is only ever one's own or comes by VOTE_GRANTED; nobody follows itself, or a leader it cannot reach.
+
+    Raises IllegalTransition, naming roles, event and the rule broken; nothing is changed either way.
+    """
+
+    def refuse(rule: str) -> IllegalTransition:
+        return IllegalTransition(f"{old} -> {new} by {event.name}: {rule}")
+
+    transition = TRANSITIONS.get((type(old), event))
+    if transition is None or type(new) is not transition.to:
+        expected = "no role" if transition is None else transition.to.__name__
+        raise refuse(f"the table leads to {expected}")
+    if not transition.epoch.allows(old.epoch, new.epoch):
+        raise refuse(f"the epoch must be {transition.epoch.name}")
+    same_epoch = new.epoch == old.epoch
+    old_vote, new_vote = (vote_of(old, self_key) if same_epoch else None), vote_of(new, self_key)
+    if old_vote is not None and new_vote != old_vote:
+        raise refuse(f"the vote for {old_vote} in epoch {old.epoch} stays")
+    if old_vote is None and new_vote is not None and event not in {Event.VOTE_GRANTED, Event.PRE_VOTE_WON}:
+        raise refuse(f"a vote for {new_vote} was never granted")
+    old_leader, new_leader = (leader_of(old, self_key) if same_epoch else None), leader_of(new, self_key)
+    if old_leader is not None and new_leader != old_leader:
+        raise refuse(f"the leader of epoch {old.epoch} is {old_leader}")
+    if isinstance(new, Follower) and new.leader_id == self_key.id:
+        raise refuse("a node does not follow itself")
+    if isinstance(new, Follower) and not len(new.leader_endpoints):
+        raise refuse(f"no endpoint of leader {new.leader_id} is known")
+    return transition
+
+
+def after_lost_pre_vote(role: Prospective) -> tuple[Event, Unattached | Follower]:
+    """Where a Prospective goes that was rejected or timed out: back to the leader it can reach, else Unattached."""
+    if role.leader_id is not None and len(role.leader_endpoints):
+        follower = Follower(role.epoch, role.leader_id, role.leader_endpoints, role.voted)
+        return Event.PRE_VOTE_LOST_TO_LEADER, follower
+    return Event.PRE_VOTE_LOST, Unattached(role.epoch, role.leader_id, role.voted)
+
+
+def may_campaign(voters: VoterSet, self_key: ReplicaKey) -> bool:
+    """Whether this node may become Prospective: only members of their own latest set do (invariant 16)."""
+    return voters.is_voter(self_key)
+
+
+@attrs.frozen
+class ElectionState:
+    """What quorum-state stores: all that an election must not forget over a restart."""
+
+    epoch: int
+    leader_id: int | None = None
+    voted_key: ReplicaKey | None = None
+
+
+def election_state_of(role: Role, self_key: ReplicaKey) -> ElectionState:
+    """What is stored of that role.  Of a leader its leadership; its own vote is implied by that."""
+    leader_id = leader_of(role, self_key)
+    voted_key = None if leader_id == self_key.id else vote_of(role, self_key)
+    return ElectionState(role.epoch, leader_id, voted_key)
+
+
+def initial_role(
+    election_state: ElectionState | None, log_end_epoch: int, self_key: ReplicaKey, voters: VoterSet
+) -> Role:
+    """The role a node starts in, from what it stored and its log.
+
+    1. A log newer than the stored epoch: that state was lost; Unattached in the log's epoch.
+    2. It was the leader: Resigned in the same epoch, as it may have appended records that it no longer has
+       (invariant 4).
+    3. It knows a leader and the leader's endpoints: Follower.
+    4. It voted for itself, and its voter set still names it: Candidate.
+    5. Else Unattached, keeping what it knows.  A vote for another incarnation of its own id is not one for itself.
+    """
+    state = election_state or ElectionState(0)
+    if state.epoch < log_end_epoch:
+        return Unattached(log_end_epoch)
+    if state.leader_id == self_key.id:
+        return Resigned(state.epoch)
+    voted_for_self = state.voted_key is not None and state.voted_key.names(self_key.id, self_key.directory_id)
+    if state.leader_id is not None:
+        leader = voters.get(state.leader_id)
+        if leader is not None and len(leader.endpoints):
+            return Follower(state.epoch, state.leader_id, leader.endpoints, state.voted_key)
+    elif voted_for_self and may_campaign(voters, self_key):
+        return Candidate(state.epoch, granted=frozenset({self_key}))
+    return Unattached(state.epoch, state.leader_id, state.voted_key)
