@@ -1,0 +1,371 @@
+"""A node's configuration: Kafka's `.properties` file read into one validated value, units in the names.
+
+The class is the table: a field carries its key, its kind of value, its unit and its meaning, and `KEYS` lists them for
+documentation.  Keys that Kafka has keep Kafka's name, meaning and (unless the field says so) default; keys of our own
+begin with `kraft.`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import attrs
+import javaproperties
+
+from kraft_trio import config_keys as kinds
+from kraft_trio.config_keys import KEY, Integer, Key, Listener, StaticVoter, config_key
+from kraft_trio.errors import ConfigError
+from kraft_trio.kafka_keys import is_kafka_key
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
+from kraft_trio.protocol.voter_set import Voter, VoterSet
+
+_KIBIBYTE = 1024
+_MEBIBYTE = 1024 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class NodeConfig:
+    """Everything a node is told at its start.  Raises ConfigError when a value, or two together, cannot be used."""
+
+    node_id: int = config_key("node.id", Integer(0), "This node's replica id, unique in the cluster.")
+    process_roles: tuple[str, ...] = config_key(
+        "process.roles",
+        kinds.ROLES,
+        "`controller` may be a voter; `broker` alone is an observer.",
+        default=("controller",),
+    )
+    listeners: tuple[Listener, ...] = config_key("listeners", kinds.LISTENERS, "Where this node listens.", default=())
+    advertised_listeners: tuple[Listener, ...] = config_key(
+        "advertised.listeners",
+        kinds.ADVERTISED_LISTENERS,
+        "What others are told to connect to; taken from `listeners` when not set.",
+        default=(),
+    )
+    controller_listener_names: tuple[str, ...] = config_key(
+        "controller.listener.names",
+        kinds.LISTENER_NAMES,
+        "The listeners of the quorum's own traffic; the first is the one this node uses towards others.",
+        default=("CONTROLLER",),
+    )
+    quorum_voters: tuple[StaticVoter, ...] = config_key(
+        "controller.quorum.voters",
+        kinds.STATIC_VOTERS,
+        "The static voters (kraft.version 0).  Ignored once the log or the bootstrap checkpoint names voters.",
+        default=(),
+    )
+    quorum_bootstrap_servers: tuple[Endpoint, ...] = config_key(
+        "controller.quorum.bootstrap.servers",
+        kinds.BOOTSTRAP_SERVERS,
+        "Where a node that knows no leader asks for one.",
+        default=(),
+    )
+    metadata_log_dir: str = config_key(
+        "metadata.log.dir",
+        kinds.DIRECTORY,
+        "The node's directory; the first of `log.dirs`, or `log.dir`, when not set.",
+    )
+    security_protocol_map: tuple[tuple[str, str], ...] = config_key(
+        "listener.security.protocol.map",
+        kinds.PROTOCOL_MAP,
+        "Accepted for Kafka's files; only PLAINTEXT is served.",
+        default=(),
+    )
+    election_timeout_ms: int = config_key(
+        "controller.quorum.election.timeout.ms",
+        Integer(1),
+        "The least time without a leader before a voter campaigns; the real one is random, up to twice this.",
+        default=1000,
+        unit="ms",
+    )
+    fetch_timeout_ms: int = config_key(
+        "controller.quorum.fetch.timeout.ms",
+        Integer(1),
+        "How long a follower goes without an answer from its leader before it campaigns; a leader that hears from no "
+        "majority for 1.5 times this resigns.",
+        default=2000,
+        unit="ms",
+    )
+    election_backoff_max_ms: int = config_key(
+        "controller.quorum.election.backoff.max.ms",
+        Integer(0),
+        "The longest wait of a successor after a leader's resignation.",
+        default=1000,
+        unit="ms",
+    )
+    append_linger_ms: int = config_key(
+        "controller.quorum.append.linger.ms",
+        Integer(0),
+        "How long the leader gathers small appends into one batch.",
+        default=25,
+        unit="ms",
+    )
+    request_timeout_ms: int = config_key(
+        "controller.quorum.request.timeout.ms",
+        Integer(1),
+        "How long a peer may take to answer.",
+        default=2000,
+        unit="ms",
+    )
+    retry_backoff_ms: int = config_key(
+        "controller.quorum.retry.backoff.ms",
+        Integer(0),
+        "The wait before a request is tried again.",
+        default=20,
+        unit="ms",
+    )
+    fetch_max_bytes: int = config_key(
+        "controller.quorum.fetch.max.bytes",
+        Integer(1),
+        "The most a follower asks for in one Fetch; one batch always comes whole.",
+        default=_MEBIBYTE,
+        unit="bytes",
+    )
+    segment_bytes: int = config_key(
+        "metadata.log.segment.bytes",
+        Integer(1024),
+        "The size at which a log segment is closed and the next begun.",
+        default=1024 * _MEBIBYTE,
+        unit="bytes",
+    )
+    segment_ms: int = config_key(
+        "metadata.log.segment.ms",
+        Integer(1, kinds.MAX_INT64),
+        "The age at which a log segment is closed and the next begun.",
+        default=7 * 24 * 60 * 60 * 1000,
+        unit="ms",
+    )
+    max_message_bytes: int = config_key(
+        "message.max.bytes", Integer(1), "The largest record batch that is accepted.", default=1048588, unit="bytes"
+    )
+    max_request_bytes: int = config_key(
+        "socket.request.max.bytes",
+        Integer(1),
+        "The largest request that is read.",
+        default=100 * _MEBIBYTE,
+        unit="bytes",
+    )
+    initial_request_bytes: int = config_key(
+        "kraft.initial.request.max.bytes",
+        Integer(1),
+        "The largest request that is read before a connection's first valid one.",
+        default=64 * _KIBIBYTE,
+        unit="bytes",
+    )
+    max_decompressed_bytes: int = config_key(
+        "kraft.decompressed.max.bytes",
+        Integer(1),
+        "The most that a compressed record batch may grow to.",
+        default=64 * _MEBIBYTE,
+        unit="bytes",
+    )
+    max_connections: int = config_key(
+        "max.connections",
+        Integer(1),
+        "How many connections are open at once, over all listeners (Kafka sets no limit by default).",
+        default=1000,
+    )
+    shutdown_grace_ms: int = config_key(
+        "kraft.shutdown.grace.ms",
+        Integer(0),
+        "How long a stopping leader tries to hand over.",
+        default=5000,
+        unit="ms",
+    )
+    topic_name: str = config_key(
+        "kraft.topic.name", kinds.TOPIC_NAME, "The name of the one topic.", default="__cluster_metadata"
+    )
+    topic_id: UUID = config_key("kraft.topic.id", kinds.TOPIC_ID, "The id of the one topic.", default=UUID(int=1))
+
+    def __attrs_post_init__(self) -> None:
+        _check_roles(self)
+        _check_listeners(self)
+        _check_voters(self)
+        _check_sizes(self)
+
+    @property
+    def controller_listener_name(self) -> str:
+        """The listener name by which this node looks up its peers' endpoints."""
+        return self.controller_listener_names[0]
+
+    def advertised_endpoints(self) -> Endpoints:
+        """What this node tells the quorum about itself: its controller listeners, the default one first."""
+        advertised = {listener.name: listener.endpoint for listener in self.advertised_listeners}
+        for listener in self.listeners:
+            advertised.setdefault(listener.name, listener.endpoint)
+        return Endpoints([(name, advertised[name]) for name in self.controller_listener_names if name in advertised])
+
+    def advertised_endpoint(self, listener_name: str) -> Endpoint | None:
+        """Where clients that came in through this listener are told to connect; None for a name that we do not have."""
+        for listener in (*self.advertised_listeners, *self.listeners):
+            if listener.name == listener_name:
+                return listener.endpoint
+        return None
+
+    def static_voter_set(self) -> VoterSet:
+        """`controller.quorum.voters` as a voter set: unknown directory ids, kraft.version range 0..0."""
+        name = self.controller_listener_name
+        return VoterSet(
+            [Voter(ReplicaKey(voter.id), Endpoints({name: voter.endpoint})) for voter in self.quorum_voters]
+        )
+
+
+_FIELDS: Mapping[str, attrs.Attribute[Any]] = {field.name: field for field in attrs.fields(NodeConfig)}
+_FIELD_OF_KEY = {field.metadata[KEY].name: name for name, field in _FIELDS.items()}
+_DIRECTORY_KEYS = ("metadata.log.dir", "log.dirs", "log.dir")
+
+KEYS: tuple[tuple[Key, str | None], ...] = tuple(
+    (field.metadata[KEY], None if field.default is attrs.NOTHING else field.metadata[KEY].kind.format(field.default))
+    for field in _FIELDS.values()
+)
+"""Every key with the text of its default, None where it must be set."""
+
+
+def _refuse(field: str, value: object, reason: str) -> ConfigError:
+    return ConfigError(f"{_FIELDS[field].metadata[KEY].name}={value}: {reason}")
+
+
+def _check_roles(config: NodeConfig) -> None:
+    roles = ",".join(config.process_roles)
+    if not roles or len(set(config.process_roles)) != len(config.process_roles):
+        raise _FIELDS["process_roles"].metadata[KEY].refuse(roles)
+    if not config.controller_listener_names:
+        raise _refuse("controller_listener_names", "", "at least one listener name is needed")
+
+
+def _check_listeners(config: NodeConfig) -> None:
+    text = ",".join(map(str, config.listeners))
+    names = [listener.name for listener in config.listeners]
+    if len(set(names)) != len(names):
+        raise _refuse("listeners", text, "a listener name is given twice")
+    addresses = [listener.endpoint for listener in config.listeners if listener.endpoint.port != 0]
+    if len(set(addresses)) != len(addresses):
+        raise _refuse("listeners", text, "two listeners have the same address")
+    if "controller" in config.process_roles and config.controller_listener_name not in names:
+        wanted = config.controller_listener_name
+        raise _refuse("listeners", text, f"a node with the controller role needs the listener {wanted}://host:port")
+    for listener in config.advertised_listeners:
+        if listener.name not in names:
+            advertised = ",".join(map(str, config.advertised_listeners))
+            raise _refuse("advertised_listeners", advertised, f"{listener.name} is not among the listeners {text!r}")
+
+
+def _check_voters(config: NodeConfig) -> None:
+    voters, ids = ",".join(map(str, config.quorum_voters)), [voter.id for voter in config.quorum_voters]
+    if len(set(ids)) != len(ids):
+        raise _refuse("quorum_voters", voters, "a voter id is given twice")
+    if not ids:
+        return
+    is_controller = "controller" in config.process_roles
+    if is_controller and config.node_id not in ids:
+        raise _refuse(
+            "quorum_voters", voters, f"node.id={config.node_id} is not among them; an observer has process.roles=broker"
+        )
+    if not is_controller and config.node_id in ids:
+        raise _refuse("quorum_voters", voters, f"node.id={config.node_id} is among them and needs the controller role")
+
+
+def _check_sizes(config: NodeConfig) -> None:
+    if config.max_message_bytes > config.max_request_bytes:
+        raise _refuse(
+            "max_message_bytes",
+            config.max_message_bytes,
+            f"a batch that large never fits a request (socket.request.max.bytes={config.max_request_bytes})",
+        )
+    if config.initial_request_bytes > config.max_request_bytes:
+        raise _refuse(
+            "initial_request_bytes",
+            config.initial_request_bytes,
+            f"more than socket.request.max.bytes={config.max_request_bytes}",
+        )
+
+
+@attrs.frozen
+class LoadedConfig:
+    """A configuration, and what its reader should be told about the file it came from."""
+
+    config: NodeConfig
+    warnings: tuple[str, ...] = ()
+
+
+def load_config(path: str | os.PathLike[str], overrides: Mapping[str, str] | None = None) -> LoadedConfig:
+    """Read a `.properties` file; `overrides` (key to text) win over it.
+
+    Raises ConfigError naming the file when it cannot be read, and otherwise the key, its value and what is allowed.
+    """
+    warnings: list[str] = []
+    try:
+        with open(path, "rb") as file:
+            # Java reads such files as Latin-1, and other characters through \u escapes.
+            pairs = [item for item in javaproperties.parse(file) if isinstance(item, javaproperties.KeyValue)]
+    except OSError as error:
+        raise ConfigError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ConfigError(f"{os.fspath(path)}: not a .properties file: {error}") from error
+    properties: dict[str, str] = {}
+    for pair in pairs:
+        if pair.key in properties:
+            warnings.append(f"{pair.key}: given more than once; the last value, {pair.value!r}, is used")
+        properties[pair.key] = pair.value
+    loaded = parse_config({**properties, **(overrides or {})})
+    return attrs.evolve(loaded, warnings=(*warnings, *loaded.warnings))
+
+
+def parse_config(properties: Mapping[str, str]) -> LoadedConfig:
+    """Make a configuration from keys and texts.  Raises ConfigError."""
+    warnings: list[str] = []
+    values: dict[str, Any] = {}
+    for name, text in properties.items():
+        field = _FIELD_OF_KEY.get(name)
+        if field is not None:
+            values[field] = _FIELDS[field].metadata[KEY].parse(text)
+        elif name not in _DIRECTORY_KEYS:
+            warnings.append(_unknown_key(name))
+    if "metadata_log_dir" not in values and (directory := _first_log_directory(properties)) is not None:
+        values["metadata_log_dir"] = directory
+    for key, default in KEYS:
+        if default is None and _FIELD_OF_KEY[key.name] not in values:
+            raise ConfigError(f"{key.name}: not set; expected {key.kind.allowed}")
+    values["advertised_listeners"] = _advertised(values.get("listeners", ()), values.get("advertised_listeners", ()))
+    config = NodeConfig(**values)
+    if not config.quorum_voters and not config.quorum_bootstrap_servers:
+        warnings.append(
+            "neither controller.quorum.bootstrap.servers nor controller.quorum.voters is set: "
+            "this node can find a leader only if it was formatted with the voters"
+        )
+    return LoadedConfig(config, tuple(warnings))
+
+
+def _advertised(listeners: Sequence[Listener], advertised: Sequence[Listener]) -> tuple[Listener, ...]:
+    """The advertised listeners, those that are not set taken from `listeners`.  Raises ConfigError for a wildcard."""
+    given = {listener.name for listener in advertised}
+    result = list(advertised)
+    for listener in listeners:
+        if listener.name in given:
+            continue
+        host = listener.endpoint.host or socket.gethostname()
+        if host in ("0.0.0.0", "::"):
+            raise _refuse(
+                "listeners", listener, f"nobody can connect to {host}; say in advertised.listeners what to connect to"
+            )
+        result.append(Listener(listener.name, Endpoint(host, listener.endpoint.port)))
+    return tuple(result)
+
+
+def _first_log_directory(properties: Mapping[str, str]) -> str | None:
+    for name in _DIRECTORY_KEYS[1:]:
+        if first := properties.get(name, "").split(",")[0].strip():
+            return first
+    return None
+
+
+def _unknown_key(name: str) -> str:
+    known = [*_FIELD_OF_KEY, *_DIRECTORY_KEYS]
+    if is_kafka_key(name):
+        return f"{name}: a Kafka key that kraft does not use"
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    return f"{name}: unknown key, ignored; the nearest known one is {nearest[0]}"

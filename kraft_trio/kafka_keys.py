@@ -1,0 +1,67 @@
+"""Keys of Apache Kafka's own broker and controller configuration that a kraft node has no use for.
+
+They are common in files that were written for Kafka; a warning that says so is worth more than a guess at a typo.
+"""
+
+from __future__ import annotations
+
+_NAME_LIST = """
+    advertised.host.name advertised.port auto.create.topics.enable auto.include.jmx.reporter
+    auto.leader.rebalance.enable authorizer.class.name background.threads broker.heartbeat.interval.ms broker.id
+    broker.id.generation.enable broker.rack broker.session.timeout.ms client.quota.callback.class compression.type
+    connection.failed.authentication.delay.ms connections.max.idle.ms connections.max.reauth.ms
+    controlled.shutdown.enable controlled.shutdown.max.retries controller.quorum.auto.join.enable
+    controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
+    create.topic.policy.class.name default.replication.factor delete.topic.enable early.start.listeners
+    fetch.max.bytes initial.broker.registration.timeout.ms inter.broker.listener.name inter.broker.protocol.version
+    kafka.metrics.reporters leader.imbalance.check.interval.seconds max.connection.creation.rate
+    max.connections.per.ip max.connections.per.ip.overrides max.incremental.fetch.session.cache.slots
+    metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.min.bytes
+    metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms metric.reporters
+    metrics.num.samples metrics.recording.level metrics.sample.window.ms min.insync.replicas node.id.generation.enable
+    num.io.threads num.network.threads num.partitions num.recovery.threads.per.data.dir num.replica.fetchers
+    offset.metadata.max.bytes password.encoder.secret principal.builder.class queued.max.request.bytes
+    queued.max.requests request.timeout.ms security.inter.broker.protocol security.providers
+    server.max.startup.time.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+    socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes super.users
+    unclean.leader.election.enable unstable.api.versions.enable unstable.feature.versions.enable
+    zookeeper.connect zookeeper.connection.timeout.ms zookeeper.metadata.migration.enable
+"""
+_NAMES = frozenset(_NAME_LIST.split())
+_PREFIXES = (
+    "alter.",
+    "confluent.",
+    "delegation.token.",
+    "fetch.purgatory.",
+    "group.",
+    "leader.imbalance.",
+    "listener.name.",
+    "log.cleaner.",
+    "log.flush.",
+    "log.index.",
+    "log.message.",
+    "log.retention.",
+    "log.roll.",
+    "log.segment.",
+    "log.cleanup.policy",
+    "log.preallocate",
+    "log.local.",
+    "offsets.",
+    "producer.id.",
+    "producer.purgatory.",
+    "quota.",
+    "remote.log.",
+    "replica.",
+    "sasl.",
+    "share.coordinator.",
+    "ssl.",
+    "telemetry.",
+    "transaction.",
+    "transactional.",
+    "zookeeper.",
+)
+
+
+def is_kafka_key(name: str) -> bool:
+    """Whether Kafka has a key of that name, among those that kraft does not have."""
+    return name in _NAMES or name.startswith(_PREFIXES)
