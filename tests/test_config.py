@@ -1,0 +1,295 @@
+"""Reading a node's configuration: what is taken, what is warned about, what is refused and in which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from kraft_trio.config import KEYS, NodeConfig, load_config, parse_config
+from kraft_trio.config_keys import Listener, StaticVoter, parse_endpoint
+from kraft_trio.errors import ConfigError
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint
+
+MINIMAL = {
+    "node.id": "1",
+    "listeners": "CONTROLLER://localhost:9093",
+    "controller.quorum.bootstrap.servers": "localhost:9093",
+    "metadata.log.dir": "/var/lib/kraft",
+}
+
+
+def config_of(**changes: str) -> NodeConfig:
+    properties = {**MINIMAL, **{name.replace("_", "."): text for name, text in changes.items()}}
+    return parse_config(properties).config
+
+
+def test_a_minimal_file_has_kafkas_defaults() -> None:
+    config = config_of()
+    assert config.process_roles == ("controller",)
+    assert config.controller_listener_names == ("CONTROLLER",)
+    assert (config.election_timeout_ms, config.fetch_timeout_ms, config.election_backoff_max_ms) == (1000, 2000, 1000)
+    assert (config.append_linger_ms, config.request_timeout_ms, config.retry_backoff_ms) == (25, 2000, 20)
+    assert (config.segment_bytes, config.segment_ms) == (1 << 30, 7 * 86_400_000)
+    assert (config.max_message_bytes, config.max_request_bytes) == (1048588, 104857600)
+    assert (config.topic_name, config.topic_id) == ("__cluster_metadata", UUID(int=1))
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "field", "value"),
+    [
+        ("node.id", "0", "node_id", 0),
+        ("node.id", " 7 ", "node_id", 7),
+        ("process.roles", "broker,controller", "process_roles", ("broker", "controller")),
+        ("listeners", "controller://[::1]:9", "listeners", (Listener("CONTROLLER", Endpoint("::1", 9)),)),
+        ("listeners", "CONTROLLER://:9093", "listeners", (Listener("CONTROLLER", Endpoint("", 9093)),)),
+        (
+            "controller.quorum.voters",
+            "1@a:1, 2@b:2",
+            "quorum_voters",
+            (StaticVoter(1, Endpoint("a", 1)), StaticVoter(2, Endpoint("b", 2))),
+        ),
+        ("controller.quorum.voters", "", "quorum_voters", ()),
+        (
+            "controller.quorum.bootstrap.servers",
+            "a:1,[fe80::1]:2",
+            "quorum_bootstrap_servers",
+            (Endpoint("a", 1), Endpoint("fe80::1", 2)),
+        ),
+        ("controller.quorum.election.timeout.ms", "1500", "election_timeout_ms", 1500),
+        ("controller.quorum.fetch.timeout.ms", "1501", "fetch_timeout_ms", 1501),
+        ("controller.quorum.election.backoff.max.ms", "1502", "election_backoff_max_ms", 1502),
+        ("controller.quorum.append.linger.ms", "0", "append_linger_ms", 0),
+        ("controller.quorum.request.timeout.ms", "1503", "request_timeout_ms", 1503),
+        ("controller.quorum.retry.backoff.ms", "21", "retry_backoff_ms", 21),
+        ("controller.quorum.fetch.max.bytes", "1", "fetch_max_bytes", 1),
+        ("metadata.log.segment.bytes", "1024", "segment_bytes", 1024),
+        ("metadata.log.segment.ms", str(2**63 - 1), "segment_ms", 2**63 - 1),
+        ("message.max.bytes", "104857600", "max_message_bytes", 104857600),
+        ("socket.request.max.bytes", "2147483647", "max_request_bytes", 2147483647),
+        ("kraft.initial.request.max.bytes", "100", "initial_request_bytes", 100),
+        ("kraft.decompressed.max.bytes", "5", "max_decompressed_bytes", 5),
+        ("max.connections", "6", "max_connections", 6),
+        ("kraft.shutdown.grace.ms", "0", "shutdown_grace_ms", 0),
+        ("kraft.topic.name", "__raft_performance_test", "topic_name", "__raft_performance_test"),
+        ("kraft.topic.id", "AAAAAAAAAAAAAAAAAAAAAg", "topic_id", UUID(int=2)),
+        (
+            "listener.security.protocol.map",
+            "controller:plaintext",
+            "security_protocol_map",
+            (("CONTROLLER", "PLAINTEXT"),),
+        ),
+    ],
+)
+def test_a_key_sets_its_field(key: str, text: str, field: str, value: object) -> None:
+    loaded = parse_config({**MINIMAL, key: text})
+    assert getattr(loaded.config, field) == value
+    assert loaded.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("node.id", "-1", "node.id=-1; expected a whole number from 0 to 2147483647"),
+        ("node.id", "2147483648", "node.id=2147483648; expected a whole number from 0 to 2147483647"),
+        ("node.id", "one", "node.id=one; expected a whole number"),
+        ("node.id", "1_0", "node.id=1_0; expected a whole number"),
+        ("node.id", "9" * 6000, "expected a whole number"),
+        ("node.id", "", "node.id=; expected a whole number"),
+        ("process.roles", "leader", "process.roles=leader; expected controller, broker, or both"),
+        ("process.roles", "", "process.roles=; expected controller, broker, or both"),
+        ("process.roles", "broker,broker", "process.roles=broker,broker; expected controller"),
+        ("listeners", "localhost:9093", "listeners=localhost:9093: 'localhost:9093' is not NAME://host:port"),
+        ("listeners", "CONTROLLER://localhost", "has no port"),
+        ("listeners", "CONTROLLER://h:0", "the port is '0', not a number from 1 to 65535"),
+        ("listeners", "CONTROLLER://h:65536", "the port is '65536'"),
+        ("listeners", "CONTROLLER://::1:9093", "an IPv6 address is written in brackets"),
+        ("listeners", "CONTROLLER://a b:1", "'a b' is not a host name or address"),
+        ("listeners", "CONTROLLER://a:1,,B://a:2", "an entry between two commas is empty"),
+        ("listeners", "CONTROLLER://a:1,CONTROLLER://a:2", "a listener name is given twice"),
+        ("listeners", "CONTROLLER://a:1,B://a:1", "two listeners have the same address"),
+        ("listeners", "CLIENT://a:1", "a node with the controller role needs the listener CONTROLLER://host:port"),
+        ("listeners", "CONTROLLER://0.0.0.0:1", "say in advertised.listeners what to connect to"),
+        ("advertised.listeners", "CONTROLLER://0.0.0.0:1", "0.0.0.0 stands for every interface"),
+        ("advertised.listeners", "CONTROLLER://:1", "has no host"),
+        ("advertised.listeners", "OTHER://a:1", "OTHER is not among the listeners"),
+        ("controller.listener.names", "", "controller.listener.names=: at least one listener name is needed"),
+        ("controller.quorum.voters", "1@a:1,1@b:2", "a voter id is given twice"),
+        ("controller.quorum.voters", "a:1", "'a:1' is not id@host:port"),
+        ("controller.quorum.voters", "x@a:1", "'x' is not a replica id"),
+        ("controller.quorum.voters", "2@a:1,3@b:1", "node.id=1 is not among them"),
+        ("controller.quorum.bootstrap.servers", "a", "'a' has no port"),
+        ("metadata.log.dir", "", "metadata.log.dir=; expected the path of a directory"),
+        ("controller.quorum.election.timeout.ms", "0", "expected a whole number from 1"),
+        (
+            "message.max.bytes",
+            "104857601",
+            "a batch that large never fits a request (socket.request.max.bytes=104857600)",
+        ),
+        ("kraft.initial.request.max.bytes", "104857601", "more than socket.request.max.bytes=104857600"),
+        ("kraft.topic.name", "..", "kraft.topic.name=..; expected 1 to 249"),
+        ("kraft.topic.name", "a/b", "kraft.topic.name=a/b"),
+        ("kraft.topic.id", "AAAA", "'AAAA' is not a UUID as Kafka writes it"),
+        ("kraft.topic.id", "AAAAAAAAAAAAAAAAAAAAAA", "the zero id stands for no topic"),
+        ("listener.security.protocol.map", "CONTROLLER:SSL", "'CONTROLLER:SSL': TLS and SASL listeners are not served"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_key_value_and_what_is_allowed(key: str, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        parse_config({**MINIMAL, key: text})
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("key", ["node.id", "metadata.log.dir"])
+def test_a_key_that_must_be_set(key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{key}: not set; expected "):
+        parse_config({name: text for name, text in MINIMAL.items() if name != key})
+
+
+def test_a_value_made_in_code_is_checked_like_one_from_a_file() -> None:
+    with pytest.raises(ConfigError, match=r"controller.quorum.fetch.timeout.ms=0; expected a whole number from 1"):
+        NodeConfig(node_id=1, process_roles=("broker",), metadata_log_dir="d", fetch_timeout_ms=0)
+    with pytest.raises(ConfigError, match=r"^node\.id=True"):
+        NodeConfig(node_id=True, process_roles=("broker",), metadata_log_dir="d")
+
+
+def test_only_a_broker_may_be_outside_the_static_voters() -> None:
+    voters = "2@a:1,3@b:1"
+    assert config_of(controller_quorum_voters=voters, process_roles="broker").quorum_voters[0].id == 2
+    with pytest.raises(ConfigError, match=r"node.id=2 is among them and needs the controller role"):
+        config_of(node_id="2", controller_quorum_voters=voters, process_roles="broker")
+
+
+@pytest.mark.parametrize(
+    ("directories", "expected"),
+    [
+        ({"metadata.log.dir": "/m", "log.dirs": "/a,/b", "log.dir": "/c"}, "/m"),
+        ({"log.dirs": " /a , /b", "log.dir": "/c"}, "/a"),
+        ({"log.dir": "/c"}, "/c"),
+    ],
+)
+def test_the_directory_is_the_first_that_is_named(directories: dict[str, str], expected: str) -> None:
+    rest = {name: text for name, text in MINIMAL.items() if name != "metadata.log.dir"}
+    loaded = parse_config({**rest, **directories})
+    assert loaded.config.metadata_log_dir == expected
+    assert loaded.warnings == ()
+
+
+def test_advertised_listeners_fall_back_to_the_listeners_one_by_one() -> None:
+    config = parse_config(
+        {
+            **MINIMAL,
+            "listeners": "CLIENT://h:1,CONTROLLER://0.0.0.0:2,CONTROLLER_B://h:3",
+            "advertised.listeners": "CONTROLLER://public:20",
+            "controller.listener.names": "CONTROLLER_B,CONTROLLER",
+        }
+    ).config
+    assert config.controller_listener_name == "CONTROLLER_B"
+    assert list(config.advertised_endpoints()) == [
+        ("CONTROLLER_B", Endpoint("h", 3)),
+        ("CONTROLLER", Endpoint("public", 20)),
+    ]
+    assert config.advertised_endpoint("CLIENT") == Endpoint("h", 1)
+    assert config.advertised_endpoint("CONTROLLER") == Endpoint("public", 20)
+    assert config.advertised_endpoint("OTHER") is None
+
+
+def test_an_empty_host_is_advertised_as_the_machines_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "machine")
+    config = config_of(listeners="CONTROLLER://:9093")
+    assert config.listeners[0].endpoint == Endpoint("", 9093)
+    assert config.advertised_endpoints().get("CONTROLLER") == Endpoint("machine", 9093)
+
+
+def test_static_voters_have_no_directory_id_and_the_default_listener() -> None:
+    voters = config_of(controller_quorum_voters="2@b:2,1@a:1").static_voter_set()
+    assert voters.ids == (1, 2)
+    assert {voter.key.directory_id for voter in voters} == {NO_DIRECTORY_ID}
+    assert [list(voter.endpoints) for voter in voters] == [
+        [("CONTROLLER", Endpoint("a", 1))],
+        [("CONTROLLER", Endpoint("b", 2))],
+    ]
+    assert all((voter.kraft_versions.minimum, voter.kraft_versions.maximum) == (0, 0) for voter in voters)
+
+
+@pytest.mark.parametrize(
+    ("key", "warning"),
+    [
+        ("node.ids", "node.ids: unknown key, ignored; the nearest known one is node.id"),
+        (
+            "controller.quorum.fetch.timout.ms",
+            "controller.quorum.fetch.timout.ms: unknown key, ignored; "
+            "the nearest known one is controller.quorum.fetch.timeout.ms",
+        ),
+        ("log.dirss", "log.dirss: unknown key, ignored; the nearest known one is log.dirs"),
+        ("num.partitions", "num.partitions: a Kafka key that kraft does not use"),
+        ("ssl.keystore.location", "ssl.keystore.location: a Kafka key that kraft does not use"),
+    ],
+)
+def test_an_unknown_key_is_warned_about_by_name(key: str, warning: str) -> None:
+    assert parse_config({**MINIMAL, key: "1"}).warnings == (warning,)
+
+
+def test_a_node_that_is_told_of_nobody_is_warned() -> None:
+    rest = {name: text for name, text in MINIMAL.items() if name != "controller.quorum.bootstrap.servers"}
+    (warning,) = parse_config(rest).warnings
+    assert "neither controller.quorum.bootstrap.servers nor controller.quorum.voters is set" in warning
+
+
+def test_every_default_reads_back_as_itself() -> None:
+    texts = {key.name: default for key, default in KEYS if default is not None}
+    config = parse_config({**texts, **MINIMAL}).config
+    assert config == config_of()
+    assert len(texts) == len(KEYS) - 2
+    assert all(key.meaning and key.kind.allowed for key, _ in KEYS)
+    assert all(key.unit == "ms" for key, _ in KEYS if key.name.endswith(".ms"))
+
+
+class TestFile:
+    def write(self, directory: Path, content: bytes) -> Path:
+        path = directory / "server.properties"
+        path.write_bytes(content)
+        return path
+
+    def test_properties_syntax_is_javas(self, tmp_path: Path) -> None:
+        path = self.write(
+            tmp_path,
+            b"# a comment\n! another\nnode.id = 3\nlisteners: \\\n   CONTROLLER://h:1\n"
+            b"metadata.log.dir=/d\\u00e9\ncontroller.quorum.bootstrap.servers h:1\n",
+        )
+        config = load_config(path).config
+        assert config.node_id == 3
+        assert config.listeners == (Listener("CONTROLLER", Endpoint("h", 1)),)
+        assert config.metadata_log_dir == "/dé"
+        assert config.quorum_bootstrap_servers == (Endpoint("h", 1),)
+
+    def test_overrides_win_and_are_checked(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path, b"\n".join(f"{name}={text}".encode() for name, text in MINIMAL.items()))
+        assert load_config(path, {"node.id": "9"}).config.node_id == 9
+        assert load_config(path).config.node_id == 1
+        with pytest.raises(ConfigError, match=r"^node\.id=x; expected"):
+            load_config(path, {"node.id": "x"})
+
+    def test_a_repeated_key_is_warned_about_and_the_last_one_counts(self, tmp_path: Path) -> None:
+        lines = [f"{name}={text}".encode() for name, text in MINIMAL.items()]
+        loaded = load_config(self.write(tmp_path, b"\n".join([*lines, b"node.id=2"])))
+        assert loaded.config.node_id == 2
+        assert loaded.warnings == ("node.id: given more than once; the last value, '2', is used",)
+
+    def test_a_file_that_cannot_be_read(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match=r"missing\.properties: cannot be read: No such file"):
+            load_config(tmp_path / "missing.properties")
+        with pytest.raises(ConfigError, match=r"cannot be read: Is a directory"):
+            load_config(tmp_path)
+
+    def test_a_file_that_is_not_properties(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path, b"node.id=\\u12\n")
+        with pytest.raises(ConfigError, match=r"server\.properties: not a \.properties file"):
+            load_config(path)
+
+
+@pytest.mark.parametrize("text", ["a:1", "[::1]:65535", "10.0.0.1:9093"])
+def test_endpoint_text_reads_back(text: str) -> None:
+    assert str(parse_endpoint(text)) == text
