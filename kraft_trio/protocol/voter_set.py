@@ -74,6 +74,19 @@ class VoterSet:
         voter = self.get(voter_id)
         return voter.key.directory_id if voter is not None else NO_DIRECTORY_ID
 
+    def has_overlapping_majority(self, following: VoterSet) -> bool:
+        """Whether `following` may come right after this set: each majority of the one meets each of the other.
+
+        So it is while the sets differ by one replica key at most (invariant 13).  A directory id that `following` fills
+        in for an unknown one, and other endpoints, are no difference.  One out and one in at once are two.
+        """
+        kept = 0
+        for voter in self.voters:
+            other = following.get(voter.id)
+            if other is not None and voter.key.directory_id in (NO_DIRECTORY_ID, other.key.directory_id):
+                kept += 1
+        return len(self.voters) + len(following.voters) - 2 * kept <= 1
+
     def is_majority(self, voter_ids: Iterable[int]) -> bool:
         """Whether these ids, each counted once and only if in the set, are more than half of it."""
         return len(self.voters) > 0 and len(set(voter_ids) & set(self.ids)) >= self.majority

@@ -41,7 +41,7 @@ class VoteDecision:
 def must_step_down(role: Role, request_epoch: int) -> bool:
     """Whether a request of that epoch first moves this node to Unattached in it, whatever is decided then.
 
-    True of pre-votes too: their epoch is one that a majority was asked about, and learning of it promises nothing.
+    True of pre-votes too: their sender is in that epoch, so it exists, and to learn of it promises nothing.
     """
     return request_epoch > role.epoch
 

@@ -1,0 +1,247 @@
+"""Idempotent producers: what is appended once, however often it is sent."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraft_trio.protocol.producers import (
+    MAX_SEQUENCE,
+    Accept,
+    Duplicate,
+    ProducerStates,
+    Refuse,
+    RememberedBatch,
+    allocate_producer_id,
+)
+
+PRODUCER = 7
+
+
+def seven_batches(epoch: int = 2) -> ProducerStates:
+    """Producer 7 wrote seven batches of ten records: sequences 0-69 at offsets 100-169; the newest five are known."""
+    states = ProducerStates()
+    for batch in range(7):
+        states.record(PRODUCER, epoch, batch * 10, 100 + batch * 10, 109 + batch * 10, timestamp_ms=1000 + batch)
+    return states
+
+
+@pytest.mark.parametrize(
+    ("epoch", "base_sequence", "records", "verdict"),
+    [
+        (2, 70, 10, Accept()),
+        (2, 70, 1, Accept()),
+        (2, 60, 10, Duplicate(160, 169)),
+        (2, 20, 10, Duplicate(120, 129)),
+        (3, 0, 5, Accept()),
+        (2, 10, 10, "DUPLICATE_SEQUENCE_NUMBER"),
+        (2, 0, 20, "DUPLICATE_SEQUENCE_NUMBER"),
+        (2, 0, 21, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        (2, 71, 10, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        (2, 60, 9, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        (2, 61, 9, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        (2, MAX_SEQUENCE - 3, 2, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        (2, MAX_SEQUENCE - 3, 10, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        (3, 70, 10, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        (1, 70, 10, "INVALID_PRODUCER_EPOCH"),
+        (1, 0, 10, "INVALID_PRODUCER_EPOCH"),
+        (-1, 0, 10, "INVALID_RECORD"),
+        (2, -1, 10, "INVALID_RECORD"),
+        (2, MAX_SEQUENCE + 1, 10, "INVALID_RECORD"),
+        (2, 70, 0, "INVALID_RECORD"),
+    ],
+)
+def test_check(epoch: int, base_sequence: int, records: int, verdict: Accept | Duplicate | str) -> None:
+    answer = seven_batches().check(PRODUCER, epoch, base_sequence, records)
+    if isinstance(verdict, str):
+        assert isinstance(answer, Refuse)
+        assert answer.error_name == verdict
+        assert "producer 7" in answer.reason
+    else:
+        assert answer == verdict
+
+
+@pytest.mark.parametrize(
+    ("producer_id", "base_sequence", "verdict"),
+    [(-1, -1, Accept()), (-1, 5, Accept()), (8, 0, Accept()), (8, 1, "UNKNOWN_PRODUCER_ID")],
+)
+def test_producers_that_are_not_known(producer_id: int, base_sequence: int, verdict: Accept | str) -> None:
+    answer = seven_batches().check(producer_id, 0, base_sequence, 1)
+    assert answer.error_name == verdict if isinstance(answer, Refuse) else answer == verdict
+
+
+def test_check_changes_nothing() -> None:
+    states = seven_batches()
+    before = list(states)
+    for _ in range(2):
+        assert states.check(PRODUCER, 3, 0, 5) == Accept()
+        assert states.check(8, 0, 0, 1) == Accept()
+    assert list(states) == before
+
+
+def test_a_summary_says_what_is_remembered() -> None:
+    (summary,) = seven_batches()
+    assert (summary.producer_id, summary.producer_epoch, summary.timestamp_ms) == (PRODUCER, 2, 1006)
+    assert summary.batches[0] == RememberedBatch(20, 29, 120, 129)
+    assert summary.batches[-1] == RememberedBatch(60, 69, 160, 169)
+    assert len(summary.batches) == 5
+
+
+def test_a_new_epoch_starts_over() -> None:
+    states = seven_batches()
+    states.record(PRODUCER, 3, 0, 170, 174)
+    assert states.check(PRODUCER, 3, 5, 1) == Accept()
+    assert states.check(PRODUCER, 3, 0, 5) == Duplicate(170, 174)
+    refused = states.check(PRODUCER, 3, 60, 10)
+    assert isinstance(refused, Refuse)
+    assert refused.error_name == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+@pytest.mark.parametrize(
+    ("producer_id", "epoch", "base_sequence"), [(-1, -1, -1), (-1, 0, 0), (9, 0, -1), (PRODUCER, 1, 0)]
+)
+def test_batches_that_leave_no_trace(producer_id: int, epoch: int, base_sequence: int) -> None:
+    states = seven_batches()
+    before = list(states)
+    states.record(producer_id, epoch, base_sequence, 170, 170, timestamp_ms=5)
+    assert list(states) == before
+
+
+def test_sequences_wrap() -> None:
+    states = ProducerStates()
+    states.record(PRODUCER, 0, MAX_SEQUENCE - 4, 0, 9)
+    assert states.check(PRODUCER, 0, 5, 3) == Accept()
+    assert states.check(PRODUCER, 0, MAX_SEQUENCE - 4, 10) == Duplicate(0, 9)
+    older = states.check(PRODUCER, 0, MAX_SEQUENCE - 9, 5)
+    assert isinstance(older, Refuse)
+    assert older.error_name == "DUPLICATE_SEQUENCE_NUMBER"
+    newer = states.check(PRODUCER, 0, 6, 3)
+    assert isinstance(newer, Refuse)
+    assert newer.error_name == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+def test_sequences_wrap_between_batches_too() -> None:
+    states = ProducerStates()
+    states.record(PRODUCER, 0, MAX_SEQUENCE - 9, 0, 9)
+    assert states.check(PRODUCER, 0, 0, 3) == Accept()
+    for batch in range(6):
+        states.record(PRODUCER, 0, batch * 10, 10 + batch * 10, 19 + batch * 10)
+    older = states.check(PRODUCER, 0, MAX_SEQUENCE - 9, 10)
+    assert isinstance(older, Refuse)
+    assert older.error_name == "DUPLICATE_SEQUENCE_NUMBER"
+
+
+@pytest.mark.parametrize(
+    ("end", "exact", "next_sequence"), [(170, True, 70), (169, False, 60), (165, False, 60), (160, False, 60)]
+)
+def test_truncation_forgets_batches_and_says_when_older_ones_are_missing(
+    end: int, exact: bool, next_sequence: int
+) -> None:
+    states = seven_batches()
+    assert states.truncate_to(end) is exact
+    assert states.check(PRODUCER, 2, next_sequence, 1) == Accept()
+
+
+def test_truncation_is_exact_while_all_batches_are_known() -> None:
+    states = ProducerStates()
+    for batch in range(5):
+        states.record(PRODUCER, 0, batch, batch, batch)
+    states.record(8, 0, 0, 5, 5)
+    assert states.truncate_to(2) is True
+    assert states.check(PRODUCER, 0, 2, 1) == Accept()
+    assert [summary.producer_id for summary in states] == [PRODUCER]
+    assert states.truncate_to(0) is True
+    assert len(states) == 0
+
+
+def test_truncation_is_not_exact_where_an_epoch_or_a_beginning_was_not_seen() -> None:
+    new_epoch = ProducerStates()
+    new_epoch.record(PRODUCER, 0, 0, 0, 0)
+    new_epoch.record(PRODUCER, 1, 0, 1, 1)
+    assert new_epoch.truncate_to(1) is False
+    restored = ProducerStates()
+    restored.record(PRODUCER, 0, 40, 40, 49)
+    assert restored.truncate_to(45) is False
+    wrapped = ProducerStates()
+    wrapped.record(PRODUCER, 0, 0, 0, MAX_SEQUENCE + 1)
+    assert wrapped.truncate_to(5) is False
+
+
+def test_the_least_recently_writing_producer_is_forgotten_first() -> None:
+    states = ProducerStates(max_producers=2)
+    states.record(1, 0, 0, 0, 0)
+    states.record(2, 0, 0, 1, 1)
+    states.record(1, 0, 1, 2, 2)
+    states.record(3, 0, 0, 3, 3)
+    assert [summary.producer_id for summary in states] == [1, 3]
+    assert len(states) == 2
+    states.record(1, 0, 2, 4, 4)
+    assert [summary.producer_id for summary in states] == [3, 1]
+
+
+def test_clear_forgets_everything() -> None:
+    states = seven_batches()
+    states.clear()
+    assert list(states) == []
+
+
+def test_at_least_one_producer_must_fit() -> None:
+    with pytest.raises(ValueError, match="max_producers: 0"):
+        ProducerStates(max_producers=0)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "counter", "producer_id"),
+    [(0, 0, 0), (1, 0, 2**32), (1, 7, 2**32 + 7), (2**31 - 1, 2**32 - 1, 2**63 - 1)],
+)
+def test_producer_ids_come_from_the_epoch(epoch: int, counter: int, producer_id: int) -> None:
+    assert allocate_producer_id(epoch, counter) == producer_id
+
+
+@pytest.mark.parametrize(
+    ("epoch", "counter", "named"),
+    [(-1, 0, "leader_epoch: -1"), (2**31, 0, "leader_epoch"), (1, -1, "counter: -1"), (1, 2**32, "counter")],
+)
+def test_producer_ids_never_overflow_into_another_epochs(epoch: int, counter: int, named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        allocate_producer_id(epoch, counter)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["send", "retry", "truncate"]), st.integers(1, 2), st.integers(1, 4)), max_size=60
+    )
+)
+def test_every_batch_is_in_the_log_once_and_state_is_a_function_of_the_log(steps: list[tuple[str, int, int]]) -> None:
+    """Producers that send in order and retry at will, over a log that may lose its tail."""
+    log: list[tuple[int, int, int]] = []  # (producer id, base sequence, record count)
+    states = ProducerStates()
+
+    def rebuilt() -> ProducerStates:
+        built, offset = ProducerStates(), 0
+        for producer_id, base_sequence, count in log:
+            built.record(producer_id, 0, base_sequence, offset, offset + count - 1)
+            offset += count
+        return built
+
+    for step, producer_id, number in steps:
+        written = [batch for batch in log if batch[0] == producer_id]
+        if step == "truncate":
+            del log[max(0, len(log) - number) :]
+            if not states.truncate_to(sum(batch[2] for batch in log)):
+                states = rebuilt()
+            assert sorted(states, key=lambda s: s.producer_id) == sorted(rebuilt(), key=lambda s: s.producer_id)
+            continue
+        if step == "retry" and written:
+            retried = written[max(0, len(written) - number)]
+            answer = states.check(producer_id, 0, retried[1], retried[2])
+            assert isinstance(answer, Duplicate)
+            assert answer.last_offset - answer.base_offset + 1 == retried[2]
+            assert answer.base_offset == sum(batch[2] for batch in log[: log.index(retried)])
+            continue
+        base_sequence = written[-1][1] + written[-1][2] if written else 0
+        assert states.check(producer_id, 0, base_sequence, number) == Accept()
+        end = sum(batch[2] for batch in log)
+        states.record(producer_id, 0, base_sequence, end, end + number - 1)
+        log.append((producer_id, base_sequence, number))

@@ -1,0 +1,170 @@
+"""Which voter set and kraft.version are in force where, through appends, truncations, trims and snapshots."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from quorum_builders import key, static_voters, voters
+
+from kraft_trio.protocol.voter_history import VoterHistory
+from kraft_trio.protocol.voter_set import VoterSet
+
+STATIC = static_voters(1, 2, 3)
+BOOTSTRAP, FIRST, SECOND = voters(1, 2, 3), voters(1, 2, 3, 4), voters(1, 2, 3, 4, 5)
+
+
+def history() -> VoterHistory:
+    """Bootstrap set at -1, {1,2,3,4} at 10, {1,2,3,4,5} at 20."""
+    built = VoterHistory(STATIC)
+    built.add_voters(-1, BOOTSTRAP)
+    built.add_kraft_version(-1, 1)
+    built.add_voters(10, FIRST)
+    built.add_voters(20, SECOND)
+    return built
+
+
+def test_static_voters_hold_until_a_voters_record_is_known() -> None:
+    empty = VoterHistory(STATIC)
+    assert (empty.voters, empty.voters_offset, empty.voters_at(100)) == (STATIC, None, STATIC)
+    assert (empty.kraft_version, empty.kraft_version_offset, empty.kraft_version_at(100)) == (0, None, 0)
+    assert not empty.came_from_bootstrap
+    empty.add_voters(0, FIRST)
+    assert (empty.voters, empty.voters_offset, empty.static_voters) == (FIRST, 0, STATIC)
+
+
+@pytest.mark.parametrize(
+    ("offset", "in_force"),
+    [(-2, STATIC), (-1, BOOTSTRAP), (9, BOOTSTRAP), (10, FIRST), (19, FIRST), (20, SECOND), (99, SECOND)],
+)
+def test_a_set_is_in_force_from_its_own_record_on(offset: int, in_force: VoterSet) -> None:
+    assert history().voters_at(offset) == in_force
+
+
+def test_kraft_version_has_its_own_history() -> None:
+    built = history()
+    built.add_kraft_version(12, 2)
+    assert [built.kraft_version_at(offset) for offset in (-2, -1, 11, 12)] == [0, 1, 1, 2]
+    assert (built.kraft_version, built.kraft_version_offset) == (2, 12)
+    assert built.truncate_to(12) is True
+    assert (built.kraft_version, built.kraft_version_offset) == (1, -1)
+    assert built.voters == FIRST
+
+
+@pytest.mark.parametrize(
+    ("end", "in_force", "offset", "dropped"),
+    [
+        (21, SECOND, 20, False),
+        (20, FIRST, 10, True),
+        (11, FIRST, 10, True),
+        (10, BOOTSTRAP, -1, True),
+        (0, BOOTSTRAP, -1, True),
+    ],
+)
+def test_truncation_brings_the_earlier_set_back(end: int, in_force: VoterSet, offset: int, dropped: bool) -> None:
+    truncated = history()
+    assert truncated.truncate_to(end) is dropped
+    assert (truncated.voters, truncated.voters_offset) == (in_force, offset)
+    assert truncated.came_from_bootstrap is (offset == -1)
+    truncated.add_voters(end, STATIC)
+    assert truncated.voters == STATIC
+
+
+def test_truncation_below_every_entry_falls_back_to_the_static_voters() -> None:
+    without_snapshot = VoterHistory(STATIC)
+    without_snapshot.add_voters(3, FIRST)
+    without_snapshot.truncate_to(3)
+    assert (without_snapshot.voters, without_snapshot.voters_offset) == (STATIC, None)
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 19, 20])
+def test_offsets_only_rise(offset: int) -> None:
+    built = history()
+    with pytest.raises(ValueError, match=rf"voters: offset {offset}, expected 21 or more"):
+        built.add_voters(offset, STATIC)
+    assert built.voters == SECOND
+
+
+def test_nothing_sits_below_the_bootstrap_snapshot() -> None:
+    with pytest.raises(ValueError, match=r"kraft.version: offset -2, expected -1 or more"):
+        VoterHistory(STATIC).add_kraft_version(-2, 1)
+
+
+@pytest.mark.parametrize(
+    ("start", "oldest_known"), [(0, BOOTSTRAP), (10, BOOTSTRAP), (11, FIRST), (20, FIRST), (21, SECOND), (99, SECOND)]
+)
+def test_trimming_keeps_the_newest_set_below_the_new_start(start: int, oldest_known: VoterSet) -> None:
+    trimmed = history()
+    trimmed.trim_prefix_to(start)
+    assert trimmed.voters == SECOND
+    assert trimmed.voters_at(start - 1) == oldest_known
+    trimmed.truncate_to(start)
+    assert trimmed.voters == oldest_known
+
+
+def test_trimming_forgets_what_is_superseded() -> None:
+    trimmed = history()
+    trimmed.trim_prefix_to(15)
+    assert trimmed.voters_at(9) == STATIC
+
+
+@pytest.mark.parametrize(
+    ("high_watermark", "offsets"),
+    [(None, (10, 20)), (0, (10, 20)), (10, (10, 20)), (11, (20,)), (20, (20,)), (21, ()), (99, ())],
+)
+def test_a_set_is_committed_once_the_high_watermark_is_above_its_offset(
+    high_watermark: int | None, offsets: tuple[int, ...]
+) -> None:
+    assert history().uncommitted(high_watermark) == offsets
+
+
+def test_a_snapshot_leaves_nothing_of_the_log_it_replaces() -> None:
+    """S11: uncommitted sets above the snapshot's end are gone, and so are older ones."""
+    installed = history()
+    installed.add_kraft_version(21, 2)
+    installed.install_snapshot(15, FIRST, 1)
+    assert (installed.voters, installed.voters_offset, installed.kraft_version) == (FIRST, 14, 1)
+    assert (installed.voters_at(13), installed.kraft_version_at(13)) == (STATIC, 0)
+    assert installed.uncommitted(15) == ()
+
+
+def test_a_snapshot_without_voters_falls_back_to_the_static_ones() -> None:
+    installed = history()
+    installed.install_snapshot(15, None, 0)
+    assert (installed.voters, installed.voters_offset, installed.kraft_version) == (STATIC, None, 0)
+    assert installed.kraft_version_offset is None
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("plain"), st.integers(1, 3)),
+            st.tuples(st.just("voters"), st.integers(1, 9)),
+            st.tuples(st.just("truncate"), st.integers(0, 5)),
+        ),
+        max_size=40,
+    )
+)
+def test_in_force_is_always_the_last_set_in_the_surviving_log(steps: list[tuple[str, int]]) -> None:
+    log: list[VoterSet | None] = []
+    folded = VoterHistory(STATIC)
+    for step, number in steps:
+        if step == "plain":
+            log += [None] * number
+        elif step == "voters":
+            folded.add_voters(len(log), voters(number))
+            log.append(voters(number))
+        else:
+            del log[max(0, len(log) - number) :]
+            folded.truncate_to(len(log))
+        surviving = [(offset, found) for offset, found in enumerate(log) if found is not None]
+        assert folded.voters == (surviving[-1][1] if surviving else STATIC)
+        assert folded.voters_offset == (surviving[-1][0] if surviving else None)
+        assert folded.uncommitted(0) == tuple(offset for offset, _ in surviving)
+
+
+def test_the_same_set_under_another_disk_is_another_set() -> None:
+    replaced = history()
+    replaced.add_voters(30, voters(1, 2, key(3, "b")))
+    assert not replaced.voters.is_voter(key(3, "a"))
+    assert replaced.voters.is_voter(key(3, "b"))
