@@ -1,0 +1,98 @@
+"""The `kraft` command: sub-commands and flags as Kafka's own tools have them.
+
+Exit code 0 when it did what was asked, 2 for a command line that makes no sense, 1 for everything else that went wrong;
+what went wrong is one line on stderr.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+import click
+
+from kraft_trio.errors import KraftError
+
+_COMMANDS = {
+    "dump-log": ("kraft_trio.cli.dump_log", "dump_log"),
+    "metadata-quorum": ("kraft_trio.cli.metadata_quorum", "metadata_quorum"),
+    "server": ("kraft_trio.cli.server", "server"),
+    "storage": ("kraft_trio.cli.storage", "storage"),
+}
+
+
+class _Commands(click.Group):
+    """Imports a sub-command when it is asked for, so that a small one does not wait for what the others need."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, name = _COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="kraft-trio", prog_name="kraft")
+def kraft() -> None:
+    """A KRaft quorum: format and inspect a node's directory, start a node, describe a quorum, dump a log."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; the answer is the process's exit code."""
+    try:
+        result = kraft.main(list(arguments), prog_name="kraft", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return error.exit_code
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx is not None else "kraft"
+        return _fail(f"{error.format_message()} (see {path} --help)", error.exit_code)
+    except click.ClickException as error:
+        return _fail(error.format_message(), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        # Whoever read our output has gone; what is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (KraftError, OSError) as error:
+        return _fail(_one_line(error), 1)
+    except BaseExceptionGroup as group:
+        expected, others = group.split((KraftError, OSError))
+        if expected is None or others is not None:
+            raise
+        return _fail("; ".join(dict.fromkeys(map(_one_line, _leaves(expected)))), 1)
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    return str(error)
+
+
+def _fail(message: str, exit_code: int) -> int:
+    print("kraft: error: " + " ".join(message.splitlines()), file=sys.stderr)
+    return exit_code
+
+
+def main() -> None:
+    """Entry point of the console command."""
+    sys.exit(run(sys.argv[1:]))

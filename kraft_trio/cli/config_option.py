@@ -1,0 +1,39 @@
+"""The options by which a command is told its configuration file, and how its warnings reach the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from kraft_trio.config import NodeConfig, load_config
+from kraft_trio.errors import ConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def config_option(function: F) -> F:
+    """Add `-c/--config FILE`, passed on as `config_path`."""
+    return click.option("-c", "--config", "config_path", required=True, metavar="FILE", help="The .properties file.")(
+        function
+    )
+
+
+def read_config(path: str, overrides: Mapping[str, str] | None = None) -> NodeConfig:
+    """Load a configuration, its warnings printed on stderr.  Raises ConfigError."""
+    loaded = load_config(path, overrides)
+    for warning in loaded.warnings:
+        click.echo(f"kraft: warning: {path}: {warning}", err=True)
+    return loaded.config
+
+
+def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
+    """Read `key=value` texts; of a repeated key the last counts.  Raises ConfigError naming the text."""
+    overrides = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--override {text}: expected key=value")
+        overrides[key.strip()] = value
+    return overrides

@@ -1,0 +1,183 @@
+"""`kraft dump-log`: what the files of a log hold, batch by batch, in the layout of kafka-dump-log or as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+
+from kraft_trio.cli.log_dump import Damage, DumpedBatch, DumpedRecord, dump_file
+from kraft_trio.errors import ConfigError, CorruptLogError
+
+_FILE_NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.")
+
+
+@click.command("dump-log")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--files", "more_files", multiple=True, help="The files, separated by commas, as kafka-dump-log takes them."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: a batch with its records.")
+@click.option("--cluster-metadata-decoder", is_flag=True, help="Take values as Apache Kafka's metadata records.")
+@click.option("--skip-records", is_flag=True, help="Batches only.")
+def dump_log(
+    files: tuple[str, ...],
+    more_files: tuple[str, ...],
+    as_json: bool,
+    cluster_metadata_decoder: bool,
+    skip_records: bool,
+) -> None:
+    """Print batches, records and control records of .log and .checkpoint files, ours or Apache Kafka's.
+
+    A damaged batch is printed with what is wrong with it; the exit code is then 1.
+    """
+    paths = [*files, *(path for text in more_files for path in text.split(","))]
+    if not paths:
+        raise click.UsageError("no file given", click.get_current_context())
+    for path in paths:
+        _check_name(path)
+    problems: list[str] = []
+    for path in paths:
+        lines = _json_lines if as_json else _text_lines
+        dump = _noting_problems(path, dump_file(path, metadata_frames=cluster_metadata_decoder), problems)
+        for line in lines(path, dump, skip_records):
+            click.echo(line)
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise CorruptLogError(f"{problems[0]}{more}")
+
+
+def _check_name(path: str) -> None:
+    suffixes = path.rpartition("/")[2].split(".")[1:]
+    if "log" not in suffixes and "checkpoint" not in suffixes:
+        raise ConfigError(f"{path}: expected a .log or .checkpoint file")
+
+
+def _noting_problems(
+    path: str, dump: Iterable[DumpedBatch | Damage], problems: list[str]
+) -> Iterator[DumpedBatch | Damage]:
+    for item in dump:
+        if item.problem is not None:
+            problems.append(f"{path}: {item.problem}")
+        yield item
+
+
+def _text_lines(path: str, dump: Iterable[DumpedBatch | Damage], skip_records: bool) -> Iterator[str]:
+    yield f"Dumping {path}"
+    if match := _FILE_NAME.match(path.rpartition("/")[2]):
+        offset, epoch = match[1], match[2]
+        yield (
+            f"Log starting offset: {int(offset)}"
+            if epoch is None
+            else f"Snapshot end offset: {int(offset)}, epoch: {int(epoch)}"
+        )
+    for item in dump:
+        if isinstance(item, Damage):
+            yield f"Found {item.invalid_bytes} invalid bytes at position {item.position}: {item.problem}"
+            continue
+        yield _batch_line(item)
+        if item.problem is not None:
+            yield f"| {item.problem}"
+        if not skip_records:
+            yield from (_record_line(record) for record in item.records)
+
+
+def _batch_line(batch: DumpedBatch) -> str:
+    return " ".join(f"{name}: {_word(value)}" for name, value in _batch_fields(batch).items())
+
+
+def _record_line(dumped: DumpedRecord) -> str:
+    record = dumped.record
+    words = [f"| offset: {record.offset} CreateTime: {record.timestamp_ms}"]
+    words.append(f"keySize: {_size(record.key)} valueSize: {_size(record.value)} sequence: {dumped.sequence}")
+    words.append(f"headerKeys: [{','.join(name for name, _ in record.headers)}]")
+    if dumped.control is not None:
+        name, fields = dumped.control
+        words.append(f"{name}: {json.dumps(fields, separators=(',', ':'))}")
+    else:
+        if record.key is not None:
+            words.append(f"key: {_printable(record.key)}")
+        if dumped.metadata is not None:
+            words.append(f"payload: {json.dumps(dumped.metadata, separators=(',', ':'))}")
+        else:
+            words.append("payload: null" if record.value is None else f"payload: {_printable(record.value)}")
+    return " ".join(words)
+
+
+def _json_lines(path: str, dump: Iterable[DumpedBatch | Damage], skip_records: bool) -> Iterator[str]:
+    for item in dump:
+        fields: dict[str, Any] = {"file": path, "position": item.position}
+        if isinstance(item, Damage):
+            fields["invalidBytes"] = item.invalid_bytes
+        else:
+            fields |= _batch_fields(item)
+            if not skip_records:
+                fields["records"] = [_record_fields(record) for record in item.records]
+        if item.problem is not None:
+            fields["problem"] = item.problem
+        yield json.dumps(fields)
+
+
+def _batch_fields(batch: DumpedBatch) -> dict[str, Any]:
+    header = batch.header
+    compression = header.compression.name.lower() if header.attributes & 7 <= 4 else f"unknown({header.attributes & 7})"
+    return {
+        "baseOffset": header.base_offset,
+        "lastOffset": header.last_offset,
+        "count": header.record_count,
+        "baseSequence": header.base_sequence,
+        "lastSequence": batch.last_sequence,
+        "producerId": header.producer_id,
+        "producerEpoch": header.producer_epoch,
+        "partitionLeaderEpoch": header.leader_epoch,
+        "isTransactional": header.is_transactional,
+        "isControl": header.is_control,
+        "position": batch.position,
+        "LogAppendTime" if header.has_log_append_time else "CreateTime": header.max_timestamp_ms,
+        "size": header.size_in_bytes,
+        "magic": header.magic,
+        "compresscodec": compression,
+        "crc": header.crc,
+        "isvalid": batch.is_valid,
+    }
+
+
+def _record_fields(dumped: DumpedRecord) -> dict[str, Any]:
+    record = dumped.record
+    fields: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp_ms, "sequence": dumped.sequence}
+    if dumped.control is not None:
+        name, values = dumped.control
+        return {**fields, "controlType": name, **values}
+    fields |= _bytes_field("key", record.key)
+    fields |= {"metadata": dumped.metadata} if dumped.metadata is not None else _bytes_field("value", record.value)
+    if record.headers:
+        fields["headers"] = [{"name": name, **_bytes_field("value", value)} for name, value in record.headers]
+    return fields
+
+
+def _bytes_field(name: str, data: bytes | None) -> dict[str, str | None]:
+    """Text where the bytes are UTF-8, else hexadecimal under another name, so that neither is taken for the other."""
+    try:
+        return {name: None if data is None else data.decode()}
+    except UnicodeDecodeError:
+        assert data is not None
+        return {f"{name}Hex": data.hex()}
+
+
+def _printable(data: bytes) -> str:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return f"0x{data.hex()}"
+    return text if text.isprintable() else f"0x{data.hex()}"
+
+
+def _size(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

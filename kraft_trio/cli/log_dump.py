@@ -1,0 +1,182 @@
+"""What a `.log` or `.checkpoint` file holds, as plain values: one per batch, and one for each stretch that is damaged.
+
+The names are those of Apache Kafka's own dump tool.  A file is mapped, not loaded: a segment may have a gigabyte.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from kraft_trio.cli.metadata_frame import decode_metadata_frame
+from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.control_records import (
+    ControlRecord,
+    KRaftVersion,
+    LeaderChange,
+    SnapshotFooter,
+    SnapshotHeader,
+    VotersRecord,
+    control_record_type,
+    decode_control_record,
+)
+from kraft_trio.protocol.types import directory_id_to_text
+from kraft_trio.storage.batch import BatchHeader, Record, check_crc, decode_records, peek_header
+
+_END_MARKERS = {0: "ABORT", 1: "COMMIT"}
+_END_MARKER = struct.Struct(">hi")
+_SEQUENCES = 2**31
+
+
+@attrs.frozen
+class DumpedRecord:
+    """One record.  Of `control`, `metadata` and the raw key and value, what the record is decides which is shown."""
+
+    record: Record
+    sequence: int
+    control: tuple[str, dict[str, Any]] | None = None
+    """The control record's name and fields."""
+    metadata: dict[str, Any] | None = None
+    """The frame of one of Kafka's metadata records."""
+
+
+@attrs.frozen
+class DumpedBatch:
+    """One batch at `position` bytes into its file.  Where `problem` says what is wrong with it, `records` is empty."""
+
+    position: int
+    header: BatchHeader
+    is_valid: bool
+    records: tuple[DumpedRecord, ...] = ()
+    problem: str | None = None
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last record; -1 in a batch of no idempotent producer."""
+        return _sequence(self.header, self.header.last_offset_delta)
+
+
+@attrs.frozen
+class Damage:
+    """The end of a file, from `position` on, that is no batch."""
+
+    position: int
+    invalid_bytes: int
+    problem: str
+
+
+def dump_file(path: str, *, metadata_frames: bool = False) -> Iterator[DumpedBatch | Damage]:
+    """The batches of a file in order.  With `metadata_frames`, values are taken as Kafka's metadata records.
+
+    A batch that is whole but wrong (CRC, records) is given with its problem, and the dump goes on after it; a stretch
+    that is no batch ends the dump.  Raises OSError where the file cannot be read.
+    """
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as buffer:
+            yield from _dump_buffer(buffer, metadata_frames)
+
+
+def _dump_buffer(buffer: memoryview, metadata_frames: bool) -> Iterator[DumpedBatch | Damage]:
+    position = 0
+    while position < len(buffer):
+        left = len(buffer) - position
+        try:
+            header = peek_header(buffer, position)
+        except ProtocolError as error:
+            yield Damage(position, left, str(error))
+            return
+        if header.size_in_bytes > left:
+            problem = f"batch at position {position}: {left} bytes are left, it has {header.size_in_bytes}"
+            yield Damage(position, left, problem)
+            return
+        yield _dump_batch(buffer, position, header, metadata_frames)
+        position += header.size_in_bytes
+
+
+def _dump_batch(buffer: memoryview, position: int, header: BatchHeader, metadata_frames: bool) -> DumpedBatch:
+    try:
+        check_crc(buffer, position, header)
+    except ProtocolError as error:
+        return DumpedBatch(position, header, is_valid=False, problem=str(error))
+    try:
+        records = decode_records(buffer, position, header)
+        dumped = tuple(_dump_record(header, record, metadata_frames) for record in records)
+    except ProtocolError as error:
+        return DumpedBatch(position, header, is_valid=True, problem=str(error))
+    return DumpedBatch(position, header, is_valid=True, records=dumped)
+
+
+def _dump_record(header: BatchHeader, record: Record, metadata_frames: bool) -> DumpedRecord:
+    sequence = _sequence(header, record.offset - header.base_offset)
+    if header.is_control:
+        return DumpedRecord(record, sequence, control=_control(record))
+    if metadata_frames and record.value is not None:
+        try:
+            frame = decode_metadata_frame(record.value)
+        except ProtocolError:
+            return DumpedRecord(record, sequence)
+        fields = {"type": frame.name, "version": frame.version, "data": frame.message.hex()}
+        return DumpedRecord(record, sequence, metadata=fields)
+    return DumpedRecord(record, sequence)
+
+
+def _sequence(header: BatchHeader, offset_delta: int) -> int:
+    return -1 if header.base_sequence < 0 else (header.base_sequence + offset_delta) % _SEQUENCES
+
+
+def _control(record: Record) -> tuple[str, dict[str, Any]]:
+    control_type = control_record_type(record.key)
+    if control_type in _END_MARKERS:
+        value = record.value or b""
+        if len(value) < _END_MARKER.size:
+            raise ProtocolError(
+                f"end marker at offset {record.offset}: {len(value)} bytes, expected {_END_MARKER.size}"
+            )
+        version, coordinator_epoch = _END_MARKER.unpack_from(value)
+        marker = _END_MARKERS[control_type]
+        return "EndTxnMarker", {"version": version, "type": marker, "coordinatorEpoch": coordinator_epoch}
+    decoded = decode_control_record(record.key, record.value)
+    if decoded is None:
+        return f"UNKNOWN({control_type})", {"data": (record.value or b"").hex()}
+    return control_fields(decoded)
+
+
+def control_fields(record: ControlRecord) -> tuple[str, dict[str, Any]]:
+    """A control record's name and its fields, named as in Kafka's schemas."""
+    fields: dict[str, Any] = {"version": 0}
+    match record:
+        case LeaderChange(leader_id, voter_ids, granting_voter_ids):
+            fields["leaderId"] = leader_id
+            fields["voters"] = [{"voterId": id} for id in voter_ids]
+            fields["grantingVoters"] = [{"voterId": id} for id in granting_voter_ids]
+            return "LeaderChange", fields
+        case SnapshotHeader(timestamp_ms):
+            return "SnapshotHeader", {**fields, "lastContainedLogTimestamp": timestamp_ms}
+        case SnapshotFooter():
+            return "SnapshotFooter", fields
+        case KRaftVersion(version):
+            return "KRaftVersion", {**fields, "kRaftVersion": version}
+        case VotersRecord(voters):
+            fields["voters"] = [
+                {
+                    "voterId": voter.id,
+                    "voterDirectoryId": directory_id_to_text(voter.key.directory_id),
+                    "endpoints": [
+                        {"name": name, "host": endpoint.host, "port": endpoint.port}
+                        for name, endpoint in voter.endpoints
+                    ],
+                    "kRaftVersionFeature": {
+                        "minSupportedVersion": voter.kraft_versions.minimum,
+                        "maxSupportedVersion": voter.kraft_versions.maximum,
+                    },
+                }
+                for voter in voters
+            ]
+            return "KRaftVoters", fields

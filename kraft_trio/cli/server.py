@@ -1,0 +1,33 @@
+"""`kraft server`: one node in the foreground."""
+
+from __future__ import annotations
+
+import click
+import trio
+
+from kraft_trio.cli.config_option import config_option, parse_overrides, read_config
+from kraft_trio.cli.logging import configure_logging
+
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.group()
+def server() -> None:
+    """Run a node."""
+
+
+@server.command()
+@config_option
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A key that wins over the file's.")
+@click.option("--log-format", type=click.Choice(["console", "json"]), default="console", show_default=True)
+@click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
+def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_level: str) -> None:
+    """Start the node that FILE describes; it runs in the foreground and logs to stderr.
+
+    SIGTERM and SIGINT (Ctrl-C) stop it: a leader first hands over to a successor.
+    """
+    configure_logging(log_format, log_level)
+    config = read_config(config_path, parse_overrides(overrides))
+    from kraft_trio.node import run_node
+
+    trio.run(run_node, config)

@@ -1,0 +1,263 @@
+"""`kraft dump-log`: Kafka's files and ours, in text and as JSON, whole and damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraft_trio.cli import run
+from kraft_trio.cli.log_dump import control_fields
+from kraft_trio.cli.metadata_frame import decode_metadata_frame
+from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.control_records import KRaftVersion, LeaderChange, SnapshotFooter, SnapshotHeader
+from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
+
+# A log and a snapshot as Apache Kafka's own raft classes wrote them at kraft.version 1.
+KAFKA_LOG = bytes.fromhex(
+    "0000000000000000000000a2000000010212785c0a002000000002000001a1fcfb7a5c000001a1fcfb7a5cffffffffffffff"
+    "ffffffffffffff000000033a00000008000000022600000000000102000000010002000000010000001e0000020800000005"
+    "0a000000010000820100000408000000066e000002000000016fcb514bb8784c9d95b78dc3a7ce6fd8020b434f4e54524f4c"
+    "4c45520a6c6f63616c686f737423850000000001000000000000000000000003000000480000000102d3514afc0000000000"
+    "01000001a1fcfb7a8f000001a1fcfb7a8fffffffffffffffffffffffffffff0000000216000000010a68656c6c6f00140000"
+    "0201087261667400"
+)
+KAFKA_CHECKPOINT = bytes.fromhex(
+    "00000000000000000000009a0000000102da821b01002000000002000001a1fcfb7c87000001a1fcfb7c87ffffffffffffff"
+    "ffffffffffffff000000032a0000000800000003160000000001a1fcfb7c8300001e00000208000000050a00000001000082"
+    "0100000408000000066e000002000000016fcb514bb8784c9d95b78dc3a7ce6fd8020b434f4e54524f4c4c45520a6c6f6361"
+    "6c686f7374238500000000010000000000000000000000030000003d0000000102baa2fbac000000000000000001a1fcfb7c"
+    "88000001a1fcfb7c88ffffffffffffffffffffffffffff0000000116000000010a7374617465000000000000000004000000"
+    "3f000000010256969675002000000000000001a1fcfb7c88000001a1fcfb7c88ffffffffffffffffffffffffffff00000001"
+    "1a00000008000000040600000000"
+)
+DIRECTORY_ID = "b8tRS7h4TJ2Vt43Dp85v2A"
+SECOND_BATCH = 174
+
+
+def write(directory: Path, data: bytes, name: str = "00000000000000000000.log") -> str:
+    path = directory / name
+    path.write_bytes(data)
+    return str(path)
+
+
+def dump_json(capsys: pytest.CaptureFixture[str], *arguments: str, exit_code: int = 0) -> list[dict[str, Any]]:
+    assert run(["dump-log", "--json", *arguments]) == exit_code
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+class TestKafkasFiles:
+    def test_the_log_as_text(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = write(tmp_path, KAFKA_LOG)
+        assert run(["dump-log", path]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[:2] == [f"Dumping {path}", "Log starting offset: 0"]
+        assert lines[2] == (
+            "baseOffset: 0 lastOffset: 2 count: 3 baseSequence: -1 lastSequence: -1 producerId: -1 producerEpoch: -1 "
+            "partitionLeaderEpoch: 1 isTransactional: false isControl: true position: 0 CreateTime: 1795245701724 "
+            "size: 174 magic: 2 compresscodec: none crc: 309877770 isvalid: true"
+        )
+        assert lines[3].startswith(
+            "| offset: 0 CreateTime: 1795245701724 keySize: 4 valueSize: 19 sequence: -1 headerKeys: []"
+        )
+        assert lines[3].endswith(
+            'LeaderChange: {"version":0,"leaderId":1,"voters":[{"voterId":1}],"grantingVoters":[{"voterId":1}]}'
+        )
+        assert lines[4].endswith('KRaftVersion: {"version":0,"kRaftVersion":1}')
+        assert lines[-1].endswith("keySize: -1 valueSize: 4 sequence: -1 headerKeys: [] payload: raft")
+        assert len(lines) == 9
+
+    def test_the_log_as_json(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        control, data = dump_json(capsys, write(tmp_path, KAFKA_LOG))
+        assert [record["controlType"] for record in control["records"]] == [
+            "LeaderChange",
+            "KRaftVersion",
+            "KRaftVoters",
+        ]
+        assert control["records"][2]["voters"] == [
+            {
+                "voterId": 1,
+                "voterDirectoryId": DIRECTORY_ID,
+                "endpoints": [{"name": "CONTROLLER", "host": "localhost", "port": 9093}],
+                "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
+            }
+        ]
+        assert (data["position"], data["baseOffset"], data["size"]) == (SECOND_BATCH, 3, 84)
+        assert [(record["offset"], record["value"]) for record in data["records"]] == [(3, "hello"), (4, "raft")]
+
+    def test_a_snapshot(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = write(tmp_path, KAFKA_CHECKPOINT, "00000000000000000005-0000000001.checkpoint")
+        assert run(["dump-log", path]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[1] == "Snapshot end offset: 5, epoch: 1"
+        assert 'SnapshotHeader: {"version":0,"lastContainedLogTimestamp":1795245702275}' in lines[3]
+        assert lines[-1].endswith('SnapshotFooter: {"version":0}')
+
+
+class TestOurRecords:
+    def test_keys_headers_sequences_and_nulls(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        batch = encode_batch(
+            [
+                NewRecord(key=b"k", value=b"\xff\x00", headers=(("h", b"v"), ("n", None))),
+                NewRecord(key=None, value=None),
+                NewRecord(key=b"\xfe", value="é".encode()),
+            ],
+            timestamp_ms=5,
+            base_offset=7,
+            leader_epoch=3,
+            producer_id=11,
+            producer_epoch=2,
+            base_sequence=2**31 - 2,
+        )
+        path = write(tmp_path, batch)
+        (dumped,) = dump_json(capsys, path)
+        assert (dumped["baseSequence"], dumped["lastSequence"], dumped["producerId"]) == (2**31 - 2, 0, 11)
+        first, second, third = dumped["records"]
+        assert first["valueHex"] == "ff00"
+        assert first["key"] == "k"
+        assert first["headers"] == [{"name": "h", "value": "v"}, {"name": "n", "value": None}]
+        assert (second["key"], second["value"], second["sequence"]) == (None, None, 2**31 - 1)
+        assert (third["keyHex"], third["value"], third["sequence"]) == ("fe", "é", 0)
+        assert run(["dump-log", path]) == 0
+        out = capsys.readouterr().out
+        assert "headerKeys: [h,n] key: k payload: 0xff00" in out
+        assert "payload: null" in out
+
+    def test_compressed_records_are_read(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        batch = encode_batch([NewRecord(value=b"a" * 100)], timestamp_ms=0, compression=Compression.ZSTD)
+        (dumped,) = dump_json(capsys, write(tmp_path, batch))
+        assert dumped["compresscodec"] == "zstd"
+        assert dumped["records"][0]["value"] == "a" * 100
+
+    def test_transaction_markers_and_unknown_control_records(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        batch = encode_batch(
+            [
+                NewRecord(key=bytes([0, 0, 0, 1]), value=bytes([0, 0, 0, 0, 0, 9])),
+                NewRecord(key=bytes([0, 0, 0, 0]), value=bytes(6)),
+                NewRecord(key=bytes([0, 0, 0, 99]), value=b"\x01\x02"),
+            ],
+            timestamp_ms=0,
+            control=True,
+        )
+        (dumped,) = dump_json(capsys, write(tmp_path, batch))
+        commit, abort, unknown = dumped["records"]
+        assert (commit["controlType"], commit["type"], commit["coordinatorEpoch"]) == ("EndTxnMarker", "COMMIT", 9)
+        assert abort["type"] == "ABORT"
+        assert (unknown["controlType"], unknown["data"]) == ("UNKNOWN(99)", "0102")
+
+    def test_skip_records_and_several_files(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        first = write(tmp_path, KAFKA_LOG)
+        second = write(tmp_path, KAFKA_CHECKPOINT, "00000000000000000005-0000000001.checkpoint")
+        dumped = dump_json(capsys, "--skip-records", "--files", f"{first},{second}")
+        assert [batch["file"] for batch in dumped] == [first, first, second, second, second]
+        assert not any("records" in batch for batch in dumped)
+
+    def test_an_empty_file_holds_nothing(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert dump_json(capsys, write(tmp_path, b"")) == []
+
+    @pytest.mark.parametrize(
+        ("record", "name", "field"),
+        [
+            (LeaderChange(3, (1, 3), (3,)), "LeaderChange", ("grantingVoters", [{"voterId": 3}])),
+            (SnapshotHeader(12), "SnapshotHeader", ("lastContainedLogTimestamp", 12)),
+            (SnapshotFooter(), "SnapshotFooter", ("version", 0)),
+            (KRaftVersion(1), "KRaftVersion", ("kRaftVersion", 1)),
+        ],
+    )
+    def test_control_records_have_kafkas_names(self, record: Any, name: str, field: tuple[str, Any]) -> None:
+        dumped_name, fields = control_fields(record)
+        assert dumped_name == name
+        assert fields[field[0]] == field[1]
+
+
+class TestMetadataFrames:
+    def test_a_frame_is_taken_off_where_asked_for(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        values = [b"\x01\x02\x00\xaa\xbb", b"\x01\xac\x02\x01", b"\x00not a frame"]
+        batch = encode_batch([NewRecord(value=value) for value in values], timestamp_ms=0)
+        path = write(tmp_path, batch)
+        (dumped,) = dump_json(capsys, "--cluster-metadata-decoder", path)
+        topic, unknown, raw = dumped["records"]
+        assert topic["metadata"] == {"type": "TOPIC_RECORD", "version": 0, "data": "aabb"}
+        assert unknown["metadata"] == {"type": "UNKNOWN(300)", "version": 1, "data": ""}
+        assert raw["value"] == "\x00not a frame"
+        assert run(["dump-log", "--cluster-metadata-decoder", path]) == 0
+        assert 'payload: {"type":"TOPIC_RECORD","version":0,"data":"aabb"}' in capsys.readouterr().out
+
+    @pytest.mark.parametrize("value", [b"", b"\x01", b"\x01\x02", b"\x02\x02\x00", b"\x01\x80\x80\x80\x80\x80\x00\x00"])
+    def test_what_is_no_frame(self, value: bytes) -> None:
+        with pytest.raises(ProtocolError, match="metadata frame"):
+            decode_metadata_frame(value)
+
+
+class TestDamage:
+    def test_a_flipped_bit_is_shown_and_the_dump_goes_on(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        data = bytearray(KAFKA_LOG)
+        data[100] ^= 1
+        path = write(tmp_path, bytes(data))
+        assert run(["dump-log", "--json", path]) == 1
+        captured = capsys.readouterr()
+        damaged, good = [json.loads(line) for line in captured.out.splitlines()]
+        assert damaged["isvalid"] is False
+        assert damaged["records"] == []
+        assert "crc" in damaged["problem"].lower()
+        assert (good["isvalid"], good["records"][1]["value"]) == (True, "raft")
+        assert captured.err.startswith(f"kraft: error: {path}: ")
+        assert captured.err.count("\n") == 1
+
+    @pytest.mark.parametrize("left", [1, 30, 83])
+    def test_a_torn_tail_is_measured(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], left: int) -> None:
+        path = write(tmp_path, KAFKA_LOG[: SECOND_BATCH + left])
+        dumped = dump_json(capsys, path, exit_code=1)
+        assert len(dumped) == 2
+        assert (dumped[1]["position"], dumped[1]["invalidBytes"]) == (SECOND_BATCH, left)
+        assert run(["dump-log", path]) == 1
+        assert f"Found {left} invalid bytes at position {SECOND_BATCH}: " in capsys.readouterr().out
+
+    def test_records_that_do_not_decode_under_a_right_crc(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        batch = encode_batch([NewRecord(key=b"\x00", value=b"")], timestamp_ms=0, control=True)
+        path = write(tmp_path, batch)
+        (dumped,) = dump_json(capsys, path, exit_code=1)
+        assert dumped["isvalid"] is True
+        assert "control record" in dumped["problem"]
+
+
+class TestCommandLine:
+    def test_no_file(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["dump-log"]) == 2
+        assert capsys.readouterr().err == "kraft: error: no file given (see kraft dump-log --help)\n"
+
+    def test_a_missing_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["dump-log", str(tmp_path / "0.log")]) == 2
+        assert run(["dump-log", "--files", str(tmp_path / "0.log")]) == 1
+        errors = capsys.readouterr().err.splitlines()
+        assert "does not exist" in errors[0]
+        assert errors[1] == f"kraft: error: {tmp_path / '0.log'}: No such file or directory"
+
+    def test_a_file_of_another_kind(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = write(tmp_path, b"", "00000000000000000000.index")
+        assert run(["dump-log", path]) == 1
+        assert capsys.readouterr().err == f"kraft: error: {path}: expected a .log or .checkpoint file\n"
+
+    def test_a_reader_that_goes_away_is_no_traceback(self, tmp_path: Path) -> None:
+        path = write(tmp_path, KAFKA_LOG * 2000)
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        with os.fdopen(write_end, "wb") as stdout:
+            done = subprocess.run(
+                [sys.executable, "-m", "kraft_trio.cli", "dump-log", path],
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+        assert (done.returncode, done.stderr) == (1, b"")
