@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import attrs
 
-from kraft_trio.protocol.roles import Follower, Role, leader_of
+from kraft_trio.protocol.roles import Follower, Prospective, Role, leader_of
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
 
 
@@ -36,7 +36,7 @@ class InconsistentLeader:
 
 @attrs.frozen
 class AlreadyFollowing:
-    """Nothing new: this node follows that leader, or can do no better than what it does."""
+    """Nothing new: this node follows that leader, or knows of it and can do no better than what it does."""
 
 
 @attrs.frozen
@@ -69,9 +69,11 @@ Learned: TypeAlias = Fenced | InconsistentLeader | AlreadyFollowing | BecomeFoll
 def learn_leader(
     role: Role, self_key: ReplicaKey, leader_id: int | None, leader_epoch: int, leader_endpoints: Endpoints
 ) -> Learned:
-    """What a message teaches that names an epoch and perhaps its leader.
+    """What a message teaches that names an epoch and perhaps its leader, whoever sent it.
 
-    `leader_endpoints` are those of the message or, where it has none, those the voter set knows.
+    `leader_endpoints` are those of the message or, where it has none, those the voter set knows.  A leader that the
+    role knows already is news only with more endpoints: a Prospective that went back to the leader at every peer's word
+    could never replace one that is gone.
     """
     if leader_epoch < role.epoch:
         return Fenced(role.epoch)
@@ -85,11 +87,8 @@ def learn_leader(
             return AlreadyFollowing()
     if leader_id is None or not len(leader_endpoints):
         return BecomeUnattached(leader_epoch, leader_id) if leader_epoch > role.epoch else AlreadyFollowing()
-    if (
-        isinstance(role, Follower)
-        and leader_epoch == role.epoch
-        and len(leader_endpoints) <= len(role.leader_endpoints)
-    ):
+    known_endpoints = role.leader_endpoints if isinstance(role, Follower | Prospective) else Endpoints()
+    if known_leader_id is not None and len(leader_endpoints) <= len(known_endpoints):
         return AlreadyFollowing()
     return BecomeFollower(leader_epoch, leader_id, leader_endpoints)
 
@@ -97,9 +96,18 @@ def learn_leader(
 def begin_quorum_epoch(
     role: Role, self_key: ReplicaKey, leader_id: int, leader_epoch: int, leader_endpoints: Endpoints
 ) -> Learned | InvalidRequest:
-    """The receiver's judgement of BeginQuorumEpoch; the voter key is checked after the transition it brings."""
+    """The receiver's judgement of BeginQuorumEpoch; the voter key is checked after the transition it brings.
+
+    It comes from the leader itself, so a Prospective that had lost touch with this leader follows it again.
+    """
     refusal = _refuse_sender(role, self_key, leader_id, leader_epoch)
-    return refusal or learn_leader(role, self_key, leader_id, leader_epoch, leader_endpoints)
+    if refusal is not None:
+        return refusal
+    learned = learn_leader(role, self_key, leader_id, leader_epoch, leader_endpoints)
+    if isinstance(learned, AlreadyFollowing) and isinstance(role, Prospective):
+        endpoints = leader_endpoints if len(leader_endpoints) else role.leader_endpoints
+        return BecomeFollower(leader_epoch, leader_id, endpoints) if len(endpoints) else learned
+    return learned
 
 
 def end_quorum_epoch(
