@@ -1,0 +1,61 @@
+"""The APIs we serve and speak, by key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiRange
+from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH
+from kraft_trio.wire.apis.describe_quorum import DESCRIBE_QUORUM
+from kraft_trio.wire.apis.end_quorum_epoch import END_QUORUM_EPOCH
+from kraft_trio.wire.apis.fetch import FETCH
+from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT
+from kraft_trio.wire.apis.find_coordinator import FIND_COORDINATOR
+from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID
+from kraft_trio.wire.apis.list_offsets import LIST_OFFSETS
+from kraft_trio.wire.apis.metadata import METADATA
+from kraft_trio.wire.apis.produce import PRODUCE
+from kraft_trio.wire.apis.vote import VOTE
+from kraft_trio.wire.descriptor import Api
+
+__all__ = [
+    "APIS",
+    "API_VERSIONS",
+    "BEGIN_QUORUM_EPOCH",
+    "DESCRIBE_QUORUM",
+    "END_QUORUM_EPOCH",
+    "FETCH",
+    "FETCH_SNAPSHOT",
+    "FIND_COORDINATOR",
+    "INIT_PRODUCER_ID",
+    "LIST_OFFSETS",
+    "METADATA",
+    "PRODUCE",
+    "VOTE",
+    "Api",
+    "advertised_ranges",
+]
+
+_ALL: Final[tuple[Api[Any, Any], ...]] = (
+    PRODUCE,
+    FETCH,
+    LIST_OFFSETS,
+    METADATA,
+    FIND_COORDINATOR,
+    API_VERSIONS,
+    INIT_PRODUCER_ID,
+    VOTE,
+    BEGIN_QUORUM_EPOCH,
+    END_QUORUM_EPOCH,
+    DESCRIBE_QUORUM,
+    FETCH_SNAPSHOT,
+)
+
+APIS: Final[Mapping[int, Api[Any, Any]]] = MappingProxyType({api.key: api for api in _ALL})
+
+
+def advertised_ranges() -> tuple[ApiRange, ...]:
+    """What an ApiVersions response says of the APIs, in the order of their keys."""
+    return tuple(ApiRange(api.key, api.advertised_min_version, api.max_version) for _, api in sorted(APIS.items()))

@@ -1,0 +1,139 @@
+"""ApiVersions: which APIs, in which versions, and which features a node has (KIP-35, KIP-511, KIP-584).
+
+The response header is always version 0, and the answer to a version that is too new is in version 0 as well, so that
+any client can read it.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+from typing import Final
+
+import attrs
+
+from kraft_trio.wire.descriptor import Api
+from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.schema import Fields
+
+NO_FINALIZED_EPOCH: Final = -1
+
+SOFTWARE_NAME: Final = "kraft-trio"
+
+
+def _software_version() -> str:
+    try:
+        return package_version(SOFTWARE_NAME)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+@attrs.frozen
+class ApiVersionsRequest:
+    """Who asks, for the other side's logs; not sent below version 3."""
+
+    client_software_name: str = SOFTWARE_NAME
+    client_software_version: str = attrs.field(factory=_software_version)
+
+
+@attrs.frozen
+class ApiRange:
+    """The versions of one API, both ends inclusive."""
+
+    key: int
+    min_version: int
+    max_version: int
+
+
+@attrs.frozen
+class SupportedFeature:
+    """The levels of a feature that a node supports, both ends inclusive."""
+
+    name: str
+    min_version: int
+    max_version: int
+
+
+@attrs.frozen
+class FinalizedFeature:
+    """The level of a feature that the cluster has agreed on."""
+
+    name: str
+    level: int
+
+
+@attrs.frozen
+class ApiVersionsResponse:
+    """`finalized_features_epoch` is -1 where it is not known; then the finalized features say nothing."""
+
+    error: ErrorCode = ErrorCode.none
+    apis: tuple[ApiRange, ...] = ()
+    supported_features: tuple[SupportedFeature, ...] = ()
+    finalized_features: tuple[FinalizedFeature, ...] = ()
+    finalized_features_epoch: int = NO_FINALIZED_EPOCH
+
+
+def _fields_of_request(request: ApiVersionsRequest, version: int) -> Fields:
+    return {
+        "client_software_name": request.client_software_name,
+        "client_software_version": request.client_software_version,
+    }
+
+
+def _request_of_fields(fields: Fields, version: int) -> ApiVersionsRequest:
+    return ApiVersionsRequest(fields.get("client_software_name", ""), fields.get("client_software_version", ""))
+
+
+def _fields_of_response(response: ApiVersionsResponse, version: int) -> Fields:
+    return {
+        "error_code": response.error,
+        "api_keys": [
+            {"api_key": api.key, "min_version": api.min_version, "max_version": api.max_version}
+            for api in response.apis
+        ],
+        "throttle_time": 0,
+        "supported_features": [
+            {"name": feature.name, "min_version": feature.min_version, "max_version": feature.max_version}
+            for feature in response.supported_features
+            # Clients of version 3 refuse a feature whose minimum is 0; version 4 is there to allow it.
+            if version >= 4 or feature.min_version > 0
+        ],
+        "finalized_features_epoch": response.finalized_features_epoch,
+        "finalized_features": [
+            {"name": feature.name, "max_version_level": feature.level, "min_version_level": feature.level}
+            for feature in response.finalized_features
+        ],
+        "zk_migration_ready": False,
+    }
+
+
+def _response_of_fields(fields: Fields, version: int) -> ApiVersionsResponse:
+    return ApiVersionsResponse(
+        error=fields["error_code"],
+        apis=tuple(ApiRange(api["api_key"], api["min_version"], api["max_version"]) for api in fields["api_keys"]),
+        supported_features=tuple(
+            SupportedFeature(feature["name"], feature["min_version"], feature["max_version"])
+            for feature in fields.get("supported_features", ())
+        ),
+        finalized_features=tuple(
+            FinalizedFeature(feature["name"], feature["max_version_level"])
+            for feature in fields.get("finalized_features", ())
+        ),
+        finalized_features_epoch=fields.get("finalized_features_epoch", NO_FINALIZED_EPOCH),
+    )
+
+
+API_VERSIONS: Final = Api(
+    key=18,
+    name="ApiVersions",
+    package="api_versions",
+    min_version=0,
+    max_version=4,
+    flexible_version=3,
+    fields_of_request=_fields_of_request,
+    request_of_fields=_request_of_fields,
+    fields_of_response=_fields_of_response,
+    response_of_fields=_response_of_fields,
+    error_response=lambda error, _message: ApiVersionsResponse(error=error),
+    response_header_is_always_0=True,
+)

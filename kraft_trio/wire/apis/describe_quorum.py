@@ -1,0 +1,193 @@
+"""DescribeQuorum: what the leader knows of voters and observers (KIP-595, KIP-836 timestamps, KIP-853 nodes)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, ReplicaKey
+from kraft_trio.protocol.voter_set import Voter
+from kraft_trio.wire.apis.endpoints import fields_of_listeners, listeners_of_fields
+from kraft_trio.wire.apis.one_partition import (
+    NO_PARTITION,
+    NO_TOPIC,
+    fields_of_answered_topic,
+    fields_of_topic,
+    topic_of_request,
+    topic_of_response,
+)
+from kraft_trio.wire.descriptor import Api
+from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.schema import Fields
+
+
+@attrs.frozen
+class DescribeQuorumRequest:
+    topic: str
+    partition: int = 0
+
+
+@attrs.frozen
+class QuorumReplica:
+    """One voter or observer.  The end offset is exclusive; whatever is not known, or too new for the version, is -1."""
+
+    key: ReplicaKey
+    log_end_offset: int
+    last_fetch_timestamp_ms: int = -1
+    last_caught_up_timestamp_ms: int = -1
+
+
+@attrs.frozen
+class QuorumNode:
+    """Where a voter's listeners are."""
+
+    id: int
+    endpoints: Endpoints
+
+
+@attrs.frozen
+class DescribeQuorumResponse:
+    """`error` is for the request as a whole and leaves the rest unsaid; a follower refuses with `partition_error`."""
+
+    error: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+    topic: str = NO_TOPIC
+    partition: int = 0
+    partition_error: ErrorCode = ErrorCode.none
+    partition_error_message: str | None = None
+    leader_id: int = -1
+    leader_epoch: int = -1
+    high_watermark: int = -1
+    """Exclusive; -1 for not known."""
+    voters: tuple[QuorumReplica, ...] = ()
+    observers: tuple[QuorumReplica, ...] = ()
+    nodes: tuple[QuorumNode, ...] = ()
+
+    @classmethod
+    def described(
+        cls,
+        request: DescribeQuorumRequest,
+        *,
+        leader_id: int,
+        leader_epoch: int,
+        high_watermark: int,
+        voters: tuple[QuorumReplica, ...],
+        observers: tuple[QuorumReplica, ...],
+        nodes: Iterable[Voter],
+    ) -> DescribeQuorumResponse:
+        """The leader's answer to `request`."""
+        return cls(
+            topic=request.topic,
+            partition=request.partition,
+            leader_id=leader_id,
+            leader_epoch=leader_epoch,
+            high_watermark=high_watermark,
+            voters=voters,
+            observers=observers,
+            nodes=tuple(QuorumNode(voter.id, voter.endpoints) for voter in nodes),
+        )
+
+    @classmethod
+    def refused(
+        cls,
+        request: DescribeQuorumRequest,
+        error: ErrorCode,
+        message: str | None = None,
+        *,
+        leader_id: int = -1,
+        leader_epoch: int = -1,
+    ) -> DescribeQuorumResponse:
+        """A partition-level error, with the leader where it is known."""
+        return cls(
+            topic=request.topic,
+            partition=request.partition,
+            partition_error=error,
+            partition_error_message=message,
+            leader_id=leader_id,
+            leader_epoch=leader_epoch,
+        )
+
+
+def _fields_of_request(request: DescribeQuorumRequest, version: int) -> Fields:
+    return {"topics": fields_of_topic(request.topic, {"partition_index": request.partition})}
+
+
+def _request_of_fields(fields: Fields, version: int) -> DescribeQuorumRequest:
+    topic, partition = topic_of_request(fields)
+    return DescribeQuorumRequest(topic, NO_PARTITION if partition is None else partition["partition_index"])
+
+
+def _fields_of_replica(replica: QuorumReplica) -> Fields:
+    return {
+        "replica_id": replica.key.id,
+        "replica_directory_id": replica.key.directory_id,
+        "log_end_offset": replica.log_end_offset,
+        "last_fetch_timestamp": replica.last_fetch_timestamp_ms,
+        "last_caught_up_timestamp": replica.last_caught_up_timestamp_ms,
+    }
+
+
+def _replica_of_fields(fields: Fields) -> QuorumReplica:
+    return QuorumReplica(
+        ReplicaKey(fields["replica_id"], fields.get("replica_directory_id", NO_DIRECTORY_ID)),
+        fields["log_end_offset"],
+        fields.get("last_fetch_timestamp", -1),
+        fields.get("last_caught_up_timestamp", -1),
+    )
+
+
+def _fields_of_response(response: DescribeQuorumResponse, version: int) -> Fields:
+    partition = {
+        "partition_index": response.partition,
+        "error_code": response.partition_error,
+        "error_message": response.partition_error_message,
+        "leader_id": response.leader_id,
+        "leader_epoch": response.leader_epoch,
+        "high_watermark": response.high_watermark,
+        "current_voters": [_fields_of_replica(replica) for replica in response.voters],
+        "observers": [_fields_of_replica(replica) for replica in response.observers],
+    }
+    return {
+        "error_code": response.error,
+        "error_message": response.error_message,
+        "topics": fields_of_answered_topic(response.error, response.topic, partition),
+        "nodes": [{"node_id": node.id, "listeners": fields_of_listeners(node.endpoints)} for node in response.nodes],
+    }
+
+
+def _response_of_fields(fields: Fields, version: int) -> DescribeQuorumResponse:
+    topic, partition = topic_of_response(fields)
+    if partition is None:
+        return DescribeQuorumResponse(error=fields["error_code"], error_message=fields.get("error_message"))
+    return DescribeQuorumResponse(
+        error_message=fields.get("error_message"),
+        topic=topic,
+        partition=partition["partition_index"],
+        partition_error=partition["error_code"],
+        partition_error_message=partition.get("error_message"),
+        leader_id=partition["leader_id"],
+        leader_epoch=partition["leader_epoch"],
+        high_watermark=partition["high_watermark"],
+        voters=tuple(_replica_of_fields(replica) for replica in partition["current_voters"]),
+        observers=tuple(_replica_of_fields(replica) for replica in partition["observers"]),
+        nodes=tuple(
+            QuorumNode(node["node_id"], listeners_of_fields(node["listeners"])) for node in fields.get("nodes", ())
+        ),
+    )
+
+
+DESCRIBE_QUORUM: Final = Api(
+    key=55,
+    name="DescribeQuorum",
+    package="describe_quorum",
+    min_version=0,
+    max_version=2,
+    flexible_version=0,
+    fields_of_request=_fields_of_request,
+    request_of_fields=_request_of_fields,
+    fields_of_response=_fields_of_response,
+    response_of_fields=_response_of_fields,
+    error_response=lambda error, message: DescribeQuorumResponse(error=error, error_message=message),
+)

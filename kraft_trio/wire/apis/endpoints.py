@@ -1,0 +1,42 @@
+"""Endpoints in messages: a leader's listeners, and the node endpoints of responses that name a leader (KIP-853)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kraft_trio.protocol.types import Endpoint, Endpoints
+from kraft_trio.wire.schema import Fields
+
+
+def fields_of_listeners(endpoints: Endpoints) -> list[Fields]:
+    return [{"name": name, "host": endpoint.host, "port": endpoint.port} for name, endpoint in endpoints]
+
+
+def listeners_of_fields(listeners: Iterable[Fields]) -> Endpoints:
+    return Endpoints((fields["name"], Endpoint(fields["host"], fields["port"])) for fields in listeners)
+
+
+def fields_of_leader_endpoint(leader_id: int, endpoint: Endpoint | None) -> list[Fields]:
+    """The node endpoints of a response that names one leader; none where it is not known."""
+    if endpoint is None or leader_id < 0:
+        return []
+    return [{"node_id": leader_id, "host": endpoint.host, "port": endpoint.port}]
+
+
+def leader_endpoint_of_fields(leader_id: int, fields: Fields) -> Endpoint | None:
+    """Where the response says that the leader is; None where it does not (old versions cannot)."""
+    for node in fields.get("node_endpoints", ()):
+        if node["node_id"] == leader_id:
+            return Endpoint(node["host"], node["port"])
+    return None
+
+
+def fields_of_node_endpoints(nodes: Iterable[tuple[int, Endpoint]]) -> list[Fields]:
+    """The node endpoints of client APIs, which have a rack too."""
+    return [{"node_id": id, "host": endpoint.host, "port": endpoint.port, "rack": None} for id, endpoint in nodes]
+
+
+def node_endpoints_of_fields(fields: Fields) -> tuple[tuple[int, Endpoint], ...]:
+    nodes: list[dict[str, Any]] = fields.get("node_endpoints", [])
+    return tuple((node["node_id"], Endpoint(node["host"], node["port"])) for node in nodes)

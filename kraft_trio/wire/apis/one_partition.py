@@ -1,0 +1,51 @@
+"""Messages of the quorum's own APIs: by their schemas lists of topics and partitions, by their meaning one partition.
+
+A request with any other number of them is read as one for topic "" and partition -1, which is nobody's, so that the
+owner of the matter answers INVALID_REQUEST; such a response raises ProtocolError.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.schema import Fields
+
+NO_TOPIC: Final = ""
+NO_PARTITION: Final = -1
+
+
+def fields_of_topic(topic: str, partition: Fields) -> list[Fields]:
+    """The `topics` of a request; their name is `name` in some schemas and `topic_name` in others."""
+    return [{"name": topic, "topic_name": topic, "partitions": [partition]}]
+
+
+def topic_of_request(fields: Fields) -> tuple[str, Fields | None]:
+    """Topic name and partition of a request; (NO_TOPIC, None) unless it has exactly one of each."""
+    topics = fields["topics"]
+    if len(topics) != 1 or len(topics[0]["partitions"]) != 1:
+        return NO_TOPIC, None
+    (topic,) = topics
+    return topic["name"] if "name" in topic else topic["topic_name"], topic["partitions"][0]
+
+
+def fields_of_answered_topic(error: ErrorCode, topic: str, partition: Fields) -> list[Fields]:
+    """The `topics` of a response: none when the request as a whole failed."""
+    if error != ErrorCode.none:
+        return []
+    assert topic, "a response without a top-level error names the topic of its request"
+    return fields_of_topic(topic, partition)
+
+
+def topic_of_response(fields: Fields) -> tuple[str, Fields | None]:
+    """Topic name and partition of a response; (NO_TOPIC, None) for one with a top-level error.
+
+    Raises ProtocolError unless the others have exactly one of each.
+    """
+    if fields["error_code"] != ErrorCode.none:
+        return NO_TOPIC, None
+    topic, partition = topic_of_request(fields)
+    if partition is None:
+        raise ProtocolError("topics: exactly one topic with one partition was expected")
+    return topic, partition

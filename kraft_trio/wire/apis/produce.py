@@ -1,0 +1,175 @@
+"""Produce: a client appends batches (the write path of DESIGN D4).
+
+Up to version 12 a topic goes by its name, from version 13 on by its id (KIP-516); the other one is then empty.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.wire.apis.endpoints import fields_of_node_endpoints, node_endpoints_of_fields
+from kraft_trio.wire.descriptor import Api
+from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.schema import Fields
+
+NO_TOPIC_ID: Final = UUID(int=0)
+
+
+@attrs.frozen
+class ProducePartition:
+    """Batches for one partition, as they are to be stored; None where the client sent null."""
+
+    topic_name: str
+    topic_id: UUID
+    partition: int
+    records: bytes | None
+
+
+@attrs.frozen
+class ProduceRequest:
+    """`acks` is -1 for "when committed", 1 for "when the leader has it", 0 for "do not answer"."""
+
+    acks: int
+    timeout_ms: int
+    partitions: tuple[ProducePartition, ...]
+    transactional_id: str | None = None
+
+
+@attrs.frozen
+class ProducePartitionResponse:
+    """What became of the batches for one partition.  Whatever is not known is -1."""
+
+    topic_name: str = ""
+    topic_id: UUID = NO_TOPIC_ID
+    partition: int = 0
+    error: ErrorCode = ErrorCode.none
+    base_offset: int = -1
+    """The offset of the first record."""
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    error_message: str | None = None
+    leader_id: int = -1
+    leader_epoch: int = -1
+
+    @classmethod
+    def failed(cls, error: ErrorCode, message: str | None = None) -> ProducePartitionResponse:
+        """Nothing was appended, or it is not known to be; the topic is filled in by whoever knows it."""
+        return cls(error=error, error_message=message)
+
+
+@attrs.frozen
+class ProduceResponse:
+    """`node_endpoints` is where the leaders named in the partitions are; versions below 10 cannot say (KIP-951)."""
+
+    partitions: tuple[ProducePartitionResponse, ...] = ()
+    node_endpoints: tuple[tuple[int, Endpoint], ...] = ()
+
+
+def _fields_of_request(request: ProduceRequest, version: int) -> Fields:
+    topics = groupby(request.partitions, key=lambda partition: (partition.topic_name, partition.topic_id))
+    return {
+        "transactional_id": request.transactional_id,
+        "acks": request.acks,
+        "timeout": request.timeout_ms,
+        "topic_data": [
+            {
+                "name": name,
+                "topic_id": topic_id,
+                "partition_data": [{"index": member.partition, "records": member.records} for member in members],
+            }
+            for (name, topic_id), members in topics
+        ],
+    }
+
+
+def _request_of_fields(fields: Fields, version: int) -> ProduceRequest:
+    return ProduceRequest(
+        acks=fields["acks"],
+        timeout_ms=fields["timeout"],
+        partitions=tuple(
+            ProducePartition(
+                topic.get("name", ""), topic.get("topic_id", NO_TOPIC_ID), partition["index"], partition["records"]
+            )
+            for topic in fields["topic_data"]
+            for partition in topic["partition_data"]
+        ),
+        transactional_id=fields["transactional_id"],
+    )
+
+
+def _fields_of_answer(answer: ProducePartitionResponse) -> Fields:
+    return {
+        "index": answer.partition,
+        "error_code": answer.error,
+        "base_offset": answer.base_offset,
+        "log_append_time": answer.log_append_time_ms,
+        "log_start_offset": answer.log_start_offset,
+        "record_errors": (),
+        "error_message": answer.error_message,
+        "current_leader": {"leader_id": answer.leader_id, "leader_epoch": answer.leader_epoch},
+    }
+
+
+def _fields_of_response(response: ProduceResponse, version: int) -> Fields:
+    topics = groupby(response.partitions, key=lambda answer: (answer.topic_name, answer.topic_id))
+    return {
+        "responses": [
+            {
+                "name": name,
+                "topic_id": topic_id,
+                "partition_responses": [_fields_of_answer(answer) for answer in answers],
+            }
+            for (name, topic_id), answers in topics
+        ],
+        "throttle_time": 0,
+        "node_endpoints": fields_of_node_endpoints(response.node_endpoints),
+    }
+
+
+_UNKNOWN_LEADER: Final[Fields] = {"leader_id": -1, "leader_epoch": -1}
+
+
+def _answer_of_fields(topic: Fields, fields: Fields) -> ProducePartitionResponse:
+    leader = fields.get("current_leader", _UNKNOWN_LEADER)
+    return ProducePartitionResponse(
+        topic_name=topic.get("name", ""),
+        topic_id=topic.get("topic_id", NO_TOPIC_ID),
+        partition=fields["index"],
+        error=fields["error_code"],
+        base_offset=fields["base_offset"],
+        log_append_time_ms=fields["log_append_time"],
+        log_start_offset=fields.get("log_start_offset", -1),
+        error_message=fields.get("error_message"),
+        leader_id=leader["leader_id"],
+        leader_epoch=leader["leader_epoch"],
+    )
+
+
+def _response_of_fields(fields: Fields, version: int) -> ProduceResponse:
+    return ProduceResponse(
+        partitions=tuple(
+            _answer_of_fields(topic, answer) for topic in fields["responses"] for answer in topic["partition_responses"]
+        ),
+        node_endpoints=node_endpoints_of_fields(fields),
+    )
+
+
+PRODUCE: Final = Api(
+    key=0,
+    name="Produce",
+    package="produce",
+    min_version=3,
+    max_version=13,
+    flexible_version=9,
+    fields_of_request=_fields_of_request,
+    request_of_fields=_request_of_fields,
+    fields_of_response=_fields_of_response,
+    response_of_fields=_response_of_fields,
+    error_response=lambda _error, _message: ProduceResponse(),
+    advertised_min_version=0,
+)

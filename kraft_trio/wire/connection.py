@@ -1,0 +1,129 @@
+"""The client's side of one connection: versions agreed on first, then one request in flight at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+import trio
+
+from kraft_trio.errors import NetworkError, ProtocolError
+from kraft_trio.wire.apis.api_versions import (
+    API_VERSIONS,
+    ApiRange,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+from kraft_trio.wire.codec import decode_response, encode_request, response_correlation_id
+from kraft_trio.wire.descriptor import Api
+from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.framing import FrameReader
+from kraft_trio.wire.versions import negotiate
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+
+_CORRELATION_IDS: Final = 2**31
+
+
+class Connection:
+    """Owns the stream and closes it: by `aclose`, and by itself as soon as the connection can no longer be trusted.
+
+    One task may use it at a time.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, client_id: str, limit: int, apis: tuple[ApiRange, ...] = ()) -> None:
+        self._stream = stream
+        self._reader = FrameReader(stream, limit)
+        self._client_id = client_id
+        self._correlation_id = -1
+        self._busy = False
+        self.usable = True
+        """False once the stream is closed."""
+        self.peer_versions: Mapping[int, ApiRange] = {api.key: api for api in apis}
+        self.api_versions = ApiVersionsResponse(apis=apis)
+        """The peer's whole answer, features included."""
+
+    @classmethod
+    async def negotiated(cls, stream: trio.abc.Stream, client_id: str, limit: int) -> Connection:
+        """Take over the stream and ask the peer for its versions (KIP-35).
+
+        `limit` is the largest response accepted, in bytes.  Raises what `request` raises, and UnsupportedVersionError
+        when there is no common version of ApiVersions; the stream is then closed, as it is when this is cancelled.
+        """
+        connection = cls(stream, client_id, limit)
+        try:
+            await connection._negotiate()
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        return connection
+
+    async def request(self, api: Api[RequestT, ResponseT], request: RequestT) -> ResponseT:
+        """Send a request in the highest common version and wait for its response.
+
+        Raises UnsupportedVersionError, with nothing sent, when no common version can carry it; NetworkError when the
+        connection breaks or is closed; ProtocolError when the answer is not one.  After the latter two, or when
+        cancelled, the stream is closed, and whether the request took effect is not known.
+        """
+        return await self._exchange(api, negotiate(api, self.peer_versions), request)
+
+    async def aclose(self) -> None:
+        """Close the stream.  May be called again."""
+        self.usable = False
+        await self._stream.aclose()
+
+    async def _negotiate(self) -> None:
+        """Ask in our highest version; a peer that does not know it says, in version 0, which ones it does."""
+        response = await self._exchange(API_VERSIONS, API_VERSIONS.max_version, ApiVersionsRequest())
+        if response.error == ErrorCode.unsupported_version:
+            ranges = {api.key: api for api in response.apis}
+            version = negotiate(API_VERSIONS, ranges) if API_VERSIONS.key in ranges else 0
+            response = await self._exchange(API_VERSIONS, version, ApiVersionsRequest())
+        if response.error != ErrorCode.none:
+            raise ProtocolError(f"ApiVersions: the peer answers {response.error.name}")
+        self.api_versions = response
+        self.peer_versions = {api.key: api for api in response.apis}
+
+    async def _exchange(self, api: Api[RequestT, ResponseT], version: int, request: RequestT) -> ResponseT:
+        if not self.usable:
+            raise NetworkError(f"{api.name}: the connection is closed")
+        assert not self._busy, "one request at a time"
+        self._correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
+        frame = encode_request(api, version, self._correlation_id, self._client_id, request)
+        self._busy = True
+        try:
+            await self._send(frame)
+            response = self._decode(api, version, await self._receive(api))
+        except BaseException:
+            self.usable = False
+            await trio.aclose_forcefully(self._stream)
+            raise
+        finally:
+            self._busy = False
+        return response
+
+    async def _send(self, frame: bytes) -> None:
+        try:
+            await self._stream.send_all(frame)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise NetworkError(f"connection broken: {error}") from error
+
+    async def _receive(self, api: Api[RequestT, ResponseT]) -> bytes:
+        frame = await self._reader.read()
+        if frame is None:
+            raise NetworkError(f"{api.name}: the peer closed the connection instead of answering")
+        return frame
+
+    def _decode(self, api: Api[RequestT, ResponseT], version: int, frame: bytes) -> ResponseT:
+        correlation_id = response_correlation_id(frame)
+        if correlation_id != self._correlation_id:
+            raise ProtocolError(f"{api.name}: answer to request {correlation_id}, but {self._correlation_id} was asked")
+        if api.key == API_VERSIONS.key and _is_too_new(frame):
+            version = 0
+        return decode_response(api, version, frame)[1]
+
+
+def _is_too_new(frame: bytes) -> bool:
+    """Whether an ApiVersions response begins with UNSUPPORTED_VERSION, and so is in version 0 (KIP-511)."""
+    return frame[4:6] == int(ErrorCode.unsupported_version).to_bytes(2, "big")

@@ -1,0 +1,91 @@
+"""`Api`: one API of the protocol, its versions, and how its requests and responses become `Fields` and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, Literal, TypeVar
+
+import attrs
+
+from kraft_trio.errors import ProtocolError, UnsupportedVersionError
+from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.schema import EntityShape, Fields, message_shape
+from kraft_trio.wire.schema_reader import Cursor, read_message
+from kraft_trio.wire.schema_writer import Chunks, entity_writer
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+
+
+@attrs.frozen(eq=False, repr=False)
+class Api(Generic[RequestT, ResponseT]):
+    """One API: version-independent values on our side, the versions `min_version` to `max_version` on the wire.
+
+    `fields_of_request(request, version)` may give more fields than the version has; it raises UnsupportedVersionError
+    where the version cannot carry what the request says.  `request_of_fields(fields, version)` raises ProtocolError.
+    """
+
+    key: int
+    name: str
+    package: str
+    """kio's name of the package with the schemas."""
+    min_version: int
+    max_version: int
+    flexible_version: int
+    """The first version with compact types and tagged fields (KIP-482)."""
+    fields_of_request: Callable[[RequestT, int], Fields]
+    request_of_fields: Callable[[Fields, int], RequestT]
+    fields_of_response: Callable[[ResponseT, int], Fields]
+    response_of_fields: Callable[[Fields, int], ResponseT]
+    error_response: Callable[[ErrorCode, str | None], ResponseT]
+    """The response that reports an error for the request as a whole, with a message where the API has room for one."""
+    advertised_min_version: int = attrs.field(
+        default=attrs.Factory(lambda self: self.min_version, takes_self=True), kw_only=True
+    )
+    """The lowest version named in ApiVersions; below `min_version` only where clients misread the truth."""
+    response_header_is_always_0: bool = attrs.field(default=False, kw_only=True)
+
+    def __repr__(self) -> str:
+        return f"<Api {self.name} {self.min_version}-{self.max_version}>"
+
+    def supports(self, version: int) -> bool:
+        return self.min_version <= version <= self.max_version
+
+    def request_header_version(self, version: int) -> int:
+        return 2 if version >= self.flexible_version else 1
+
+    def response_header_version(self, version: int) -> int:
+        return 1 if version >= self.flexible_version and not self.response_header_is_always_0 else 0
+
+    def encode_request(self, request: RequestT, version: int, chunks: Chunks) -> None:
+        """Append the request's bytes, without a header.  Raises UnsupportedVersionError."""
+        shape = self._shape("request", version)
+        entity_writer(shape)(chunks, self.fields_of_request(request, version))
+
+    def decode_request(self, cursor: Cursor, version: int) -> RequestT:
+        """Read the rest of a frame.  Raises ProtocolError naming API, version and field."""
+        shape = self._shape("request", version)
+        try:
+            return self.request_of_fields(read_message(shape, cursor), version)
+        except ProtocolError as error:
+            raise ProtocolError(f"{self.name} v{version} request: {error}") from None
+
+    def encode_response(self, response: ResponseT, version: int, chunks: Chunks) -> None:
+        """Append the response's bytes, without a header."""
+        shape = self._shape("response", version)
+        entity_writer(shape)(chunks, self.fields_of_response(response, version))
+
+    def decode_response(self, cursor: Cursor, version: int) -> ResponseT:
+        """Read the rest of a frame.  Raises ProtocolError naming API, version and field."""
+        shape = self._shape("response", version)
+        try:
+            return self.response_of_fields(read_message(shape, cursor), version)
+        except ProtocolError as error:
+            raise ProtocolError(f"{self.name} v{version} response: {error}") from None
+
+    def _shape(self, kind: Literal["request", "response"], version: int) -> EntityShape:
+        if not self.supports(version):
+            raise UnsupportedVersionError(
+                f"{self.name}: version {version} is not among {self.min_version} to {self.max_version}"
+            )
+        return message_shape(self.package, self.name, kind, version)

@@ -1,0 +1,79 @@
+"""Frames on a byte stream: four bytes of length, big-endian, and that many bytes."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+import trio
+
+from kraft_trio.errors import NetworkError, ProtocolError
+
+_LENGTH: Final = Struct(">i")
+_RECEIVE_BYTES: Final = 64 * 1024
+_RECEIVE_BYTES_MAX: Final = 1024 * 1024
+
+
+class FrameTooLargeError(ProtocolError):
+    """A frame declares more bytes than the limit allows; none of them was read."""
+
+
+class FrameReader:
+    """Reads frames from a stream that it does not own.
+
+    `limit` is the largest frame accepted, in bytes without the length; it may be changed between reads.  One task may
+    read at a time.  A cancelled read loses nothing: the next one goes on where it stopped.
+    """
+
+    def __init__(self, stream: trio.abc.ReceiveStream, limit: int) -> None:
+        self.limit = limit
+        self._stream = stream
+        self._buffer = bytearray()
+
+    async def read(self) -> bytes | None:
+        """The next frame without its length, or None when the peer has closed the stream between frames.
+
+        Raises FrameTooLargeError or ProtocolError for a length that is above the limit or negative, ProtocolError for
+        a stream that ends within a frame, NetworkError when the connection breaks.  After any of them the reader is
+        of no further use.
+        """
+        buffer = self._buffer
+        if not buffer:
+            received = await self._receive(_RECEIVE_BYTES)
+            if not received:
+                return None
+            # The usual case, one whole frame in one piece, is not copied through the buffer.
+            if len(received) >= _LENGTH.size and self._declared_length(received) + _LENGTH.size == len(received):
+                return received[_LENGTH.size :]
+            buffer += received
+        while len(buffer) < _LENGTH.size:
+            await self._receive_more(_LENGTH.size)
+        end = _LENGTH.size + self._declared_length(buffer)
+        while len(buffer) < end:
+            await self._receive_more(end)
+        with memoryview(buffer) as view:
+            frame = bytes(view[_LENGTH.size : end])
+        del buffer[:end]
+        return frame
+
+    def _declared_length(self, start: bytes | bytearray) -> int:
+        (length,) = _LENGTH.unpack_from(start)
+        if length < 0:
+            raise ProtocolError(f"frame length {length}: 0 to {self.limit} was expected")
+        if length > self.limit:
+            raise FrameTooLargeError(f"frame length {length}: at most {self.limit} is allowed")
+        return int(length)
+
+    async def _receive_more(self, wanted: int) -> None:
+        """Receive until the buffer holds at least one byte more; `wanted` is how long it is to become."""
+        missing = wanted - len(self._buffer)
+        received = await self._receive(min(max(missing, _RECEIVE_BYTES), _RECEIVE_BYTES_MAX))
+        if not received:
+            raise ProtocolError(f"the stream ended within a frame: {len(self._buffer)} of {wanted} bytes came")
+        self._buffer += received
+
+    async def _receive(self, max_bytes: int) -> bytes:
+        try:
+            return bytes(await self._stream.receive_some(max_bytes))
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise NetworkError(f"connection broken: {error}") from error

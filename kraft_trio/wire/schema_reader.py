@@ -1,0 +1,299 @@
+"""Bytes into `Fields`, by a shape of `schema`.
+
+Nothing that a peer declares is believed before it is checked: lengths and counts against what is left of the frame,
+and the number of array elements and tagged fields in a frame against ELEMENTS_PER_FRAME, so that neither memory nor
+time grows past a small multiple of the frame.  Whatever is wrong raises ProtocolError naming the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, lru_cache
+from struct import Struct, calcsize
+from struct import error as StructError
+from struct import unpack_from as struct_unpack_from
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.wire.error_codes import error_code_from_int
+from kraft_trio.wire.schema import FIXED_FORMATS, EntityShape, Fields, FieldShape
+
+ELEMENTS_PER_FRAME: Final = 100_000
+
+_INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+
+
+class Cursor:
+    """A position in one frame, and how many array elements and tagged fields it may still hold."""
+
+    __slots__ = ("data", "elements_left", "position")
+
+    def __init__(self, data: bytes, position: int = 0) -> None:
+        self.data = data
+        self.position = position
+        self.elements_left = ELEMENTS_PER_FRAME
+
+    @property
+    def remaining(self) -> int:
+        return len(self.data) - self.position
+
+    def unsigned_varint(self) -> int:
+        """KIP-482: seven bits a byte, the lowest first, 32 bits at most."""
+        data, position = self.data, self.position
+        try:
+            byte = data[position]
+            if byte < 0x80:
+                self.position = position + 1
+                return byte
+            value = byte & 0x7F
+            for shift in (7, 14, 21, 28):
+                position += 1
+                byte = data[position]
+                value |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    self.position = position + 1
+                    if value > 0xFFFFFFFF:
+                        break
+                    return value
+        except IndexError:
+            raise ProtocolError(f"frame ends within a varint at byte {self.position}") from None
+        raise ProtocolError(f"varint at byte {self.position}: more than 32 bits")
+
+    def take(self, size: int, name: str) -> bytes:
+        """The next `size` bytes, copied."""
+        start = self.position
+        end = start + size
+        if size < 0 or end > len(self.data):
+            raise ProtocolError(f"{name}: length {size}, but {len(self.data) - start} bytes are left in the frame")
+        self.position = end
+        return self.data[start:end]
+
+    def count(self, count: int, element_size: int, name: str) -> int:
+        """`count`, once that many elements of at least `element_size` bytes can still follow."""
+        if count < 0 or count * element_size > len(self.data) - self.position:
+            raise ProtocolError(f"{name}: {count} elements, but {self.remaining} bytes are left in the frame")
+        self.elements_left -= count
+        if self.elements_left < 0:
+            raise ProtocolError(f"{name}: more than {ELEMENTS_PER_FRAME} elements in one frame")
+        return count
+
+
+EntityReader: TypeAlias = Callable[[Cursor], Fields]
+_ValueReader: TypeAlias = Callable[[Cursor], Any]
+_Step: TypeAlias = Callable[[Cursor, Fields], None]
+
+
+def read_message(shape: EntityShape, cursor: Cursor) -> Fields:
+    """Read one message that must fill the rest of the frame.  Raises ProtocolError."""
+    try:
+        fields = entity_reader(shape)(cursor)
+    except StructError:
+        raise ProtocolError(f"{shape.name}: the frame ends within a field of fixed size") from None
+    if cursor.remaining:
+        raise ProtocolError(f"{shape.name}: {cursor.remaining} bytes follow the message in its frame")
+    return fields
+
+
+@cache
+def entity_reader(shape: EntityShape) -> EntityReader:
+    """The compiled reader of a structure: neighbouring fields of fixed size are read in one step."""
+    steps = _steps(shape)
+
+    def read(cursor: Cursor) -> Fields:
+        fields: Fields = {}
+        for step in steps:
+            step(cursor, fields)
+        return fields
+
+    return read
+
+
+def _steps(shape: EntityShape) -> tuple[_Step, ...]:
+    steps: list[_Step] = []
+    run: list[FieldShape] = []
+    for field in shape.fields:
+        if field.is_fixed:
+            run.append(field)
+            continue
+        if run:
+            steps.append(_run_step(run))
+            run = []
+        steps.append(_field_step(field.name, _value_reader(field, shape.flexible)))
+    if run:
+        steps.append(_run_step(run))
+    if shape.flexible:
+        steps.append(_tagged_step(shape))
+    return tuple(steps)
+
+
+def _field_step(name: str, read_value: _ValueReader) -> _Step:
+    def step(cursor: Cursor, fields: Fields) -> None:
+        fields[name] = read_value(cursor)
+
+    return step
+
+
+@lru_cache(maxsize=1024)
+def _uuid(raw: bytes) -> UUID:
+    return UUID(bytes=raw)
+
+
+_CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {"uuid": _uuid, "error_code": error_code_from_int}
+
+
+def _run_step(run: list[FieldShape]) -> _Step:
+    layout = Struct(">" + "".join(FIXED_FORMATS[field.kind] for field in run))
+    unpack_from, size = layout.unpack_from, layout.size
+    names = tuple(field.name for field in run)
+    conversions = tuple((field.name, _CONVERSIONS[field.kind]) for field in run if field.kind in _CONVERSIONS)
+
+    def step(cursor: Cursor, fields: Fields) -> None:
+        position = cursor.position
+        fields.update(zip(names, unpack_from(cursor.data, position), strict=True))
+        cursor.position = position + size
+        for name, convert in conversions:
+            fields[name] = convert(fields[name])
+
+    return step
+
+
+def _value_reader(field: FieldShape, flexible: bool) -> _ValueReader:
+    if field.is_array:
+        return _array_reader(field, flexible)
+    if field.entity is not None:
+        return entity_reader(field.entity)
+    if field.is_fixed:
+        return _fixed_reader(field)
+    return _bytes_reader(field, flexible)
+
+
+def _fixed_reader(field: FieldShape) -> _ValueReader:
+    layout = Struct(">" + FIXED_FORMATS[field.kind])
+    convert = _CONVERSIONS.get(field.kind)
+
+    def read(cursor: Cursor) -> Any:
+        (value,) = layout.unpack_from(cursor.data, cursor.position)
+        cursor.position += layout.size
+        return value if convert is None else convert(value)
+
+    return read
+
+
+def _length_reader(field: FieldShape, flexible: bool) -> Callable[[Cursor], int]:
+    """Reads the length before a string, byte string or array: -1 for null, which is refused where it may not be."""
+    name, nullable = field.name, field.nullable
+    layout = _INT16 if field.kind == "string" and not field.is_array else _INT32
+
+    def read(cursor: Cursor) -> int:
+        if flexible:
+            length = cursor.unsigned_varint() - 1
+        else:
+            (length,) = layout.unpack_from(cursor.data, cursor.position)
+            cursor.position += layout.size
+        if length < 0 and not (length == -1 and nullable):
+            raise ProtocolError(f"{name}: length {length}; {'-1 (null) or ' if nullable else ''}0 or more was expected")
+        return int(length)
+
+    return read
+
+
+def _bytes_reader(field: FieldShape, flexible: bool) -> _ValueReader:
+    name = field.name
+    read_length = _length_reader(field, flexible)
+    is_text = field.kind == "string"
+
+    def read(cursor: Cursor) -> str | bytes | None:
+        length = read_length(cursor)
+        if length < 0:
+            return None
+        raw = cursor.take(length, name)
+        if not is_text:
+            return raw
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            raise ProtocolError(f"{name}: {raw[:32]!r} is not UTF-8") from None
+
+    return read
+
+
+def _array_reader(field: FieldShape, flexible: bool) -> _ValueReader:
+    name = field.name
+    read_length = _length_reader(field, flexible)
+    element_size = _minimum_size(field, flexible)
+
+    def read_numbers(cursor: Cursor) -> list[Any] | None:
+        length = read_length(cursor)
+        if length < 0:
+            return None
+        count = cursor.count(length, element_size, name)
+        values = struct_unpack_from(f">{count}{FIXED_FORMATS[field.kind]}", cursor.data, cursor.position)
+        cursor.position += count * element_size
+        return list(values)
+
+    if field.kind in FIXED_FORMATS and field.kind not in _CONVERSIONS:
+        return read_numbers
+
+    element = FieldShape(name, field.kind, field.entity, False, False, None, None)
+    read_element = _value_reader(element, flexible)
+
+    def read(cursor: Cursor) -> list[Any] | None:
+        length = read_length(cursor)
+        if length < 0:
+            return None
+        return [read_element(cursor) for _ in range(cursor.count(length, element_size, name))]
+
+    return read
+
+
+def _minimum_size(field: FieldShape, flexible: bool) -> int:
+    """How many bytes one element of this array takes at least."""
+    if field.entity is not None:
+        return _minimum_entity_size(field.entity)
+    if field.kind in FIXED_FORMATS:
+        return calcsize(">" + FIXED_FORMATS[field.kind])
+    if flexible:
+        return 1
+    return 2 if field.kind == "string" else 4
+
+
+def _minimum_entity_size(shape: EntityShape) -> int:
+    size = 1 if shape.flexible else 0
+    for field in shape.fields:
+        if field.is_array:
+            size += 1 if shape.flexible else 4
+        else:
+            size += _minimum_size(field, shape.flexible)
+    return size
+
+
+def _tagged_step(shape: EntityShape) -> _Step:
+    """Read the tagged fields (KIP-482): unknown ones are skipped, absent ones take their default."""
+    readers = {field.tag: (field.name, _value_reader(field, True)) for field in shape.tagged}
+    defaults = tuple((field.name, field.default) for field in shape.tagged)
+
+    def step(cursor: Cursor, fields: Fields) -> None:
+        for name, default in defaults:
+            fields[name] = default
+        if cursor.position < len(cursor.data) and cursor.data[cursor.position] == 0:
+            cursor.position += 1
+            return
+        previous_tag = -1
+        for _ in range(cursor.count(cursor.unsigned_varint(), 2, "tagged fields")):
+            tag = cursor.unsigned_varint()
+            size = cursor.unsigned_varint()
+            if tag <= previous_tag:
+                raise ProtocolError(f"tagged field {tag} after {previous_tag}: tags must ascend")
+            previous_tag = tag
+            end = cursor.position + size
+            if tag not in readers:
+                cursor.take(size, f"tagged field {tag}")
+                continue
+            name, read_value = readers[tag]
+            fields[name] = read_value(cursor)
+            if cursor.position != end:
+                raise ProtocolError(f"{name} (tag {tag}): declared {size} bytes, takes {size + cursor.position - end}")
+
+    return step
