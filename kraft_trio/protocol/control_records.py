@@ -6,9 +6,8 @@ own int16 version.  All of them are written at version 0, whatever the kraft.ver
 
 from __future__ import annotations
 
-import io
 import struct
-from typing import TypeAlias
+from typing import IO, TypeAlias, TypeVar, cast
 
 import attrs
 from kio.schema.k_raft_version_record.v0 import data as kraft_version_schema
@@ -19,6 +18,7 @@ from kio.schema.types import BrokerId
 from kio.schema.voters_record.v0 import data as voters_schema
 from kio.serial import entity_writer
 from kio.static.primitive import i16, i32, i64, u16
+from kio.static.protocol import Entity
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.flexible_reader import FlexibleReader
@@ -30,6 +30,8 @@ SNAPSHOT_HEADER = 3
 SNAPSHOT_FOOTER = 4
 KRAFT_VERSION = 5
 KRAFT_VOTERS = 6
+
+E = TypeVar("E", bound=Entity)
 
 _VERSION = i16(0)
 _KEY = struct.Struct(">hh")
@@ -83,31 +85,41 @@ ControlRecord: TypeAlias = LeaderChange | SnapshotHeader | SnapshotFooter | KRaf
 
 def encode_control_record(record: ControlRecord) -> tuple[bytes, bytes]:
     """The record's (key, value) bytes.  Raises ValueError for an empty voter set, which nobody could change again."""
-    buffer = io.BytesIO()
     match record:
         case LeaderChange():
             control_type = LEADER_CHANGE
-            entity_writer(leader_change_schema.LeaderChangeMessage)(buffer, _leader_change_entity(record))
+            value = _written(leader_change_schema.LeaderChangeMessage, _leader_change_entity(record))
         case SnapshotHeader(timestamp_ms):
             control_type = SNAPSHOT_HEADER
             header = header_schema.SnapshotHeaderRecord(
                 version=_VERSION, last_contained_log_timestamp=i64(timestamp_ms)
             )
-            entity_writer(header_schema.SnapshotHeaderRecord)(buffer, header)
+            value = _written(header_schema.SnapshotHeaderRecord, header)
         case SnapshotFooter():
             control_type = SNAPSHOT_FOOTER
-            footer = footer_schema.SnapshotFooterRecord(version=_VERSION)
-            entity_writer(footer_schema.SnapshotFooterRecord)(buffer, footer)
+            value = _written(footer_schema.SnapshotFooterRecord, footer_schema.SnapshotFooterRecord(version=_VERSION))
         case KRaftVersion(version):
             control_type = KRAFT_VERSION
             kraft_version = kraft_version_schema.KRaftVersionRecord(version=_VERSION, k_raft_version=i16(version))
-            entity_writer(kraft_version_schema.KRaftVersionRecord)(buffer, kraft_version)
+            value = _written(kraft_version_schema.KRaftVersionRecord, kraft_version)
         case VotersRecord(voters):
             control_type = KRAFT_VOTERS
             if not len(voters):
                 raise ValueError("voters: empty; a VotersRecord names at least one voter")
-            entity_writer(voters_schema.VotersRecord)(buffer, _voters_entity(voters))
-    return _KEY.pack(0, control_type), buffer.getvalue()
+            value = _written(voters_schema.VotersRecord, _voters_entity(voters))
+    return _KEY.pack(0, control_type), value
+
+
+class _Buffer(bytearray):
+    """Bytes in memory, with the one method of a file that the schema library's writers call."""
+
+    write = bytearray.extend
+
+
+def _written(entity_type: type[E], entity: E) -> bytes:
+    buffer = _Buffer()
+    entity_writer(entity_type)(cast(IO[bytes], buffer), entity)
+    return bytes(buffer)
 
 
 def _leader_change_entity(record: LeaderChange) -> leader_change_schema.LeaderChangeMessage:
