@@ -1,0 +1,110 @@
+"""The command behind `benchmarks/run`."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import click
+import trio
+from rich.console import Console
+
+from benchmarks import etcd_cluster, failover, latency, machine, memory, open_time, throughput
+from benchmarks.children import BenchmarkError
+from benchmarks.context import Context
+from benchmarks.report import Report, Section, now
+
+HERE = Path(__file__).parent
+IN_MEMORY = ("tmpfs", "ramfs")
+
+MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]] = {
+    "latency": latency.measure,
+    "throughput": throughput.measure,
+    "failover": failover.measure,
+    "open": open_time.measure,
+    "memory": memory.measure,
+}
+
+
+@click.command(help="Measure the quorum, beside etcd where it is installed.  The default is all.")
+@click.argument("names", nargs=-1, type=click.Choice([*MEASUREMENTS, "all"]))
+@click.option("--quick", is_flag=True, help="Fewer and shorter rounds: minutes instead of the better part of an hour.")
+@click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=HERE / ".work",
+    help="Where data directories are made; it must be on a real disk.  [default: benchmarks/.work]",
+)
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting for our nodes.")
+@click.option(
+    "--results", type=click.Path(file_okay=False, path_type=Path), default=HERE / "results", help="Where reports go."
+)
+def main(names: tuple[str, ...], quick: bool, directory: Path, overrides: tuple[str, ...], results: Path) -> None:
+    console = Console(stderr=True)
+    if wrong := [text for text in overrides if "=" not in text]:
+        raise click.BadParameter(f"{wrong[0]!r}: expected KEY=VALUE", param_hint="--override")
+    settings = dict(text.split("=", 1) for text in overrides)
+    chosen = list(MEASUREMENTS) if not names or "all" in names else list(dict.fromkeys(names))
+    directory.mkdir(parents=True, exist_ok=True)
+    if (kind := machine.file_system_of(directory)) in IN_MEMORY:
+        raise click.BadParameter(f"{directory} is on {kind}, where fsync does nothing", param_hint="--directory")
+    with tempfile.TemporaryDirectory(dir=directory) as work:
+        report = trio.run(_run, console, chosen, quick, Path(work), settings)
+    report.print_to(Console())
+    for path in report.write_to(results):
+        console.print(f"written: {path}")
+    if any(section.failed for section in report.sections):
+        sys.exit(1)
+
+
+async def _run(console: Console, names: list[str], quick: bool, directory: Path, overrides: dict[str, str]) -> Report:
+    started, began = now(), time.monotonic()
+    with console.status("measuring the machine") as status:
+
+        def say(text: str) -> None:
+            line = f"[{time.monotonic() - began:6.1f} s] {text}"
+            status.update(line)
+            console.print(line, markup=False, highlight=False)
+
+        context = Context(quick=quick, directory=directory, overrides=overrides, say=say)
+        missing = etcd_cluster.why_unavailable()
+        etcd_version = None if missing else await etcd_cluster.version()
+        here = machine.describe(directory, etcd_version)
+        sections: list[Section] = []
+        for name in names:
+            say(f"{name}:")
+            try:
+                measured = await MEASUREMENTS[name](context)
+            except BenchmarkError as error:
+                say(f"{name} FAILED: {error}")
+                measured = Section.not_measured(name, str(error))
+            sections += measured if isinstance(measured, list) else [measured]
+    return Report(
+        started=started,
+        command=shlex.join(["benchmarks/run", *sys.argv[1:]]),
+        revision=_revision(),
+        quick=quick,
+        overrides=overrides,
+        machine=here,
+        sections=sections,
+    )
+
+
+def _revision() -> str:
+    """The commit that was measured, and whether the tree had changes beside it."""
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty"], cwd=HERE, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return described.stdout.strip()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""What the benchmarks say to our nodes, straight over `kraft_trio.wire`."""
+
+from __future__ import annotations
+
+import time
+from uuid import UUID
+
+import trio
+
+from benchmarks.children import BenchmarkError
+from kraft_trio.errors import KraftError
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, PRODUCE
+from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from kraft_trio.wire.apis.produce import ProducePartition, ProducePartitionResponse, ProduceRequest
+from kraft_trio.wire.connection import Connection
+from kraft_trio.wire.error_codes import ErrorCode
+
+TOPIC = "__cluster_metadata"
+TOPIC_ID = UUID(int=1)
+CLIENT_ID = "kraft-benchmark"
+COMMIT_TIMEOUT_MS = 30_000
+PROBE_SECONDS = 2.0
+RESPONSE_LIMIT_BYTES = 1 << 20
+
+_API_VERSIONS_REQUEST = ApiVersionsRequest()
+
+
+async def connect(endpoint: Endpoint) -> Connection:
+    """Raises OSError or KraftError when the node cannot be talked to."""
+    stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
+    return await Connection.negotiated(stream, CLIENT_ID, RESPONSE_LIMIT_BYTES)
+
+
+def produce_request(value: bytes) -> ProduceRequest:
+    """One record without a key, to be acknowledged when committed (acks=all)."""
+    batch = encode_batch([NewRecord(value=value)], timestamp_ms=time.time_ns() // 1_000_000)
+    partition = ProducePartition(topic_name=TOPIC, topic_id=TOPIC_ID, partition=0, records=batch)
+    return ProduceRequest(acks=-1, timeout_ms=COMMIT_TIMEOUT_MS, partitions=(partition,))
+
+
+async def produce(connection: Connection, request: ProduceRequest) -> ProducePartitionResponse:
+    """The node's answer.  Raises BenchmarkError when it is for something else, KraftError as the connection does."""
+    response = await connection.request(PRODUCE, request)
+    if len(response.partitions) != 1:
+        raise BenchmarkError(f"Produce of one partition answered for {len(response.partitions)}")
+    return response.partitions[0]
+
+
+async def commit(connection: Connection, request: ProduceRequest) -> None:
+    """Raises BenchmarkError when the record was not acknowledged."""
+    answer = await produce(connection, request)
+    if answer.error != ErrorCode.none:
+        raise BenchmarkError(f"Produce answered {answer.error.name}: {answer.error_message}")
+
+
+async def ask_versions(connection: Connection) -> None:
+    """The floor: a request that the node answers by itself."""
+    await connection.request(API_VERSIONS, _API_VERSIONS_REQUEST)
+
+
+async def try_to_commit(endpoint: Endpoint, value: bytes) -> bool:
+    """Commit a value on a new connection; False when that node refuses, cannot, or takes longer than PROBE_SECONDS."""
+    try:
+        with trio.fail_after(PROBE_SECONDS):
+            connection = await connect(endpoint)
+            answer = await produce(connection, produce_request(value))
+            await connection.aclose()
+    except (KraftError, OSError, trio.TooSlowError):
+        return False
+    return answer.error == ErrorCode.none
+
+
+async def describe_quorum(endpoint: Endpoint) -> DescribeQuorumResponse | None:
+    """What that node says of the quorum; None when it does not answer or is not the leader."""
+    try:
+        with trio.fail_after(PROBE_SECONDS):
+            connection = await connect(endpoint)
+            answer = await connection.request(DESCRIBE_QUORUM, DescribeQuorumRequest(TOPIC))
+            await connection.aclose()
+    except (KraftError, OSError, trio.TooSlowError):
+        return None
+    led = answer.error == ErrorCode.none and answer.partition_error == ErrorCode.none
+    return answer if led else None
+
+
+def voters_in_step(answer: DescribeQuorumResponse, voters: int) -> bool:
+    """Whether all voters, and as many as are expected, have one log end, and it is committed."""
+    ends = [voter.log_end_offset for voter in answer.voters]
+    return len(ends) == voters and set(ends) == {answer.high_watermark}

@@ -1,0 +1,111 @@
+"""Our nodes as processes on loopback: formatted and started by the `kraft` command, stopped by process id."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import trio
+
+from benchmarks.children import Child, free_ports, poll_until, run_to_end, start_child, stopping
+from benchmarks.kraft_client import describe_quorum, voters_in_step
+from kraft_trio.protocol.types import Endpoint
+
+KRAFT = str(Path(sys.executable).with_name("kraft"))
+LEADER_SECONDS = 30.0
+CATCH_UP_SECONDS = 120.0
+
+
+@attrs.define
+class KraftCluster:
+    """A running quorum; made by `started`."""
+
+    directory: Path
+    ports: dict[int, int]
+    overrides: Mapping[str, str]
+    children: dict[int, Child] = attrs.field(factory=dict)
+
+    @classmethod
+    @asynccontextmanager
+    async def started(
+        cls, directory: Path, overrides: Mapping[str, str], voters: int = 3
+    ) -> AsyncIterator[KraftCluster]:
+        """A fresh quorum with a leader, its data below `directory`; stopped on exit."""
+        await trio.Path(directory).mkdir(parents=True, exist_ok=True)
+        cluster = cls(directory, dict(zip(range(1, voters + 1), free_ports(voters), strict=True)), overrides)
+        await cluster._format()
+        async with stopping(cluster.children):
+            for node in cluster.ports:
+                await cluster.start(node)
+            await cluster.leader()
+            yield cluster
+
+    async def start(self, node: int) -> None:
+        """Start one node, new or again."""
+        settings = [part for item in self.overrides.items() for part in ("--override", "=".join(item))]
+        command = [KRAFT, "server", "start", "-c", str(self._properties(node)), *settings]
+        self.children[node] = await start_child(f"kraft node {node}", command, self.directory / f"node-{node}.out")
+
+    def endpoint(self, node: int) -> Endpoint:
+        return Endpoint("127.0.0.1", self.ports[node])
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    async def leader(self) -> int:
+        """The node that answers as leader.  Raises BenchmarkError when there is none for LEADER_SECONDS."""
+        return await poll_until("kraft leader", LEADER_SECONDS, self._ask_for_leader)
+
+    async def all_caught_up(self) -> None:
+        """Wait until every voter has the leader's log end.  Raises BenchmarkError after CATCH_UP_SECONDS."""
+        await poll_until("kraft quorum in step", CATCH_UP_SECONDS, self._ask_whether_caught_up)
+
+    async def high_watermark(self) -> int:
+        """The leader's high watermark: the number of committed offsets, exclusive."""
+        answer = await describe_quorum(self.endpoint(await self.leader()))
+        return -1 if answer is None else answer.high_watermark
+
+    async def _ask_for_leader(self) -> int | None:
+        for node, child in self.children.items():
+            if child.running:
+                answer = await describe_quorum(self.endpoint(node))
+                if answer is not None and answer.leader_id == node:
+                    return node
+            elif child.process.returncode != -9:
+                child.check_running()
+        return None
+
+    async def _ask_whether_caught_up(self) -> bool | None:
+        leader = await self._ask_for_leader()
+        if leader is None:
+            return None
+        answer = await describe_quorum(self.endpoint(leader))
+        return True if answer is not None and voters_in_step(answer, len(self.ports)) else None
+
+    def _properties(self, node: int) -> Path:
+        return self.directory / f"node-{node}.properties"
+
+    async def _format(self) -> None:
+        """Write each node's configuration and format its directory with the same initial voters."""
+        cluster_id = await _random_uuid()
+        voters = [f"{node}@127.0.0.1:{port}:{await _random_uuid()}" for node, port in self.ports.items()]
+        for node, port in self.ports.items():
+            properties = {
+                "node.id": node,
+                "process.roles": "controller",
+                "listeners": f"CONTROLLER://127.0.0.1:{port}",
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.bootstrap.servers": self.bootstrap_servers,
+                "metadata.log.dir": self.directory / f"node-{node}",
+            }
+            self._properties(node).write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+            command = [KRAFT, "storage", "format", "-t", cluster_id, "-c", str(self._properties(node))]
+            await run_to_end([*command, "--initial-controllers", ",".join(voters)], seconds=30)
+
+
+async def _random_uuid() -> str:
+    return (await run_to_end([KRAFT, "storage", "random-uuid"], seconds=30)).strip()

@@ -1,0 +1,37 @@
+"""What the kernel says about processes: memory and processor time (Linux's /proc)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import attrs
+
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@attrs.frozen
+class Memory:
+    """Resident memory of one process."""
+
+    resident_mib: float
+    """All of it, pages of mapped files included (VmRSS)."""
+    anonymous_mib: float
+    """Without the pages of files: what the process itself allocated (RssAnon)."""
+
+
+def memory_of(pid: int) -> Memory:
+    """Raises OSError when the process is gone."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines) if "kB" in rest}
+    return Memory(resident_mib=kib["VmRSS"] / 1024, anonymous_mib=kib["RssAnon"] / 1024)
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """User and system time that the processes have used so far, together.  Raises OSError when one is gone."""
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / _TICKS_PER_SECOND
