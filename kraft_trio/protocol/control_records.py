@@ -185,12 +185,19 @@ def decode_control_record(key: bytes | None, value: bytes | None) -> ControlReco
     elif control_type == SNAPSHOT_FOOTER:
         record = SnapshotFooter()
     elif control_type == KRAFT_VERSION:
-        record = KRaftVersion(reader.int16())
+        record = _read_kraft_version(reader)
     else:
         record = _read_voters(reader)
     reader.skip_tagged_fields()
     reader.end()
     return record
+
+
+def _read_kraft_version(reader: FlexibleReader) -> KRaftVersion:
+    version = reader.int16()
+    if version < 0:
+        raise ProtocolError(f"KRaftVersion control record: kraft.version {version}, expected 0 or more")
+    return KRaftVersion(version)
 
 
 def _read_leader_change(reader: FlexibleReader) -> LeaderChange:

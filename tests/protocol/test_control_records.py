@@ -74,9 +74,10 @@ def test_records_of_other_types_are_none_whatever_their_value(control_type: int)
         ("00000005", None, "the value is null"),
         ("00000005", "", "2 bytes expected at position 0, 0 left"),
         ("00000005", "0001000100", "KRaftVersion control record: version 1, expected 0"),
-        ("00000005", "000000010000", "1 bytes after its end"),
-        ("00000005", "00000001", "1 bytes expected at position 4"),
-        ("00000002", "000000000001ffffffff0f", "an array of 4294967294 items"),
+        ("00000005", "000000010000", "1 bytes after its end at position 5"),
+        ("00000005", "0000ffff00", "kraft.version -1, expected 0 or more"),
+        ("00000005", "00000001", "1 bytes expected at position 4, 0 left"),
+        ("00000002", "000000000001ffffffff0f", "4 bytes expected at position 11, 0 left"),
         ("00000002", "00000000000100", "the array before position 7 is null"),
         ("00000002", "000000000001ffffffffff01", "a varint of more than five bytes"),
         ("00000006", "00000100", "no voters, expected at least one"),
@@ -94,6 +95,14 @@ def test_damaged_records_are_refused_with_what_is_wrong(key: str | None, value: 
 
 def test_tagged_fields_of_newer_writers_are_passed_over() -> None:
     assert decode_control_record(b"\0\0\0\5", bytes.fromhex("00000001" + "02" + "0002abcd" + "0700")) == KRaftVersion(1)
+
+
+def test_lengths_of_more_than_one_byte() -> None:
+    host = "h" * 127
+    record = VotersRecord(VoterSet([Voter(ReplicaKey(1), Endpoints({"CONTROLLER": Endpoint(host, 1)}))]))
+    key, value = encode_control_record(record)
+    assert b"\x80\x01" + host.encode() in value
+    assert decode_control_record(key, value) == record
 
 
 def test_an_empty_voter_set_cannot_be_written() -> None:
