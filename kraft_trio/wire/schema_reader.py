@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from struct import Struct, calcsize
 from struct import error as StructError
 from struct import unpack_from as struct_unpack_from
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 from uuid import UUID
 
 from kraft_trio.errors import ProtocolError
@@ -41,25 +41,27 @@ class Cursor:
 
     def unsigned_varint(self) -> int:
         """KIP-482: seven bits a byte, the lowest first, 32 bits at most."""
-        data, position = self.data, self.position
+        position = self.position
         try:
-            byte = data[position]
+            byte = self.data[position]
             if byte < 0x80:
                 self.position = position + 1
                 return byte
-            value = byte & 0x7F
-            for shift in (7, 14, 21, 28):
-                position += 1
-                byte = data[position]
-                value |= (byte & 0x7F) << shift
-                if byte < 0x80:
-                    self.position = position + 1
-                    if value > 0xFFFFFFFF:
-                        break
-                    return value
+            return self._long_varint()
         except IndexError:
-            raise ProtocolError(f"frame ends within a varint at byte {self.position}") from None
-        raise ProtocolError(f"varint at byte {self.position}: more than 32 bits")
+            raise ProtocolError(f"the frame ends within a varint at byte {position}") from None
+
+    def _long_varint(self) -> int:
+        value = 0
+        for index, shift in enumerate((0, 7, 14, 21, 28)):
+            byte = self.data[self.position + index]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+        if byte >= 0x80 or value > 0xFFFFFFFF:
+            raise ProtocolError(f"varint at byte {self.position}: more than 32 bits")
+        self.position += index + 1
+        return value
 
     def take(self, size: int, name: str) -> bytes:
         """The next `size` bytes, copied."""
@@ -70,14 +72,13 @@ class Cursor:
         self.position = end
         return self.data[start:end]
 
-    def count(self, count: int, element_size: int, name: str) -> int:
-        """`count`, once that many elements of at least `element_size` bytes can still follow."""
+    def count(self, count: int, element_size: int, name: str) -> None:
+        """Check that `count` elements of at least `element_size` bytes can follow, and count them."""
         if count < 0 or count * element_size > len(self.data) - self.position:
             raise ProtocolError(f"{name}: {count} elements, but {self.remaining} bytes are left in the frame")
         self.elements_left -= count
         if self.elements_left < 0:
             raise ProtocolError(f"{name}: more than {ELEMENTS_PER_FRAME} elements in one frame")
-        return count
 
 
 EntityReader: TypeAlias = Callable[[Cursor], Fields]
@@ -144,6 +145,8 @@ _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {"uuid": _uuid, "error_co
 
 
 def _run_step(run: list[FieldShape]) -> _Step:
+    if len(run) == 1:
+        return _field_step(run[0].name, _fixed_reader(run[0]))
     layout = Struct(">" + "".join(FIXED_FORMATS[field.kind] for field in run))
     unpack_from, size = layout.unpack_from, layout.size
     names = tuple(field.name for field in run)
@@ -151,7 +154,7 @@ def _run_step(run: list[FieldShape]) -> _Step:
 
     def step(cursor: Cursor, fields: Fields) -> None:
         position = cursor.position
-        fields.update(zip(names, unpack_from(cursor.data, position), strict=True))
+        fields.update(zip(names, unpack_from(cursor.data, position), strict=False))
         cursor.position = position + size
         for name, convert in conversions:
             fields[name] = convert(fields[name])
@@ -183,20 +186,22 @@ def _fixed_reader(field: FieldShape) -> _ValueReader:
 
 def _length_reader(field: FieldShape, flexible: bool) -> Callable[[Cursor], int]:
     """Reads the length before a string, byte string or array: -1 for null, which is refused where it may not be."""
-    name, nullable = field.name, field.nullable
+    name, lowest = field.name, -1 if field.nullable else 0
     layout = _INT16 if field.kind == "string" and not field.is_array else _INT32
 
-    def read(cursor: Cursor) -> int:
-        if flexible:
-            length = cursor.unsigned_varint() - 1
-        else:
-            (length,) = layout.unpack_from(cursor.data, cursor.position)
-            cursor.position += layout.size
-        if length < 0 and not (length == -1 and nullable):
-            raise ProtocolError(f"{name}: length {length}; {'-1 (null) or ' if nullable else ''}0 or more was expected")
-        return int(length)
+    def read_compact(cursor: Cursor) -> int:
+        length = cursor.unsigned_varint() - 1
+        return length if length >= lowest else refuse(length)
 
-    return read
+    def read_legacy(cursor: Cursor) -> int:
+        (length,) = layout.unpack_from(cursor.data, cursor.position)
+        cursor.position += layout.size
+        return int(length) if length >= lowest else refuse(length)
+
+    def refuse(length: int) -> NoReturn:
+        raise ProtocolError(f"{name}: length {length}; {lowest} or more was expected" + (", -1 for null" * -lowest))
+
+    return read_compact if flexible else read_legacy
 
 
 def _bytes_reader(field: FieldShape, flexible: bool) -> _ValueReader:
@@ -228,9 +233,9 @@ def _array_reader(field: FieldShape, flexible: bool) -> _ValueReader:
         length = read_length(cursor)
         if length < 0:
             return None
-        count = cursor.count(length, element_size, name)
-        values = struct_unpack_from(f">{count}{FIXED_FORMATS[field.kind]}", cursor.data, cursor.position)
-        cursor.position += count * element_size
+        cursor.count(length, element_size, name)
+        values = struct_unpack_from(f">{length}{FIXED_FORMATS[field.kind]}", cursor.data, cursor.position)
+        cursor.position += length * element_size
         return list(values)
 
     if field.kind in FIXED_FORMATS and field.kind not in _CONVERSIONS:
@@ -243,7 +248,8 @@ def _array_reader(field: FieldShape, flexible: bool) -> _ValueReader:
         length = read_length(cursor)
         if length < 0:
             return None
-        return [read_element(cursor) for _ in range(cursor.count(length, element_size, name))]
+        cursor.count(length, element_size, name)
+        return [read_element(cursor)] if length == 1 else [read_element(cursor) for _ in range(length)]
 
     return read
 
@@ -272,18 +278,17 @@ def _minimum_entity_size(shape: EntityShape) -> int:
 def _tagged_step(shape: EntityShape) -> _Step:
     """Read the tagged fields (KIP-482): unknown ones are skipped, absent ones take their default."""
     readers = {field.tag: (field.name, _value_reader(field, True)) for field in shape.tagged}
-    defaults = tuple((field.name, field.default) for field in shape.tagged)
+    defaults = {field.name: field.default for field in shape.tagged}
 
     def step(cursor: Cursor, fields: Fields) -> None:
-        for name, default in defaults:
-            fields[name] = default
-        if cursor.position < len(cursor.data) and cursor.data[cursor.position] == 0:
-            cursor.position += 1
+        fields.update(defaults)
+        count = cursor.unsigned_varint()
+        if count == 0:
             return
+        cursor.count(count, 2, "tagged fields")
         previous_tag = -1
-        for _ in range(cursor.count(cursor.unsigned_varint(), 2, "tagged fields")):
-            tag = cursor.unsigned_varint()
-            size = cursor.unsigned_varint()
+        for _ in range(count):
+            tag, size = cursor.unsigned_varint(), cursor.unsigned_varint()
             if tag <= previous_tag:
                 raise ProtocolError(f"tagged field {tag} after {previous_tag}: tags must ascend")
             previous_tag = tag
@@ -294,6 +299,6 @@ def _tagged_step(shape: EntityShape) -> _Step:
             name, read_value = readers[tag]
             fields[name] = read_value(cursor)
             if cursor.position != end:
-                raise ProtocolError(f"{name} (tag {tag}): declared {size} bytes, takes {size + cursor.position - end}")
+                raise ProtocolError(f"{name} (tag {tag}): {size} bytes declared, {size + cursor.position - end} taken")
 
     return step
