@@ -1,0 +1,166 @@
+"""What `kraft storage format` is about to write, decided before anything is touched.
+
+KIP-853 "kafka-storage format", with the names and rules of Kafka 4.x: `--standalone`, `--initial-controllers` and
+`--no-initial-controllers` exclude each other (two of them would begin two quorums, KAFKA-19489), and a controller
+without static voters needs one of them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+import attrs
+
+from kraft_trio.config import NodeConfig
+from kraft_trio.config_keys import parse_peer, parse_replica_id
+from kraft_trio.errors import ConfigError
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange, directory_id_from_text
+from kraft_trio.protocol.voter_set import Voter, VoterSet
+
+SUPPORTED_KRAFT_VERSIONS = VersionRange(0, 1)
+RESERVED_DIRECTORY_IDS = 100
+"""The first so many UUIDs have meanings of their own in Kafka and are no directory's id."""
+
+
+class Bootstrap(enum.Enum):
+    """Where the first voters come from; the value is the flag that says so."""
+
+    STANDALONE = "--standalone"
+    INITIAL_CONTROLLERS = "--initial-controllers"
+    NO_INITIAL_CONTROLLERS = "--no-initial-controllers"
+
+
+@attrs.frozen
+class InitialController:
+    """One entry of `--initial-controllers`."""
+
+    key: ReplicaKey
+    endpoint: Endpoint
+
+
+@attrs.frozen
+class FormatPlan:
+    """The contents of a freshly formatted directory.  `voters` None: no bootstrap checkpoint is written."""
+
+    cluster_id: str
+    key: ReplicaKey
+    kraft_version: int
+    voters: VoterSet | None
+    warnings: tuple[str, ...] = ()
+
+
+def plan_format(
+    config: NodeConfig,
+    *,
+    cluster_id: str,
+    bootstrap: Bootstrap | None,
+    initial_controllers: Sequence[InitialController],
+    kraft_version: int | None,
+    new_directory_id: Callable[[], UUID],
+) -> FormatPlan:
+    """Decide what to write.  Raises ConfigError naming the flag or key that does not fit the others."""
+    check_cluster_id(cluster_id)
+    _check_bootstrap(config, bootstrap)
+    kraft_version = _check_kraft_version(bootstrap, kraft_version, has_static_voters=bool(config.quorum_voters))
+    if bootstrap is Bootstrap.INITIAL_CONTROLLERS:
+        return _plan_initial_controllers(config, cluster_id, initial_controllers, kraft_version)
+    key = ReplicaKey(config.node_id, new_directory_id())
+    voters = None
+    if bootstrap is Bootstrap.STANDALONE:
+        voters = VoterSet([Voter(key, config.advertised_endpoints(), SUPPORTED_KRAFT_VERSIONS)])
+    return FormatPlan(cluster_id, key, kraft_version, voters)
+
+
+def check_cluster_id(cluster_id: str) -> None:
+    """Raises ConfigError unless it is a UUID as Kafka writes it."""
+    try:
+        directory_id_from_text(cluster_id)
+    except ValueError as error:
+        raise ConfigError(f"--cluster-id {error} (`kraft storage random-uuid` makes one)") from error
+
+
+def _check_bootstrap(config: NodeConfig, bootstrap: Bootstrap | None) -> None:
+    is_controller = "controller" in config.process_roles
+    if bootstrap is None:
+        if is_controller and not config.quorum_voters:
+            raise ConfigError(
+                "controller.quorum.voters is not set, so one of --standalone, --initial-controllers and "
+                "--no-initial-controllers must say where the first voters come from"
+            )
+        return
+    if config.quorum_voters:
+        raise ConfigError(
+            f"{bootstrap.value} excludes controller.quorum.voters, which is set: both name the first voters"
+        )
+    if not is_controller and bootstrap is not Bootstrap.NO_INITIAL_CONTROLLERS:
+        roles = ",".join(config.process_roles)
+        raise ConfigError(f"{bootstrap.value} needs a node with the controller role; process.roles={roles}")
+
+
+def _check_kraft_version(bootstrap: Bootstrap | None, kraft_version: int | None, *, has_static_voters: bool) -> int:
+    if kraft_version is None:
+        return 0 if has_static_voters else 1
+    if kraft_version == 0 and bootstrap in (Bootstrap.STANDALONE, Bootstrap.INITIAL_CONTROLLERS):
+        raise ConfigError(f"--feature kraft.version=0: {bootstrap.value} needs kraft.version 1")
+    if kraft_version == 1 and has_static_voters:
+        raise ConfigError("--feature kraft.version=1: controller.quorum.voters names static voters, kraft.version 0")
+    return kraft_version
+
+
+def _plan_initial_controllers(
+    config: NodeConfig, cluster_id: str, controllers: Sequence[InitialController], kraft_version: int
+) -> FormatPlan:
+    own = next((controller for controller in controllers if controller.key.id == config.node_id), None)
+    if own is None:
+        ids = ", ".join(str(controller.key.id) for controller in controllers)
+        raise ConfigError(f"--initial-controllers names {ids}, but not this node: node.id={config.node_id}")
+    name = config.controller_listener_name
+    voters = VoterSet(
+        Voter(controller.key, Endpoints({name: controller.endpoint}), SUPPORTED_KRAFT_VERSIONS)
+        for controller in controllers
+    )
+    advertised = config.advertised_endpoints().get(name)
+    warnings: tuple[str, ...] = ()
+    if advertised != own.endpoint:
+        warnings = (f"--initial-controllers has this node at {own.endpoint}, but it advertises {name}://{advertised}",)
+    return FormatPlan(cluster_id, own.key, kraft_version, voters, warnings)
+
+
+def parse_initial_controllers(text: str) -> tuple[InitialController, ...]:
+    """Read `id@host:port:directory-id,…`; ids, directory ids and endpoints unique.  Raises ConfigError."""
+    try:
+        controllers = tuple(_parse_initial_controller(entry.strip()) for entry in text.split(","))
+    except ValueError as error:
+        raise ConfigError(f"--initial-controllers: {error}") from error
+    for what, values in (
+        ("id", [controller.key.id for controller in controllers]),
+        ("directory id", [controller.key.directory_id for controller in controllers]),
+        ("endpoint", [controller.endpoint for controller in controllers]),
+    ):
+        if len(set(values)) != len(values):
+            raise ConfigError(f"--initial-controllers: two controllers have the same {what}: {text}")
+    return controllers
+
+
+def _parse_initial_controller(entry: str) -> InitialController:
+    id_text, at, rest = entry.partition("@")
+    endpoint_text, colon, directory_text = rest.rpartition(":")
+    if not at or not colon:
+        raise ValueError(f"{entry!r} is not id@host:port:directory-id")
+    key = ReplicaKey(parse_replica_id(id_text), directory_id_from_text(directory_text))
+    if key.directory_id.int < RESERVED_DIRECTORY_IDS:
+        raise ValueError(f"{directory_text!r} is among the first {RESERVED_DIRECTORY_IDS} UUIDs, which are reserved")
+    return InitialController(key, parse_peer(endpoint_text))
+
+
+def parse_feature(text: str) -> int:
+    """Read `kraft.version=N`.  Raises ConfigError for another feature or an unsupported version."""
+    name, _, level = text.partition("=")
+    supported = SUPPORTED_KRAFT_VERSIONS
+    if name.strip() != "kraft.version":
+        raise ConfigError(f"--feature {text}: the only feature here is kraft.version")
+    if level.strip() not in [str(version) for version in range(supported.minimum, supported.maximum + 1)]:
+        raise ConfigError(f"--feature {text}: expected kraft.version={supported.minimum} to {supported.maximum}")
+    return int(level)

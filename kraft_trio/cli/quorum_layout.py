@@ -1,0 +1,123 @@
+"""How `kraft metadata-quorum describe` lays a quorum out: as the examples of KIP-853 and KIP-836, or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from kraft_trio.client.quorum_description import UNKNOWN, NoLeader, QuorumDescription, ReplicaState
+from kraft_trio.protocol.types import directory_id_to_text
+
+_LABEL_WIDTH = 24
+_COLUMNS = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status")
+
+
+def status_fields(quorum: QuorumDescription) -> dict[str, Any]:
+    """The status as a JSON value; offsets exclusive, -1 for what is unknown."""
+    return {
+        "clusterId": quorum.cluster_id,
+        "leaderId": quorum.leader_id,
+        "leaderEpoch": quorum.leader_epoch,
+        "highWatermark": quorum.high_watermark,
+        "maxFollowerLag": quorum.max_follower_lag(),
+        "maxFollowerLagTimeMs": quorum.max_follower_lag_time_ms(),
+        "currentVoters": [_replica_fields(quorum, state) for state in quorum.voters],
+        "currentObservers": [_replica_fields(quorum, state) for state in quorum.observers],
+    }
+
+
+def status_text(quorum: QuorumDescription) -> str:
+    """The status, one line a field."""
+    lines = []
+    for name, value in status_fields(quorum).items():
+        label = f"{name[0].upper()}{name[1:]}:"
+        text = json.dumps(value) if isinstance(value, list) else "unknown" if value is None else str(value)
+        lines.append(f"{label:<{_LABEL_WIDTH}}{text}")
+    return "\n".join(lines)
+
+
+def replication_fields(quorum: QuorumDescription) -> list[dict[str, Any]]:
+    """One JSON object a replica: the leader, the other voters, the observers."""
+    rows = []
+    for state, status in _by_status(quorum):
+        rows.append(
+            {
+                "nodeId": state.key.id,
+                "directoryId": directory_id_to_text(state.key.directory_id),
+                "logEndOffset": state.log_end_offset,
+                "lag": quorum.lag(state),
+                "lastFetchTimestamp": state.last_fetch_timestamp_ms,
+                "lastCaughtUpTimestamp": state.last_caught_up_timestamp_ms,
+                "status": status,
+            }
+        )
+    return rows
+
+
+def replication_text(quorum: QuorumDescription, *, human_readable: bool = False) -> str:
+    """The table of replicas; timestamps in ms since 1970, or with `human_readable` as UTC times."""
+    time: Callable[[int], str] = _human_time if human_readable else str
+    rows = [_COLUMNS]
+    for fields in replication_fields(quorum):
+        *numbers, fetched, caught_up, status = fields.values()
+        rows.append((*map(str, numbers), time(fetched), time(caught_up), status))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def no_leader_fields(answer: NoLeader) -> dict[str, Any]:
+    """What the nodes say where there is no leader, as a JSON value."""
+    return {
+        "clusterId": answer.cluster_id,
+        "leaderId": UNKNOWN,
+        "nodes": [
+            {
+                "endpoint": str(view.endpoint),
+                "reachable": view.problem is None,
+                "problem": view.problem,
+                "leaderId": UNKNOWN if view.leader_id is None else view.leader_id,
+                "leaderEpoch": UNKNOWN if view.leader_epoch is None else view.leader_epoch,
+            }
+            for view in answer.views
+        ],
+    }
+
+
+def no_leader_text(answer: NoLeader) -> str:
+    """What the nodes say where there is no leader, in the layout of the status."""
+    lines = [
+        f"{'ClusterId:':<{_LABEL_WIDTH}}{answer.cluster_id or 'unknown'}",
+        f"{'LeaderId:':<{_LABEL_WIDTH}}none",
+        *(f"{'Node:':<{_LABEL_WIDTH}}{view}" for view in answer.views),
+    ]
+    return "\n".join(lines)
+
+
+def _by_status(quorum: QuorumDescription) -> list[tuple[ReplicaState, str]]:
+    leader = quorum.leader
+    return [
+        *([] if leader is None else [(leader, "Leader")]),
+        *((state, "Follower") for state in quorum.voters if state is not leader),
+        *((state, "Observer") for state in quorum.observers if state is not leader),
+    ]
+
+
+def _replica_fields(quorum: QuorumDescription, state: ReplicaState) -> dict[str, Any]:
+    fields: dict[str, Any] = {"id": state.key.id, "directoryId": directory_id_to_text(state.key.directory_id)}
+    endpoints = quorum.endpoints.get(state.key.id)
+    if endpoints:
+        fields["endpoints"] = [
+            {"name": name, "securityProtocol": "PLAINTEXT", "host": endpoint.host, "port": endpoint.port}
+            for name, endpoint in endpoints
+        ]
+    return fields
+
+
+def _human_time(timestamp_ms: int) -> str:
+    if timestamp_ms == UNKNOWN:
+        return "-"
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")

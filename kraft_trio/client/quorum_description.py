@@ -1,0 +1,107 @@
+"""What a quorum says of itself: its leader's description, or, where there is no leader, what each node knows.
+
+DescribeQuorum of KIP-595, with the timestamps of KIP-836 and the directory ids and endpoints of KIP-853.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
+
+UNKNOWN = -1
+"""What the protocol sends where it knows no offset, timestamp or leader."""
+
+
+@attrs.frozen
+class ReplicaState:
+    """One replica as the leader sees it: log end offset exclusive, timestamps in ms since 1970; -1 where unknown."""
+
+    key: ReplicaKey
+    log_end_offset: int = UNKNOWN
+    last_fetch_timestamp_ms: int = UNKNOWN
+    last_caught_up_timestamp_ms: int = UNKNOWN
+
+
+@attrs.frozen
+class QuorumDescription:
+    """The quorum as its leader describes it.  `high_watermark` is exclusive, -1 until the epoch has committed."""
+
+    cluster_id: str | None
+    """None where no node that was asked tells it."""
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[ReplicaState, ...]
+    observers: tuple[ReplicaState, ...] = ()
+    endpoints: Mapping[int, Endpoints] = attrs.field(factory=dict)
+    """Listeners by node id, of those that the leader knows (the voters, from kraft.version 1 on)."""
+
+    @property
+    def leader(self) -> ReplicaState | None:
+        """The leader's own state; None where it does not list itself."""
+        return next((state for state in (*self.voters, *self.observers) if state.key.id == self.leader_id), None)
+
+    @property
+    def leader_log_end_offset(self) -> int:
+        """The leader's own log end offset (exclusive), -1 where the leader is not among the replicas."""
+        return UNKNOWN if self.leader is None else self.leader.log_end_offset
+
+    def lag(self, replica: ReplicaState) -> int:
+        """By how many offsets a replica is behind the leader; -1 where either end is unknown."""
+        if UNKNOWN in (self.leader_log_end_offset, replica.log_end_offset):
+            return UNKNOWN
+        return self.leader_log_end_offset - replica.log_end_offset
+
+    def max_follower_lag(self) -> int:
+        """The lag of the voter that is furthest behind; of one never heard of, the leader's whole log."""
+        return max((self._lag_or_all(voter) for voter in self.voters), default=UNKNOWN)
+
+    def max_follower_lag_time_ms(self) -> int:
+        """How long ago the voter that is furthest behind was last caught up; -1 where it never was."""
+        leader = self.leader
+        if leader is None or not self.voters:
+            return UNKNOWN
+        furthest = max(self.voters, key=self._lag_or_all)
+        if furthest is leader:
+            return 0
+        if UNKNOWN in (leader.last_caught_up_timestamp_ms, furthest.last_caught_up_timestamp_ms):
+            return UNKNOWN
+        return leader.last_caught_up_timestamp_ms - furthest.last_caught_up_timestamp_ms
+
+    def _lag_or_all(self, replica: ReplicaState) -> int:
+        return self.leader_log_end_offset - max(replica.log_end_offset, 0)
+
+
+@attrs.frozen
+class NodeView:
+    """What one node answered when asked for the leader."""
+
+    endpoint: Endpoint
+    problem: str | None
+    """Why it could not be asked; None where it answered."""
+    leader_id: int | None = None
+    leader_epoch: int | None = None
+    """The epoch it is in, None where it does not say."""
+
+    def __str__(self) -> str:
+        if self.problem is not None:
+            return f"{self.endpoint}: {self.problem}"
+        epoch = "" if self.leader_epoch is None else f" in epoch {self.leader_epoch}"
+        leader = "knows no leader" if self.leader_id is None else f"names node {self.leader_id} as leader"
+        return f"{self.endpoint}: {leader}{epoch}"
+
+
+@attrs.frozen
+class NoLeader:
+    """Nobody answered as leader; what every node that was asked said instead."""
+
+    cluster_id: str | None
+    views: tuple[NodeView, ...]
+
+    @property
+    def reachable(self) -> int:
+        """How many nodes answered at all."""
+        return sum(view.problem is None for view in self.views)
