@@ -1,0 +1,262 @@
+"""Record batches, format version 2: encoding and decoding of the records, control batches included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.control_records import ControlRecord, decode_control_record, encode_control_record
+from kraft_trio.storage.batch_header import (
+    CONTROL_ATTRIBUTE,
+    FRAME_BYTES,
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    Compression,
+    check_crc,
+    iter_headers,
+    patch_base_offset_and_epoch,
+    patch_crc,
+    peek_header,
+    whole_batches_size,
+)
+from kraft_trio.storage.compression import compress, decompress
+from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.varint import decode_varint, encode_varint
+
+__all__ = [
+    "BatchHeader",
+    "Compression",
+    "NewRecord",
+    "Record",
+    "check_client_batch",
+    "check_crc",
+    "decode_control_batch",
+    "decode_records",
+    "encode_batch",
+    "encode_control_batch",
+    "iter_headers",
+    "patch_base_offset_and_epoch",
+    "peek_header",
+    "whole_batches_size",
+]
+
+DEFAULT_MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
+
+RecordHeaders = tuple[tuple[str, bytes | None], ...]
+
+
+@attrs.frozen
+class NewRecord:
+    """A record to be encoded; its offset comes from its place in the batch.  `timestamp_ms` None: the batch's."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: RecordHeaders = ()
+    timestamp_ms: int | None = None
+
+
+@attrs.frozen
+class Record:
+    """A record as read, at its offset; `timestamp_ms` counts from 1970."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: RecordHeaders = ()
+
+
+def encode_batch(
+    records: Sequence[NewRecord],
+    *,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    control: bool = False,
+    transactional: bool = False,
+    compression: Compression = Compression.NONE,
+) -> bytes:
+    """One batch of one record or more.
+
+    Raises ValueError for no records: a batch without them would occupy no offset.
+    """
+    if not records:
+        raise ValueError("records: empty, a batch has at least one")
+    base_timestamp_ms = records[0].timestamp_ms if records[0].timestamp_ms is not None else timestamp_ms
+    max_timestamp_ms = base_timestamp_ms
+    parts: list[bytes] = []
+    for offset_delta, record in enumerate(records):
+        at_ms = record.timestamp_ms
+        if at_ms is None:
+            at_ms = timestamp_ms
+        if at_ms != max_timestamp_ms:
+            max_timestamp_ms = max(max_timestamp_ms, at_ms)
+        key, value = record.key, record.value
+        start = b"\x00" + encode_varint(at_ms - base_timestamp_ms) + encode_varint(offset_delta)
+        start += b"\x01" if key is None else encode_varint(len(key)) + key
+        start += b"\x01" if value is None else encode_varint(len(value))
+        end = _encode_headers(record.headers) if record.headers else b"\x00"
+        if value is None:
+            parts += (encode_varint(len(start) + len(end)), start, end)
+        else:
+            parts += (encode_varint(len(start) + len(value) + len(end)), start, value, end)
+    if compression is not Compression.NONE:
+        parts = [compress(compression, b"".join(parts))]
+    attributes = compression | (CONTROL_ATTRIBUTE if control else 0) | (0x10 if transactional else 0)
+    header = HEADER.pack(
+        base_offset,
+        HEADER_BYTES - FRAME_BYTES + sum(map(len, parts)),
+        leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        len(records) - 1,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
+    )
+    batch = bytearray().join([header, *parts])
+    patch_crc(batch)
+    return bytes(batch)
+
+
+def encode_control_batch(
+    records: Iterable[ControlRecord], *, timestamp_ms: int, base_offset: int = 0, leader_epoch: int = 0
+) -> bytes:
+    """One control batch (KIP-595 "Control records"): a key that tells the type, a value of that type."""
+    pairs = [encode_control_record(record) for record in records]
+    return encode_batch(
+        [NewRecord(key=key, value=value) for key, value in pairs],
+        timestamp_ms=timestamp_ms,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        control=True,
+    )
+
+
+def _encode_headers(headers: RecordHeaders) -> bytes:
+    parts = [encode_varint(len(headers))]
+    for name, value in headers:
+        encoded = name.encode()
+        parts += (encode_varint(len(encoded)), encoded)
+        parts += (encode_varint(-1),) if value is None else (encode_varint(len(value)), value)
+    return b"".join(parts)
+
+
+def check_client_batch(buffer: Buffer, position: int, header: BatchHeader) -> None:
+    """Raise ProtocolError unless a client may produce this batch: CRC and record count right, no control."""
+    check_crc(buffer, position, header)
+    if header.is_control:
+        raise ProtocolError(f"batch at position {position}: a control batch, which clients do not write")
+    if header.record_count != header.last_offset_delta + 1:
+        raise ProtocolError(
+            f"batch at position {position}: {header.record_count} records with last offset delta "
+            f"{header.last_offset_delta}, expected {header.last_offset_delta + 1} records"
+        )
+    header.compression  # noqa: B018 raises for a codec that does not exist
+
+
+def decode_records(
+    buffer: Buffer,
+    position: int,
+    header: BatchHeader,
+    max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+) -> list[Record]:
+    """The records of the batch at `position`, whose CRC the caller has checked.
+
+    Raises ProtocolError for a batch that is not whole, for records that are not as the format says, and where the
+    decompressed records would take more than `max_decompressed_bytes`.
+    """
+    end = position + header.size_in_bytes
+    if end > len(buffer):
+        raise ProtocolError(
+            f"batch at offset {header.base_offset}: cut, {len(buffer) - position} of its bytes are left"
+        )
+    data = bytes(buffer[position + HEADER_BYTES : end])
+    if header.compression is not Compression.NONE:
+        data = decompress(header.compression, data, max_decompressed_bytes)
+    # A record takes 7 bytes or more: checked before anything is made in proportion to the count.
+    if header.record_count * 7 > len(data):
+        raise ProtocolError(
+            f"batch at offset {header.base_offset}: {header.record_count} records cannot be in {len(data)} bytes"
+        )
+    records = []
+    at = 0
+    for _ in range(header.record_count):
+        record, at = _decode_record(data, at, header)
+        records.append(record)
+    if at != len(data):
+        raise ProtocolError(f"batch at offset {header.base_offset}: {len(data) - at} bytes follow its last record")
+    return records
+
+
+def _decode_record(data: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+    length, position = decode_varint(data, position)
+    end = position + length
+    if length < 0 or end > len(data):
+        raise ProtocolError(
+            f"batch at offset {header.base_offset}: a record of {length} bytes, {len(data) - position} are left"
+        )
+    timestamp_delta, at = decode_varint(data, position + 1)
+    offset_delta, at = decode_varint(data, at)
+    key, at = _decode_bytes(data, at, end)
+    value, at = _decode_bytes(data, at, end)
+    header_count, at = decode_varint(data, at)
+    headers: RecordHeaders = ()
+    if header_count:
+        headers, at = _decode_headers(data, at, end, header_count)
+    if at != end:
+        raise ProtocolError(
+            f"batch at offset {header.base_offset}: a record of {length} bytes ends {end - at} bytes off"
+        )
+    timestamp_ms = header.max_timestamp_ms if header.has_log_append_time else header.base_timestamp_ms + timestamp_delta
+    return Record(header.base_offset + offset_delta, timestamp_ms, key, value, headers), end
+
+
+def _decode_headers(data: bytes, position: int, end: int, count: int) -> tuple[RecordHeaders, int]:
+    if not 0 <= count <= (end - position) // 2:
+        raise ProtocolError(f"record headers: {count} of them cannot be in {end - position} bytes")
+    headers = []
+    for _ in range(count):
+        name, position = _decode_bytes(data, position, end)
+        value, position = _decode_bytes(data, position, end)
+        if name is None:
+            raise ProtocolError("record header: its name is null")
+        try:
+            headers.append((name.decode(), value))
+        except UnicodeDecodeError:
+            raise ProtocolError(f"record header: name {name!r} is not UTF-8") from None
+    return tuple(headers), position
+
+
+def _decode_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = decode_varint(data, position)
+    if length == -1:
+        return None, position
+    if length < 0 or position + length > end:
+        raise ProtocolError(f"record field of {length} bytes at position {position}: {end - position} are left")
+    return data[position : position + length], position + length
+
+
+def decode_control_batch(buffer: Buffer, position: int, header: BatchHeader) -> Iterator[tuple[int, ControlRecord]]:
+    """The offset and content of each control record in a control batch; types not known here are left out.
+
+    Raises ProtocolError where a record is not as the format says.
+    """
+    for record in decode_records(buffer, position, header):
+        if record.key is None or record.value is None:
+            raise ProtocolError(f"control record at offset {record.offset}: without key or value")
+        decoded = decode_control_record(record.key, record.value)
+        if decoded is not None:
+            yield record.offset, decoded

@@ -1,0 +1,140 @@
+"""What the storage needs of a disk: two small interfaces, which the real and the simulated disk both implement.
+
+Every fake passes the same contract tests as the real thing (tests/storage/test_disk_contract.py).  Paths are text with
+"/" between their parts.  All calls raise OSError as the operating system would; nothing here is retried.
+
+Blocking and not: appends, reads and the calls named `..._now` block the event loop for as long as the page cache takes
+or, where they say so, for as long as the device takes.  `sync` and `replace` wait for the device without blocking it.
+
+Cancellation: an fsync cannot be called back.  `DiskFile.sync` and `Disk.replace` therefore always wait for it to end,
+also when their caller is cancelled, and then return (or raise OSError) as usual; the cancellation is delivered at the
+caller's next checkpoint.  When a nursery has ended, no sync of its tasks is under way any more (DESIGN rule R1).
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class DiskFile(Protocol):
+    """An open file that is read anywhere, written at its end, and has one writer.  Whoever opened it closes it."""
+
+    @property
+    def path(self) -> str: ...
+
+    def size(self) -> int:
+        """Bytes in the file, unsynced ones included."""
+        ...
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes from `position`; fewer only where the file ends."""
+        ...
+
+    def view(self) -> AbstractContextManager[memoryview]:
+        """The whole file as it is now, for reading; to be left before the file is written to or closed."""
+        ...
+
+    def append(self, data: Buffer) -> None:
+        """Write all of `data` at the end.  Raises OSError, after which the bytes beyond `size()` are undefined."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes, not more than it has."""
+        ...
+
+    async def sync(self) -> None:
+        """Make durable whatever was appended or truncated before the call.  Shielded: see the module's docstring."""
+        ...
+
+    def sync_now(self) -> None:
+        """As `sync`, blocking the event loop until the device has answered."""
+        ...
+
+    def forget_cached(self, position: int) -> None:
+        """Let reads from `position` on come from the device.
+
+        After a failed fsync the page cache may hold, as clean, bytes that never reached the device; a later process
+        would read them, and a later fsync would claim them durable.  Call it after a successful `sync_now`.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give the file up, without syncing.  Waits for nothing: a sync under way ends first, by itself."""
+        ...
+
+
+class DirectoryLock(Protocol):
+    """A lock that is held until released, or until the process ends."""
+
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A tree of directories and files."""
+
+    def open(self, path: str, *, create: bool = False) -> DiskFile:
+        """Open an existing file, or with `create` make it when absent; a new name is durable after `sync_directory`.
+
+        Raises FileNotFoundError.
+        """
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list_directory(self, path: str) -> list[str]:
+        """The names in a directory, sorted.  Raises FileNotFoundError."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and the missing ones above it, durably; nothing happens if it exists."""
+        ...
+
+    def read_bytes(self, path: str) -> bytes: ...
+
+    def rename(self, old_path: str, new_path: str) -> None:
+        """Atomically, over whatever is there; durable after `sync_directory`."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file; durable after `sync_directory`."""
+        ...
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in a directory durable.  Blocks until the device has answered."""
+        ...
+
+    def replace_now(self, path: str, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
+        """Give a file new content atomically: a temporary file, fsync, rename, fsync of the directory.
+
+        Blocks until the device has answered.  Without `durable` neither fsync is made: for derived data only, which
+        its reader checks.
+        """
+        ...
+
+    async def replace(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """As `replace_now`, off the event loop.  Shielded: see the module's docstring."""
+        ...
+
+    def lock(self, path: str) -> DirectoryLock:
+        """Take the lock that is the file `path`, making it when absent.  Raises AlreadyLockedError."""
+        ...
+
+    def close(self) -> None:
+        """End what the disk itself started; files opened from it are closed by whoever opened them."""
+        ...
+
+
+def join(directory: str, name: str) -> str:
+    return f"{directory.rstrip('/')}/{name}"
+
+
+def parent(path: str) -> str:
+    """The directory that a path is in."""
+    return path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+
+
+def base_name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,471 @@
+"""The log of the one partition: append, sync, truncate, read; and what its batches say, folded as they come (rule R2).
+
+Three offsets, all exclusive: `end_offset` is where the next batch goes, `synced_end_offset` what this replica has made
+durable, `high_watermark` what is known to be committed.  Only the second may be counted or promised (DESIGN D8).
+
+Nothing here awaits between a check and what depends on it: append, truncate and read are synchronous, `sync` waits for
+the device and afterwards trusts only what could not have changed meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+import attrs
+import structlog
+import trio
+
+from kraft_trio.errors import KraftError, NodeClosedError, StorageFailure
+from kraft_trio.protocol.epoch_cache import EpochCache
+from kraft_trio.protocol.producers import ProducerStates
+from kraft_trio.protocol.reconciliation import FetchPositionCheck, check_fetch_position
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.voter_history import VoterHistory
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.storage import partition_files
+from kraft_trio.storage.batch import BatchHeader, decode_records, iter_headers
+from kraft_trio.storage.disk import Buffer, Disk, join
+from kraft_trio.storage.known_good_point import (
+    forget_known_good_points_above,
+    rebuild_producers,
+    write_known_good_point,
+)
+from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
+from kraft_trio.storage.log_append import PlannedBatches, plan_follower_append, plan_leader_append
+from kraft_trio.storage.log_recovery import fold_control_record, load_log
+from kraft_trio.storage.segment import MAX_RELATIVE_OFFSET
+from kraft_trio.storage.segments import Segments
+
+log = structlog.get_logger(__name__)
+
+_READ_CHUNK_BYTES = 1024 * 1024
+
+
+def _is_segment_size(_instance: object, _attribute: object, value: int) -> None:
+    if not 1 <= value < 2**31:
+        raise ValueError(f"segment_bytes: {value}, expected 1 to {2**31 - 1}: positions in an index are int32")
+
+
+@attrs.frozen
+class LogConfig:
+    """Sizes in bytes, times in milliseconds."""
+
+    segment_bytes: int = attrs.field(default=1024 * 1024 * 1024, validator=_is_segment_size)
+    segment_ms: int = 7 * 24 * 60 * 60 * 1000
+    max_batch_bytes: int = 8 * 1024 * 1024
+    """The largest batch that the leader appends; a follower takes what its leader has."""
+
+
+@attrs.frozen
+class Appended:
+    """Where an append went: the first offset, and the one after the last (exclusive)."""
+
+    base_offset: int
+    next_offset: int
+
+
+@attrs.define(eq=False)
+class _SyncUnderWay:
+    end_offset: int
+    """What will be durable when it ends (exclusive); lowered by a truncation made meanwhile."""
+
+
+class Log:
+    """The durable, ordered batches of this replica; made by `open`, ended by `close`.
+
+    One task at a time may append or truncate, the replication task of the current epoch; anyone may read, sync and
+    wait.  The first OSError of a write or fsync poisons the log: `poisoned` is set, and append, truncate and sync raise
+    StorageFailure from then on, also where the disk would seem to work again (scenario S12).
+
+    `changed` is where to wait: its waiters are woken when the end, the synced end or the high watermark has moved, and
+    when the log is poisoned.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        *,
+        topic_id: UUID,
+        static_voters: VoterSet,
+        config: LogConfig,
+        now_ms: Callable[[], int],
+    ) -> None:
+        """Use `open`."""
+        loaded = load_log(disk, directory, topic_id, static_voters)
+        self._disk = disk
+        self._directory = directory
+        self._config = config
+        self._now_ms = now_ms
+        self._segments = Segments(disk, directory, loaded.segments, loaded.end_offset)
+        self._start_snapshot_id = loaded.start_snapshot_id
+        self._active_since_ms = now_ms()
+        """Since when this process appends to the active segment; timestamps in batches are the clients' word."""
+        self._end_offset = loaded.end_offset
+        self._synced_end_offset = loaded.end_offset
+        self._high_watermark: int | None = None
+        self._closed = False
+        self._truncations = 0
+        """How many there were; and how many of them are durable."""
+        self._synced_truncations = 0
+        self._syncs: list[_SyncUnderWay] = []
+        self.epochs: EpochCache = loaded.epochs
+        self.voters: VoterHistory = loaded.voters
+        self.producers: ProducerStates = loaded.producers
+        self.poisoned: BaseException | None = None
+        self.changed = trio.lowlevel.ParkingLot()
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        *,
+        topic_id: UUID,
+        static_voters: VoterSet,
+        config: LogConfig,
+        now_ms: Callable[[], int],
+    ) -> Log:
+        """Open the log in `directory`, or make it; blocks until everything in it is durable.
+
+        `now_ms` is the wall clock in milliseconds since 1970; it decides only when a segment is old.  Raises
+        CorruptLogError for damage, StorageError for files that cannot be used, StorageFailure where the disk fails.
+        """
+        try:
+            return cls(disk, directory, topic_id=topic_id, static_voters=static_voters, config=config, now_ms=now_ms)
+        except OSError as error:
+            raise StorageFailure(f"{directory}: cannot open the log: {error}") from error
+
+    @property
+    def directory(self) -> str:
+        return self._directory
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset in the log (inclusive)."""
+        return self._segments.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset of the next record to be appended (exclusive end)."""
+        return self._end_offset
+
+    @property
+    def end(self) -> OffsetAndEpoch:
+        """The end offset (exclusive), and the epoch of the last record before it; 0 for a log without any."""
+        epoch = self.epochs.latest_epoch
+        if not epoch and self._start_snapshot_id is not None:
+            epoch = self._start_snapshot_id.epoch
+        return OffsetAndEpoch(self._end_offset, epoch)
+
+    @property
+    def synced_end_offset(self) -> int:
+        """Everything before it (exclusive) is durable on this replica.  Never overstated."""
+        return self._synced_end_offset
+
+    @property
+    def high_watermark(self) -> int | None:
+        """Everything before it (exclusive) is known to be committed; None while that is not known."""
+        return self._high_watermark
+
+    @property
+    def voter_history(self) -> VoterHistory:
+        """The same as `voters`."""
+        return self.voters
+
+    @property
+    def size_in_bytes(self) -> int:
+        return self._segments.size_in_bytes
+
+    # Appending
+
+    def append_as_leader(self, batches: Buffer, leader_epoch: int) -> Appended:
+        """Append whole batches, giving them the next offsets and the leader's epoch.
+
+        Their CRCs are the caller's to check.  A bytearray is patched in place, anything else is copied.  Raises
+        ProtocolError for bytes that are no whole batches, RecordTooLargeError for a batch above the configured limit
+        (nothing is appended in either case), StorageFailure.
+        """
+        self._check_usable()
+        assert leader_epoch >= self.epochs.latest_epoch, f"epoch {leader_epoch} after {self.epochs.latest_epoch}"
+        buffer = batches if isinstance(batches, bytearray) else bytearray(batches)
+        plan = plan_leader_append(buffer, self._end_offset, leader_epoch, self._config.max_batch_bytes)
+        return self._append(buffer, plan)
+
+    def append_as_follower(self, batches: Buffer, max_epoch: int | None = None) -> Appended:
+        """Append what a leader sent: whole batches with their offsets and epochs, perhaps with a cut one at the end.
+
+        The cut one is left out.  Raises ProtocolError, appending nothing, where a CRC is wrong, the offsets do not
+        continue this log, an epoch falls or, with `max_epoch`, is above that; StorageFailure.
+        """
+        self._check_usable()
+        plan = plan_follower_append(batches, self._end_offset, self.epochs.latest_epoch, max_epoch)
+        if not plan.batches:
+            return Appended(self._end_offset, self._end_offset)
+        if plan.size < len(batches):
+            batches = memoryview(batches)[: plan.size]
+        return self._append(batches, plan)
+
+    def _append(self, buffer: Buffer, plan: PlannedBatches) -> Appended:
+        base_offset = self._end_offset
+        try:
+            if self._truncations != self._synced_truncations:
+                # What was dropped must not come back behind what is written now.
+                self._sync_now()
+            if self._is_time_to_roll(plan):
+                self._roll()
+            if plan.batches[-1].leader_epoch != self.epochs.latest_epoch:
+                self._write_epoch_checkpoint(plan)
+            self._segments.append(buffer, plan.batches)
+        except OSError as error:
+            raise self._poison(error) from error
+        self._fold(plan)
+        self._wake()
+        return Appended(base_offset, self._end_offset)
+
+    def _fold(self, plan: PlannedBatches) -> None:
+        """Take what the batches say into memory, in the step that appended them (rule R2)."""
+        for batch in plan.batches:
+            self.epochs.append(batch.leader_epoch, batch.base_offset)
+            if batch.producer_id >= 0:
+                self.producers.record(
+                    batch.producer_id,
+                    batch.producer_epoch,
+                    batch.base_sequence,
+                    batch.base_offset,
+                    batch.last_offset,
+                    batch.max_timestamp_ms,
+                )
+        for offset, record in plan.control_records:
+            fold_control_record(self.voters, offset, record)
+        self._end_offset = plan.batches[-1].last_offset + 1
+
+    def _is_time_to_roll(self, plan: PlannedBatches) -> bool:
+        active = self._segments.active
+        if not active.size:
+            return False
+        return (
+            active.size + plan.size > self._config.segment_bytes
+            or self._now_ms() - self._active_since_ms >= self._config.segment_ms
+            or plan.batches[-1].last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+        )
+
+    def _roll(self) -> None:
+        """Begin a new segment.  Blocks until the old one is durable: only a last segment may have a torn tail."""
+        self._sync_now()
+        self._segments.roll()
+        self._active_since_ms = self._now_ms()
+        write_known_good_point(self._disk, self._directory, self._end_offset, self.producers)
+
+    def _write_epoch_checkpoint(self, plan: PlannedBatches) -> None:
+        entries = EpochCache(self.epochs)
+        for batch in plan.batches:
+            entries.append(batch.leader_epoch, batch.base_offset)
+        path = join(self._directory, partition_files.LEADER_EPOCH_CHECKPOINT)
+        self._disk.replace_now(path, encode_leader_epochs(entries), durable=False)
+
+    # Syncing
+
+    async def sync(self) -> int:
+        """Make durable what was appended or truncated before the call; returns the end of it (exclusive).
+
+        Always waits for the fsync to end; if its caller was cancelled meanwhile, raises Cancelled after having moved
+        `synced_end_offset`.  Raises StorageFailure when the fsync fails, or when any write or fsync has failed.
+        """
+        self._check_usable()
+        if self._synced_end_offset == self._end_offset and self._truncations == self._synced_truncations:
+            await trio.lowlevel.checkpoint()
+            return self._synced_end_offset
+        # Older segments were synced when they were sealed, so the active one is all there is to sync.
+        under_way = _SyncUnderWay(self._end_offset)
+        truncations = self._truncations
+        file = self._segments.active.file
+        self._syncs.append(under_way)
+        try:
+            await file.sync()
+        except OSError as error:
+            raise self._poison(error) from error
+        finally:
+            self._syncs.remove(under_way)
+        # The log may have been appended to, truncated, rolled, poisoned or closed meanwhile.
+        if self.poisoned is not None:
+            raise self._failure(self.poisoned)
+        self._synced_truncations = max(self._synced_truncations, truncations)
+        self._advance_synced_end(under_way.end_offset)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return under_way.end_offset
+
+    def _sync_now(self) -> None:
+        self._segments.active.file.sync_now()
+        self._synced_truncations = self._truncations
+        self._advance_synced_end(self._end_offset)
+
+    def _advance_synced_end(self, offset: int) -> None:
+        if offset > self._synced_end_offset:
+            self._synced_end_offset = offset
+            self._wake()
+
+    # Truncating
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop every record at or above `offset`, which must be where a batch begins, or the end; durable after a sync.
+
+        Folds epochs, voters and producers back.  An offset below the high watermark is a bug and raises AssertionError
+        (invariant 9).  Raises ValueError, changing nothing, for an offset inside a batch or outside the log;
+        StorageFailure.
+        """
+        self._check_usable()
+        assert self._high_watermark is None or offset >= self._high_watermark, (
+            f"truncation to offset {offset}, below the high watermark {self._high_watermark}"
+        )
+        if offset == self._end_offset:
+            return
+        if not self.log_start_offset <= offset < self._end_offset:
+            raise ValueError(
+                f"truncation to offset {offset}: the log has offsets {self.log_start_offset} to {self._end_offset}"
+            )
+        with self._reading():
+            segment, position, base_offset = self._segments.batch_of(offset)
+        if base_offset != offset:
+            raise ValueError(f"truncation to offset {offset}: inside the batch that begins at offset {base_offset}")
+        # Whatever happens from here on, nothing above the offset counts as durable any more.
+        self._synced_end_offset = min(self._synced_end_offset, offset)
+        for under_way in self._syncs:
+            under_way.end_offset = min(under_way.end_offset, offset)
+        self._truncations += 1
+        try:
+            forget_known_good_points_above(self._disk, self._directory, offset)
+            self._segments.truncate(segment, position, offset)
+            self._end_offset = offset
+            self.epochs.truncate_from_end(offset)
+            self.voters.truncate_to(offset)
+            if not self.producers.truncate_to(offset):
+                rebuild_producers(self._disk, self._directory, self._segments, self.producers)
+        except (OSError, KraftError) as error:
+            raise self._poison(error) from error
+        self._wake()
+
+    # The high watermark
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Everything before `offset` (exclusive) is committed, as far as the log goes; a lower one changes nothing.
+
+        An offset beyond the end of the log is a bug and raises AssertionError.
+        """
+        assert 0 <= offset <= self._end_offset, f"high watermark {offset}, the log ends at {self._end_offset}"
+        if self._high_watermark is None or offset > self._high_watermark:
+            self._high_watermark = offset
+            self._wake()
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, end_offset: int | None = None) -> bytes:
+        """Whole batches from the one that holds `offset`: what fits in `max_bytes`, but one at least.
+
+        Only batches wholly below `end_offset` (exclusive) where that is given; unsynced ones included.  Empty at the
+        end.  Raises ValueError for an offset outside the log, StorageFailure, CorruptLogError.
+        """
+        limit = self._end_offset if end_offset is None or end_offset > self._end_offset else end_offset
+        self._check_in_log(offset)
+        if offset >= limit:
+            return b""
+        with self._reading():
+            return self._segments.read(offset, max_bytes, limit)
+
+    def iter_batches(self, offset: int, end_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Header and bytes of each batch, from the one that holds `offset` to those wholly below `end_offset`."""
+        while offset < end_offset and (data := self.read(offset, _READ_CHUNK_BYTES, end_offset)):
+            for position, header in iter_headers(data):
+                yield header, data[position : position + header.size_in_bytes]
+                offset = header.next_offset
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record whose timestamp is `timestamp_ms` or later; None without one.
+
+        Raises ProtocolError for compressed records that cannot be read, StorageFailure, CorruptLogError.
+        """
+        with self._reading():
+            found = self._segments.batch_for_timestamp(timestamp_ms)
+        if found is None:
+            return None
+        batch = self.read(found.base_offset, found.size_in_bytes)
+        for record in decode_records(batch, 0, found):
+            if record.timestamp_ms >= timestamp_ms:
+                return record.offset, record.timestamp_ms
+        return None
+
+    def validate_fetch(self, fetch_offset: int, last_fetched_epoch: int) -> FetchPositionCheck:
+        """The leader's judgement of a replica's fetch position; see `check_fetch_position`.
+
+        A snapshot is asked of the replica only where the log itself no longer reaches back to offset 0.
+        """
+        return check_fetch_position(
+            fetch_offset,
+            last_fetched_epoch,
+            log_start_offset=self.log_start_offset,
+            log_end=self.end,
+            epochs=self.epochs,
+            earliest_snapshot_id=self._start_snapshot_id,
+            latest_snapshot_id=self._start_snapshot_id,
+        )
+
+    def _check_in_log(self, offset: int) -> None:
+        if not self._segments.start_offset <= offset <= self._end_offset:
+            raise ValueError(f"offset {offset}: the log has offsets {self.log_start_offset} to {self._end_offset}")
+
+    # Ending, well or not
+
+    async def close(self) -> None:
+        """Sync, note that the whole log is known to be good, and release its files.  Shielded, as `sync` is.
+
+        A poisoned log is released and nothing else.  Closing twice does nothing.  Raises StorageFailure.
+        """
+        if self._closed:
+            return
+        try:
+            if self.poisoned is None:
+                with trio.CancelScope(shield=True):
+                    await self.sync()
+                # What was appended during that wait must not be vouched for unsynced.
+                if self._synced_end_offset < self._end_offset or self._truncations != self._synced_truncations:
+                    self._sync_now()
+                self._segments.write_indexes()
+                write_known_good_point(self._disk, self._directory, self._end_offset, self.producers)
+        except OSError as error:
+            raise self._poison(error) from error
+        finally:
+            self._closed = True
+            self._segments.close()
+            self._wake()
+
+    def _check_usable(self) -> None:
+        if self.poisoned is not None:
+            raise self._failure(self.poisoned)
+        if self._closed:
+            raise NodeClosedError(f"{self._directory}: the log is closed")
+
+    def _poison(self, error: Exception) -> StorageFailure:
+        """Fail from now on, with the first error for ever."""
+        if self.poisoned is None:
+            self.poisoned = error
+            log.error("storage poisoned", directory=self._directory, reason=str(error))
+            self._wake()
+        return self._failure(self.poisoned)
+
+    def _failure(self, error: BaseException) -> StorageFailure:
+        return StorageFailure(
+            f"{self._directory}: a write or fsync failed, the log cannot be trusted any more: {error}"
+        )
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageFailure(f"{self._directory}: cannot read the log: {error}") from error
+
+    def _wake(self) -> None:
+        if self.changed:
+            self.changed.unpark_all()

@@ -1,0 +1,146 @@
+"""What an append will do, decided before anything is written: a batch that is refused leaves the log as it was."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+import attrs
+
+from kraft_trio.errors import ProtocolError, RecordTooLargeError
+from kraft_trio.protocol.control_records import ControlRecord
+from kraft_trio.storage.batch import check_crc, decode_control_batch, peek_header
+from kraft_trio.storage.batch_header import (
+    CONTROL_ATTRIBUTE,
+    FRAME_BYTES,
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    whole_batches_size,
+)
+from kraft_trio.storage.disk import Buffer
+
+_BASE_OFFSET = struct.Struct(">q")
+_LEADER_EPOCH = struct.Struct(">i")
+_LEADER_EPOCH_POSITION = 12
+
+
+class PlannedBatch(NamedTuple):
+    """One batch of an append, as the log will remember it.  Offsets are inclusive."""
+
+    size: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+
+@attrs.define
+class PlannedBatches:
+    """An append that nothing speaks against: its batches in order, and the control records among them by offset."""
+
+    batches: list[PlannedBatch] = attrs.field(factory=list)
+    control_records: list[tuple[int, ControlRecord]] = attrs.field(factory=list)
+    size: int = 0
+    """Bytes to be written."""
+
+
+def plan_leader_append(buffer: bytearray, end_offset: int, leader_epoch: int, max_batch_bytes: int) -> PlannedBatches:
+    """Give the batches in the buffer their offsets, from `end_offset` on, and their epoch; patches the buffer.
+
+    Raises ProtocolError unless the buffer is one whole batch or more; RecordTooLargeError.
+    """
+    plan = PlannedBatches(size=len(buffer))
+    position = 0
+    end = len(buffer)
+    if not end:
+        raise ProtocolError("an append of no batches: expected one or more")
+    while position < end:
+        if end - position < HEADER_BYTES:
+            peek_header(buffer, position)
+        (
+            _,
+            length,
+            _,
+            magic,
+            _,
+            attributes,
+            last_offset_delta,
+            _,
+            max_timestamp_ms,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            _,
+        ) = HEADER.unpack_from(buffer, position)
+        size = length + FRAME_BYTES
+        if magic != MAGIC or size < HEADER_BYTES or last_offset_delta < 0:
+            peek_header(buffer, position)
+        if size > end - position:
+            raise ProtocolError(f"batch at position {position}: {end - position} bytes are left, it has {size}")
+        if size > max_batch_bytes:
+            raise RecordTooLargeError(f"a batch of {size} bytes: the limit is {max_batch_bytes}")
+        _BASE_OFFSET.pack_into(buffer, position, end_offset)
+        _LEADER_EPOCH.pack_into(buffer, position + _LEADER_EPOCH_POSITION, leader_epoch)
+        last_offset = end_offset + last_offset_delta
+        plan.batches.append(
+            PlannedBatch(
+                size,
+                end_offset,
+                last_offset,
+                leader_epoch,
+                max_timestamp_ms,
+                producer_id,
+                producer_epoch,
+                base_sequence,
+            )
+        )
+        if attributes & CONTROL_ATTRIBUTE:
+            plan.control_records += decode_control_batch(buffer, position, peek_header(buffer, position))
+        end_offset = last_offset + 1
+        position += size
+    return plan
+
+
+def plan_follower_append(
+    buffer: Buffer, end_offset: int, latest_epoch: int, max_epoch: int | None = None
+) -> PlannedBatches:
+    """Check the batches that a leader sent against the end of this log; a cut one at the end of the buffer is left out.
+
+    Raises ProtocolError for the first that cannot follow: a wrong header or CRC, an offset that leaves a gap or is
+    taken already, an epoch below the newest or above `max_epoch`, a control record that cannot be read.
+    """
+    plan = PlannedBatches(size=whole_batches_size(buffer))
+    position = 0
+    while position < plan.size:
+        header = peek_header(buffer, position)
+        check_crc(buffer, position, header)
+        if header.base_offset != end_offset:
+            raise ProtocolError(f"batch at offset {header.base_offset}: the log goes on at offset {end_offset}")
+        if header.leader_epoch < latest_epoch or (max_epoch is not None and header.leader_epoch > max_epoch):
+            highest = "" if max_epoch is None else f" to {max_epoch}"
+            raise ProtocolError(
+                f"batch at offset {header.base_offset}: leader epoch {header.leader_epoch}, expected "
+                f"{latest_epoch}{highest or ' or more'}"
+            )
+        plan.batches.append(
+            PlannedBatch(
+                header.size_in_bytes,
+                header.base_offset,
+                header.last_offset,
+                header.leader_epoch,
+                header.max_timestamp_ms,
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+            )
+        )
+        if header.is_control:
+            plan.control_records += decode_control_batch(buffer, position, header)
+        latest_epoch = header.leader_epoch
+        end_offset = header.next_offset
+        position += header.size_in_bytes
+    return plan

@@ -1,0 +1,167 @@
+"""The one pass over a segment's batch headers that tells a log what it holds, and where it stops making sense.
+
+This loop decides how long a log takes to open: it looks at 61 bytes a batch and makes no object for it.  Below the last
+known good point that is all; from there on the CRC of each batch is checked as well.
+"""
+
+from __future__ import annotations
+
+import mmap
+
+import attrs
+from crc32c import crc32c
+
+from kraft_trio.protocol.producers import ProducerStates
+from kraft_trio.storage.batch_header import (
+    CONTROL_ATTRIBUTE,
+    CRC_START,
+    FRAME_BYTES,
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
+)
+from kraft_trio.storage.segment import Segment
+
+_MAGIC_BYTE = bytes([MAGIC])
+
+
+@attrs.define
+class LogScan:
+    """What the batches read so far say, each as the next one continues it."""
+
+    next_offset: int
+    """The offset that the next batch must begin with."""
+    producers: ProducerStates
+    epochs: list[tuple[int, int]] = attrs.field(factory=list)
+    """(epoch, offset of its first batch), oldest first."""
+    control_batches: list[tuple[Segment, int, int]] = attrs.field(factory=list)
+    """Where the control batches are: segment, position, base offset."""
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.epochs[-1][0] if self.epochs else -1
+
+
+@attrs.frozen
+class ScanEnd:
+    """Where a scan ended: the position after the last batch taken, and what is wrong with what follows, if anything."""
+
+    position: int
+    damage: str | None
+
+
+def scan_segment(
+    segment: Segment, view: memoryview, scan: LogScan, position: int, known_good_offset: int | None
+) -> ScanEnd:
+    """Read batch headers from `position` on into `scan`.
+
+    Up to `known_good_offset` (exclusive), where it stops; or with None to the segment's end, checking CRCs.
+    """
+    check_crcs = known_good_offset is None
+    stop_offset = known_good_offset if known_good_offset is not None else 1 << 63
+    unpack = HEADER.unpack_from
+    record_producer = scan.producers.record
+    note_batch = segment.note_batch
+    latest_epoch = scan.latest_epoch
+    next_offset = scan.next_offset
+    end = len(view)
+    damage = None
+    while position < end and next_offset < stop_offset:
+        if end - position < HEADER_BYTES:
+            damage = f"{end - position} bytes are left, a batch header has {HEADER_BYTES}"
+            break
+        (
+            base_offset,
+            length,
+            epoch,
+            magic,
+            crc,
+            attributes,
+            last_offset_delta,
+            _,
+            max_timestamp_ms,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            _,
+        ) = unpack(view, position)
+        size = length + FRAME_BYTES
+        if magic != MAGIC:
+            damage = f"magic {magic}, expected {MAGIC}"
+            break
+        if base_offset != next_offset or last_offset_delta < 0 or size < HEADER_BYTES:
+            damage = (
+                f"base offset {base_offset}, last offset delta {last_offset_delta}, length {length}; "
+                f"expected base offset {next_offset}, 0 or more, {HEADER_BYTES - FRAME_BYTES} or more"
+            )
+            break
+        if size > end - position:
+            damage = f"a batch of {size} bytes, {end - position} are left"
+            break
+        if check_crcs and crc32c(view[position + CRC_START : position + size]) != crc:
+            damage = f"the batch at offset {base_offset} has a wrong CRC"
+            break
+        if epoch != latest_epoch:
+            if epoch < latest_epoch or epoch < 0:
+                damage = f"leader epoch {epoch} at offset {base_offset} after epoch {latest_epoch}"
+                break
+            scan.epochs.append((epoch, base_offset))
+            latest_epoch = epoch
+        last_offset = base_offset + last_offset_delta
+        if attributes & CONTROL_ATTRIBUTE:
+            scan.control_batches.append((segment, position, base_offset))
+        if producer_id >= 0:
+            record_producer(producer_id, producer_epoch, base_sequence, base_offset, last_offset, max_timestamp_ms)
+        note_batch(position, size, last_offset, max_timestamp_ms)
+        next_offset = last_offset + 1
+        position += size
+    scan.next_offset = next_offset
+    return ScanEnd(position, damage)
+
+
+def record_producers(view: memoryview, producers: ProducerStates) -> None:
+    """Record the producers of all batches of a segment, which has been scanned before."""
+    position = 0
+    while position < len(view):
+        base_offset, length, _, _, _, _, last_offset_delta, _, timestamp_ms, producer_id, epoch, sequence, _ = (
+            HEADER.unpack_from(view, position)
+        )
+        if producer_id >= 0:
+            producers.record(producer_id, epoch, sequence, base_offset, base_offset + last_offset_delta, timestamp_ms)
+        position += length + FRAME_BYTES
+
+
+def find_batch_after(view: memoryview, damaged_position: int, next_offset: int, latest_epoch: int) -> int | None:
+    """The position of a batch whose CRC is right, at or beyond the damaged one; None where only a torn tail is left.
+
+    A write that was torn leaves none.  Damage to bytes that had been written whole leaves those after it, at any
+    position; or, in the first bytes of a header, which the CRC does not cover, that same batch.
+    """
+    if _is_whole_batch(view, damaged_position):
+        return damaged_position
+    content = view.obj
+    assert isinstance(content, bytes | mmap.mmap)
+    at = content.find(_MAGIC_BYTE, damaged_position + 1 + MAGIC_POSITION)
+    while at >= 0:
+        position = at - MAGIC_POSITION
+        if len(view) - position < HEADER_BYTES:
+            break
+        base_offset, _, epoch = HEADER.unpack_from(view, position)[:3]
+        # A record takes more than one byte, so that an offset cannot be further ahead than bytes have passed.
+        is_plausible = next_offset < base_offset <= next_offset + position - damaged_position and epoch >= latest_epoch
+        if is_plausible and _is_whole_batch(view, position):
+            return position
+        at = content.find(_MAGIC_BYTE, at + 1)
+    return None
+
+
+def _is_whole_batch(view: memoryview, position: int) -> bool:
+    left = len(view) - position
+    if left < HEADER_BYTES:
+        return False
+    _, length, _, magic, crc, *_ = HEADER.unpack_from(view, position)
+    size = length + FRAME_BYTES
+    if magic != MAGIC or not HEADER_BYTES <= size <= left:
+        return False
+    return bool(crc32c(view[position + CRC_START : position + size]) == crc)

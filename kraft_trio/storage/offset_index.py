@@ -1,0 +1,98 @@
+"""Sparse indexes of one segment: from offset to position, and from timestamp to offset.
+
+Both are derived data.  They live in memory, made anew from the batch headers at every open, and are written to the
+segment's `.index` and `.timeindex` files, in Kafka's formats and without fsync, when the segment is sealed or closed.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+
+INDEX_INTERVAL_BYTES = 4096
+"""An entry is made for the first batch that begins more than this many bytes after the previous entry's."""
+
+
+class OffsetIndex:
+    """Pairs of a batch's last offset, relative to the segment's base offset, and the batch's position."""
+
+    __slots__ = ("_base_offset", "_offsets", "_positions")
+
+    def __init__(self, base_offset: int) -> None:
+        self._base_offset = base_offset
+        self._offsets = array("I")
+        self._positions = array("I")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def append(self, last_offset: int, position: int) -> None:
+        self._offsets.append(last_offset - self._base_offset)
+        self._positions.append(position)
+
+    def lookup(self, offset: int) -> int:
+        """The position of a batch that begins at or before the one that holds `offset`."""
+        entry = bisect_right(self._offsets, offset - self._base_offset) - 1
+        return self._positions[entry] if entry >= 0 else 0
+
+    @property
+    def last_position(self) -> int:
+        """The position of the newest entry's batch; 0 without entries."""
+        return self._positions[-1] if self._positions else 0
+
+    def truncate_to_position(self, position: int) -> None:
+        """Forget the batches at `position` and after."""
+        keep = bisect_left(self._positions, position)
+        del self._offsets[keep:]
+        del self._positions[keep:]
+
+    def encode(self) -> bytes:
+        """The content of the `.index` file: pairs of int32."""
+        pairs = array("I", bytes(8 * len(self._offsets)))
+        pairs[0::2] = self._offsets
+        pairs[1::2] = self._positions
+        pairs.byteswap()
+        return pairs.tobytes()
+
+
+class TimeIndex:
+    """Pairs of the largest timestamp so far and the last offset, relative, of the batch that has it."""
+
+    __slots__ = ("_base_offset", "_offsets", "_timestamps_ms")
+
+    def __init__(self, base_offset: int) -> None:
+        self._base_offset = base_offset
+        self._timestamps_ms = array("q")
+        self._offsets = array("I")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def append_if_later(self, timestamp_ms: int, last_offset: int) -> None:
+        if not self._timestamps_ms or timestamp_ms > self._timestamps_ms[-1]:
+            self._timestamps_ms.append(timestamp_ms)
+            self._offsets.append(last_offset - self._base_offset)
+
+    def lookup(self, timestamp_ms: int) -> int:
+        """An offset up to which, inclusive, every record is older than `timestamp_ms`; base offset - 1 for none."""
+        entry = bisect_left(self._timestamps_ms, timestamp_ms) - 1
+        return self._base_offset + self._offsets[entry] if entry >= 0 else self._base_offset - 1
+
+    @property
+    def last_entry(self) -> tuple[int, int] | None:
+        """The newest timestamp and its offset."""
+        if not self._offsets:
+            return None
+        return self._timestamps_ms[-1], self._base_offset + self._offsets[-1]
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget the batches that end at `offset` or later."""
+        keep = bisect_left(self._offsets, offset - self._base_offset)
+        del self._offsets[keep:]
+        del self._timestamps_ms[keep:]
+
+    def encode(self) -> bytes:
+        """The content of the `.timeindex` file: int64 and int32 alternating."""
+        fields = [field for pair in zip(self._timestamps_ms, self._offsets, strict=True) for field in pair]
+        return struct.pack(">" + "qI" * len(self), *fields)

@@ -1,0 +1,47 @@
+"""The names of the files in a partition's directory, and of the snapshots among them."""
+
+from __future__ import annotations
+
+import re
+
+from kraft_trio.protocol.types import OffsetAndEpoch
+
+LOG = ".log"
+OFFSET_INDEX = ".index"
+TIME_INDEX = ".timeindex"
+PRODUCER_SNAPSHOT = ".snapshot"
+CHECKPOINT = ".checkpoint"
+QUORUM_STATE = "quorum-state"
+PARTITION_METADATA = "partition.metadata"
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+BOOTSTRAP_CHECKPOINT = "00000000000000000000-0000000000.checkpoint"
+
+_OFFSET_NAME = re.compile(r"([0-9]{20})(\.log|\.index|\.timeindex|\.snapshot)")
+_CHECKPOINT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+_LEFTOVER = re.compile(r".*\.checkpoint\.(part|deleted)|.*\.checkpoint\.part.*|.*\.tmp")
+
+
+def offset_file_name(offset: int, suffix: str) -> str:
+    """The name of a file that belongs to an offset: a segment by its first, a producer snapshot by its end."""
+    return f"{offset:020d}{suffix}"
+
+
+def offsets_of(names: list[str], suffix: str) -> list[int]:
+    """The offsets of the files with this suffix, ascending."""
+    matches = (_OFFSET_NAME.fullmatch(name) for name in names)
+    return sorted(int(match[1]) for match in matches if match is not None and match[2] == suffix)
+
+
+def checkpoint_name(snapshot_id: OffsetAndEpoch) -> str:
+    return f"{snapshot_id.offset:020d}-{snapshot_id.epoch:010d}{CHECKPOINT}"
+
+
+def checkpoint_ids(names: list[str]) -> list[OffsetAndEpoch]:
+    """The ids of the snapshots, ascending, that of the bootstrap checkpoint included."""
+    matches = (_CHECKPOINT_NAME.fullmatch(name) for name in names)
+    return sorted(OffsetAndEpoch(int(match[1]), int(match[2])) for match in matches if match is not None)
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a file is what an interrupted write or delete left behind; nothing refers to it."""
+    return _LEFTOVER.fullmatch(name) is not None

@@ -1,0 +1,63 @@
+"""The file `<end offset>.snapshot`: the idempotent producers' state, and with it the last known good point of the log.
+
+It is written when a segment is sealed and when the log is closed, both after an fsync of everything before its offset.
+So what lies before the offset of the newest of these files is known to be whole, and damage there is no torn tail.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from crc32c import crc32c
+
+from kraft_trio.errors import StorageError
+from kraft_trio.protocol.producers import ProducerStates
+
+_VERSION = 1
+_HEADER = struct.Struct(">hIi")
+"""Version, CRC-32C of everything after it, count of producers."""
+_CRC_END = 6
+_ENTRY = struct.Struct(">qhiqiqiq")
+"""Producer id, producer epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, offset of the
+transaction under way."""
+_NO_COORDINATOR_EPOCH = -1
+_NO_TRANSACTION = -1
+
+
+def encode_producer_snapshot(producers: ProducerStates) -> bytes:
+    """The newest batch of each producer, as the format has room for."""
+    entries = bytearray()
+    count = 0
+    for producer in producers:
+        batch = producer.batches[-1]
+        entries += _ENTRY.pack(
+            producer.producer_id,
+            producer.producer_epoch,
+            batch.last_sequence,
+            batch.last_offset,
+            batch.last_offset - batch.base_offset,
+            producer.timestamp_ms,
+            _NO_COORDINATOR_EPOCH,
+            _NO_TRANSACTION,
+        )
+        count += 1
+    covered = struct.pack(">i", count) + entries
+    return struct.pack(">hI", _VERSION, crc32c(covered)) + covered
+
+
+def load_producer_snapshot(path: str, data: bytes, producers: ProducerStates) -> None:
+    """Record what the file says.  Raises StorageError, naming the file and recording nothing, unless it is whole."""
+    if len(data) < _HEADER.size:
+        raise StorageError(f"{path}: {len(data)} bytes, a producer snapshot has {_HEADER.size} or more")
+    version, crc, count = _HEADER.unpack_from(data)
+    if version != _VERSION:
+        raise StorageError(f"{path}: version {version}, expected {_VERSION}")
+    if crc32c(data[_CRC_END:]) != crc:
+        raise StorageError(f"{path}: wrong CRC")
+    if count * _ENTRY.size != len(data) - _HEADER.size:
+        raise StorageError(f"{path}: {count} producers do not take {len(data) - _HEADER.size} bytes")
+    for producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp_ms, _, _ in _ENTRY.iter_unpack(
+        data[_HEADER.size :]
+    ):
+        base_sequence = (last_sequence - offset_delta) % 2**31
+        producers.record(producer_id, epoch, base_sequence, last_offset - offset_delta, last_offset, timestamp_ms)

@@ -1,0 +1,211 @@
+"""The disk of the operating system: pread, pwrite, fdatasync, rename, flock."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kraft_trio.errors import AlreadyLockedError
+from kraft_trio.storage.disk import Buffer, parent
+from kraft_trio.storage.fsync_thread import FsyncThread
+
+_MAX_WRITE_BYTES = 1 << 30
+"""Linux writes at most 2 GiB in one call."""
+
+
+class RealFile:
+    """An open file of the operating system; see `DiskFile`."""
+
+    def __init__(self, path: str, descriptor: int, thread: FsyncThread) -> None:
+        self._path = path
+        self._descriptor = descriptor
+        self._thread = thread
+        self._size = os.fstat(descriptor).st_size
+        self._syncs_under_way = 0
+        self._closed = False
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def size(self) -> int:
+        return self._size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        self._check_open()
+        size = min(size, self._size - position)
+        if size <= 0:
+            return b""
+        data = os.pread(self._descriptor, size, position)
+        if len(data) == size:
+            return data
+        parts = [data]
+        missing = size - len(data)
+        while missing and data:
+            data = os.pread(self._descriptor, missing, position + size - missing)
+            parts.append(data)
+            missing -= len(data)
+        return b"".join(parts)
+
+    @contextmanager
+    def view(self) -> Iterator[memoryview]:
+        self._check_open()
+        if not self._size:
+            yield memoryview(b"")
+            return
+        with mmap.mmap(self._descriptor, self._size, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
+            yield view
+
+    def append(self, data: Buffer) -> None:
+        self._check_open()
+        size = len(data)
+        written = os.pwrite(self._descriptor, data, self._size) if size <= _MAX_WRITE_BYTES else 0
+        if written != size:
+            with memoryview(data) as view:
+                while written < size:
+                    part = view[written : written + _MAX_WRITE_BYTES]
+                    written += os.pwrite(self._descriptor, part, self._size + written)
+        self._size += size
+
+    def truncate(self, size: int) -> None:
+        self._check_open()
+        if not 0 <= size <= self._size:
+            raise ValueError(f"{self._path}: cannot truncate to {size} bytes, the file has {self._size}")
+        os.ftruncate(self._descriptor, size)
+        self._size = size
+
+    async def sync(self) -> None:
+        self._check_open()
+        self._syncs_under_way += 1
+        try:
+            await self._thread.run(self, self._fdatasync)
+        finally:
+            self._syncs_under_way -= 1
+            if self._closed and not self._syncs_under_way:
+                os.close(self._descriptor)
+
+    def sync_now(self) -> None:
+        self._check_open()
+        self._fdatasync()
+
+    def _fdatasync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def forget_cached(self, position: int) -> None:
+        self._check_open()
+        os.posix_fadvise(self._descriptor, position - position % mmap.PAGESIZE, 0, os.POSIX_FADV_DONTNEED)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if not self._syncs_under_way:
+            os.close(self._descriptor)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError(f"{self._path}: the file is closed")
+
+
+class RealLock:
+    """A flock, which the operating system releases when the process ends, however it ends."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+class RealDisk:
+    """The file system of this machine; see `Disk`.  Owns one thread for fsync, which `close` ends."""
+
+    def __init__(self) -> None:
+        self._thread = FsyncThread()
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return RealFile(path, os.open(path, flags, 0o644), self._thread)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def make_directory(self, path: str) -> None:
+        missing = []
+        while not os.path.isdir(path):
+            missing.append(path)
+            path = parent(path)
+        for directory in reversed(missing):
+            os.mkdir(directory)
+            self.sync_directory(parent(directory))
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def rename(self, old_path: str, new_path: str) -> None:
+        os.replace(old_path, new_path)
+
+    def remove(self, path: str) -> None:
+        os.remove(path)
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def replace_now(self, path: str, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
+        temporary = f"{path}.tmp"
+        try:
+            os.remove(temporary)
+        except FileNotFoundError:
+            pass
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            with open(descriptor, "wb", buffering=0) as file:
+                with memoryview(data) as view:
+                    written = 0
+                    while written < len(data):
+                        written += file.write(view[written:])
+                if durable:
+                    os.fsync(descriptor)
+            os.replace(temporary, path)
+        except OSError:
+            self._remove_leftover(temporary)
+            raise
+        if durable:
+            self.sync_directory(parent(path))
+
+    def _remove_leftover(self, path: str) -> None:
+        try:
+            os.remove(path)
+        except OSError:
+            pass
+
+    async def replace(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        # Each replacement is a group of its own: two contents of one file must not be taken for each other.
+        await self._thread.run(object(), lambda: self.replace_now(path, data, mode=mode))
+
+    def lock(self, path: str) -> RealLock:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise AlreadyLockedError(
+                f"{path}: the lock is held by another process; one node at a time may use its directory"
+            ) from None
+        return RealLock(descriptor)
+
+    def close(self) -> None:
+        self._thread.close()

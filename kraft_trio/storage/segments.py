@@ -1,0 +1,183 @@
+"""The segments of a log, oldest first, the last of them active: where an offset is, and the bytes from there on."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from kraft_trio.errors import CorruptLogError, ProtocolError
+from kraft_trio.storage import partition_files
+from kraft_trio.storage.batch_header import FRAME_BYTES, HEADER_BYTES, BatchHeader, peek_header
+from kraft_trio.storage.disk import Buffer, Disk, join
+from kraft_trio.storage.log_append import PlannedBatch
+from kraft_trio.storage.segment import Segment
+
+_FRAME = struct.Struct(">qi")
+_LAST_OFFSET_DELTA = struct.Struct(">i")
+_LAST_OFFSET_DELTA_POSITION = 23
+_MAX_KNOWN_POSITIONS = 8192
+
+
+class Segments:
+    """Owned by its log, which alone changes it.  Everything is synchronous; what the disk raises is passed on."""
+
+    def __init__(self, disk: Disk, directory: str, segments: list[Segment], end_offset: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._segments = segments
+        self._base_offsets = [segment.base_offset for segment in segments]
+        self.active = segments[-1]
+        self._end_offset = end_offset
+        self._known_positions = {end_offset: self.active.size}
+        """Positions in the active segment, by the offset of the batch that begins there or will begin there."""
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    @property
+    def start_offset(self) -> int:
+        return self._base_offsets[0]
+
+    @property
+    def size_in_bytes(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    def append(self, buffer: Buffer, batches: Sequence[PlannedBatch]) -> None:
+        """Write to the active segment, and know where the batches are."""
+        active = self.active
+        position = active.size
+        active.file.append(buffer)
+        known_positions = self._known_positions
+        if len(known_positions) > _MAX_KNOWN_POSITIONS:
+            known_positions.clear()
+            known_positions[self._end_offset] = position
+        note_batch = active.note_batch
+        for batch in batches:
+            size = batch.size
+            note_batch(position, size, batch.last_offset, batch.max_timestamp_ms)
+            position += size
+            known_positions[batch.last_offset + 1] = position
+        self._end_offset = batches[-1].last_offset + 1
+
+    def roll(self) -> None:
+        """Begin a new active segment at the end; the one before has been synced.  Blocks for a directory fsync."""
+        self.active.write_indexes(self._disk, self._directory)
+        path = self._path(self._end_offset, partition_files.LOG)
+        segment = Segment(self._end_offset, self._disk.open(path, create=True))
+        self._segments.append(segment)
+        self._base_offsets.append(segment.base_offset)
+        self.active = segment
+        self._known_positions = {self._end_offset: 0}
+        self._disk.sync_directory(self._directory)
+
+    def batch_of(self, offset: int) -> tuple[Segment, int, int]:
+        """Segment, position and base offset of the batch that holds `offset`, which must be in the log."""
+        segment = self._segment_of(offset)
+        return segment, *segment.position_of(offset)
+
+    def truncate(self, segment: Segment, position: int, offset: int) -> None:
+        """Make the batch at this position, which begins with `offset`, the end; later segments are removed first.
+
+        Newest first, so that a crash in between leaves segments that continue one another; blocks for the directory's
+        fsync where there are any.
+        """
+        while self.active is not segment:
+            removed = self._segments.pop()
+            self._base_offsets.pop()
+            self.active = self._segments[-1]
+            removed.file.close()
+            self._remove_indexes(removed)
+            self._disk.remove(removed.file.path)
+            self._disk.sync_directory(self._directory)
+            self._remove_indexes(self.active)
+        segment.truncate(position, offset)
+        self._end_offset = offset
+        self._known_positions = {offset: position}
+
+    def read(self, offset: int, max_bytes: int, limit: int) -> bytes:
+        """Whole batches from the one that holds `offset`, all of them below `limit` (exclusive), both in the log.
+
+        As many as fit in `max_bytes`, but one at least; none if the first reaches beyond the limit.
+        """
+        known_positions = self._known_positions
+        segment = self.active
+        position = known_positions.get(offset)
+        if position is None:
+            segment = self._segment_of(offset)
+            position, _ = segment.position_of(offset)
+        if segment is self.active:
+            end_position = known_positions.get(limit)
+            if end_position is not None and end_position - position <= max_bytes:
+                return segment.file.read_at(position, end_position - position)
+        data = segment.file.read_at(position, max(max_bytes, HEADER_BYTES))
+        size, last_size, next_offset = _whole_batches(data, max_bytes, limit)
+        if size:
+            if segment is self.active and len(known_positions) <= _MAX_KNOWN_POSITIONS:
+                known_positions[next_offset] = position + size
+            return data if size == len(data) else data[:size]
+        if last_size:
+            return segment.file.read_at(position, last_size)
+        return b""
+
+    def batch_for_timestamp(self, timestamp_ms: int) -> BatchHeader | None:
+        """The header of the first batch with a record of that time or later; None without one."""
+        for segment in self._segments:
+            if segment.max_timestamp_ms < timestamp_ms or not segment.size:
+                continue
+            position, _ = segment.position_of(max(segment.base_offset, segment.time_index.lookup(timestamp_ms)))
+            while position < segment.size:
+                header = self.header_at(segment, position)
+                if header.max_timestamp_ms >= timestamp_ms:
+                    return header
+                position += header.size_in_bytes
+        return None
+
+    def header_at(self, segment: Segment, position: int) -> BatchHeader:
+        """Raises CorruptLogError where there is none."""
+        try:
+            return peek_header(segment.file.read_at(position, HEADER_BYTES))
+        except ProtocolError as error:
+            raise CorruptLogError(f"{segment.file.path}: position {position}: {error}") from error
+
+    def write_indexes(self) -> None:
+        self.active.write_indexes(self._disk, self._directory)
+
+    def close(self) -> None:
+        for segment in self._segments:
+            segment.file.close()
+
+    def _segment_of(self, offset: int) -> Segment:
+        if offset >= self.active.base_offset:
+            return self.active
+        return self._segments[bisect_right(self._base_offsets, offset) - 1]
+
+    def _remove_indexes(self, segment: Segment) -> None:
+        for suffix in (partition_files.OFFSET_INDEX, partition_files.TIME_INDEX):
+            path = self._path(segment.base_offset, suffix)
+            if self._disk.exists(path):
+                self._disk.remove(path)
+
+    def _path(self, offset: int, suffix: str) -> str:
+        return join(self._directory, partition_files.offset_file_name(offset, suffix))
+
+
+def _whole_batches(data: bytes, max_bytes: int, limit: int) -> tuple[int, int, int]:
+    """How many bytes at the start of `data` may be given out, and the offset after them.
+
+    The second number is the size of the first batch where it alone may be given out and `data` does not hold it.
+    """
+    position = next_offset = 0
+    end = min(len(data), max_bytes)
+    while len(data) - position >= HEADER_BYTES:
+        base_offset, length = _FRAME.unpack_from(data, position)
+        (last_offset_delta,) = _LAST_OFFSET_DELTA.unpack_from(data, position + _LAST_OFFSET_DELTA_POSITION)
+        size = length + FRAME_BYTES
+        batch_end = base_offset + last_offset_delta + 1
+        if batch_end > limit:
+            break
+        if position + size > end:
+            return position, size if position == 0 else 0, next_offset
+        position += size
+        next_offset = batch_end
+    return position, 0, next_offset
