@@ -59,11 +59,11 @@ class RememberedBatch:
 class _Producer:
     __slots__ = ("batches", "complete", "epoch", "timestamp_ms", "wrapped")
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, complete: bool) -> None:
         self.epoch = epoch
         self.batches: list[tuple[int, int, int, int]] = []
         """(base sequence, last sequence, base offset, last offset), newest last, never empty once recorded."""
-        self.complete = True
+        self.complete = complete
         """Whether `batches` is all that this producer ever appended."""
         self.wrapped = False
         """Whether its sequence is known to have passed MAX_SEQUENCE in this epoch."""
@@ -154,8 +154,7 @@ class ProducerStates:
         producers = self._producers
         producer = producers.pop(producer_id, None)
         if producer is None:
-            producer = _Producer(producer_epoch)
-            producer.complete = base_sequence == 0
+            producer = _Producer(producer_epoch, complete=base_sequence == 0)
             if len(producers) >= self._max_producers:
                 del producers[next(iter(producers))]
         producers[producer_id] = producer

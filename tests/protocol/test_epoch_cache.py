@@ -87,6 +87,10 @@ def test_end_offset_for_epoch(asked: int, end: str) -> None:
     assert EpochCache(ENTRIES).end_offset_for_epoch(asked, 20) == at(end)
 
 
+def test_epochs_and_offsets_begin_at_0() -> None:
+    assert list(EpochCache([(0, 0), (1, 3)])) == [(0, 0), (1, 3)]
+
+
 def test_an_empty_log_ends_in_epoch_0() -> None:
     cache = EpochCache()
     assert (cache.latest_epoch, len(cache)) == (0, 0)

@@ -48,6 +48,8 @@ CASES: list[tuple[str, VoterSet, dict[ReplicaKey, int], int | None, int | None]]
         None,
         12,
     ),
+    ("static voters: each by its id", static_voters(1, 2, 3), {key(1): 15, key(2): 13, key(3): 12}, None, 13),
+    ("static voters: its own key first", static_voters(1, 2), {key(1): 15, key(2, "?"): 14, key(2): 12}, None, 14),
     ("static voters: by their own key", static_voters(1, 2), {key(1, "?"): 15, key(2, "?"): 13}, None, 13),
     ("no voter set", VoterSet(), {key(1): 15}, None, None),
 ]

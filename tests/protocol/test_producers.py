@@ -27,6 +27,13 @@ def seven_batches(epoch: int = 2) -> ProducerStates:
     return states
 
 
+def error_of(
+    states: ProducerStates, base_sequence: int, records: int, producer_id: int = PRODUCER, epoch: int = 0
+) -> str | None:
+    answer = states.check(producer_id, epoch, base_sequence, records)
+    return answer.error_name if isinstance(answer, Refuse) else None
+
+
 @pytest.mark.parametrize(
     ("epoch", "base_sequence", "records", "verdict"),
     [
@@ -36,6 +43,7 @@ def seven_batches(epoch: int = 2) -> ProducerStates:
         (2, 20, 10, Duplicate(120, 129)),
         (3, 0, 5, Accept()),
         (2, 10, 10, "DUPLICATE_SEQUENCE_NUMBER"),
+        (2, 10, 1, "DUPLICATE_SEQUENCE_NUMBER"),
         (2, 0, 20, "DUPLICATE_SEQUENCE_NUMBER"),
         (2, 0, 21, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
         (2, 71, 10, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
@@ -93,9 +101,7 @@ def test_a_new_epoch_starts_over() -> None:
     states.record(PRODUCER, 3, 0, 170, 174)
     assert states.check(PRODUCER, 3, 5, 1) == Accept()
     assert states.check(PRODUCER, 3, 0, 5) == Duplicate(170, 174)
-    refused = states.check(PRODUCER, 3, 60, 10)
-    assert isinstance(refused, Refuse)
-    assert refused.error_name == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert error_of(states, 60, 10, epoch=3) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
 @pytest.mark.parametrize(
@@ -113,12 +119,23 @@ def test_sequences_wrap() -> None:
     states.record(PRODUCER, 0, MAX_SEQUENCE - 4, 0, 9)
     assert states.check(PRODUCER, 0, 5, 3) == Accept()
     assert states.check(PRODUCER, 0, MAX_SEQUENCE - 4, 10) == Duplicate(0, 9)
-    older = states.check(PRODUCER, 0, MAX_SEQUENCE - 9, 5)
-    assert isinstance(older, Refuse)
-    assert older.error_name == "DUPLICATE_SEQUENCE_NUMBER"
-    newer = states.check(PRODUCER, 0, 6, 3)
-    assert isinstance(newer, Refuse)
-    assert newer.error_name == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert error_of(states, MAX_SEQUENCE - 9, 5) == "DUPLICATE_SEQUENCE_NUMBER"
+    assert error_of(states, MAX_SEQUENCE - 9, 6) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert error_of(states, MAX_SEQUENCE // 5 * 3, 1) == "DUPLICATE_SEQUENCE_NUMBER"
+    assert error_of(states, MAX_SEQUENCE // 5 * 2, 1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert error_of(states, 6, 3) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    states.record(PRODUCER, 1, 0, 10, 10)
+    assert error_of(states, MAX_SEQUENCE - 9, 5, epoch=1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+def test_a_batch_may_end_at_the_last_sequence_number() -> None:
+    states = ProducerStates()
+    states.record(0, 0, 2147483638, 0, 9)
+    assert states.check(0, 0, 2147483638, 10) == Duplicate(0, 9)
+    assert states.check(0, 0, 0, 1) == Accept()
+    assert error_of(states, 2147483647, 1, producer_id=0) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert error_of(states, 2147483648, 1, producer_id=0) == "INVALID_RECORD"
+    assert MAX_SEQUENCE == 2147483647
 
 
 def test_sequences_wrap_between_batches_too() -> None:
@@ -127,9 +144,7 @@ def test_sequences_wrap_between_batches_too() -> None:
     assert states.check(PRODUCER, 0, 0, 3) == Accept()
     for batch in range(6):
         states.record(PRODUCER, 0, batch * 10, 10 + batch * 10, 19 + batch * 10)
-    older = states.check(PRODUCER, 0, MAX_SEQUENCE - 9, 10)
-    assert isinstance(older, Refuse)
-    assert older.error_name == "DUPLICATE_SEQUENCE_NUMBER"
+    assert error_of(states, MAX_SEQUENCE - 9, 10) == "DUPLICATE_SEQUENCE_NUMBER"
 
 
 @pytest.mark.parametrize(
@@ -162,6 +177,7 @@ def test_truncation_is_not_exact_where_an_epoch_or_a_beginning_was_not_seen() ->
     assert new_epoch.truncate_to(1) is False
     restored = ProducerStates()
     restored.record(PRODUCER, 0, 40, 40, 49)
+    restored.record(8, 0, 0, 50, 50)
     assert restored.truncate_to(45) is False
     wrapped = ProducerStates()
     wrapped.record(PRODUCER, 0, 0, 0, MAX_SEQUENCE + 1)
@@ -187,6 +203,7 @@ def test_clear_forgets_everything() -> None:
 
 
 def test_at_least_one_producer_must_fit() -> None:
+    assert len(ProducerStates(max_producers=1)) == 0
     with pytest.raises(ValueError, match="max_producers: 0"):
         ProducerStates(max_producers=0)
 
@@ -201,7 +218,12 @@ def test_producer_ids_come_from_the_epoch(epoch: int, counter: int, producer_id:
 
 @pytest.mark.parametrize(
     ("epoch", "counter", "named"),
-    [(-1, 0, "leader_epoch: -1"), (2**31, 0, "leader_epoch"), (1, -1, "counter: -1"), (1, 2**32, "counter")],
+    [
+        (-1, 0, "leader_epoch: -1, expected 0 to 2147483647"),
+        (2**31, 0, "leader_epoch: 2147483648"),
+        (1, -1, "counter: -1, expected 0 to 4294967295"),
+        (1, 2**32, "counter: 4294967296"),
+    ],
 )
 def test_producer_ids_never_overflow_into_another_epochs(epoch: int, counter: int, named: str) -> None:
     with pytest.raises(ValueError, match=named):
