@@ -1,0 +1,260 @@
+"""What ordinary Kafka clients ask for: Metadata, Produce, ListOffsets, InitProducerId, FindCoordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import trio
+
+from kraft_trio.actors.answers import Answer, Awaited, Ready
+from kraft_trio.actors.fetch_requests import leader_check, leader_endpoint
+from kraft_trio.actors.published import Published
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import ProtocolError
+from kraft_trio.messages import ProduceReceived, ProducerIdRequested, QuorumView, Reply, deliver
+from kraft_trio.protocol.types import Endpoint, ReplicaKey
+from kraft_trio.storage.batch import check_client_batch, decode_records, peek_header
+from kraft_trio.storage.log import Log
+from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kraft_trio.wire.apis.list_offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+from kraft_trio.wire.apis.metadata import (
+    Broker,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataTopic,
+    PartitionMetadata,
+    TopicMetadata,
+)
+from kraft_trio.wire.apis.produce import (
+    ProducePartition,
+    ProducePartitionResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+from kraft_trio.wire.error_codes import ErrorCode
+
+TOPIC_IDS_SINCE = 13
+MAGIC_POSITION = 16
+
+
+class ClientRequests:
+    """One topic with one partition, led by the leader of the quorum; no groups, no transactions (DESIGN D4)."""
+
+    def __init__(
+        self, key: ReplicaKey, cluster_id: str, config: NodeConfig, log: Log, view: Published[QuorumView]
+    ) -> None:
+        self._key = key
+        self._cluster_id = cluster_id
+        self._config = config
+        self._log = log
+        self._view = view
+
+    # Metadata
+
+    def metadata(self, request: MetadataRequest, listener_name: str) -> MetadataResponse:
+        view = self._view.value
+        brokers = self._brokers(view, listener_name)
+        wanted = request.topics
+        if wanted is None:
+            wanted = (MetadataTopic(self._config.topic_name, self._config.topic_id),)
+        return MetadataResponse(
+            brokers=tuple(Broker(id, endpoint) for id, endpoint in sorted(brokers.items())),
+            cluster_id=self._cluster_id,
+            controller_id=-1 if view.leader_id is None else view.leader_id,
+            topics=tuple(self._topic_metadata(topic, view, tuple(sorted(brokers))) for topic in wanted),
+        )
+
+    def _brokers(self, view: QuorumView, listener_name: str) -> dict[int, Endpoint]:
+        """The voters and the leader, each on the listener the client came in through, else on its default one."""
+        brokers = {}
+        for voter in view.voters:
+            endpoint = voter.endpoints.get(listener_name) or next((e for _, e in voter.endpoints), None)
+            if endpoint is not None:
+                brokers[voter.id] = endpoint
+        own = self._config.advertised_endpoint(listener_name)
+        if own is not None and (self._key.id in brokers or not brokers):
+            brokers[self._key.id] = own
+        leader = leader_endpoint(view, listener_name)
+        if view.leader_id is not None and leader is not None:
+            brokers.setdefault(view.leader_id, leader)
+        return brokers
+
+    def _topic_metadata(self, topic: MetadataTopic, view: QuorumView, brokers: tuple[int, ...]) -> TopicMetadata:
+        by_id = topic.name is None
+        is_ours = topic.topic_id == self._config.topic_id if by_id else topic.name == self._config.topic_name
+        if not is_ours:
+            error = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+            return TopicMetadata(topic.name, topic.topic_id, error)
+        partition = PartitionMetadata(
+            partition=0,
+            error=ErrorCode.leader_not_available if view.leader_id is None else ErrorCode.none,
+            leader_id=-1 if view.leader_id is None else view.leader_id,
+            leader_epoch=view.epoch,
+            replicas=brokers,
+            in_sync_replicas=brokers,
+        )
+        return TopicMetadata(self._config.topic_name, self._config.topic_id, partitions=(partition,))
+
+    # Produce
+
+    async def produce(self, request: ProduceRequest, version: int, listener_name: str) -> Answer:
+        waiting: list[_Waiting] = []
+        for partition in request.partitions:
+            waiting.append(await self._produce_partition(request, partition, version))
+        return _ProduceAnswer(self._view, listener_name, request, waiting)
+
+    async def _produce_partition(self, request: ProduceRequest, partition: ProducePartition, version: int) -> _Waiting:
+        by_id = version >= TOPIC_IDS_SINCE
+        if by_id and partition.topic_id != self._config.topic_id:
+            return ProducePartitionResponse.failed(ErrorCode.unknown_topic_id)
+        if (not by_id and partition.topic_name != self._config.topic_name) or partition.partition != 0:
+            return ProducePartitionResponse.failed(ErrorCode.unknown_topic_or_partition)
+        if request.transactional_id is not None:
+            return ProducePartitionResponse.failed(ErrorCode.invalid_request, "there are no transactions here")
+        view = self._view.value
+        if view.leader_mailbox is None:
+            return ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower)
+        refused = self._refuse_batch(partition.records)
+        if refused is not None:
+            return refused
+        reply: Reply[ProducePartitionResponse] = Reply()
+        message = ProduceReceived(partition.records or b"", max(request.timeout_ms, 0), reply)
+        if not await deliver(view.leader_mailbox, message):
+            return ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower)
+        return reply
+
+    def _refuse_batch(self, records: bytes | None) -> ProducePartitionResponse | None:
+        """What is wrong with the records, if anything: one whole batch of format v2, sound through and through."""
+        if not records:
+            return ProducePartitionResponse.failed(ErrorCode.invalid_record, "records: none given, one batch expected")
+        if len(records) > self._config.max_message_bytes:
+            return ProducePartitionResponse.failed(
+                ErrorCode.message_too_large,
+                f"records: {len(records)} bytes, at most {self._config.max_message_bytes} allowed (message.max.bytes)",
+            )
+        if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] < 2:
+            return ProducePartitionResponse.failed(
+                ErrorCode.unsupported_for_message_format, f"magic {records[MAGIC_POSITION]}, 2 expected"
+            )
+        try:
+            header = peek_header(records)
+            if header.size_in_bytes != len(records):
+                return ProducePartitionResponse.failed(
+                    ErrorCode.invalid_record, f"records: {len(records)} bytes, exactly one whole batch expected"
+                )
+            check_client_batch(records, 0, header)
+        except ProtocolError as error:
+            return ProducePartitionResponse.failed(ErrorCode.corrupt_message, str(error))
+        if header.is_transactional:
+            return ProducePartitionResponse.failed(ErrorCode.invalid_record, "there are no transactions here")
+        try:
+            decode_records(records, 0, header, self._config.max_decompressed_bytes)
+        except ProtocolError as error:
+            return ProducePartitionResponse.failed(ErrorCode.invalid_record, str(error))
+        return None
+
+    # ListOffsets
+
+    def list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        return ListOffsetsResponse(tuple(self._list_offset(partition) for partition in request.partitions))
+
+    def _list_offset(self, partition: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        answer = ListOffsetsPartitionResponse(partition.topic, partition.partition)
+        if (partition.topic, partition.partition) != (self._config.topic_name, 0):
+            return attrs.evolve(answer, error=ErrorCode.unknown_topic_or_partition)
+        error = leader_check(self._view.value, partition.current_leader_epoch)
+        if error is not None:
+            return attrs.evolve(answer, error=error)
+        high_watermark = self._log.high_watermark
+        if high_watermark is None:
+            return attrs.evolve(answer, error=ErrorCode.offset_not_available)
+        match partition.timestamp:
+            case timestamp if timestamp >= 0:
+                found = self._log.offset_for_timestamp(timestamp)
+            case t if t == LATEST:
+                return attrs.evolve(answer, offset=high_watermark, leader_epoch=self._log.end.epoch)
+            case t if t in (EARLIEST, EARLIEST_LOCAL):
+                return attrs.evolve(answer, offset=self._log.log_start_offset)
+            case _:
+                return attrs.evolve(answer, error=ErrorCode.unsupported_version)
+        if found is None or found[0] >= high_watermark:
+            return answer
+        return attrs.evolve(answer, offset=found[0], timestamp_ms=found[1])
+
+    # InitProducerId, FindCoordinator
+
+    async def init_producer_id(self, request: InitProducerIdRequest) -> Answer:
+        """A new id for an idempotent producer; one that has lost its sequence gets a new one too, at epoch 0."""
+        if request.transactional_id is not None:
+            return Ready(InitProducerIdResponse(error=ErrorCode.transactional_id_authorization_failed))
+        reply: Reply[int | None] = Reply()
+        if not await deliver(self._view.value.leader_mailbox, ProducerIdRequested(reply)):
+            return Ready(_producer_id_response(None))
+        return Awaited(reply, _producer_id_response, lambda: None)
+
+    @staticmethod
+    def find_coordinator(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        return FindCoordinatorResponse.refused(
+            request,
+            ErrorCode.invalid_request,
+            "this quorum has no consumer groups and no transactions: assign the partition and keep offsets yourself",
+        )
+
+
+_Waiting = Reply[ProducePartitionResponse] | ProducePartitionResponse
+
+
+def _producer_id_response(producer_id: int | None) -> InitProducerIdResponse:
+    if producer_id is None:
+        return InitProducerIdResponse(error=ErrorCode.not_leader_or_follower)
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+@attrs.frozen
+class _ProduceAnswer:
+    """The partitions' answers in the order they were sent; None, which means no response, for acks=0."""
+
+    view: Published[QuorumView]
+    listener_name: str
+    request: ProduceRequest
+    waiting: Sequence[_Waiting]
+
+    async def value(self) -> Any:
+        if self.request.acks == 0:
+            return None
+        responses = []
+        for partition, answer in zip(self.request.partitions, self.waiting, strict=True):
+            response = answer if isinstance(answer, ProducePartitionResponse) else await self._receive(answer)
+            view = self.view.value
+            not_here = response.error == ErrorCode.not_leader_or_follower
+            leader_id = view.leader_id if not_here and view.leader_id is not None else -1
+            responses.append(
+                attrs.evolve(
+                    response,
+                    topic_name=partition.topic_name,
+                    topic_id=partition.topic_id,
+                    partition=partition.partition,
+                    leader_id=leader_id,
+                    leader_epoch=view.epoch if leader_id >= 0 else -1,
+                )
+            )
+        endpoint = leader_endpoint(self.view.value, self.listener_name)
+        told = [response.leader_id for response in responses if response.leader_id >= 0]
+        return ProduceResponse(tuple(responses), ((told[0], endpoint),) if told and endpoint is not None else ())
+
+    async def _receive(self, reply: Reply[ProducePartitionResponse]) -> ProducePartitionResponse:
+        try:
+            return await reply.receive()
+        except trio.EndOfChannel:
+            return ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower)

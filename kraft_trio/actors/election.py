@@ -1,0 +1,398 @@
+"""Election: owns epoch, leader and vote, and runs each stay in a role in a nursery of its own.
+
+Rule R1, drain before you vote: a message that changes the role closes the epoch nursery and waits for every task in it,
+an fsync in its thread included; only then is the log's end read, the new state persisted, and the answer given.
+This is where a vote is granted: `_vote`.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import attrs
+import structlog
+import trio
+
+from kraft_trio.actors.end_epoch_sender import EndEpochSender
+from kraft_trio.actors.epoch_announcer import EpochAnnouncer
+from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.follower_replication import FollowerReplication
+from kraft_trio.actors.leader_discovery import LeaderDiscovery
+from kraft_trio.actors.leader_replication import LeaderReplication
+from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.actors.published import Published
+from kraft_trio.actors.role_changes import Situation, judge_vote, next_role
+from kraft_trio.actors.vote_round import VoteRound
+from kraft_trio.config import NodeConfig
+from kraft_trio.messages import (
+    BeginQuorumEpochReceived,
+    ElectionMessage,
+    EndQuorumEpochReceived,
+    FetchedFromLeader,
+    HandedOver,
+    LeaderMessage,
+    QuorumView,
+    Reply,
+    ShutDown,
+    Stamp,
+    TimedOut,
+    VoteReceived,
+    VotersChanged,
+)
+from kraft_trio.protocol.quorum_epoch import (
+    Fenced,
+    InconsistentLeader,
+    InvalidRequest,
+    begin_quorum_epoch,
+    end_quorum_epoch,
+    preferred_successors,
+    successor_backoff_ms,
+    successor_position,
+)
+from kraft_trio.protocol.roles import (
+    Candidate,
+    Event,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Role,
+    Unattached,
+    check_transition,
+    election_state_of,
+    initial_role,
+    leader_of,
+)
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.protocol.votes import voter_key_error
+from kraft_trio.storage.log import Log
+from kraft_trio.storage.quorum_state import QuorumStateFile
+from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
+from kraft_trio.wire.error_codes import ErrorCode
+
+log = structlog.get_logger(__name__)
+
+MAILBOX_SIZE = 256
+LEADER_MAILBOX_SIZE = 1024
+
+
+class Election:
+    """Owns the quorum-state file and the role; publishes a QuorumView at each transition.
+
+    Everyone else talks to it through its mailbox.  `run` ends only by cancellation or by a fault (a bug, poisoned
+    storage): the node ends with it.
+    """
+
+    def __init__(
+        self,
+        *,
+        key: ReplicaKey,
+        cluster_id: str,
+        log: Log,
+        quorum_state: QuorumStateFile,
+        config: NodeConfig,
+        client: NetworkClient,
+        random_source: random.Random,
+        wall_clock_ms: Callable[[], int],
+    ) -> None:
+        self._key = key
+        self._cluster_id = cluster_id
+        self._log = log
+        self._quorum_state = quorum_state
+        self._config = config
+        self._client = client
+        self._random = random_source
+        self._wall_clock_ms = wall_clock_ms
+        self._mailbox, self._inbox = trio.open_memory_channel[ElectionMessage](MAILBOX_SIZE)
+        self._role = initial_role(quorum_state.read(), log.end.epoch, key, self._voters)
+        self._transitions = 0
+        self._timer = trio.CancelScope(deadline=self._election_timeout())
+        self._replication: LeaderReplication | FollowerReplication | None = None
+        self._shutdown: Reply[None] | None = None
+        self._shutdown_answered = False
+        self._handed_over: Stamp | None = None
+        self.view = Published(self._make_view(None))
+
+    async def tell(self, message: ElectionMessage) -> None:
+        """Put a message into the mailbox, waiting while it is full."""
+        await self._mailbox.send(message)
+
+    async def run(self) -> None:
+        """One epoch nursery after the other; between them nothing of an epoch runs (rule R1)."""
+        if election_state_of(self._role, self._key) != self._quorum_state.read():
+            await self._persist()
+        message: ElectionMessage | None = None
+        while True:
+            async with trio.open_nursery() as epoch_nursery:
+                self._start_role(epoch_nursery)
+                if message is not None:
+                    self._serve_in_role(message)
+                message = await self._serve_until_role_changes()
+                epoch_nursery.cancel_scope.cancel()
+            if self._log.synced_end_offset < self._log.end_offset:
+                await self._log.sync()
+            await self._change_role(message)
+
+    # The tasks of a role
+
+    def _start_role(self, nursery: trio.Nursery) -> None:
+        """The tree of DESIGN below the epoch nursery, by role."""
+        role, stamp = self._role, self._stamp
+        self._replication = None
+        leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None = None
+        context = EpochContext(
+            stamp=stamp,
+            key=self._key,
+            cluster_id=self._cluster_id,
+            config=self._config,
+            log=self._log,
+            client=self._client,
+            random=self._random,
+            wall_clock_ms=self._wall_clock_ms,
+            tell_election=self.tell,
+        )
+        match role:
+            case Unattached():
+                nursery.start_soon(LeaderDiscovery(context).run)
+            case Prospective() | Candidate():
+                pre_vote = isinstance(role, Prospective)
+                vote_round = VoteRound(context, pre_vote=pre_vote, log_end=self._log.end, voters=self._voters)
+                nursery.start_soon(vote_round.run)
+            case Follower():
+                self._replication = FollowerReplication(context, role)
+                nursery.start_soon(self._replication.run)
+            case Leader():
+                leader_mailbox, inbox = trio.open_memory_channel[LeaderMessage](LEADER_MAILBOX_SIZE)
+                leader = LeaderReplication(context, inbox, granting_voters=role.granting_voters)
+                self._replication = leader
+                nursery.start_soon(leader.run)
+                nursery.start_soon(EpochAnnouncer(context, leader.progress).run)
+            case Resigned():
+                nursery.start_soon(EndEpochSender(context, role).run)
+        if self._has_timer(role):
+            nursery.start_soon(self._watch_timer, stamp)
+        self.view.publish(self._make_view(leader_mailbox))
+        self._answer_shutdown_if_done()
+
+    def _has_timer(self, role: Role) -> bool:
+        """Leaders and followers watch their own; only members of the newest set campaign (KIP-853, INVARIANTS 16)."""
+        match role:
+            case Unattached():
+                return self._voters.is_voter(self._key) and self._shutdown is None
+            case Prospective() | Candidate() | Resigned():
+                return True
+            case _:
+                return False
+
+    async def _watch_timer(self, stamp: Stamp) -> None:
+        with self._timer:
+            await trio.sleep(math.inf)
+        await self.tell(TimedOut(stamp))
+
+    def _election_timeout(self) -> float:
+        """Trio time at which a timeout drawn now runs out: [1, 2) election timeouts; at once for a sole voter."""
+        if self._voters.is_only_voter(self._key):
+            return trio.current_time()
+        return trio.current_time() + self._config.election_timeout_ms * self._random.uniform(1.0, 2.0) / 1000
+
+    @property
+    def _voters(self) -> VoterSet:
+        return self._log.voters.voters
+
+    @property
+    def _stamp(self) -> Stamp:
+        return Stamp(self._role.epoch, self._transitions)
+
+    # Changing the role
+
+    async def _serve_until_role_changes(self) -> ElectionMessage:
+        """Answer what the present role can answer; the first message that needs another role ends the epoch."""
+        while True:
+            message = await self._inbox.receive()
+            if next_role(self._situation(), message) is not None:
+                return message
+            self._serve_in_role(message)
+
+    async def _change_role(self, message: ElectionMessage) -> None:
+        """Take every step the message asks for, each persisted before the next; it is answered in the last role."""
+        while (change := next_role(self._situation(), message)) is not None:
+            await self._become(*change, cause=message)
+
+    async def _become(self, event: Event, role: Role, *, cause: ElectionMessage) -> None:
+        transition = check_transition(self._role, event, role, self_key=self._key)
+        inherits_timer = isinstance(role, Unattached) and event in {Event.HIGHER_EPOCH_SEEN, Event.VOTE_GRANTED}
+        ends_at = self._election_timeout()
+        if inherits_timer and isinstance(self._role, Unattached | Prospective):
+            ends_at = self._timer.deadline
+        log.info(
+            "role",
+            role=type(role).__name__,
+            was=type(self._role).__name__,
+            epoch=role.epoch,
+            by=event.name,
+            cause=type(cause).__name__,
+            leader_id=leader_of(role, self._key),
+            log_end=str(self._log.end),
+        )
+        self._role = role
+        self._transitions += 1
+        self._timer = trio.CancelScope(deadline=ends_at)
+        if transition.durable:
+            await self._persist()
+
+    async def _persist(self) -> None:
+        history = self._log.voters
+        await self._quorum_state.write(
+            election_state_of(self._role, self._key), history.kraft_version, history.static_voters
+        )
+
+    def _amend_role(self, event: Event, role: Role) -> None:
+        """Change what the role knows within one stay in it; its tasks go on."""
+        transition = check_transition(self._role, event, role, self_key=self._key)
+        assert not transition.durable, "a durable transition needs the epoch nursery closed"
+        self._role = role
+        self.view.publish(attrs.evolve(self.view.value, role=role))
+
+    def _situation(self) -> Situation:
+        progress = self._replication.progress if isinstance(self._replication, LeaderReplication) else None
+        return Situation(
+            role=self._role,
+            stamp=self._stamp,
+            key=self._key,
+            voters=self._voters,
+            log_end=self._log.end,
+            successors=preferred_successors(progress.end_offsets_of_others(self._voters)) if progress else (),
+            may_campaign=self._shutdown is None,
+        )
+
+    def _make_view(self, leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None) -> QuorumView:
+        role = self._role
+        leader_id: int | None = None
+        endpoints = Endpoints()
+        if isinstance(role, Leader):
+            leader_id, endpoints = self._key.id, self._config.advertised_endpoints()
+        elif isinstance(role, Follower):
+            leader_id, endpoints = role.leader_id, role.leader_endpoints
+        history = self._log.voters
+        return QuorumView(
+            self._stamp, role, leader_id, endpoints, leader_mailbox, history.voters, history.kraft_version
+        )
+
+    # Answering in the role that has been reached
+
+    def _serve_in_role(self, message: ElectionMessage) -> None:
+        match message:
+            case VoteReceived(request=request, reply=reply):
+                reply.answer(self._vote(request))
+            case BeginQuorumEpochReceived(request=request, reply=reply):
+                reply.answer(self._begin_quorum_epoch(request))
+            case EndQuorumEpochReceived(request=request, reply=reply):
+                reply.answer(self._end_quorum_epoch(request))
+            case FetchedFromLeader(stamp=stamp) if stamp == self._stamp and isinstance(self._role, Follower):
+                self._amend_role(Event.FETCHED_FROM_LEADER, attrs.evolve(self._role, has_fetched=True))
+            case VotersChanged(voters=voters, kraft_version=kraft_version):
+                self.view.publish(attrs.evolve(self.view.value, voters=voters, kraft_version=kraft_version))
+            case ShutDown(reply=reply):
+                self._shutdown = reply
+                self._answer_shutdown_if_done()
+            case HandedOver(stamp=stamp):
+                self._handed_over = stamp
+                self._answer_shutdown_if_done()
+            case _:
+                log.debug("stale message dropped", message=type(message).__name__)
+
+    def _answer_shutdown_if_done(self) -> None:
+        """A leader that shuts down has first to tell the voters; nobody else has anything to hand over."""
+        waiting = isinstance(self._role, Resigned) and self._handed_over != self._stamp
+        if self._shutdown is not None and not self._shutdown_answered and not waiting:
+            self._shutdown_answered = True
+            self._shutdown.answer(None)
+
+    def _vote(self, request: VoteRequest) -> VoteResponse:
+        """Grant or refuse a vote; a grant has been persisted by now (KIP-595 "Vote", KIP-996)."""
+        error, decision = judge_vote(self._situation(), request)
+        log.info(
+            "vote requested",
+            candidate=str(request.replica),
+            epoch=request.replica_epoch,
+            pre_vote=request.pre_vote,
+            granted=decision.granted,
+            reason=decision.reason,
+        )
+        return VoteResponse(
+            error=ErrorCode.none,
+            partition_error=ErrorCode.none if error is None else ErrorCode[error.lower()],
+            leader_id=self._known_leader_id(),
+            leader_epoch=self._role.epoch,
+            vote_granted=decision.granted,
+            leader_endpoint=self._leader_endpoint(),
+            topic=self._config.topic_name,
+        )
+
+    def _begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
+        outcome = begin_quorum_epoch(
+            self._role, self._key, request.leader_id, request.leader_epoch, request.leader_endpoints
+        )
+        error = _error_of(outcome)
+        if error == ErrorCode.none:
+            wrong_voter = voter_key_error(self._key, request.voter_id, request.voter_directory_id)
+            error = ErrorCode.none if wrong_voter is None else ErrorCode[wrong_voter.lower()]
+        if error == ErrorCode.none and isinstance(self._replication, FollowerReplication):
+            self._replication.leader_is_alive()
+        return BeginQuorumEpochResponse(
+            error=ErrorCode.none,
+            partition_error=error,
+            leader_id=self._known_leader_id(),
+            leader_epoch=self._role.epoch,
+            leader_endpoint=self._leader_endpoint(),
+            topic=self._config.topic_name,
+        )
+
+    def _end_quorum_epoch(self, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
+        """The leader resigned: campaign after the successor's backoff (KIP-595 "EndQuorumEpoch")."""
+        outcome = end_quorum_epoch(
+            self._role, self._key, request.leader_id, request.leader_epoch, request.leader_endpoints
+        )
+        error = _error_of(outcome)
+        if error == ErrorCode.none:
+            self._await_succession(request)
+        return EndQuorumEpochResponse(
+            error=ErrorCode.none,
+            partition_error=error,
+            leader_id=self._known_leader_id(),
+            leader_epoch=self._role.epoch,
+            leader_endpoint=self._leader_endpoint(),
+            topic=self._config.topic_name,
+        )
+
+    def _await_succession(self, request: EndQuorumEpochRequest) -> None:
+        successors = request.preferred_candidates or tuple(ReplicaKey(id) for id in request.preferred_successors)
+        position = successor_position(self._key, successors)
+        backoff_ms = successor_backoff_ms(position, len(successors), self._config.election_backoff_max_ms)
+        if isinstance(self._role, Follower) and isinstance(self._replication, FollowerReplication):
+            self._amend_role(Event.LEADER_RESIGNED, attrs.evolve(self._role, leader_resigned=True))
+            self._replication.campaign_after(backoff_ms)
+        elif isinstance(self._role, Unattached):
+            self._timer.deadline = min(self._timer.deadline, trio.current_time() + backoff_ms / 1000)
+
+    def _known_leader_id(self) -> int:
+        leader_id = self.view.value.leader_id
+        return -1 if leader_id is None else leader_id
+
+    def _leader_endpoint(self) -> Endpoint | None:
+        return self.view.value.leader_endpoint(self._config.controller_listener_name)
+
+
+def _error_of(outcome: object) -> ErrorCode:
+    match outcome:
+        case Fenced():
+            return ErrorCode.fenced_leader_epoch
+        case InvalidRequest() | InconsistentLeader():
+            return ErrorCode.invalid_request
+        case _:
+            return ErrorCode.none

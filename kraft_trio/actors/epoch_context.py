@@ -1,0 +1,37 @@
+"""What every task of an epoch is given: who and where it is, and how it talks to others."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+
+import attrs
+
+from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.config import NodeConfig
+from kraft_trio.messages import ElectionMessage, Stamp
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.storage.log import Log
+
+
+@attrs.frozen
+class EpochContext:
+    """Made by Election for one stay in one role; whoever holds it ends with the epoch nursery."""
+
+    stamp: Stamp
+    key: ReplicaKey
+    cluster_id: str
+    config: NodeConfig
+    log: Log
+    client: NetworkClient
+    random: random.Random
+    wall_clock_ms: Callable[[], int]
+    tell_election: Callable[[ElectionMessage], Awaitable[None]]
+
+    @property
+    def epoch(self) -> int:
+        return self.stamp.epoch
+
+    def retry_backoff_s(self) -> float:
+        """How long to wait before a failed request is tried again: the configured time, up to doubled at random."""
+        return self.config.retry_backoff_ms * self.random.uniform(1.0, 2.0) / 1000

@@ -1,0 +1,137 @@
+"""Fetch, of replicas and of consumers: the checks before it reaches the leader's mailbox, and the answer's assembly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import trio
+
+from kraft_trio.actors.answers import Answer, Ready
+from kraft_trio.actors.published import Published
+from kraft_trio.config import NodeConfig
+from kraft_trio.messages import FetchReceived, QuorumView, Reply, deliver
+from kraft_trio.protocol.types import Endpoint, ReplicaKey
+from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
+from kraft_trio.wire.error_codes import ErrorCode
+
+TOPIC_IDS_SINCE = 13
+
+
+class FetchRequests:
+    """Routes Fetch.  The order of the checks is Kafka's (FACTS "Errors by handler")."""
+
+    def __init__(self, config: NodeConfig, cluster_id: str, view: Published[QuorumView]) -> None:
+        self._config = config
+        self._cluster_id = cluster_id
+        self._view = view
+
+    async def route(self, request: FetchRequest, version: int, listener_name: str) -> Answer:
+        if request.replica_id >= 0:
+            if request.cluster_id is not None and request.cluster_id != self._cluster_id:
+                return Ready(FetchResponse(error=ErrorCode.inconsistent_cluster_id))
+            if len(request.partitions) != 1 or not self._is_ours(request.partitions[0], version):
+                return Ready(FetchResponse(error=ErrorCode.invalid_request))
+        waiting: list[Reply[FetchPartitionResponse] | FetchPartitionResponse] = []
+        for partition in request.partitions:
+            waiting.append(await self._route_partition(request, partition, version))
+        return _FetchAnswer(self._view, listener_name, request.partitions, waiting)
+
+    def _is_ours(self, partition: FetchPartition, version: int) -> bool:
+        by_id = version >= TOPIC_IDS_SINCE
+        topic_is_ours = (
+            partition.topic_id == self._config.topic_id if by_id else partition.topic_name == self._config.topic_name
+        )
+        return topic_is_ours and partition.partition == 0
+
+    async def _route_partition(
+        self, request: FetchRequest, partition: FetchPartition, version: int
+    ) -> Reply[FetchPartitionResponse] | FetchPartitionResponse:
+        if not self._is_ours(partition, version):
+            by_id = version >= TOPIC_IDS_SINCE and partition.topic_id != self._config.topic_id
+            unknown = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+            return failed_fetch(partition, unknown, None)
+        view = self._view.value
+        error = self._invalid(request, partition) or leader_check(view, partition.current_leader_epoch)
+        if error is not None:
+            return failed_fetch(partition, error, view)
+        replica = ReplicaKey(request.replica_id, partition.replica_directory_id) if request.replica_id >= 0 else None
+        reply: Reply[FetchPartitionResponse] = Reply()
+        if not await deliver(view.leader_mailbox, FetchReceived(request, partition, replica, reply)):
+            return failed_fetch(partition, ErrorCode.not_leader_or_follower, self._view.value)
+        return reply
+
+    @staticmethod
+    def _invalid(request: FetchRequest, partition: FetchPartition) -> ErrorCode | None:
+        """Only what no sound replica sends: a Java peer stops for good when it is told INVALID_REQUEST."""
+        if request.replica_id < 0:
+            return None
+        negative = request.max_wait_ms < 0 or partition.fetch_offset < 0 or partition.last_fetched_epoch < 0
+        from_the_future = partition.last_fetched_epoch > partition.current_leader_epoch >= 0
+        return ErrorCode.invalid_request if negative or from_the_future else None
+
+
+def leader_check(view: QuorumView, request_epoch: int) -> ErrorCode | None:
+    """What is wrong with asking this node as the leader of `request_epoch`; a negative epoch asks for any."""
+    if 0 <= request_epoch < view.epoch:
+        return ErrorCode.fenced_leader_epoch
+    if request_epoch > view.epoch:
+        return ErrorCode.unknown_leader_epoch
+    if view.leader_mailbox is None:
+        return ErrorCode.not_leader_or_follower
+    return None
+
+
+def failed_fetch(partition: FetchPartition, error: ErrorCode, view: QuorumView | None) -> FetchPartitionResponse:
+    """An error for one partition, with the leader where this node knows it."""
+    return FetchPartitionResponse(
+        topic_name=partition.topic_name,
+        topic_id=partition.topic_id,
+        partition=partition.partition,
+        error=error,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        records=b"",
+        leader_id=-1 if view is None or view.leader_id is None else view.leader_id,
+        leader_epoch=-1 if view is None else view.epoch,
+    )
+
+
+@attrs.frozen
+class _FetchAnswer:
+    """The partitions' answers in the order they were asked for, and where the leader is."""
+
+    view: Published[QuorumView]
+    listener_name: str
+    partitions: Sequence[FetchPartition]
+    waiting: Sequence[Reply[FetchPartitionResponse] | FetchPartitionResponse]
+
+    async def value(self) -> Any:
+        responses = tuple(
+            [
+                answer if isinstance(answer, FetchPartitionResponse) else await self._receive(partition, answer)
+                for partition, answer in zip(self.partitions, self.waiting, strict=True)
+            ]
+        )
+        return FetchResponse(partitions=responses, node_endpoints=self._node_endpoints(responses))
+
+    async def _receive(self, partition: FetchPartition, reply: Reply[FetchPartitionResponse]) -> FetchPartitionResponse:
+        try:
+            return await reply.receive()
+        except (trio.EndOfChannel, trio.BrokenResourceError):
+            return failed_fetch(partition, ErrorCode.not_leader_or_follower, self.view.value)
+
+    def _node_endpoints(self, responses: Sequence[FetchPartitionResponse]) -> tuple[tuple[int, Endpoint], ...]:
+        if all(response.error == ErrorCode.none for response in responses):
+            return ()
+        view = self.view.value
+        endpoint = leader_endpoint(view, self.listener_name)
+        return () if view.leader_id is None or endpoint is None else ((view.leader_id, endpoint),)
+
+
+def leader_endpoint(view: QuorumView, listener_name: str) -> Endpoint | None:
+    """Where the leader is on that listener, else on its default one."""
+    of_listener = view.leader_endpoint(listener_name)
+    return of_listener or next((endpoint for _, endpoint in view.leader_endpoints), None)

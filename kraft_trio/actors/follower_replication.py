@@ -1,0 +1,160 @@
+"""The follower's and the observer's side of replication: the Fetch loop, truncation, the fetch timeout."""
+
+from __future__ import annotations
+
+import math
+
+import structlog
+import trio
+
+from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.replica_fetch import discovery_endpoints, leader_in_fetch_response, replica_fetch_request
+from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
+from kraft_trio.messages import FetchedFromLeader, TimedOut
+from kraft_trio.protocol.reconciliation import truncation_point
+from kraft_trio.protocol.roles import Follower
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.wire.apis.fetch import FETCH, FetchPartitionResponse, FetchResponse
+from kraft_trio.wire.error_codes import ErrorCode
+
+log = structlog.get_logger(__name__)
+
+MAX_WAIT_MS = 500
+
+
+class FollowerReplication:
+    """Replication of one epoch in which another node leads; built for the epoch and never reused.
+
+    Owns the end of the log while it runs.  A cancelled run has no write and no fsync under way once it has ended (R1).
+    """
+
+    def __init__(self, context: EpochContext, role: Follower) -> None:
+        self._context = context
+        self._role = role
+        self._fetch_timer = trio.CancelScope()
+        self._has_fetched = role.has_fetched
+        self._successor_deadline = float("inf")
+
+    async def run(self) -> None:
+        """Fetch from the leader until cancelled (KIP-595 "Fetch")."""
+        self._reset_fetch_timer()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch_fetch_timer)
+            while True:
+                if not await self._fetch_once(self._next_endpoint()):
+                    await trio.sleep(self._context.retry_backoff_s())
+
+    def campaign_after(self, delay_ms: int) -> None:
+        """The leader has resigned (EndQuorumEpoch): let the fetch timer run out in `delay_ms`, if not sooner."""
+        self._successor_deadline = trio.current_time() + delay_ms / 1000
+        self._fetch_timer.deadline = min(self._fetch_timer.deadline, self._successor_deadline)
+
+    def leader_is_alive(self) -> None:
+        """The leader announced itself again (BeginQuorumEpoch): that counts as hearing from it."""
+        self._reset_fetch_timer()
+
+    # The fetch timer
+
+    def _reset_fetch_timer(self) -> None:
+        timeout_s = self._context.config.fetch_timeout_ms / 1000
+        self._fetch_timer.deadline = min(trio.current_time() + timeout_s, self._successor_deadline)
+
+    async def _watch_fetch_timer(self) -> None:
+        """FACTS: a voter whose fetch timer runs out becomes Prospective; an observer looks elsewhere for the leader."""
+        while True:
+            with self._fetch_timer:
+                await trio.sleep(math.inf)
+            self._fetch_timer = trio.CancelScope()
+            self._successor_deadline = float("inf")
+            self._reset_fetch_timer()
+            self._lost_leader = True
+            await self._context.tell_election(TimedOut(self._context.stamp))
+
+    _lost_leader = False
+
+    def _next_endpoint(self) -> Endpoint | None:
+        """The leader; for an observer that has lost it, one of the bootstrap servers in turn with it (KAFKA-17751)."""
+        leader = self._role.leader_endpoints.get(self._context.config.controller_listener_name)
+        known = discovery_endpoints(self._context.config, self._context.log.voters.voters, self._context.key.id)
+        others = [endpoint for endpoint in known if endpoint != leader]
+        if self._lost_leader and others and (leader is None or self._context.random.random() < 0.5):
+            return self._context.random.choice(others)
+        return leader
+
+    # One Fetch
+
+    async def _fetch_once(self, endpoint: Endpoint | None) -> bool:
+        """Send one Fetch and act on its answer.  False where it is right to wait a little before the next one."""
+        if endpoint is None:
+            return False
+        try:
+            response = await self._context.client.request(
+                endpoint,
+                FETCH,
+                replica_fetch_request(self._context, max_wait_ms=MAX_WAIT_MS),
+                self._context.config.request_timeout_ms,
+            )
+        except (NetworkError, UnsupportedVersionError) as error:
+            log.info("fetch failed", leader_id=self._role.leader_id, epoch=self._context.epoch, reason=str(error))
+            return False
+        if response.error != ErrorCode.none or len(response.partitions) != 1:
+            log.warning("fetch refused", leader_id=self._role.leader_id, error=response.error.name)
+            return False
+        partition = response.partitions[0]
+        if partition.error != ErrorCode.none:
+            await self._report_error(response, partition)
+            return False
+        if (partition.leader_id, partition.leader_epoch) != (self._role.leader_id, self._context.epoch):
+            log.warning(
+                "fetch answer of another epoch ignored", answer=partition.leader_epoch, epoch=self._context.epoch
+            )
+            return False
+        self._lost_leader = False
+        self._reset_fetch_timer()
+        return await self._apply(partition)
+
+    async def _report_error(self, response: FetchResponse, partition: FetchPartitionResponse) -> None:
+        log.info(
+            "fetch refused",
+            leader_id=self._role.leader_id,
+            epoch=self._context.epoch,
+            error=partition.error.name,
+            their_leader_id=partition.leader_id,
+            their_epoch=partition.leader_epoch,
+        )
+        await self._context.tell_election(
+            leader_in_fetch_response(response, partition, self._context.config.controller_listener_name)
+        )
+
+    async def _apply(self, partition: FetchPartitionResponse) -> bool:
+        if partition.snapshot_id is not None:
+            log.error(
+                "the leader's log starts above ours and only a snapshot helps", snapshot_id=str(partition.snapshot_id)
+            )
+            return False
+        if partition.diverging is not None:
+            self._truncate(partition)
+            await self._context.log.sync()
+            return True
+        if partition.records:
+            try:
+                self._context.log.append_as_follower(partition.records)
+            except ProtocolError as error:
+                log.error("records from the leader refused", leader_id=self._role.leader_id, reason=str(error))
+                return False
+            await self._context.log.sync()
+        if partition.high_watermark >= 0:
+            self._context.log.advance_high_watermark(min(partition.high_watermark, self._context.log.synced_end_offset))
+        if not self._has_fetched:
+            self._has_fetched = True
+            await self._context.tell_election(FetchedFromLeader(self._context.stamp))
+        return True
+
+    def _truncate(self, partition: FetchPartitionResponse) -> None:
+        """KIP-595 "Log reconciliation": cut back to where both logs may still agree, and ask again from there."""
+        assert partition.diverging is not None
+        point = truncation_point(self._context.log.epochs, self._context.log.end, partition.diverging)
+        log.info(
+            "truncating", to=str(point), end_offset=self._context.log.end_offset, leader_said=str(partition.diverging)
+        )
+        self._context.log.truncate_to(point.offset)

@@ -1,0 +1,47 @@
+"""An unattached node looks for the leader: a Fetch to a random bootstrap server, from which nothing is appended."""
+
+from __future__ import annotations
+
+import structlog
+import trio
+
+from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.replica_fetch import discovery_endpoints, leader_in_fetch_response, replica_fetch_request
+from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.wire.apis.fetch import FETCH
+
+log = structlog.get_logger(__name__)
+
+
+class LeaderDiscovery:
+    """Asks one bootstrap server after another who leads (FACTS "Unattached nodes fetch"; KAFKA-17030, 17751).
+
+    What it hears goes to Election, whose transition to Follower then ends it.
+    """
+
+    def __init__(self, context: EpochContext) -> None:
+        self._context = context
+
+    async def run(self) -> None:
+        while True:
+            # Never at once: a node that has just heard of a new epoch would only find others in the same state.
+            await trio.sleep(self._context.retry_backoff_s())
+            endpoints = discovery_endpoints(self._context.config, self._context.log.voters.voters, self._context.key.id)
+            if endpoints:
+                await self._ask(self._context.random.choice(endpoints))
+
+    async def _ask(self, endpoint: Endpoint) -> None:
+        request = replica_fetch_request(self._context, max_wait_ms=0)
+        try:
+            response = await self._context.client.request(
+                endpoint, FETCH, request, self._context.config.request_timeout_ms
+            )
+        except (NetworkError, UnsupportedVersionError) as error:
+            log.debug("no leader found", endpoint=str(endpoint), reason=str(error))
+            return
+        if len(response.partitions) == 1:
+            listener_name = self._context.config.controller_listener_name
+            heard = leader_in_fetch_response(response, response.partitions[0], listener_name)
+            if heard.epoch > self._context.epoch or heard.leader_id is not None:
+                await self._context.tell_election(heard)

@@ -1,0 +1,406 @@
+"""The leader's side of replication: append, parked fetches, the high watermark, check-quorum.
+
+This is where the high watermark moves: `_advance_high_watermark`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import attrs
+import structlog
+import trio
+
+from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.replica_progress import ProgressTable
+from kraft_trio.errors import ProtocolError
+from kraft_trio.messages import (
+    DescribeQuorumReceived,
+    FetchReceived,
+    LeaderMessage,
+    LeadershipLost,
+    ProduceReceived,
+    ProducerIdRequested,
+    Reply,
+)
+from kraft_trio.protocol.check_quorum import has_majority_contact
+from kraft_trio.protocol.control_records import ControlRecord, KRaftVersion, LeaderChange, VotersRecord
+from kraft_trio.protocol.high_watermark import next_high_watermark
+from kraft_trio.protocol.producers import Accept, Duplicate, Refuse, allocate_producer_id
+from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.storage.batch import encode_control_batch, peek_header
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse
+from kraft_trio.wire.apis.fetch import UNSUPPORTED_HIGH_WATERMARK, FetchPartitionResponse
+from kraft_trio.wire.apis.produce import ProducePartitionResponse
+from kraft_trio.wire.error_codes import ErrorCode
+
+log = structlog.get_logger(__name__)
+
+
+@attrs.define(eq=False)
+class _ParkedFetch:
+    """A Fetch that waits for records or for a newer high watermark, until `deadline` (Trio's clock)."""
+
+    message: FetchReceived
+    deadline: float
+
+
+@attrs.define(eq=False)
+class _PendingAppend:
+    """A Produce that waits for the high watermark to reach `next_offset` (exclusive end of its batch)."""
+
+    base_offset: int
+    next_offset: int
+    deadline: float
+    reply: Reply[ProducePartitionResponse]
+
+
+class LeaderReplication:
+    """Replication of one epoch that this node leads; built for the epoch and never reused.
+
+    Owns the progress of the replicas and, while it runs, the end of the log and the high watermark.  It ends when the
+    epoch nursery is cancelled; an fsync under way is then waited for (rule R1), and whoever still waits for an answer
+    gets NOT_LEADER_OR_FOLLOWER.
+    """
+
+    def __init__(
+        self,
+        context: EpochContext,
+        mailbox: trio.MemoryReceiveChannel[LeaderMessage],
+        *,
+        granting_voters: frozenset[ReplicaKey],
+    ) -> None:
+        self._context = context
+        self._epoch = context.epoch
+        self._key = context.key
+        self._log = context.log
+        self._mailbox = mailbox
+        self._granting_voters = granting_voters
+        self._epoch_start_offset = context.log.end_offset
+        self.progress = ProgressTable(context.key, trio.current_time())
+        self._parked: list[_ParkedFetch] = []
+        self._pending: deque[_PendingAppend] = deque()
+        self._next_expiry = trio.CancelScope(deadline=math.inf)
+        self._appended = trio.Event()
+        self._producer_ids_given = 0
+
+    async def run(self) -> None:
+        """Lead until cancelled (KIP-595 "Leader")."""
+        try:
+            self._append_first_batch()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._sync_appended)
+                nursery.start_soon(self._expire_waiting)
+                nursery.start_soon(self._check_quorum)
+                await self._serve_mailbox()
+        finally:
+            self._abandon_waiting()
+
+    async def _serve_mailbox(self) -> None:
+        while True:
+            message = await self._mailbox.receive()
+            end_before = self._log.end_offset
+            self._serve(message)
+            # Whatever has come in meanwhile shares one write-to-followers and one fsync.
+            while True:
+                try:
+                    message = self._mailbox.receive_nowait()
+                except trio.WouldBlock:
+                    break
+                self._serve(message)
+            if self._log.end_offset > end_before:
+                self._appended.set()
+                self._complete_fetches()
+
+    def _serve(self, message: LeaderMessage) -> None:
+        match message:
+            case FetchReceived():
+                self._fetch(message)
+            case ProduceReceived():
+                self._produce(message)
+            case ProducerIdRequested():
+                message.reply.answer(allocate_producer_id(self._epoch, self._producer_ids_given))
+                self._producer_ids_given += 1
+            case DescribeQuorumReceived():
+                message.reply.answer(
+                    self.progress.describe(
+                        message.request,
+                        epoch=self._epoch,
+                        voters=self._log.voters.voters,
+                        high_watermark=self._log.high_watermark,
+                        leader_end_offset=self._log.synced_end_offset,
+                        now_s=trio.current_time(),
+                        now_ms=self._context.wall_clock_ms(),
+                    )
+                )
+
+    # Appending
+
+    def _append_first_batch(self) -> None:
+        """The epoch's first batch, with kraft.version and voters where only the bootstrap checkpoint holds them."""
+        history = self._log.voters
+        records: list[ControlRecord] = [
+            LeaderChange(
+                leader_id=self._key.id,
+                voter_ids=history.voters.ids,
+                granting_voter_ids=tuple(sorted(key.id for key in self._granting_voters)),
+            )
+        ]
+        if history.came_from_bootstrap:
+            records += [KRaftVersion(history.kraft_version), VotersRecord(history.voters)]
+        batch = encode_control_batch(records, timestamp_ms=self._context.wall_clock_ms())
+        self._log.append_as_leader(bytearray(batch), self._epoch)
+        self._appended.set()
+
+    def _produce(self, message: ProduceReceived) -> None:
+        """Append one client batch (KIP-595 leaves the write path to Produce, DESIGN D4): answered when it commits."""
+        try:
+            header = peek_header(message.records)
+        except ProtocolError as error:
+            message.reply.answer(ProducePartitionResponse.failed(ErrorCode.corrupt_message, str(error)))
+            return
+        if header.producer_id >= 0:
+            match self._log.producers.check(
+                header.producer_id, header.producer_epoch, header.base_sequence, header.record_count
+            ):
+                case Refuse(error_name=name, reason=reason):
+                    message.reply.answer(ProducePartitionResponse.failed(ErrorCode[name.lower()], reason))
+                    return
+                case Duplicate(base_offset=base_offset, last_offset=last_offset):
+                    self._await_commit(message, base_offset, last_offset + 1)
+                    return
+                case Accept():
+                    pass
+        appended = self._log.append_as_leader(bytearray(message.records), self._epoch)
+        self._await_commit(message, appended.base_offset, appended.next_offset)
+
+    def _await_commit(self, message: ProduceReceived, base_offset: int, next_offset: int) -> None:
+        deadline = trio.current_time() + message.timeout_ms / 1000
+        pending = _PendingAppend(base_offset, next_offset, deadline, message.reply)
+        if self._is_committed(next_offset):
+            self._acknowledge(pending)
+            return
+        self._pending.append(pending)
+        self._expire_at(deadline)
+
+    def _is_committed(self, next_offset: int) -> bool:
+        return self._log.high_watermark is not None and next_offset <= self._log.high_watermark
+
+    def _acknowledge(self, pending: _PendingAppend) -> None:
+        pending.reply.answer(
+            ProducePartitionResponse(
+                error=ErrorCode.none, base_offset=pending.base_offset, log_start_offset=self._log.log_start_offset
+            )
+        )
+
+    async def _sync_appended(self) -> None:
+        """Make the leader's own copy durable; it counts for the high watermark only then (DESIGN D8)."""
+        while True:
+            await self._appended.wait()
+            self._appended = trio.Event()
+            await self._log.sync()
+            self._advance_high_watermark()
+
+    # The high watermark
+
+    def _advance_high_watermark(self) -> None:
+        """Recompute the high watermark from what the voters of the newest set have synced (rule R2)."""
+        voters = self._log.voters.voters
+        advanced = next_high_watermark(
+            voters,
+            synced_end_offsets=self.progress.synced_end_offsets(voters, self._log.synced_end_offset),
+            leader=self._key,
+            epoch_start_offset=self._epoch_start_offset,
+            current=self._log.high_watermark,
+        )
+        if advanced is None or advanced == self._log.high_watermark:
+            return
+        self._log.advance_high_watermark(advanced)
+        while self._pending and self._pending[0].next_offset <= advanced:
+            self._acknowledge(self._pending.popleft())
+        self._complete_fetches()
+
+    # Fetching
+
+    def _fetch(self, message: FetchReceived) -> None:
+        if message.replica is None:
+            self._consumer_fetch(message)
+        else:
+            self._replica_fetch(message, message.replica)
+
+    def _replica_fetch(self, message: FetchReceived, replica: ReplicaKey) -> None:
+        """KIP-595 "Fetch": the position says what the replica holds, durably; divergence is answered at once."""
+        partition = message.partition
+        verdict = self._log.validate_fetch(partition.fetch_offset, partition.last_fetched_epoch)
+        if isinstance(verdict, Diverging | NeedsSnapshot):
+            diverging = verdict.end if isinstance(verdict, Diverging) else None
+            snapshot = verdict.snapshot_id if isinstance(verdict, NeedsSnapshot) else None
+            message.reply.answer(self._fetch_response(message, b"", diverging=diverging, snapshot_id=snapshot))
+            return
+        self.progress.fetched(
+            replica, partition.fetch_offset, leader_end_offset=self._log.end_offset, now_s=trio.current_time()
+        )
+        self._advance_high_watermark()
+        self._answer_or_park(message)
+
+    def _consumer_fetch(self, message: FetchReceived) -> None:
+        offset = message.partition.fetch_offset
+        if not self._log.log_start_offset <= offset <= self._log.end_offset:
+            message.reply.answer(self._fetch_response(message, b"", error=ErrorCode.offset_out_of_range))
+            return
+        self._answer_or_park(message)
+
+    def _answer_or_park(self, message: FetchReceived) -> None:
+        if self._complete_if_ready(message):
+            return
+        deadline = trio.current_time() + message.request.max_wait_ms / 1000
+        if message.request.max_wait_ms == 0:
+            message.reply.answer(self._fetch_response(message, b""))
+            return
+        self._parked.append(_ParkedFetch(message, deadline))
+        self._expire_at(deadline)
+
+    def _complete_fetches(self) -> None:
+        if self._parked:
+            self._parked = [parked for parked in self._parked if not self._complete_if_ready(parked.message)]
+
+    def _complete_if_ready(self, message: FetchReceived) -> bool:
+        partition = message.partition
+        if message.replica is not None:
+            if partition.fetch_offset < self._log.end_offset:
+                message.reply.answer(self._fetch_response(message, self._read(message, None)))
+                return True
+            if self._knows_newer_high_watermark(partition.high_watermark):
+                message.reply.answer(self._fetch_response(message, b""))
+                return True
+            return False
+        high_watermark = self._log.high_watermark
+        if high_watermark is None or partition.fetch_offset >= high_watermark:
+            return False
+        records = self._read(message, high_watermark)
+        if len(records) < min(message.request.min_bytes, partition.max_bytes) and message.request.max_wait_ms > 0:
+            return False
+        message.reply.answer(self._fetch_response(message, records))
+        return True
+
+    def _knows_newer_high_watermark(self, known: int) -> bool:
+        """KIP-1166: whether the replica, which knows of `known` (-1 for none), can be told a newer high watermark."""
+        return (
+            known != UNSUPPORTED_HIGH_WATERMARK
+            and self._log.high_watermark is not None
+            and known < self._log.high_watermark
+        )
+
+    def _read(self, message: FetchReceived, end_offset: int | None) -> bytes:
+        max_bytes = min(message.partition.max_bytes, message.request.max_bytes)
+        return self._log.read(message.partition.fetch_offset, max_bytes, end_offset)
+
+    def _fetch_response(
+        self,
+        message: FetchReceived,
+        records: bytes,
+        *,
+        error: ErrorCode = ErrorCode.none,
+        diverging: OffsetAndEpoch | None = None,
+        snapshot_id: OffsetAndEpoch | None = None,
+    ) -> FetchPartitionResponse:
+        high_watermark = self._log.high_watermark
+        known = -1 if high_watermark is None else high_watermark
+        return FetchPartitionResponse(
+            topic_name=message.partition.topic_name,
+            topic_id=message.partition.topic_id,
+            partition=message.partition.partition,
+            error=error,
+            high_watermark=known,
+            last_stable_offset=known,
+            log_start_offset=self._log.log_start_offset,
+            records=records,
+            diverging=diverging,
+            leader_id=self._key.id,
+            leader_epoch=self._epoch,
+            snapshot_id=snapshot_id,
+        )
+
+    # Waiting ends
+
+    def _expire_at(self, deadline: float) -> None:
+        self._next_expiry.deadline = min(self._next_expiry.deadline, deadline)
+
+    async def _expire_waiting(self) -> None:
+        """Answer parked fetches and pending appends whose time has come."""
+        while True:
+            with self._next_expiry:
+                await trio.sleep(math.inf)
+            now = trio.current_time()
+            for parked in [parked for parked in self._parked if parked.deadline <= now]:
+                self._parked.remove(parked)
+                parked.message.reply.answer(self._fetch_response(parked.message, b""))
+            for pending in [pending for pending in self._pending if pending.deadline <= now]:
+                self._pending.remove(pending)
+                pending.reply.answer(
+                    ProducePartitionResponse.failed(
+                        ErrorCode.request_timed_out,
+                        f"appended at offset {pending.base_offset}, not committed in time: it may still commit",
+                    )
+                )
+            waiting = [parked.deadline for parked in self._parked] + [pending.deadline for pending in self._pending]
+            self._next_expiry = trio.CancelScope(deadline=min(waiting, default=math.inf))
+
+    def _abandon_waiting(self) -> None:
+        """The epoch is over: nobody is left waiting for it (KIP-595: NOT_LEADER_OR_FOLLOWER)."""
+        for parked in self._parked:
+            parked.message.reply.answer(
+                self._fetch_response(parked.message, b"", error=ErrorCode.not_leader_or_follower)
+            )
+        for pending in self._pending:
+            pending.reply.answer(
+                ProducePartitionResponse.failed(
+                    ErrorCode.not_leader_or_follower, "lost the leadership before it committed"
+                )
+            )
+        self._parked.clear()
+        self._pending.clear()
+        self._refuse_mailbox()
+
+    def _refuse_mailbox(self) -> None:
+        while True:
+            try:
+                message = self._mailbox.receive_nowait()
+            except (trio.WouldBlock, trio.EndOfChannel):
+                break
+            match message:
+                case FetchReceived():
+                    response = self._fetch_response(message, b"", error=ErrorCode.not_leader_or_follower)
+                    message.reply.answer(response)
+                case ProduceReceived():
+                    message.reply.answer(
+                        ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower, "not the leader any more")
+                    )
+                case ProducerIdRequested():
+                    message.reply.answer(None)
+                case DescribeQuorumReceived():
+                    refused = DescribeQuorumResponse.refused(message.request, ErrorCode.not_leader_or_follower)
+                    message.reply.answer(refused)
+        self._mailbox.close()
+
+    # Check-quorum
+
+    async def _check_quorum(self) -> None:
+        """KIP-595 leader, FACTS "check-quorum": no majority in contact for 1.5 fetch timeouts → resign."""
+        timeout_s = self._context.config.fetch_timeout_ms * 1.5 / 1000
+        while True:
+            deadline = self.progress.majority_contact_ends_at(self._log.voters.voters, timeout_s, trio.current_time())
+            await trio.sleep_until(deadline)
+            if not has_majority_contact(
+                self._log.voters.voters,
+                self._key,
+                self.progress.last_contact_ms(self._log.voters.voters),
+                round(trio.current_time() * 1000),
+                round(timeout_s * 1000),
+            ):
+                await self._context.tell_election(
+                    LeadershipLost(self._context.stamp, f"no fetch from a majority of the voters for {timeout_s:g} s")
+                )
+                return

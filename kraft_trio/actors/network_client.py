@@ -1,0 +1,160 @@
+"""Requests to peers: one connection an endpoint, one request in flight on it, timeouts, backoff, ApiVersions."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, TypeVar, cast
+
+import attrs
+import structlog
+import trio
+
+from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
+from kraft_trio.messages import Reply
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.wire.api import Api
+from kraft_trio.wire.connection import Connection
+from kraft_trio.wire.network import Network
+
+log = structlog.get_logger(__name__)
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+
+RECONNECT_BACKOFF_MIN_S = 0.05
+RECONNECT_BACKOFF_MAX_S = 0.5
+MAILBOX_SIZE = 64
+
+
+@attrs.frozen
+class Outgoing:
+    """One request on its way: `scope` bounds it in time and ends it when its caller gives up."""
+
+    api: Api[Any, Any]
+    request: Any
+    scope: trio.CancelScope
+    reply: Reply[Any]
+
+
+class NetworkClient:
+    """Owns the connections to the peers.
+
+    `request` may be called from any task.  `run` must be running; when it is cancelled, the connections are closed and
+    the callers that still wait get NetworkError.
+    """
+
+    def __init__(self, network: Network, client_id: str, random_source: random.Random, max_response_bytes: int) -> None:
+        self._network = network
+        self._client_id = client_id
+        self._random = random_source
+        self._max_response_bytes = max_response_bytes
+        self._peers: dict[Endpoint, trio.MemorySendChannel[Outgoing]] = {}
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve requests until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            await trio.sleep_forever()
+
+    async def request(
+        self, endpoint: Endpoint, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int
+    ) -> ResponseT:
+        """Send one request and wait for its answer, `timeout_ms` at most, connecting first where needed.
+
+        Raises NetworkError when no answer came (refused, cut, timed out, not understood: it may have taken effect all
+        the same) and UnsupportedVersionError when the peer knows no version that can carry it.  When cancelled, the
+        connection is closed if the request was already on it.
+        """
+        outgoing = Outgoing(api, request, trio.CancelScope(), Reply())
+        outgoing.scope.deadline = trio.current_time() + timeout_ms / 1000
+        try:
+            await self._peer(endpoint).send(outgoing)
+            outcome = await outgoing.reply.receive()
+        except trio.BrokenResourceError:
+            raise NetworkError(f"{endpoint}: {api.name}: the network client has stopped") from None
+        except trio.EndOfChannel:
+            raise NetworkError(f"{endpoint}: {api.name}: the network client has stopped") from None
+        except trio.Cancelled:
+            outgoing.scope.cancel()
+            raise
+        if isinstance(outcome, Exception):
+            raise outcome
+        return cast(ResponseT, outcome)
+
+    def _peer(self, endpoint: Endpoint) -> trio.MemorySendChannel[Outgoing]:
+        mailbox = self._peers.get(endpoint)
+        if mailbox is None:
+            if self._nursery is None:
+                raise NetworkError(f"{endpoint}: the network client is not running")
+            mailbox, receive = trio.open_memory_channel[Outgoing](MAILBOX_SIZE)
+            self._peers[endpoint] = mailbox
+            peer = _Peer(self._network, endpoint, self._client_id, self._random, self._max_response_bytes)
+            self._nursery.start_soon(peer.run, receive, name=f"peer {endpoint}")
+        return mailbox
+
+
+class _Peer:
+    """The one connection to one endpoint: opened on demand, closed on any error or given-up request."""
+
+    def __init__(
+        self, network: Network, endpoint: Endpoint, client_id: str, random_source: random.Random, max_bytes: int
+    ) -> None:
+        self._network = network
+        self._endpoint = endpoint
+        self._client_id = client_id
+        self._random = random_source
+        self._max_bytes = max_bytes
+        self._connection: Connection | None = None
+        self._failures = 0
+        self._retry_at = -float("inf")
+
+    async def run(self, mailbox: trio.MemoryReceiveChannel[Outgoing]) -> None:
+        with mailbox:
+            try:
+                async for outgoing in mailbox:
+                    await self._serve(outgoing)
+            finally:
+                await self._disconnect()
+
+    async def _serve(self, outgoing: Outgoing) -> None:
+        outcome: object = None
+        try:
+            with outgoing.scope:
+                connection = await self._connected()
+                outcome = await connection.request(outgoing.api, outgoing.request)
+            if outcome is None:
+                outcome = NetworkError(f"{self._endpoint}: {outgoing.api.name}: no answer in time")
+        except (NetworkError, ProtocolError, OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            outcome = NetworkError(f"{self._endpoint}: {outgoing.api.name}: {error}")
+        except UnsupportedVersionError as error:
+            outgoing.reply.answer(error)
+            return
+        except trio.Cancelled:
+            outgoing.reply.answer(
+                NetworkError(f"{self._endpoint}: {outgoing.api.name}: the network client has stopped")
+            )
+            raise
+        if isinstance(outcome, NetworkError):
+            await self._disconnect()
+        outgoing.reply.answer(outcome)
+
+    async def _connected(self) -> Connection:
+        if self._connection is not None:
+            return self._connection
+        await trio.sleep_until(self._retry_at)
+        backoff = min(RECONNECT_BACKOFF_MAX_S, RECONNECT_BACKOFF_MIN_S * 2**self._failures)
+        self._retry_at = trio.current_time() + backoff * self._random.uniform(0.8, 1.2)
+        self._failures = min(self._failures + 1, 16)
+        stream = await self._network.connect(self._endpoint)
+        connection = await Connection.negotiated(stream, self._client_id, self._max_bytes)
+        self._connection = connection
+        self._failures = 0
+        return connection
+
+    async def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 0.1):
+                await connection.aclose()

@@ -1,0 +1,113 @@
+"""Accepts connections, frames and limits them, and answers each connection's requests in their order."""
+
+from __future__ import annotations
+
+import structlog
+import trio
+
+from kraft_trio.actors.answers import Answer
+from kraft_trio.actors.request_router import RequestRouter
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import ProtocolError, UnsupportedVersionError
+from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response
+from kraft_trio.wire.framing import FrameReader
+from kraft_trio.wire.network import Listener, Network
+
+log = structlog.get_logger(__name__)
+
+IN_FLIGHT_PER_CONNECTION = 64
+
+
+class NetworkServer:
+    """Owns the listening sockets and the accepted connections.
+
+    A connection that sends what is not the protocol is closed with a line in the log; the others go on.  Requests of
+    one connection are handed to their owners in order and answered in order; a full mailbox stops the reading.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        config: NodeConfig,
+        router: RequestRouter,
+    ) -> None:
+        self._network = network
+        self._config = config
+        self._router = router
+        self._connections = 0
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Bind every listener, then serve until cancelled.  Raises OSError when an address cannot be bound."""
+        async with trio.open_nursery() as nursery:
+            for listening in self._config.listeners:
+                listener = await self._network.listen(listening.endpoint)
+                log.info("listening", listener=listening.name, endpoint=str(listener.endpoint))
+                nursery.start_soon(self._accept, nursery, listening.name, listener)
+            task_status.started()
+
+    async def _accept(self, nursery: trio.Nursery, listener_name: str, listener: Listener) -> None:
+        try:
+            while True:
+                try:
+                    stream = await listener.accept()
+                except OSError as error:
+                    log.warning("accept failed", listener=listener_name, reason=str(error))
+                    await trio.sleep(0.1)
+                    continue
+                if self._connections >= self._config.max_connections:
+                    log.warning("connection refused: too many", limit=self._config.max_connections)
+                    await trio.aclose_forcefully(stream)
+                    continue
+                nursery.start_soon(self._serve, listener_name, stream)
+        finally:
+            with trio.CancelScope(shield=True):
+                await listener.aclose()
+
+    async def _serve(self, listener_name: str, stream: trio.abc.Stream) -> None:
+        """One connection, until its peer closes it, breaks the protocol, or the server stops."""
+        self._connections += 1
+        try:
+            async with stream, trio.open_nursery() as nursery:
+                send, receive = trio.open_memory_channel[tuple[RequestHeader, Answer]](IN_FLIGHT_PER_CONNECTION)
+                nursery.start_soon(self._answer, stream, receive, nursery.cancel_scope)
+                await self._read(listener_name, stream, send)
+                nursery.cancel_scope.cancel()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        finally:
+            self._connections -= 1
+
+    async def _read(
+        self, listener_name: str, stream: trio.abc.Stream, answers: trio.MemorySendChannel[tuple[RequestHeader, Answer]]
+    ) -> None:
+        reader = FrameReader(stream, self._config.initial_request_bytes)
+        try:
+            while (frame := await reader.read()) is not None:
+                try:
+                    header, request = decode_request(frame)
+                except UnsupportedVersionError as error:
+                    refused = self._router.refuse_version(error)
+                    if refused is None:
+                        raise
+                    await answers.send(refused)
+                    continue
+                reader.limit = self._config.max_request_bytes
+                await answers.send((header, await self._router.route(header, listener_name, request)))
+        except (ProtocolError, UnsupportedVersionError) as error:
+            log.warning("connection closed", listener=listener_name, reason=str(error))
+        except trio.BrokenResourceError:
+            pass
+
+    async def _answer(
+        self,
+        stream: trio.abc.Stream,
+        answers: trio.MemoryReceiveChannel[tuple[RequestHeader, Answer]],
+        connection: trio.CancelScope,
+    ) -> None:
+        try:
+            async for header, answer in answers:
+                response = await answer.value()
+                if response is not None:
+                    await stream.send_all(encode_response(header.api, header.version, header.correlation_id, response))
+        except trio.BrokenResourceError:
+            connection.cancel()

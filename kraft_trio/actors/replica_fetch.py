@@ -1,0 +1,58 @@
+"""The Fetch of a replica: the request for the end of its log, what an answer says of the leader, whom else to ask."""
+
+from __future__ import annotations
+
+from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.config import NodeConfig
+from kraft_trio.messages import LeaderHeardOf
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
+
+
+def discovery_endpoints(config: NodeConfig, voters: VoterSet, self_id: int) -> list[Endpoint]:
+    """Where to ask: the configured bootstrap servers, and the voters of the newest set; never this node itself."""
+    own = {endpoint for _, endpoint in config.advertised_endpoints()}
+    of_voters = [
+        endpoint
+        for voter in voters
+        if voter.id != self_id and (endpoint := voter.endpoints.get(config.controller_listener_name)) is not None
+    ]
+    candidates = [*config.quorum_bootstrap_servers, *of_voters]
+    return [endpoint for endpoint in dict.fromkeys(candidates) if endpoint not in own]
+
+
+def leader_in_fetch_response(
+    response: FetchResponse, partition: FetchPartitionResponse, listener_name: str
+) -> LeaderHeardOf:
+    """What a Fetch answer says about the leader: its epoch, its id, and where it is where that is told."""
+    endpoint = next((endpoint for id, endpoint in response.node_endpoints if id == partition.leader_id), None)
+    return LeaderHeardOf.told(partition.leader_epoch, partition.leader_id, endpoint, listener_name)
+
+
+def replica_fetch_request(context: EpochContext, *, max_wait_ms: int) -> FetchRequest:
+    """A Fetch from the end of this replica's log, all of which must be synced: the position promises it."""
+    log, config = context.log, context.config
+    assert log.end_offset == log.synced_end_offset, "a Fetch position must be durable"
+    high_watermark = log.high_watermark
+    return FetchRequest(
+        cluster_id=context.cluster_id,
+        replica_id=context.key.id,
+        max_wait_ms=max_wait_ms,
+        min_bytes=0,
+        max_bytes=config.fetch_max_bytes,
+        partitions=(
+            FetchPartition(
+                topic_name=config.topic_name,
+                topic_id=config.topic_id,
+                partition=0,
+                current_leader_epoch=context.epoch,
+                fetch_offset=log.end.offset,
+                last_fetched_epoch=log.end.epoch,
+                log_start_offset=-1,
+                max_bytes=config.fetch_max_bytes,
+                replica_directory_id=context.key.directory_id,
+                high_watermark=-1 if high_watermark is None else high_watermark,
+            ),
+        ),
+    )

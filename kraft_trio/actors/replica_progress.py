@@ -1,0 +1,144 @@
+"""What the leader knows of each replica: how far it has synced, when it last fetched, when it was last caught up."""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
+
+OBSERVER_FORGOTTEN_AFTER_S = 300.0
+
+
+@attrs.define
+class ReplicaProgress:
+    """`end_offset` is exclusive, and durable on the replica: its Fetch position says so (DESIGN D8).  Times: Trio's."""
+
+    end_offset: int
+    last_fetch_s: float
+    last_caught_up_s: float = -math.inf
+    leader_end_offset_at_last_fetch: int = -1
+
+
+class ProgressTable:
+    """Progress by replica key; owned by LeaderReplication of one epoch."""
+
+    def __init__(self, leader: ReplicaKey, epoch_started_s: float) -> None:
+        self._leader = leader
+        self._epoch_started_s = epoch_started_s
+        self._replicas: dict[ReplicaKey, ReplicaProgress] = {}
+
+    def fetched(self, replica: ReplicaKey, end_offset: int, *, leader_end_offset: int, now_s: float) -> None:
+        """A valid Fetch from that replica at `end_offset`."""
+        progress = self._replicas.get(replica)
+        if progress is None:
+            progress = self._replicas[replica] = ReplicaProgress(end_offset, now_s)
+        if end_offset >= leader_end_offset:
+            progress.last_caught_up_s = now_s
+        elif end_offset >= progress.leader_end_offset_at_last_fetch >= 0:
+            progress.last_caught_up_s = max(progress.last_caught_up_s, progress.last_fetch_s)
+        progress.end_offset = end_offset
+        progress.last_fetch_s = now_s
+        progress.leader_end_offset_at_last_fetch = leader_end_offset
+
+    def of_voter(self, voter: Voter) -> ReplicaProgress | None:
+        """The progress of the incarnation that is the voter, or None while it has not fetched in this epoch."""
+        key = self._incarnation(voter)
+        return None if key is None else self._replicas[key]
+
+    def _incarnation(self, voter: Voter) -> ReplicaKey | None:
+        """A static voter's directory id is not known: then the incarnation that fetched last is the voter."""
+        if voter.key in self._replicas:
+            return voter.key
+        only_voter = VoterSet((voter,))
+        candidates = [key for key in self._replicas if only_voter.is_voter(key)]
+        return max(candidates, key=lambda key: self._replicas[key].last_fetch_s, default=None)
+
+    def synced_end_offsets(self, voters: VoterSet, own_synced_end_offset: int) -> dict[ReplicaKey, int]:
+        """Exclusive durable end of each voter that has fetched in this epoch, and the leader's own."""
+        offsets = {self._leader: own_synced_end_offset}
+        for voter in voters:
+            if voter.id != self._leader.id and (key := self._incarnation(voter)) is not None:
+                offsets[key] = self._replicas[key].end_offset
+        return offsets
+
+    def last_contact_ms(self, voters: VoterSet) -> dict[ReplicaKey, int]:
+        """When each other voter was last heard of, on Trio's clock; at the start of the epoch if never since."""
+        return {
+            self._incarnation(voter) or voter.key: round(self._last_contact_s(voter) * 1000)
+            for voter in voters
+            if voter.id != self._leader.id
+        }
+
+    def last_fetch_s(self, voter: Voter) -> float:
+        """When the voter last fetched in this epoch; minus infinity for never."""
+        progress = self.of_voter(voter)
+        return progress.last_fetch_s if progress is not None else -math.inf
+
+    def _last_contact_s(self, voter: Voter) -> float:
+        return max(self._epoch_started_s, self.last_fetch_s(voter))
+
+    def majority_contact_ends_at(self, voters: VoterSet, timeout_s: float, now_s: float) -> float:
+        """When the majority would no longer be in contact if nobody was heard of from now on."""
+        if len(voters) <= 1:
+            return now_s + timeout_s
+        contacts = sorted(
+            (self._last_contact_s(voter) for voter in voters if voter.id != self._leader.id), reverse=True
+        )
+        others_needed = voters.majority - (1 if voters.is_voter(self._leader) else 0)
+        return max(contacts[min(others_needed, len(contacts)) - 1], now_s - timeout_s) + timeout_s
+
+    def end_offsets_of_others(self, voters: VoterSet) -> list[tuple[ReplicaKey, int]]:
+        """The other voters with their exclusive synced ends, -1 where unknown: for choosing successors."""
+        return [
+            (voter.key, progress.end_offset if (progress := self.of_voter(voter)) is not None else -1)
+            for voter in voters
+            if voter.id != self._leader.id
+        ]
+
+    def describe(
+        self,
+        request: DescribeQuorumRequest,
+        *,
+        epoch: int,
+        voters: VoterSet,
+        high_watermark: int | None,
+        leader_end_offset: int,
+        now_s: float,
+        now_ms: int,
+    ) -> DescribeQuorumResponse:
+        """KIP-595 "DescribeQuorum", KIP-836 timestamps, KIP-853 directory ids and nodes."""
+        self._forget_lost_observers(voters, now_s)
+
+        def wall(time_s: float) -> int:
+            return -1 if time_s == -math.inf else now_ms - round((now_s - time_s) * 1000)
+
+        def replica(key: ReplicaKey, progress: ReplicaProgress | None) -> QuorumReplica:
+            if key.id == self._leader.id:
+                return QuorumReplica(self._leader, leader_end_offset, now_ms, now_ms)
+            if progress is None:
+                return QuorumReplica(key, -1, -1, -1)
+            return QuorumReplica(key, progress.end_offset, wall(progress.last_fetch_s), wall(progress.last_caught_up_s))
+
+        observers = [(key, progress) for key, progress in self._replicas.items() if not voters.is_voter(key)]
+        if not voters.is_voter(self._leader):
+            observers.append((self._leader, ReplicaProgress(leader_end_offset, now_s, now_s)))
+        return DescribeQuorumResponse.described(
+            request,
+            leader_id=self._leader.id,
+            leader_epoch=epoch,
+            high_watermark=-1 if high_watermark is None else high_watermark,
+            voters=tuple(replica(voter.key, self.of_voter(voter)) for voter in voters),
+            observers=tuple(replica(key, progress) for key, progress in sorted(observers, key=lambda item: item[0])),
+            nodes=voters,
+        )
+
+    def _forget_lost_observers(self, voters: VoterSet, now_s: float) -> None:
+        self._replicas = {
+            key: progress
+            for key, progress in self._replicas.items()
+            if voters.is_voter(key) or now_s - progress.last_fetch_s < OBSERVER_FORGOTTEN_AFTER_S
+        }

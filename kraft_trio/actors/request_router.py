@@ -1,0 +1,186 @@
+"""Routes each request to the actor that owns the matter, after the checks that need no owner.
+
+Cluster id, topic and partition; then, for what only the leader may answer, epoch and leadership (FACTS "Errors by
+handler").  A request that fails here has changed nothing (INVARIANTS 23).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kraft_trio.actors.answers import Answer, Awaited, Ready
+from kraft_trio.actors.client_requests import ClientRequests
+from kraft_trio.actors.fetch_requests import FetchRequests, leader_check, leader_endpoint
+from kraft_trio.actors.published import Published
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import UnsupportedVersionError
+from kraft_trio.messages import (
+    BeginQuorumEpochReceived,
+    DescribeQuorumReceived,
+    ElectionMessage,
+    EndQuorumEpochReceived,
+    QuorumView,
+    Reply,
+    VoteReceived,
+    deliver,
+)
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.storage.log import Log
+from kraft_trio.wire.api import API_VERSIONS, Api, advertised_ranges
+from kraft_trio.wire.apis.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeature,
+    SupportedFeature,
+)
+from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from kraft_trio.wire.apis.fetch import FetchRequest
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest
+from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest
+from kraft_trio.wire.apis.list_offsets import ListOffsetsRequest
+from kraft_trio.wire.apis.metadata import MetadataRequest
+from kraft_trio.wire.apis.produce import ProduceRequest
+from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
+from kraft_trio.wire.codec import RequestHeader, UnsupportedRequestError
+from kraft_trio.wire.error_codes import ErrorCode
+
+KRAFT_VERSIONS = SupportedFeature("kraft.version", 0, 1)
+
+
+class RequestRouter:
+    """Hands each request to its owner's mailbox, in the order of the calls; the answer is awaited elsewhere."""
+
+    def __init__(
+        self,
+        key: ReplicaKey,
+        cluster_id: str,
+        config: NodeConfig,
+        log: Log,
+        view: Published[QuorumView],
+        tell_election: Callable[[ElectionMessage], Awaitable[None]],
+    ) -> None:
+        self._cluster_id = cluster_id
+        self._config = config
+        self._view = view
+        self._tell_election = tell_election
+        self._fetches = FetchRequests(config, cluster_id, view)
+        self._clients = ClientRequests(key, cluster_id, config, log, view)
+
+    async def route(self, header: RequestHeader, listener_name: str, request: Any) -> Answer:
+        """Put the request where it belongs, waiting while that mailbox is full."""
+        match request:
+            case FetchRequest():
+                return await self._fetches.route(request, header.version, listener_name)
+            case ProduceRequest():
+                return await self._clients.produce(request, header.version, listener_name)
+            case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest():
+                return await self._route_to_election(header.api, request)
+            case DescribeQuorumRequest():
+                return await self._describe_quorum(request)
+            case FetchSnapshotRequest():
+                return Ready(self._fetch_snapshot(request, listener_name))
+            case ApiVersionsRequest():
+                return Ready(self._api_versions())
+            case MetadataRequest():
+                return Ready(self._clients.metadata(request, listener_name))
+            case ListOffsetsRequest():
+                return Ready(self._clients.list_offsets(request))
+            case InitProducerIdRequest():
+                return await self._clients.init_producer_id(request)
+            case FindCoordinatorRequest():
+                return Ready(self._clients.find_coordinator(request))
+            case _:
+                raise UnsupportedVersionError(f"{header.api.name} is not served")
+
+    def refuse_version(self, error: UnsupportedVersionError) -> tuple[RequestHeader, Answer] | None:
+        """The answer to an ApiVersions request that is too new, readable by any client (KIP-511); None for others."""
+        if not isinstance(error, UnsupportedRequestError) or error.api_key != API_VERSIONS.key:
+            return None
+        response = ApiVersionsResponse(error=ErrorCode.unsupported_version, apis=advertised_ranges())
+        return RequestHeader(API_VERSIONS, 0, error.correlation_id), Ready(response)
+
+    def _api_versions(self) -> ApiVersionsResponse:
+        view = self._view.value
+        return ApiVersionsResponse(
+            apis=advertised_ranges(),
+            supported_features=(KRAFT_VERSIONS,),
+            finalized_features=(FinalizedFeature(KRAFT_VERSIONS.name, view.kraft_version),)
+            if view.kraft_version > 0
+            else (),
+            finalized_features_epoch=view.epoch,
+        )
+
+    async def _route_to_election(
+        self, api: Api[Any, Any], request: VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
+    ) -> Answer:
+        error = self._identity_error(request.cluster_id, request.topic, request.partition)
+        if error is not None:
+            return Ready(api.error_response(error, None))
+        match request:
+            case VoteRequest():
+                vote: Reply[VoteResponse] = Reply()
+                await self._tell_election(VoteReceived(request, vote))
+                return _from_election(vote)
+            case BeginQuorumEpochRequest():
+                begin: Reply[BeginQuorumEpochResponse] = Reply()
+                await self._tell_election(BeginQuorumEpochReceived(request, begin))
+                return _from_election(begin)
+            case EndQuorumEpochRequest():
+                end: Reply[EndQuorumEpochResponse] = Reply()
+                await self._tell_election(EndQuorumEpochReceived(request, end))
+                return _from_election(end)
+
+    def _identity_error(self, cluster_id: str | None, topic: str, partition: int) -> ErrorCode | None:
+        if cluster_id is not None and cluster_id != self._cluster_id:
+            return ErrorCode.inconsistent_cluster_id
+        if (topic, partition) != (self._config.topic_name, 0):
+            return ErrorCode.invalid_request
+        return None
+
+    async def _describe_quorum(self, request: DescribeQuorumRequest) -> Answer:
+        view = self._view.value
+
+        def refused(error: ErrorCode) -> DescribeQuorumResponse:
+            leader_id = -1 if view.leader_id is None else view.leader_id
+            return DescribeQuorumResponse.refused(request, error, leader_id=leader_id, leader_epoch=view.epoch)
+
+        if (request.topic, request.partition) != (self._config.topic_name, 0):
+            return Ready(refused(ErrorCode.unknown_topic_or_partition))
+        reply: Reply[DescribeQuorumResponse] = Reply()
+        if not await deliver(view.leader_mailbox, DescribeQuorumReceived(request, reply)):
+            return Ready(refused(ErrorCode.not_leader_or_follower))
+        return Awaited(reply, lambda response: response, lambda: refused(ErrorCode.not_leader_or_follower))
+
+    def _fetch_snapshot(self, request: FetchSnapshotRequest, listener_name: str) -> FetchSnapshotResponse:
+        """There are no snapshots yet, the bootstrap one is never served: SNAPSHOT_NOT_FOUND after the usual checks."""
+        if request.cluster_id is not None and request.cluster_id != self._cluster_id:
+            return FetchSnapshotResponse(error=ErrorCode.inconsistent_cluster_id)
+        if not request.topic:
+            return FetchSnapshotResponse(error=ErrorCode.invalid_request)
+        view = self._view.value
+        if (request.topic, request.partition) != (self._config.topic_name, 0):
+            error = ErrorCode.unknown_topic_or_partition
+        else:
+            error = leader_check(view, request.current_leader_epoch) or ErrorCode.snapshot_not_found
+        return FetchSnapshotResponse(
+            partition_error=error,
+            topic=request.topic,
+            partition=request.partition,
+            snapshot_id=request.snapshot_id,
+            leader_id=-1 if view.leader_id is None else view.leader_id,
+            leader_epoch=view.epoch,
+            leader_endpoint=leader_endpoint(view, listener_name),
+        )
+
+
+def _from_election(reply: Reply[Any]) -> Answer:
+    """Election answers everything it takes; without an answer it has ended, and the node with it."""
+
+    def gone() -> Any:
+        raise UnsupportedVersionError("the node is stopping")
+
+    return Awaited(reply, lambda response: response, gone)

@@ -1,0 +1,184 @@
+"""Which message makes which role: a pure function of what Election knows.
+
+Election asks it twice: before it closes the epoch nursery, to learn whether it must, and after, when the log's end can
+no longer move, to learn what to become (rule R1).
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from kraft_trio.messages import (
+    BeginQuorumEpochReceived,
+    ElectionMessage,
+    EndQuorumEpochReceived,
+    LeaderHeardOf,
+    LeadershipLost,
+    ShutDown,
+    Stamp,
+    TimedOut,
+    VoteReceived,
+    VoteRoundEnded,
+)
+from kraft_trio.protocol.quorum_epoch import (
+    BecomeFollower,
+    BecomeUnattached,
+    LeaderResigned,
+    begin_quorum_epoch,
+    end_quorum_epoch,
+    learn_leader,
+)
+from kraft_trio.protocol.roles import (
+    Candidate,
+    Event,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Role,
+    Unattached,
+    after_lost_pre_vote,
+    may_campaign,
+    vote_of,
+)
+from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.protocol.votes import (
+    VoteDecision,
+    VoteFacts,
+    decide_vote,
+    must_step_down,
+    vote_request_error,
+    voter_key_error,
+)
+from kraft_trio.wire.apis.vote import VoteRequest
+
+
+@attrs.frozen
+class Situation:
+    """What a decision about the role may look at."""
+
+    role: Role
+    stamp: Stamp
+    key: ReplicaKey
+    voters: VoterSet
+    log_end: OffsetAndEpoch
+    successors: tuple[ReplicaKey, ...]
+    """Whom this node would name if it resigned now."""
+    may_campaign: bool
+    """False while shutting down."""
+
+    def endpoints_of(self, leader_id: int, told: Endpoints) -> Endpoints:
+        """Where that leader is: as a message told, else as the voter set knows."""
+        voter = self.voters.get(leader_id)
+        return told if len(told) or voter is None else voter.endpoints
+
+
+Change = tuple[Event, Role]
+
+
+def next_role(now: Situation, message: ElectionMessage) -> Change | None:
+    """The next role that the message makes of this one, and the event in the transition table; None for none.
+
+    A message may take several steps: ask again after each.
+    """
+    match message:
+        case VoteReceived(request=request):
+            return _on_vote(now, request)
+        case BeginQuorumEpochReceived(request=request):
+            endpoints = now.endpoints_of(request.leader_id, request.leader_endpoints)
+            return _learned(
+                now, begin_quorum_epoch(now.role, now.key, request.leader_id, request.leader_epoch, endpoints)
+            )
+        case EndQuorumEpochReceived(request=request):
+            endpoints = now.endpoints_of(request.leader_id, request.leader_endpoints)
+            outcome = end_quorum_epoch(now.role, now.key, request.leader_id, request.leader_epoch, endpoints)
+            return _learned(now, outcome.learned if isinstance(outcome, LeaderResigned) else outcome)
+        case LeaderHeardOf(epoch=epoch, leader_id=leader_id, leader_endpoints=told):
+            endpoints = now.endpoints_of(leader_id, told) if leader_id is not None else Endpoints()
+            return _learned(now, learn_leader(now.role, now.key, leader_id, epoch, endpoints))
+        case VoteRoundEnded(stamp=stamp) if stamp == now.stamp:
+            return _on_vote_round_ended(now, message)
+        case TimedOut(stamp=stamp) if stamp == now.stamp:
+            return _on_timeout(now)
+        case LeadershipLost(stamp=stamp) if stamp == now.stamp and isinstance(now.role, Leader):
+            return Event.RESIGNED, Resigned(now.role.epoch, now.successors)
+        case ShutDown() if isinstance(now.role, Leader):
+            return Event.RESIGNED, Resigned(now.role.epoch, now.successors)
+        case _:
+            return None
+
+
+def vote_facts(request: VoteRequest) -> VoteFacts:
+    """The part of a Vote request that the rules look at."""
+    return VoteFacts(
+        replica=request.replica,
+        epoch=request.replica_epoch,
+        log_end=OffsetAndEpoch(request.last_offset, request.last_offset_epoch),
+        pre_vote=request.pre_vote,
+    )
+
+
+def judge_vote(now: Situation, request: VoteRequest) -> tuple[str | None, VoteDecision]:
+    """The error of a Vote request in this node's own or an older epoch, if any, and the decision (KIP-595 "Vote")."""
+    facts = vote_facts(request)
+    error = vote_request_error(now.role.epoch, facts) or voter_key_error(
+        now.key, request.voter_id, request.voter_directory_id
+    )
+    if error is not None:
+        return error, VoteDecision(False, error)
+    return None, decide_vote(now.role, facts, now.log_end)
+
+
+def _on_vote(now: Situation, request: VoteRequest) -> Change | None:
+    facts = vote_facts(request)
+    if must_step_down(now.role, facts.epoch):
+        if vote_request_error(now.role.epoch, facts) is not None:
+            return None
+        return Event.HIGHER_EPOCH_SEEN, Unattached(facts.epoch)
+    _, decision = judge_vote(now, request)
+    return None if decision.voted_role is None else (Event.VOTE_GRANTED, decision.voted_role)
+
+
+def _learned(now: Situation, outcome: object) -> Change | None:
+    match outcome:
+        case BecomeFollower(epoch=epoch, leader_id=leader_id, leader_endpoints=endpoints):
+            voted = vote_of(now.role, now.key) if epoch == now.role.epoch else None
+            return Event.LEADER_DISCOVERED, Follower(epoch, leader_id, endpoints, voted)
+        case BecomeUnattached(epoch=epoch, leader_id=leader_id):
+            return Event.HIGHER_EPOCH_SEEN, Unattached(epoch, leader_id)
+        case _:
+            return None
+
+
+def _on_vote_round_ended(now: Situation, ended: VoteRoundEnded) -> Change | None:
+    match now.role:
+        case Prospective() if ended.won or ended.skip_pre_vote:
+            return Event.PRE_VOTE_WON, Candidate(now.role.epoch + 1)
+        case Prospective():
+            return after_lost_pre_vote(now.role)
+        case Candidate() if ended.won:
+            return Event.ELECTION_WON, Leader(now.role.epoch, now.log_end.offset, ended.granting)
+        case _:
+            return None
+
+
+def _on_timeout(now: Situation) -> Change | None:
+    role = now.role
+    campaigns = now.may_campaign and may_campaign(now.voters, now.key)
+    match role:
+        case Unattached() if campaigns:
+            voter = now.voters.get(role.leader_id) if role.leader_id is not None else None
+            endpoints = voter.endpoints if voter is not None else Endpoints()
+            return Event.ELECTION_TIMED_OUT, Prospective(role.epoch, role.leader_id, endpoints, role.voted)
+        case Follower() if campaigns:
+            known = Prospective(role.epoch, role.leader_id, role.leader_endpoints, role.voted)
+            return Event.FETCH_TIMED_OUT, known
+        case Prospective():
+            return after_lost_pre_vote(role)
+        case Candidate():
+            return Event.ELECTION_TIMED_OUT, Prospective(role.epoch, voted=now.key)
+        case Resigned():
+            return Event.ELECTION_TIMED_OUT, Unattached(role.epoch + 1)
+        case _:
+            return None

@@ -1,0 +1,110 @@
+"""One round of votes or pre-votes: ask every other voter, count, tell Election how it ended."""
+
+from __future__ import annotations
+
+import structlog
+import trio
+
+from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.messages import LeaderHeardOf, VoteRoundEnded
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.protocol.votes import VoteTally
+from kraft_trio.wire.apis.vote import VOTE, VoteRequest, VoteResponse
+from kraft_trio.wire.error_codes import ErrorCode
+
+log = structlog.get_logger(__name__)
+
+
+class VoteRound:
+    """Asks for the votes of one epoch, or for pre-votes, once per Prospective or Candidate role.
+
+    The round ends as soon as it is won or lost; otherwise it goes on asking those that did not answer until the role's
+    timer, which Election owns, cancels it.
+    """
+
+    def __init__(self, context: EpochContext, *, pre_vote: bool, log_end: OffsetAndEpoch, voters: VoterSet) -> None:
+        self._context = context
+        self._pre_vote = pre_vote
+        self._log_end = log_end
+        self._voters = voters
+        self._tally = VoteTally(voters).granted_by(context.key)
+        self._ended = False
+
+    async def run(self) -> None:
+        await self._end_if_decided()
+        if self._ended:
+            return
+        async with trio.open_nursery() as nursery:
+            for voter in self._voters:
+                if voter.id != self._context.key.id:
+                    nursery.start_soon(self._ask, voter)
+
+    async def _ask(self, voter: Voter) -> None:
+        endpoint = voter.endpoints.get(self._context.config.controller_listener_name)
+        while endpoint is not None and not self._ended:
+            try:
+                response = await self._context.client.request(
+                    endpoint, VOTE, self._request(voter), self._context.config.request_timeout_ms
+                )
+            except UnsupportedVersionError:
+                await self._end(VoteRoundEnded(self._context.stamp, won=False, skip_pre_vote=self._pre_vote))
+                return
+            except NetworkError as error:
+                log.info("no vote", voter_id=voter.id, epoch=self._context.epoch, reason=str(error))
+                await trio.sleep(self._context.retry_backoff_s())
+                continue
+            if response.error == ErrorCode.unsupported_version and self._pre_vote:
+                await self._end(VoteRoundEnded(self._context.stamp, won=False, skip_pre_vote=True))
+                return
+            await self._count(voter, response)
+            return
+
+    def _request(self, voter: Voter) -> VoteRequest:
+        return VoteRequest(
+            cluster_id=self._context.cluster_id,
+            voter_id=voter.id,
+            topic=self._context.config.topic_name,
+            partition=0,
+            replica=self._context.key,
+            replica_epoch=self._context.epoch,
+            voter_directory_id=voter.key.directory_id,
+            last_offset=self._log_end.offset,
+            last_offset_epoch=self._log_end.epoch,
+            pre_vote=self._pre_vote,
+        )
+
+    async def _count(self, voter: Voter, response: VoteResponse) -> None:
+        log.info(
+            "vote answered",
+            voter_id=voter.id,
+            epoch=self._context.epoch,
+            pre_vote=self._pre_vote,
+            granted=response.vote_granted,
+            error=response.error.name if response.error != ErrorCode.none else response.partition_error.name,
+        )
+        if response.error != ErrorCode.none:
+            self._tally = self._tally.rejected_by(voter.key)
+        elif response.leader_epoch > self._context.epoch or response.leader_id >= 0:
+            await self._context.tell_election(
+                LeaderHeardOf.told(
+                    response.leader_epoch,
+                    response.leader_id,
+                    response.leader_endpoint,
+                    self._context.config.controller_listener_name,
+                )
+            )
+        if response.error == ErrorCode.none:
+            granted = response.vote_granted and response.partition_error == ErrorCode.none
+            self._tally = self._tally.granted_by(voter.key) if granted else self._tally.rejected_by(voter.key)
+        await self._end_if_decided()
+
+    async def _end_if_decided(self) -> None:
+        if self._tally.is_won or self._tally.is_lost:
+            await self._end(VoteRoundEnded(self._context.stamp, won=self._tally.is_won, granting=self._tally.granted))
+
+    async def _end(self, ended: VoteRoundEnded) -> None:
+        if not self._ended:
+            self._ended = True
+            await self._context.tell_election(ended)

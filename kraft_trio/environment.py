@@ -1,0 +1,35 @@
+"""What a node needs of the world around it; production and simulation differ in nothing else (DESIGN D7)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+import attrs
+
+from kraft_trio.storage.disk import Disk
+from kraft_trio.wire.network import Network
+
+
+def _system_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@attrs.frozen
+class Environment:
+    """Network, disk, randomness and wall clock.  Durations never come from here: they are Trio's clock."""
+
+    network: Network
+    disk: Disk
+    random: random.Random = attrs.field(factory=random.Random)
+    wall_clock_ms: Callable[[], int] = _system_clock_ms
+    """Milliseconds since 1970, for record timestamps only."""
+
+    @classmethod
+    def real(cls) -> Environment:
+        """TCP, the file system, a randomly seeded generator and the system's clock."""
+        from kraft_trio.storage.real_disk import RealDisk
+        from kraft_trio.wire.network import TcpNetwork
+
+        return cls(network=TcpNetwork(), disk=RealDisk())

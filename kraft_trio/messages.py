@@ -1,0 +1,235 @@
+"""What actors say to each other: frozen values, and the one-slot channel for an answer.
+
+Rule R3: a message that belongs to an epoch carries a `Stamp`; its receiver drops it when the stamp is no longer its
+own.  The epoch alone would not do, as a node changes its role within one epoch too (Unattached to Prospective).
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import attrs
+import trio
+
+from kraft_trio.protocol.roles import Role
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
+from kraft_trio.wire.apis.produce import ProducePartitionResponse
+from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
+
+T = TypeVar("T")
+
+
+class Reply(Generic[T]):
+    """A one-slot channel for the answer to one message.
+
+    The receiver of the message answers exactly once; whoever asked may stop waiting, and the answer is then dropped.
+    """
+
+    __slots__ = ("_receive", "_send")
+
+    def __init__(self) -> None:
+        self._send, self._receive = trio.open_memory_channel[T](1)
+
+    def answer(self, value: T) -> None:
+        """Give the answer.  Answering twice is a bug and raises trio.WouldBlock or trio.ClosedResourceError."""
+        try:
+            self._send.send_nowait(value)
+        except trio.BrokenResourceError:
+            return
+        self._send.close()
+
+    async def receive(self) -> T:
+        """Wait for the answer; a cancelled wait gives it up."""
+        with self._receive:
+            return await self._receive.receive()
+
+
+@attrs.frozen
+class Stamp:
+    """One stay in one role: the epoch, and the number of the transition that began it (unique within the process)."""
+
+    epoch: int
+    transition: int
+
+
+# To Election
+
+
+@attrs.frozen
+class VoteReceived:
+    request: VoteRequest
+    reply: Reply[VoteResponse]
+
+
+@attrs.frozen
+class BeginQuorumEpochReceived:
+    request: BeginQuorumEpochRequest
+    reply: Reply[BeginQuorumEpochResponse]
+
+
+@attrs.frozen
+class EndQuorumEpochReceived:
+    request: EndQuorumEpochRequest
+    reply: Reply[EndQuorumEpochResponse]
+
+
+@attrs.frozen
+class LeaderHeardOf:
+    """A peer's answer named an epoch, and perhaps its leader.  Facts about an epoch never go stale: no stamp."""
+
+    epoch: int
+    leader_id: int | None
+    leader_endpoints: Endpoints
+
+    @classmethod
+    def told(cls, epoch: int, leader_id: int, endpoint: Endpoint | None, listener_name: str) -> LeaderHeardOf:
+        """From the fields of a response, in which a negative leader id stands for none."""
+        endpoints = Endpoints({listener_name: endpoint} if endpoint is not None else {})
+        return cls(epoch, leader_id if leader_id >= 0 else None, endpoints)
+
+
+@attrs.frozen
+class VoteRoundEnded:
+    """Won, or lost because a majority refused.  `skip_pre_vote` where a peer does not know pre-votes (KIP-996)."""
+
+    stamp: Stamp
+    won: bool
+    granting: frozenset[ReplicaKey] = frozenset()
+    skip_pre_vote: bool = False
+
+
+@attrs.frozen
+class TimedOut:
+    """The timer of the role has run out: election timeout, fetch timeout, or the resigned leader's wait."""
+
+    stamp: Stamp
+
+
+@attrs.frozen
+class LeadershipLost:
+    """The leader must resign in its own epoch: no majority in contact, or asked to."""
+
+    stamp: Stamp
+    reason: str
+
+
+@attrs.frozen
+class HandedOver:
+    """The resigned leader has told every voter that its epoch is over."""
+
+    stamp: Stamp
+
+
+@attrs.frozen
+class FetchedFromLeader:
+    """The follower's first valid Fetch answer of the epoch: from now on it refuses pre-votes (KIP-996)."""
+
+    stamp: Stamp
+
+
+@attrs.frozen
+class VotersChanged:
+    """The newest voter set of the log is another one than before (rule R2: told after the fact, never the source)."""
+
+    voters: VoterSet
+    kraft_version: int
+
+
+@attrs.frozen
+class ShutDown:
+    """Resign if leading, then go on voting but not campaigning.  Answered once there is nothing left to hand over."""
+
+    reply: Reply[None]
+
+
+ElectionMessage = (
+    VoteReceived
+    | BeginQuorumEpochReceived
+    | EndQuorumEpochReceived
+    | LeaderHeardOf
+    | VoteRoundEnded
+    | TimedOut
+    | LeadershipLost
+    | HandedOver
+    | FetchedFromLeader
+    | VotersChanged
+    | ShutDown
+)
+
+# To LeaderReplication
+
+
+@attrs.frozen
+class FetchReceived:
+    """One partition of a Fetch that passed the leader check; `request` holds what the partitions share."""
+
+    request: FetchRequest
+    partition: FetchPartition
+    replica: ReplicaKey | None
+    """Who fetches, as replica or observer; None for a consumer."""
+    reply: Reply[FetchPartitionResponse]
+
+
+@attrs.frozen
+class ProduceReceived:
+    """One encoded batch, its header and CRC already checked."""
+
+    records: bytes
+    timeout_ms: int
+    reply: Reply[ProducePartitionResponse]
+
+
+@attrs.frozen
+class ProducerIdRequested:
+    reply: Reply[int | None]
+    """A new producer id; None when the epoch is over."""
+
+
+@attrs.frozen
+class DescribeQuorumReceived:
+    request: DescribeQuorumRequest
+    reply: Reply[DescribeQuorumResponse]
+
+
+LeaderMessage = FetchReceived | ProduceReceived | ProducerIdRequested | DescribeQuorumReceived
+
+
+async def deliver(mailbox: trio.MemorySendChannel[LeaderMessage] | None, message: LeaderMessage) -> bool:
+    """Put a message into the leader's mailbox, waiting while it is full; False where this node does not lead."""
+    if mailbox is None:
+        return False
+    try:
+        await mailbox.send(message)
+    except trio.BrokenResourceError:
+        return False
+    return True
+
+
+# Published by Election at each transition
+
+
+@attrs.frozen
+class QuorumView:
+    """What everyone but Election knows of the quorum: immutable, replaced at each transition."""
+
+    stamp: Stamp
+    role: Role
+    leader_id: int | None
+    leader_endpoints: Endpoints
+    leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None
+    """The mailbox of this node's LeaderReplication while it leads."""
+    voters: VoterSet
+    """The newest set in the log, as the internal listener told it: for display and routing, not for counting."""
+    kraft_version: int
+
+    @property
+    def epoch(self) -> int:
+        return self.stamp.epoch
+
+    def leader_endpoint(self, listener_name: str) -> Endpoint | None:
+        return self.leader_endpoints.get(listener_name)

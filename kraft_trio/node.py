@@ -1,0 +1,229 @@
+"""A node: the whole nursery tree on one screen, and how it is opened, embedded and stopped."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import structlog
+import trio
+
+from kraft_trio.actors.appender import Appender
+from kraft_trio.actors.election import Election
+from kraft_trio.actors.internal_listener import InternalListener
+from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.actors.network_server import NetworkServer
+from kraft_trio.actors.request_router import RequestRouter
+from kraft_trio.actors.state_machine_driver import OnCommit, StateMachineDriver, committed_batches
+from kraft_trio.config import NodeConfig
+from kraft_trio.environment import Environment
+from kraft_trio.errors import NodeClosedError
+from kraft_trio.messages import QuorumView, Reply, ShutDown
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.serde import RawSerde, Serde
+from kraft_trio.storage.directory import LockedDirectory
+from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.quorum_state import QuorumStateFile
+
+log = structlog.get_logger(__name__)
+
+
+@attrs.frozen
+class Committed:
+    """A committed value and where it stands in the log."""
+
+    offset: int
+    timestamp_ms: int
+    value: Any
+
+
+class Node:
+    """One replica, running.  Made by `open_node`; owns its actors, its log and its directory's lock."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        environment: Environment,
+        directory: LockedDirectory,
+        log: Log,
+        *,
+        serde: Serde,
+        on_commit: OnCommit | None,
+    ) -> None:
+        self.config = config
+        self.cluster_id = directory.meta_properties.cluster_id
+        self.key = ReplicaKey(config.node_id, directory.meta_properties.directory_id)
+        self.log = log
+        self._serde = serde
+        client_id = f"raft-client-{config.node_id}"
+        self._client = NetworkClient(environment.network, client_id, environment.random, config.max_request_bytes)
+        self._append_client = NetworkClient(
+            environment.network, f"appender-{config.node_id}", environment.random, config.max_request_bytes
+        )
+        self._election = Election(
+            key=self.key,
+            cluster_id=self.cluster_id,
+            log=log,
+            quorum_state=QuorumStateFile(environment.disk, directory.quorum_state_path(config.topic_name)),
+            config=config,
+            client=self._client,
+            random_source=environment.random,
+            wall_clock_ms=environment.wall_clock_ms,
+        )
+        self._internal_listener = InternalListener(log, self._election.tell)
+        self._appender = Appender(
+            config=config,
+            client=self._append_client,
+            view=self._election.view,
+            random_source=environment.random,
+            wall_clock_ms=environment.wall_clock_ms,
+        )
+        router = RequestRouter(self.key, self.cluster_id, config, log, self._election.view, self._election.tell)
+        self._server = NetworkServer(environment.network, config, router)
+        self._driver = StateMachineDriver(log, on_commit, config.max_decompressed_bytes) if on_commit else None
+        self._closed = False
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """The nursery tree.  A fault in any child ends the node; it recovers from disk at the next start."""
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._server.run)
+                await nursery.start(self._client.run)
+                await nursery.start(self._append_client.run)
+                nursery.start_soon(self._internal_listener.run)
+                if self._driver is not None:
+                    nursery.start_soon(self._driver.run)
+                nursery.start_soon(self._election.run)
+                nursery.start_soon(self._appender.run)
+                task_status.started()
+        finally:
+            self._closed = True
+
+    @property
+    def view(self) -> QuorumView:
+        """The quorum as this node sees it now: epoch, role, leader, voters."""
+        return self._election.view.value
+
+    @property
+    def high_watermark(self) -> int | None:
+        """Exclusive end of what this node knows to be committed; None while it knows of nothing."""
+        return self.log.high_watermark
+
+    async def wait_for_leader(self) -> QuorumView:
+        """Wait until this node knows the leader of its epoch (it may be the leader itself)."""
+        return await self._election.view.wait_for(lambda view: view.leader_id is not None)
+
+    async def append(self, values: Sequence[Any]) -> range:
+        """Append values next to each other and wait until they are committed; their offsets.
+
+        Works on any node of the quorum, follower and observer too, and across changes of the leader; each value takes
+        effect at most once.  There is no timeout but the caller's cancel scope: a cancelled append may or may not take
+        effect.  Raises SerdeError, RecordTooLargeError, OutcomeUnknownError.
+        """
+        if self._closed:
+            raise NodeClosedError("append: the node has stopped")
+        if not values:
+            raise ValueError("values: none given, at least one expected")
+        base_offset = await self._appender.append([self._serde.encode(value) for value in values])
+        return range(base_offset, base_offset + len(values))
+
+    async def committed(self, from_offset: int = 0) -> AsyncIterator[Committed]:
+        """The committed values from `from_offset` (inclusive) on, waiting for more at the end; never ends by itself.
+
+        Reads this node's own copy.  Offsets have gaps where the protocol's control records stand.  Raises SerdeError
+        for a value that the node's serde does not know.
+        """
+        async for records in committed_batches(self.log, from_offset, self.config.max_decompressed_bytes):
+            for record in records:
+                value = self._serde.decode(record.value or b"")
+                yield Committed(record.offset, record.timestamp_ms, value)
+
+    async def shut_down(self) -> None:
+        """Hand over: a leader resigns and tells the voters.  Returns once they know, or the grace time is over."""
+        reply: Reply[None] = Reply()
+        with trio.move_on_after(self.config.shutdown_grace_ms / 1000) as grace:
+            await self._election.tell(ShutDown(reply))
+            await reply.receive()
+        if grace.cancelled_caught:
+            log.warning("the voters did not hear of the shutdown in time", grace_ms=self.config.shutdown_grace_ms)
+
+
+@asynccontextmanager
+async def open_node(
+    config: NodeConfig,
+    *,
+    serde: Serde | None = None,
+    on_commit: OnCommit | None = None,
+    environment: Environment | None = None,
+) -> AsyncIterator[Node]:
+    """Open a formatted directory and run a node on it until the block is left; then hand over and close.
+
+    `on_commit` is awaited with the records of every committed batch, in order, from the log's start.  Raises
+    StorageError for a directory that cannot be used, OSError for an address that cannot be bound; a fault while
+    running (StorageFailure, a bug) cancels the block and comes out of it.
+    """
+    own_environment = environment is None
+    environment = environment or Environment.real()
+    try:
+        with LockedDirectory.open(
+            environment.disk, config.metadata_log_dir, config.node_id, environment.random
+        ) as directory:
+            log_ = Log.open(
+                environment.disk,
+                directory.partition_path(config.topic_name),
+                topic_id=config.topic_id,
+                static_voters=config.static_voter_set(),
+                config=LogConfig(
+                    segment_bytes=config.segment_bytes,
+                    segment_ms=config.segment_ms,
+                ),
+                now_ms=environment.wall_clock_ms,
+            )
+            try:
+                node = Node(config, environment, directory, log_, serde=serde or RawSerde(), on_commit=on_commit)
+                try:
+                    async with trio.open_nursery() as nursery:
+                        await nursery.start(node.run)
+                        yield node
+                        await node.shut_down()
+                        nursery.cancel_scope.cancel()
+                except BaseExceptionGroup as group:
+                    raise _only_cause(group) from None
+            finally:
+                with trio.CancelScope(shield=True):
+                    await log_.close()
+    finally:
+        if own_environment:
+            environment.disk.close()
+
+
+def _only_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one exception in nested groups, or the group where there are several."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+async def run_node(config: NodeConfig, *, environment: Environment | None = None) -> None:
+    """Run a node until SIGTERM or SIGINT, then hand over and stop; a second signal stops at once.
+
+    Raises what `open_node` raises.
+    """
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with open_node(config, environment=environment) as node, trio.open_nursery() as nursery:
+            log.info("node started", node=str(node.key), cluster_id=node.cluster_id, log_end=str(node.log.end))
+            received = await anext(signals)
+            log.info("stopping", signal=signal.Signals(received).name)
+            nursery.start_soon(_stop_at_second_signal, signals, nursery.cancel_scope)
+            await node.shut_down()
+            nursery.cancel_scope.cancel()
+    log.info("stopped")
+
+
+async def _stop_at_second_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+    await anext(signals)
+    scope.cancel()
