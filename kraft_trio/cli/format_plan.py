@@ -18,10 +18,9 @@ from kraft_trio.config_keys import parse_peer, parse_replica_id
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange, directory_id_from_text
 from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.storage.directory import RESERVED_DIRECTORY_IDS
 
 SUPPORTED_KRAFT_VERSIONS = VersionRange(0, 1)
-RESERVED_DIRECTORY_IDS = 100
-"""The first so many UUIDs have meanings of their own in Kafka and are no directory's id."""
 
 
 class Bootstrap(enum.Enum):

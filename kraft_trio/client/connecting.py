@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, TypeVar
 
 import trio
@@ -52,9 +53,24 @@ async def open_connection(network: Network, endpoint: Endpoint, client_id: str, 
             stream = await network.connect(endpoint)
             return await Connection.negotiated(stream, client_id, MAX_RESPONSE_BYTES)
         except (NetworkError, ProtocolError, UnicodeError) as error:
-            reason = str(error).removeprefix(f"{endpoint}: ")
-            raise NetworkError(f"{endpoint}: {reason}") from error
+            raise NetworkError(f"{endpoint}: {_reason(endpoint, error)}") from error
     raise NetworkError(f"{endpoint}: no connection within {timeout_ms} ms")
+
+
+def _reason(endpoint: Endpoint, error: Exception) -> str:
+    """What the operating system says, where it is behind the error; else the error's own text."""
+    causes = dict.fromkeys(cause.strerror for cause in _system_errors(error) if cause.strerror)
+    return ", ".join(causes) or str(error).removeprefix(f"{endpoint}: ")
+
+
+def _system_errors(error: BaseException | None) -> Iterator[OSError]:
+    """The innermost OSErrors: those that no other one caused."""
+    if isinstance(error, BaseExceptionGroup):
+        for member in error.exceptions:
+            yield from _system_errors(member)
+    elif error is not None:
+        inner = list(_system_errors(error.__cause__))
+        yield from inner or ([error] if isinstance(error, OSError) else [])
 
 
 async def ask(connection: Connection, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int) -> ResponseT:

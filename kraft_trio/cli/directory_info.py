@@ -1,0 +1,105 @@
+"""What a node's directory holds, read without changing it: its identity, first voters and stored election state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import StorageError
+from kraft_trio.protocol.roles import ElectionState
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
+from kraft_trio.storage.checkpoint import CheckpointVoters, read_checkpoint_voters
+from kraft_trio.storage.directory import partition_path, read_meta_properties
+from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.meta_properties import MetaProperties
+from kraft_trio.storage.partition_files import LOG, QUORUM_STATE, checkpoint_ids, offsets_of
+from kraft_trio.storage.quorum_state import QuorumStateFile
+
+
+@attrs.define
+class DirectoryInfo:
+    """The contents of a directory, as far as they could be read, and what is wrong with it."""
+
+    directory: str
+    meta_properties: MetaProperties | None = None
+    newest_snapshot: OffsetAndEpoch | None = None
+    snapshot_voters: CheckpointVoters | None = None
+    segments: tuple[int, ...] = ()
+    """The first offsets of the log's segments."""
+    election_state: ElectionState | None = None
+    problems: list[str] = attrs.field(factory=list)
+
+    def lines(self) -> Iterator[str]:
+        """The text of `kraft storage info`, in the layout of kafka-storage with what it leaves out below."""
+        yield from ("Found log directory:", f"  {self.directory}", "")
+        if self.meta_properties is not None:
+            yield f"Found metadata: {_meta_text(self.meta_properties)}"
+            yield from self._partition_lines()
+        if self.problems:
+            yield ""
+            yield "Found problem:" if len(self.problems) == 1 else "Found problems:"
+            yield from (f"  {problem}" for problem in self.problems)
+
+    def _partition_lines(self) -> Iterator[str]:
+        if self.newest_snapshot is not None:
+            yield f"Newest snapshot: {self.newest_snapshot}"
+        if self.snapshot_voters is not None:
+            voters = self.snapshot_voters.voters
+            yield f"Snapshot's kraft.version: {self.snapshot_voters.kraft_version}"
+            if voters is not None:
+                yield f"Snapshot's voters: {', '.join(str(voter.key) for voter in voters)}"
+        if self.segments:
+            yield f"Log segments: {len(self.segments)}, from offset {self.segments[0]}"
+        if self.election_state is not None:
+            state = self.election_state
+            leader = "none known" if state.leader_id is None else str(state.leader_id)
+            vote = "none" if state.voted_key is None else str(state.voted_key)
+            yield f"Quorum state: epoch {state.epoch}, leader {leader}, vote {vote}"
+
+
+def describe_directory(disk: Disk, config: NodeConfig) -> DirectoryInfo:
+    """Read what the configured directory holds.  What cannot be read is a problem in the answer, not an error."""
+    info = DirectoryInfo(config.metadata_log_dir)
+    if not disk.exists(info.directory):
+        info.problems.append(f"{info.directory}: there is no such directory")
+        return info
+    try:
+        info.meta_properties = read_meta_properties(disk, info.directory)
+    except (StorageError, OSError) as error:
+        info.problems.append(str(error))
+        return info
+    if info.meta_properties is None:
+        info.problems.append(f"{info.directory}: not formatted")
+        return info
+    if info.meta_properties.node_id != config.node_id:
+        found, configured = info.meta_properties.node_id, config.node_id
+        info.problems.append(f"{info.directory}: formatted for node {found}, not for node.id={configured}")
+    _describe_partition(disk, partition_path(info.directory, config.topic_name), info)
+    return info
+
+
+def _describe_partition(disk: Disk, partition: str, info: DirectoryInfo) -> None:
+    if not disk.exists(partition):
+        return
+    try:
+        names = disk.list_directory(partition)
+        info.segments = tuple(offsets_of(names, LOG))
+        snapshots = checkpoint_ids(names)
+        if snapshots:
+            info.newest_snapshot = snapshots[-1]
+            info.snapshot_voters = read_checkpoint_voters(disk, partition, snapshots[-1])
+    except (StorageError, OSError) as error:
+        info.problems.append(str(error))
+    try:
+        info.election_state = QuorumStateFile(disk, join(partition, QUORUM_STATE)).read()
+    except (StorageError, OSError) as error:
+        info.problems.append(str(error))
+
+
+def _meta_text(properties: MetaProperties) -> str:
+    fields = {"cluster.id": properties.cluster_id, "node.id": str(properties.node_id)}
+    if properties.directory_id != NO_DIRECTORY_ID:
+        fields["directory.id"] = directory_id_to_text(properties.directory_id)
+    return "{" + ", ".join(f"{name}={value}" for name, value in sorted(fields.items())) + "}"

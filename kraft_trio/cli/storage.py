@@ -1,0 +1,172 @@
+"""`kraft storage`: the identity and the first contents of a node's directory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+
+import click
+
+from kraft_trio.cli.config_option import config_option, read_config
+from kraft_trio.cli.directory_info import describe_directory
+from kraft_trio.cli.format_plan import (
+    Bootstrap,
+    FormatPlan,
+    parse_feature,
+    parse_initial_controllers,
+    plan_format,
+)
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.protocol.types import directory_id_to_text
+from kraft_trio.storage.directory import (
+    format_directory,
+    partition_path,
+    random_directory_id,
+    read_meta_properties,
+)
+from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.meta_properties import META_PROPERTIES
+from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT
+from kraft_trio.storage.real_disk import RealDisk
+
+
+@click.group()
+def storage() -> None:
+    """Make ids, format a node's directory, look at it."""
+
+
+@storage.command("random-uuid")
+def random_uuid() -> None:
+    """Print a new random UUID, fit for a cluster id or a directory id."""
+    click.echo(directory_id_to_text(random_directory_id(random.SystemRandom())))
+
+
+@storage.command("format")
+@config_option
+@click.option("-t", "--cluster-id", required=True, help="The cluster's id: one for all its nodes.")
+@click.option("-s", "--standalone", is_flag=True, help="This node alone is the first voter.")
+@click.option(
+    "-I",
+    "--initial-controllers",
+    metavar="ID@HOST:PORT:DIRECTORY-ID,…",
+    help="The first voters, this node among them; the same text on all of them.",
+)
+@click.option(
+    "-N", "--no-initial-controllers", is_flag=True, help="This node joins voters that exist."
+)
+@click.option(
+    "-f", "--feature", metavar="kraft.version=N", help="0: static voters; 1: dynamic ones."
+)
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Leave a directory that is formatted as it is.")
+def format_(
+    config_path: str,
+    cluster_id: str,
+    standalone: bool,
+    initial_controllers: str | None,
+    no_initial_controllers: bool,
+    feature: str | None,
+    ignore_formatted: bool,
+) -> None:
+    """Format the directory of the node that FILE describes.
+
+    On a node with static voters (controller.quorum.voters) none of -s, -I, -N is given; on any other controller, one.
+    """
+    config = read_config(config_path)
+    plan = plan_format(
+        config,
+        cluster_id=cluster_id,
+        bootstrap=_bootstrap(standalone, initial_controllers, no_initial_controllers),
+        initial_controllers=() if initial_controllers is None else parse_initial_controllers(initial_controllers),
+        kraft_version=None if feature is None else parse_feature(feature),
+        new_directory_id=lambda: random_directory_id(random.SystemRandom()),
+    )
+    for warning in plan.warnings:
+        click.echo(f"kraft: warning: {warning}", err=True)
+    with contextlib.closing(RealDisk()) as disk:
+        if _is_formatted(disk, config, plan, ignore_formatted):
+            click.echo(f"Already formatted: {config.metadata_log_dir}")
+            return
+        _check_place(disk, config, plan)
+        _write(disk, config, plan)
+    click.echo(
+        f"Formatted {config.metadata_log_dir} with kraft.version {plan.kraft_version}: cluster id {plan.cluster_id}, "
+        f"node id {plan.key.id}, directory id {directory_id_to_text(plan.key.directory_id)}"
+    )
+
+
+def _bootstrap(standalone: bool, initial_controllers: str | None, no_initial_controllers: bool) -> Bootstrap | None:
+    given = [
+        bootstrap
+        for bootstrap, is_given in (
+            (Bootstrap.STANDALONE, standalone),
+            (Bootstrap.INITIAL_CONTROLLERS, initial_controllers is not None),
+            (Bootstrap.NO_INITIAL_CONTROLLERS, no_initial_controllers),
+        )
+        if is_given
+    ]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(flag.value for flag in given)} exclude each other")
+    return given[0] if given else None
+
+
+def _is_formatted(disk: Disk, config: NodeConfig, plan: FormatPlan, ignore_formatted: bool) -> bool:
+    """Whether there is nothing to do.  Raises StorageError for a directory of another cluster or node, or unasked."""
+    found = read_meta_properties(disk, config.metadata_log_dir)
+    if found is None:
+        return False
+    path = join(config.metadata_log_dir, META_PROPERTIES)
+    if found.node_id != config.node_id:
+        raise StorageError(f"{path}: node.id={found.node_id}, but node.id={config.node_id} is configured")
+    if found.cluster_id != plan.cluster_id:
+        raise StorageError(f"{path}: cluster.id={found.cluster_id}, but --cluster-id is {plan.cluster_id}")
+    if not ignore_formatted:
+        raise StorageError(f"{config.metadata_log_dir}: already formatted (--ignore-formatted leaves it as it is)")
+    return True
+
+
+def _check_place(disk: Disk, config: NodeConfig, plan: FormatPlan) -> None:
+    """Raises StorageError where the directory cannot be made, or holds a log that a new identity would take over."""
+    directory = config.metadata_log_dir
+    above = os.path.dirname(os.path.abspath(directory))
+    if not os.path.isdir(above):
+        raise StorageError(f"{directory}: cannot be formatted: there is no directory {above}")
+    partition = partition_path(directory, config.topic_name)
+    if not disk.exists(partition):
+        return
+    # What an interrupted format may have left is written again; anything else is somebody's data.
+    leftovers = set(disk.list_directory(partition)) - ({BOOTSTRAP_CHECKPOINT} if plan.voters is not None else set())
+    if leftovers:
+        raise StorageError(
+            f"{partition}: holds {min(leftovers)}, but {directory} has no {META_PROPERTIES}: what is there is not "
+            "overwritten; move it away to format"
+        )
+
+
+def _write(disk: Disk, config: NodeConfig, plan: FormatPlan) -> None:
+    format_directory(
+        disk,
+        config.metadata_log_dir,
+        cluster_id=plan.cluster_id,
+        node_id=plan.key.id,
+        directory_id=plan.key.directory_id,
+        topic_name=config.topic_name,
+        voters=plan.voters,
+        kraft_version=plan.kraft_version,
+        timestamp_ms=time.time_ns() // 1_000_000,
+    )
+
+
+@storage.command()
+@config_option
+def info(config_path: str) -> None:
+    """Say what is in the directory of the node that FILE describes; exit with 1 where something is wrong with it."""
+    config = read_config(config_path)
+    with contextlib.closing(RealDisk()) as disk:
+        description = describe_directory(disk, config)
+    for line in description.lines():
+        click.echo(line)
+    if description.problems:
+        raise StorageError(description.problems[0])
