@@ -73,7 +73,9 @@ class FsyncThread:
         for requests in groups.values():
             result = outcome.capture(requests[-1].job)
             for request in requests:
+                # Each caller needs an outcome of its own: one can be unwrapped only once.
+                own = outcome.Error(result.error) if isinstance(result, outcome.Error) else outcome.Value(None)
                 try:
-                    request.token.run_sync_soon(trio.lowlevel.reschedule, request.task, result)
+                    request.token.run_sync_soon(trio.lowlevel.reschedule, request.task, own)
                 except trio.RunFinishedError:
                     pass

@@ -1,0 +1,193 @@
+"""What every disk must do: the real one and the simulated one pass the same tests."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from kraft_trio.errors import AlreadyLockedError
+from kraft_trio.storage.disk import Disk
+from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.simulated_disk import SimulatedDisk
+
+
+class Place:
+    def __init__(self, disk: RealDisk | SimulatedDisk, root: str) -> None:
+        self.disk: Disk = disk
+        self.root = root
+
+    def mode(self, path: str) -> int:
+        if isinstance(self.disk, SimulatedDisk):
+            return self.disk.mode(path)
+        return stat.S_IMODE(os.stat(path).st_mode)
+
+
+@pytest.fixture(params=["real", "simulated"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    disk = RealDisk() if request.param == "real" else SimulatedDisk()
+    root = str(tmp_path) if request.param == "real" else "/data"
+    disk.make_directory(root)
+    yield Place(disk, root)
+    disk.close()
+
+
+def test_what_is_appended_is_read(place: Place) -> None:
+    file = place.disk.open(f"{place.root}/a", create=True)
+    file.append(b"one")
+    file.append(bytearray(b"two"))
+    file.append(memoryview(b"three")[:2])
+    assert file.size() == 8
+    assert file.read_at(0, 100) == b"onetwoth"
+    assert file.read_at(2, 3) == b"etw"
+    assert file.read_at(8, 10) == b""
+    assert file.read_at(100, 10) == b""
+    with file.view() as view:
+        assert bytes(view) == b"onetwoth"
+    file.close()
+
+
+def test_the_view_of_an_empty_file_is_empty(place: Place) -> None:
+    with place.disk.open(f"{place.root}/a", create=True).view() as view:
+        assert len(view) == 0
+
+
+def test_a_file_opened_again_has_its_content_and_grows_at_its_end(place: Place) -> None:
+    first = place.disk.open(f"{place.root}/a", create=True)
+    first.append(b"one")
+    first.close()
+    second = place.disk.open(f"{place.root}/a", create=True)
+    second.append(b"two")
+    assert second.read_at(0, 10) == b"onetwo"
+    second.close()
+
+
+def test_truncate_cuts_and_the_next_append_goes_there(place: Place) -> None:
+    file = place.disk.open(f"{place.root}/a", create=True)
+    file.append(b"123456")
+    file.truncate(2)
+    file.append(b"xy")
+    assert file.read_at(0, 10) == b"12xy"
+    with pytest.raises(ValueError, match="cannot truncate to 5 bytes, the file has 4"):
+        file.truncate(5)
+    file.close()
+
+
+def test_a_missing_file_is_made_only_when_asked(place: Place) -> None:
+    with pytest.raises(FileNotFoundError):
+        place.disk.open(f"{place.root}/a")
+    assert not place.disk.exists(f"{place.root}/a")
+    place.disk.open(f"{place.root}/a", create=True).close()
+    assert place.disk.exists(f"{place.root}/a")
+    with pytest.raises(FileNotFoundError):
+        place.disk.open(f"{place.root}/no/a", create=True)
+
+
+def test_directories_are_made_with_those_above_and_listed_in_order(place: Place) -> None:
+    place.disk.make_directory(f"{place.root}/x/y")
+    place.disk.make_directory(f"{place.root}/x/y")
+    for name in ("b", "a"):
+        place.disk.open(f"{place.root}/x/{name}", create=True).close()
+    assert place.disk.list_directory(f"{place.root}/x") == ["a", "b", "y"]
+    assert place.disk.exists(f"{place.root}/x/y")
+    with pytest.raises(FileNotFoundError):
+        place.disk.list_directory(f"{place.root}/z")
+    with pytest.raises(FileExistsError):
+        place.disk.make_directory(f"{place.root}/x/a")
+
+
+def test_rename_replaces_and_remove_removes(place: Place) -> None:
+    place.disk.replace_now(f"{place.root}/a", b"old")
+    place.disk.replace_now(f"{place.root}/b", b"new")
+    place.disk.rename(f"{place.root}/b", f"{place.root}/a")
+    assert place.disk.list_directory(place.root) == ["a"]
+    assert place.disk.read_bytes(f"{place.root}/a") == b"new"
+    place.disk.remove(f"{place.root}/a")
+    assert place.disk.list_directory(place.root) == []
+    with pytest.raises(FileNotFoundError):
+        place.disk.remove(f"{place.root}/a")
+    with pytest.raises(FileNotFoundError):
+        place.disk.read_bytes(f"{place.root}/a")
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_replace_now_leaves_the_new_content_and_nothing_else(place: Place, durable: bool) -> None:
+    place.disk.replace_now(f"{place.root}/a", b"1", mode=0o400, durable=durable)
+    assert place.mode(f"{place.root}/a") == 0o400
+    place.disk.replace_now(f"{place.root}/a", b"2", durable=durable)
+    assert place.disk.read_bytes(f"{place.root}/a") == b"2"
+    assert place.disk.list_directory(place.root) == ["a"]
+
+
+async def test_replace_leaves_the_last_of_two_contents(place: Place) -> None:
+    await place.disk.replace(f"{place.root}/a", b"1")
+    await place.disk.replace(f"{place.root}/a", b"2")
+    assert place.disk.read_bytes(f"{place.root}/a") == b"2"
+
+
+async def test_a_cancelled_replace_has_been_made(place: Place) -> None:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await place.disk.replace(f"{place.root}/a", b"1")
+    assert place.disk.read_bytes(f"{place.root}/a") == b"1"
+
+
+async def test_a_cancelled_sync_ends_as_usual_and_the_cancellation_comes_at_the_next_checkpoint(place: Place) -> None:
+    file = place.disk.open(f"{place.root}/a", create=True)
+    file.append(b"1")
+    after_sync = after_checkpoint = False
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await file.sync()
+        after_sync = True
+        await trio.lowlevel.checkpoint()
+        after_checkpoint = True
+    assert (after_sync, after_checkpoint) == (True, False)
+    file.close()
+
+
+async def test_a_file_may_be_closed_while_it_is_synced(place: Place) -> None:
+    file = place.disk.open(f"{place.root}/a", create=True)
+    file.append(b"1")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(file.sync)
+        await trio.testing.wait_all_tasks_blocked()
+        file.close()
+        file.close()
+    assert place.disk.read_bytes(f"{place.root}/a") == b"1"
+
+
+async def test_a_closed_file_is_not_used(place: Place) -> None:
+    file = place.disk.open(f"{place.root}/a", create=True)
+    file.close()
+    with pytest.raises(ValueError, match="the file is closed"):
+        file.append(b"1")
+    with pytest.raises(ValueError, match="the file is closed"):
+        file.read_at(0, 1)
+    with pytest.raises(ValueError, match="the file is closed"):
+        await file.sync()
+    with pytest.raises(ValueError, match="the file is closed"):
+        file.sync_now()
+
+
+def test_forgetting_what_is_cached_loses_nothing_that_was_synced(place: Place) -> None:
+    file = place.disk.open(f"{place.root}/a", create=True)
+    file.append(b"1" * 10_000)
+    file.sync_now()
+    file.forget_cached(5000)
+    assert file.read_at(0, 20_000) == b"1" * 10_000
+    file.close()
+
+
+def test_a_lock_is_held_once(place: Place) -> None:
+    lock = place.disk.lock(f"{place.root}/.lock")
+    with pytest.raises(AlreadyLockedError, match=r"\.lock"):
+        place.disk.lock(f"{place.root}/.lock")
+    lock.release()
+    lock.release()
+    place.disk.lock(f"{place.root}/.lock").release()

@@ -1,0 +1,178 @@
+"""The fsync thread: who waits for what, and what a failure or a short write does."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from kraft_trio.storage.fsync_thread import FsyncThread
+from kraft_trio.storage.real_disk import RealDisk
+
+
+class Device:
+    """A job that lasts until it is told to end, and counts how often it ran."""
+
+    def __init__(self) -> None:
+        self.token = trio.lowlevel.current_trio_token()
+        self.started = trio.Event()
+        self.may_end = threading.Event()
+        self.runs = 0
+
+    def job(self) -> None:
+        self.runs += 1
+        self.token.run_sync_soon(self.started.set)
+        assert self.may_end.wait(timeout=30)
+
+
+async def test_a_cancelled_caller_waits_until_the_job_has_ended() -> None:
+    thread = FsyncThread()
+    device = Device()
+    scope = trio.CancelScope()
+    ended = trio.Event()
+
+    async def caller() -> None:
+        with scope:
+            await thread.run("file", device.job)
+            ended.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(caller)
+        await device.started.wait()
+        scope.cancel()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert not ended.is_set()
+        device.may_end.set()
+    assert ended.is_set()
+    thread.close()
+
+
+async def test_those_who_ask_during_a_sync_share_the_next_one() -> None:
+    thread = FsyncThread()
+    device = Device()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(thread.run, "file", device.job)
+        await device.started.wait()
+        for _ in range(3):
+            nursery.start_soon(thread.run, "file", device.job)
+        await trio.testing.wait_all_tasks_blocked()
+        device.may_end.set()
+    # The first had begun before the others asked, so it could not serve them.
+    assert device.runs == 2
+    thread.close()
+
+
+async def test_different_files_are_not_served_by_one_sync() -> None:
+    thread = FsyncThread()
+    device = Device()
+    ran: list[str] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(thread.run, "busy", device.job)
+        await device.started.wait()
+        nursery.start_soon(thread.run, "a", lambda: ran.append("a"))
+        nursery.start_soon(thread.run, "b", lambda: ran.append("b"))
+        await trio.testing.wait_all_tasks_blocked()
+        device.may_end.set()
+    assert sorted(ran) == ["a", "b"]
+    thread.close()
+
+
+async def test_every_waiting_caller_gets_the_failure() -> None:
+    thread = FsyncThread()
+    device = Device()
+    failures = []
+
+    def fail() -> None:
+        raise OSError(errno.EIO, "gone")
+
+    async def caller() -> None:
+        try:
+            await thread.run("file", fail)
+        except OSError as error:
+            failures.append(error.errno)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(thread.run, "busy", device.job)
+        await device.started.wait()
+        nursery.start_soon(caller)
+        nursery.start_soon(caller)
+        await trio.testing.wait_all_tasks_blocked()
+        device.may_end.set()
+    assert failures == [errno.EIO, errno.EIO]
+    thread.close()
+
+
+async def test_a_closed_thread_has_ended_and_a_later_job_starts_another() -> None:
+    thread = FsyncThread()
+    before = set(threading.enumerate())
+    await thread.run("file", lambda: None)
+    (started,) = set(threading.enumerate()) - before
+    thread.close()
+    assert not started.is_alive()
+    await thread.run("file", lambda: None)
+    thread.close()
+
+
+async def test_sync_reaches_fdatasync_of_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    disk = RealDisk()
+    file = disk.open(str(tmp_path / "a"), create=True)
+    file.append(b"1")
+    await file.sync()
+    file.sync_now()
+    file.close()
+    disk.close()
+    assert synced == [str(tmp_path / "a")] * 2
+
+
+def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, position: pwrite(fd, bytes(data)[:3], position))
+    disk = RealDisk()
+    file = disk.open(str(tmp_path / "a"), create=True)
+    file.append(b"1234567890")
+    file.append(b"xyz")
+    assert file.read_at(0, 100) == b"1234567890xyz"
+    file.close()
+
+
+def test_a_failed_write_leaves_the_size_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = RealDisk()
+    file = disk.open(str(tmp_path / "a"), create=True)
+    file.append(b"12")
+    pwrite = os.pwrite
+    left = [3]
+
+    def full(fd: int, data: bytes, position: int) -> int:
+        if not left:
+            raise OSError(errno.ENOSPC, "full")
+        return pwrite(fd, bytes(data)[: left.pop()], position)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OSError, match="full"):
+        file.append(b"34567890")
+    assert file.size() == 2
+    assert file.read_at(0, 10) == b"12"
+    file.close()
+
+
+def test_a_failed_replacement_leaves_the_old_content_and_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = RealDisk()
+    disk.replace_now(str(tmp_path / "a"), b"old")
+
+    def fail(_fd: int) -> None:
+        raise OSError(errno.EIO, "gone")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="gone"):
+        disk.replace_now(str(tmp_path / "a"), b"new")
+    assert disk.list_directory(str(tmp_path)) == ["a"]
+    assert disk.read_bytes(str(tmp_path / "a")) == b"old"
