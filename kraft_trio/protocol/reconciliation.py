@@ -102,8 +102,7 @@ def end_of_epoch(
     if epoch >= log_end.epoch:
         return log_end
     end = epochs.end_offset_for_epoch(epoch, log_end.offset)
-    begins_at_snapshot = earliest_snapshot_id is not None and end == OffsetAndEpoch(earliest_snapshot_id.offset, epoch)
-    if begins_at_snapshot and earliest_snapshot_id is not None:
+    if earliest_snapshot_id is not None and end == OffsetAndEpoch(earliest_snapshot_id.offset, epoch):
         return earliest_snapshot_id
     return end
 
@@ -111,4 +110,4 @@ def end_of_epoch(
 def _epoch_before(offset: int, epochs: EpochCache, earliest_snapshot_id: OffsetAndEpoch | None) -> int:
     if earliest_snapshot_id is not None and offset == earliest_snapshot_id.offset:
         return earliest_snapshot_id.epoch
-    return (epochs.epoch_for_offset(offset - 1) or 0) if offset else 0
+    return epochs.epoch_for_offset(offset - 1) or 0

@@ -123,12 +123,28 @@ def test_a_prospective_goes_back_to_a_leader_it_hears_itself(
     assert end_quorum_epoch(role, SELF, 2, 5, endpoints) == LeaderResigned(AlreadyFollowing())
 
 
+@pytest.mark.parametrize(
+    ("leader_id", "epoch", "endpoints", "outcome"),
+    [
+        (2, 5, endpoints_of(9), BecomeFollower(5, 2, endpoints_of(9))),
+        (3, 5, endpoints_of(3), InconsistentLeader(5, 2, 3)),
+        (2, 6, NONE, BecomeUnattached(6, 2)),
+        (0, 6, endpoints_of(0), BecomeFollower(6, 0, endpoints_of(0))),
+    ],
+    ids=str,
+)
+def test_what_a_prospective_that_knows_a_leader_hears_of_another(
+    leader_id: int, epoch: int, endpoints: Endpoints, outcome: object
+) -> None:
+    assert begin_quorum_epoch(Prospective(5, 2, AT_2), SELF, leader_id, epoch, endpoints) == outcome
+
+
 def test_a_resignation_from_a_leader_that_cannot_be_reached_still_counts() -> None:
     assert end_quorum_epoch(Unattached(5), SELF, 2, 6, NONE) == LeaderResigned(BecomeUnattached(6, 2))
 
 
 def test_successors_by_descending_fetch_offset() -> None:
-    progress = [(key(2), 10), (key(5), -1), (key(4), 12), (key(3), 10)]
+    progress = [(key(3), 10), (key(5), -1), (key(4), 12), (key(2), 10)]
     assert preferred_successors(progress) == (key(4), key(2), key(3), key(5))
 
 

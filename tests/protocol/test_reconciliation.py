@@ -122,17 +122,22 @@ def test_an_empty_log_behind_a_snapshot_ends_where_the_snapshot_does() -> None:
         )
 
 
-@pytest.mark.parametrize("snapshot", [None, at("0@0")])
-def test_a_log_that_starts_above_0_has_a_snapshot_there(snapshot: OffsetAndEpoch | None) -> None:
-    with pytest.raises(ValueError, match="log start offset 10, but no snapshot ends there"):
+@pytest.mark.parametrize("start", [1, 10])
+@pytest.mark.parametrize(
+    ("earliest", "latest"), [(None, None), (at("0@0"), at("0@0")), (None, at("15@3")), (at("10@1"), None)], ids=str
+)
+def test_a_log_that_starts_above_0_has_a_snapshot_there(
+    start: int, earliest: OffsetAndEpoch | None, latest: OffsetAndEpoch | None
+) -> None:
+    with pytest.raises(ValueError, match=f"log start offset {start}, but no snapshot ends there"):
         check_fetch_position(
             12,
             3,
-            log_start_offset=10,
+            log_start_offset=start,
             log_end=at("20@4"),
             epochs=EpochCache(ENTRIES[1:]),
-            earliest_snapshot_id=snapshot,
-            latest_snapshot_id=snapshot,
+            earliest_snapshot_id=earliest,
+            latest_snapshot_id=latest,
         )
 
 
@@ -159,6 +164,8 @@ def test_truncation_back_to_a_snapshot_knows_its_epoch() -> None:
     epochs = EpochCache(ENTRIES[1:])
     assert truncation_point(epochs, at("20@4"), at("10@2"), at("10@1")) == at("10@1")
     assert truncation_point(epochs, at("20@4"), at("10@3"), at("10@1")) == at("10@1")
+    assert truncation_point(epochs, at("20@4"), at("18@4"), at("10@1")) == at("18@4")
+    assert truncation_point(epochs, at("20@4"), at("15@3"), at("10@1")) == at("15@3")
 
 
 @pytest.mark.parametrize("leader_said", ["20@4", "25@4", "20@5"])
