@@ -20,6 +20,9 @@ from benchmarks.context import Context
 from benchmarks.report import Report, Section, now
 
 HERE = Path(__file__).parent
+FILE_WIDTH = 140
+"""Characters in a line where the output is not a terminal."""
+
 IN_MEMORY = ("tmpfs", "ramfs")
 
 MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]] = {
@@ -45,7 +48,7 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
     "--results", type=click.Path(file_okay=False, path_type=Path), default=HERE / "results", help="Where reports go."
 )
 def main(names: tuple[str, ...], quick: bool, directory: Path, overrides: tuple[str, ...], results: Path) -> None:
-    console = Console(stderr=True)
+    console = Console(stderr=True, width=None if sys.stderr.isatty() else FILE_WIDTH)
     if wrong := [text for text in overrides if "=" not in text]:
         raise click.BadParameter(f"{wrong[0]!r}: expected KEY=VALUE", param_hint="--override")
     settings = dict(text.split("=", 1) for text in overrides)
@@ -55,7 +58,7 @@ def main(names: tuple[str, ...], quick: bool, directory: Path, overrides: tuple[
         raise click.BadParameter(f"{directory} is on {kind}, where fsync does nothing", param_hint="--directory")
     with tempfile.TemporaryDirectory(dir=directory) as work:
         report = trio.run(_run, console, chosen, quick, Path(work), settings)
-    report.print_to(Console())
+    report.print_to(Console(width=None if sys.stdout.isatty() else FILE_WIDTH))
     for path in report.write_to(results):
         console.print(f"written: {path}")
     if any(section.failed for section in report.sections):

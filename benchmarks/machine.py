@@ -33,10 +33,13 @@ class Machine:
     fdatasync_p99_ms: float
     round_trip_p50_ms: float
     """Median of sending 1 KiB to another thread over loopback TCP and getting a byte back."""
+    load_average: float
+    """Processes that wanted a processor in the minute before the run; the numbers of a busy machine are its own."""
 
 
 def describe(directory: Path, etcd_version: str | None) -> Machine:
     """Measure the floors in that directory and collect the rest; takes about a second."""
+    load_average = os.getloadavg()[0]
     syncs = sorted(_fdatasync_seconds(directory / "fdatasync-floor", 1000))
     return Machine(
         processor=_processor(),
@@ -45,6 +48,7 @@ def describe(directory: Path, etcd_version: str | None) -> Machine:
         kernel=platform.release(),
         python=platform.python_version(),
         file_system=file_system_of(directory),
+        load_average=round(load_average, 2),
         versions={name: _version(name) for name in PACKAGES} | {"etcd": etcd_version or "not installed"},
         fdatasync_p50_ms=round(statistics.median(syncs) * 1000, 3),
         fdatasync_p99_ms=round(syncs[len(syncs) * 99 // 100] * 1000, 3),

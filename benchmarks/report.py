@@ -92,7 +92,7 @@ class Report:
             "",
             f"- Command: `{self.command}`, revision {self.revision}",
             f"- Machine: {machine.processors} × {machine.processor}, {machine.memory_gib} GiB, Linux {machine.kernel}, "
-            f"{machine.file_system}",
+            f"{machine.file_system}; load average before the run {machine.load_average}",
             f"- Versions: Python {machine.python}, {versions}",
             f"- Floors: fdatasync of 1 KiB {machine.fdatasync_p50_ms} ms p50, {machine.fdatasync_p99_ms} ms p99; "
             f"loopback round trip of 1 KiB {machine.round_trip_p50_ms} ms p50",

@@ -52,7 +52,7 @@ def section(**changes: object) -> Section:
 
 
 def report(*sections: Section) -> Report:
-    machine = Machine("cpu", 2, 23.5, "6", "3.11", "ext4", {"etcd": "3.4"}, 0.05, 0.1, 0.02)
+    machine = Machine("cpu", 2, 23.5, "6", "3.11", "ext4", {"etcd": "3.4"}, 0.05, 0.1, 0.02, 0.1)
     return Report(now(), "benchmarks/run s", "abc", False, {"a.b": "1"}, machine, sections)
 
 
