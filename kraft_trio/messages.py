@@ -27,26 +27,26 @@ T = TypeVar("T")
 class Reply(Generic[T]):
     """A one-slot channel for the answer to one message.
 
-    The receiver of the message answers exactly once; whoever asked may stop waiting, and the answer is then dropped.
+    The receiver of the message answers exactly once, and always: an actor that ends answers what it still holds.
+    Whoever asked may stop waiting; the answer is then nobody's.
     """
 
-    __slots__ = ("_receive", "_send")
+    __slots__ = ("_answered", "_value")
 
     def __init__(self) -> None:
-        self._send, self._receive = trio.open_memory_channel[T](1)
+        self._answered = trio.Event()
+        self._value: T
 
     def answer(self, value: T) -> None:
-        """Give the answer.  Answering twice is a bug and raises trio.WouldBlock or trio.ClosedResourceError."""
-        try:
-            self._send.send_nowait(value)
-        except trio.BrokenResourceError:
-            return
-        self._send.close()
+        """Give the answer."""
+        assert not self._answered.is_set(), "a message is answered once"
+        self._value = value
+        self._answered.set()
 
     async def receive(self) -> T:
         """Wait for the answer; a cancelled wait gives it up."""
-        with self._receive:
-            return await self._receive.receive()
+        await self._answered.wait()
+        return self._value
 
 
 @attrs.frozen

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
-import trio
 
 from kraft_trio.messages import Reply
 
@@ -31,14 +30,10 @@ class Ready:
 
 @attrs.frozen
 class Awaited(Generic[T]):
-    """The answer of an actor, made into the response; `gone` stands in for it when the actor ended without one."""
+    """The answer of an actor, made into the response."""
 
     reply: Reply[T]
     respond: Callable[[T], Any]
-    gone: Callable[[], T]
 
     async def value(self) -> Any:
-        try:
-            return self.respond(await self.reply.receive())
-        except (trio.EndOfChannel, trio.BrokenResourceError):
-            return self.respond(self.gone())
+        return self.respond(await self.reply.receive())

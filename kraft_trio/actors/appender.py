@@ -209,10 +209,7 @@ class Appender:
     ) -> T | None:
         if not await deliver(mailbox, message):
             return None
-        try:
-            return await reply.receive()
-        except trio.EndOfChannel:
-            return None
+        return await reply.receive()
 
     async def _send_to_peer(self, view: QuorumView, batch: bytes, timeout_ms: int) -> ProducePartitionResponse | None:
         endpoint = view.leader_endpoint(self._config.controller_listener_name)

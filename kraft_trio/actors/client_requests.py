@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
-import trio
 
 from kraft_trio.actors.answers import Answer, Awaited, Ready
 from kraft_trio.actors.fetch_requests import leader_check, leader_endpoint
@@ -201,7 +200,7 @@ class ClientRequests:
         reply: Reply[int | None] = Reply()
         if not await deliver(self._view.value.leader_mailbox, ProducerIdRequested(reply)):
             return Ready(_producer_id_response(None))
-        return Awaited(reply, _producer_id_response, lambda: None)
+        return Awaited(reply, _producer_id_response)
 
     @staticmethod
     def find_coordinator(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -235,7 +234,7 @@ class _ProduceAnswer:
             return None
         responses = []
         for partition, answer in zip(self.request.partitions, self.waiting, strict=True):
-            response = answer if isinstance(answer, ProducePartitionResponse) else await self._receive(answer)
+            response = answer if isinstance(answer, ProducePartitionResponse) else await answer.receive()
             view = self.view.value
             not_here = response.error == ErrorCode.not_leader_or_follower
             leader_id = view.leader_id if not_here and view.leader_id is not None else -1
@@ -252,9 +251,3 @@ class _ProduceAnswer:
         endpoint = leader_endpoint(self.view.value, self.listener_name)
         told = [response.leader_id for response in responses if response.leader_id >= 0]
         return ProduceResponse(tuple(responses), ((told[0], endpoint),) if told and endpoint is not None else ())
-
-    async def _receive(self, reply: Reply[ProducePartitionResponse]) -> ProducePartitionResponse:
-        try:
-            return await reply.receive()
-        except trio.EndOfChannel:
-            return ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
-import trio
 
 from kraft_trio.actors.answers import Answer, Ready
 from kraft_trio.actors.published import Published
@@ -36,7 +35,7 @@ class FetchRequests:
         waiting: list[Reply[FetchPartitionResponse] | FetchPartitionResponse] = []
         for partition in request.partitions:
             waiting.append(await self._route_partition(request, partition, version))
-        return _FetchAnswer(self._view, listener_name, request.partitions, waiting)
+        return _FetchAnswer(self._view, listener_name, waiting)
 
     def _is_ours(self, partition: FetchPartition, version: int) -> bool:
         by_id = version >= TOPIC_IDS_SINCE
@@ -105,23 +104,13 @@ class _FetchAnswer:
 
     view: Published[QuorumView]
     listener_name: str
-    partitions: Sequence[FetchPartition]
     waiting: Sequence[Reply[FetchPartitionResponse] | FetchPartitionResponse]
 
     async def value(self) -> Any:
-        responses = tuple(
-            [
-                answer if isinstance(answer, FetchPartitionResponse) else await self._receive(partition, answer)
-                for partition, answer in zip(self.partitions, self.waiting, strict=True)
-            ]
-        )
-        return FetchResponse(partitions=responses, node_endpoints=self._node_endpoints(responses))
-
-    async def _receive(self, partition: FetchPartition, reply: Reply[FetchPartitionResponse]) -> FetchPartitionResponse:
-        try:
-            return await reply.receive()
-        except (trio.EndOfChannel, trio.BrokenResourceError):
-            return failed_fetch(partition, ErrorCode.not_leader_or_follower, self.view.value)
+        answers = []
+        for answer in self.waiting:
+            answers.append(answer if isinstance(answer, FetchPartitionResponse) else await answer.receive())
+        return FetchResponse(partitions=tuple(answers), node_endpoints=self._node_endpoints(answers))
 
     def _node_endpoints(self, responses: Sequence[FetchPartitionResponse]) -> tuple[tuple[int, Endpoint], ...]:
         if all(response.error == ErrorCode.none for response in responses):

@@ -27,7 +27,7 @@ class InternalListener:
         told = (history.voters, history.kraft_version)
         while True:
             while (now := (history.voters, history.kraft_version)) == told:
-                await self._log.changed.park()
+                await self._log.voters_changed.park()
             told = now
             voters, kraft_version = now
             log.info(

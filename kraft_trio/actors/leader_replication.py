@@ -38,6 +38,8 @@ from kraft_trio.wire.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
 
+HIGH_WATERMARK_NEWS_DELAY_S = 0.003
+
 
 @attrs.define(eq=False)
 class _ParkedFetch:
@@ -221,6 +223,7 @@ class LeaderReplication:
         while self._pending and self._pending[0].next_offset <= advanced:
             self._acknowledge(self._pending.popleft())
         self._complete_fetches()
+        self._spread_high_watermark()
 
     # Fetching
 
@@ -239,10 +242,10 @@ class LeaderReplication:
             snapshot = verdict.snapshot_id if isinstance(verdict, NeedsSnapshot) else None
             message.reply.answer(self._fetch_response(message, b"", diverging=diverging, snapshot_id=snapshot))
             return
-        self.progress.fetched(
+        if self.progress.fetched(
             replica, partition.fetch_offset, leader_end_offset=self._log.end_offset, now_s=trio.current_time()
-        )
-        self._advance_high_watermark()
+        ):
+            self._advance_high_watermark()
         self._answer_or_park(message)
 
     def _consumer_fetch(self, message: FetchReceived) -> None:
@@ -253,45 +256,55 @@ class LeaderReplication:
         self._answer_or_park(message)
 
     def _answer_or_park(self, message: FetchReceived) -> None:
-        if self._complete_if_ready(message):
+        if self._complete_with_records(message):
             return
-        deadline = trio.current_time() + message.request.max_wait_ms / 1000
-        if message.request.max_wait_ms == 0:
+        wait_s = message.request.max_wait_ms / 1000
+        if self._knows_newer_high_watermark(message):
+            wait_s = min(wait_s, HIGH_WATERMARK_NEWS_DELAY_S)
+        if wait_s <= 0:
             message.reply.answer(self._fetch_response(message, b""))
             return
-        self._parked.append(_ParkedFetch(message, deadline))
-        self._expire_at(deadline)
+        parked = _ParkedFetch(message, trio.current_time() + wait_s)
+        self._parked.append(parked)
+        self._expire_at(parked.deadline)
 
     def _complete_fetches(self) -> None:
+        """Answer the parked fetches that records have come for."""
         if self._parked:
-            self._parked = [parked for parked in self._parked if not self._complete_if_ready(parked.message)]
+            self._parked = [parked for parked in self._parked if not self._complete_with_records(parked.message)]
 
-    def _complete_if_ready(self, message: FetchReceived) -> bool:
-        partition = message.partition
+    def _spread_high_watermark(self) -> None:
+        """Let parked replica fetches learn of it (KIP-1166) soon: with the next records, or after a short delay.
+
+        Under a steady stream of appends that saves a round trip to every follower for each of them.
+        """
+        soon = trio.current_time() + HIGH_WATERMARK_NEWS_DELAY_S
+        for parked in self._parked:
+            if parked.deadline > soon and self._knows_newer_high_watermark(parked.message):
+                parked.deadline = soon
+                self._expire_at(soon)
+
+    def _complete_with_records(self, message: FetchReceived) -> bool:
         if message.replica is not None:
-            if partition.fetch_offset < self._log.end_offset:
-                message.reply.answer(self._fetch_response(message, self._read(message, None)))
-                return True
-            if self._knows_newer_high_watermark(partition.high_watermark):
-                message.reply.answer(self._fetch_response(message, b""))
-                return True
-            return False
+            if message.partition.fetch_offset >= self._log.end_offset:
+                return False
+            message.reply.answer(self._fetch_response(message, self._read(message, None)))
+            return True
         high_watermark = self._log.high_watermark
-        if high_watermark is None or partition.fetch_offset >= high_watermark:
+        if high_watermark is None or message.partition.fetch_offset >= high_watermark:
             return False
         records = self._read(message, high_watermark)
-        if len(records) < min(message.request.min_bytes, partition.max_bytes) and message.request.max_wait_ms > 0:
+        wanted = min(message.request.min_bytes, message.partition.max_bytes)
+        if len(records) < wanted and message.request.max_wait_ms > 0:
             return False
         message.reply.answer(self._fetch_response(message, records))
         return True
 
-    def _knows_newer_high_watermark(self, known: int) -> bool:
-        """KIP-1166: whether the replica, which knows of `known` (-1 for none), can be told a newer high watermark."""
-        return (
-            known != UNSUPPORTED_HIGH_WATERMARK
-            and self._log.high_watermark is not None
-            and known < self._log.high_watermark
-        )
+    def _knows_newer_high_watermark(self, message: FetchReceived) -> bool:
+        """Whether a replica, by what its request says, can be told a newer high watermark (KIP-1166)."""
+        known, now_known = message.partition.high_watermark, self._log.high_watermark
+        can_be_told = message.replica is not None and known != UNSUPPORTED_HIGH_WATERMARK
+        return can_be_told and now_known is not None and known < now_known
 
     def _read(self, message: FetchReceived, end_offset: int | None) -> bytes:
         max_bytes = min(message.partition.max_bytes, message.request.max_bytes)

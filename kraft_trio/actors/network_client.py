@@ -74,8 +74,6 @@ class NetworkClient:
             outcome = await outgoing.reply.receive()
         except trio.BrokenResourceError:
             raise NetworkError(f"{endpoint}: {api.name}: the network client has stopped") from None
-        except trio.EndOfChannel:
-            raise NetworkError(f"{endpoint}: {api.name}: the network client has stopped") from None
         except trio.Cancelled:
             outgoing.scope.cancel()
             raise

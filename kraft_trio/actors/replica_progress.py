@@ -31,9 +31,10 @@ class ProgressTable:
         self._epoch_started_s = epoch_started_s
         self._replicas: dict[ReplicaKey, ReplicaProgress] = {}
 
-    def fetched(self, replica: ReplicaKey, end_offset: int, *, leader_end_offset: int, now_s: float) -> None:
-        """A valid Fetch from that replica at `end_offset`."""
+    def fetched(self, replica: ReplicaKey, end_offset: int, *, leader_end_offset: int, now_s: float) -> bool:
+        """A valid Fetch from that replica at `end_offset`; whether it holds another end than was known."""
         progress = self._replicas.get(replica)
+        is_news = progress is None or progress.end_offset != end_offset
         if progress is None:
             progress = self._replicas[replica] = ReplicaProgress(end_offset, now_s)
         if end_offset >= leader_end_offset:
@@ -43,6 +44,7 @@ class ProgressTable:
         progress.end_offset = end_offset
         progress.last_fetch_s = now_s
         progress.leader_end_offset_at_last_fetch = leader_end_offset
+        return is_news
 
     def of_voter(self, voter: Voter) -> ReplicaProgress | None:
         """The progress of the incarnation that is the voter, or None while it has not fetched in this epoch."""

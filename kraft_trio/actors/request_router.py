@@ -124,15 +124,15 @@ class RequestRouter:
             case VoteRequest():
                 vote: Reply[VoteResponse] = Reply()
                 await self._tell_election(VoteReceived(request, vote))
-                return _from_election(vote)
+                return Awaited(vote, _unchanged)
             case BeginQuorumEpochRequest():
                 begin: Reply[BeginQuorumEpochResponse] = Reply()
                 await self._tell_election(BeginQuorumEpochReceived(request, begin))
-                return _from_election(begin)
+                return Awaited(begin, _unchanged)
             case EndQuorumEpochRequest():
                 end: Reply[EndQuorumEpochResponse] = Reply()
                 await self._tell_election(EndQuorumEpochReceived(request, end))
-                return _from_election(end)
+                return Awaited(end, _unchanged)
 
     def _identity_error(self, cluster_id: str | None, topic: str, partition: int) -> ErrorCode | None:
         if cluster_id is not None and cluster_id != self._cluster_id:
@@ -153,7 +153,7 @@ class RequestRouter:
         reply: Reply[DescribeQuorumResponse] = Reply()
         if not await deliver(view.leader_mailbox, DescribeQuorumReceived(request, reply)):
             return Ready(refused(ErrorCode.not_leader_or_follower))
-        return Awaited(reply, lambda response: response, lambda: refused(ErrorCode.not_leader_or_follower))
+        return Awaited(reply, _unchanged)
 
     def _fetch_snapshot(self, request: FetchSnapshotRequest, listener_name: str) -> FetchSnapshotResponse:
         """There are no snapshots yet, the bootstrap one is never served: SNAPSHOT_NOT_FOUND after the usual checks."""
@@ -177,10 +177,5 @@ class RequestRouter:
         )
 
 
-def _from_election(reply: Reply[Any]) -> Answer:
-    """Election answers everything it takes; without an answer it has ended, and the node with it."""
-
-    def gone() -> Any:
-        raise UnsupportedVersionError("the node is stopping")
-
-    return Awaited(reply, lambda response: response, gone)
+def _unchanged(response: Any) -> Any:
+    return response

@@ -80,7 +80,7 @@ class Log:
     StorageFailure from then on, also where the disk would seem to work again (scenario S12).
 
     `changed` is where to wait: its waiters are woken when the end, the synced end or the high watermark has moved, and
-    when the log is poisoned.
+    when the log is poisoned.  The waiters of `voters_changed` are woken when `voters` may say something else than before.
     """
 
     def __init__(
@@ -116,6 +116,7 @@ class Log:
         self.producers: ProducerStates = loaded.producers
         self.poisoned: BaseException | None = None
         self.changed = trio.lowlevel.ParkingLot()
+        self.voters_changed = trio.lowlevel.ParkingLot()
 
     @classmethod
     def open(
@@ -240,6 +241,8 @@ class Log:
                 )
         for offset, record in plan.control_records:
             fold_control_record(self.voters, offset, record)
+        if plan.control_records and self.voters_changed:
+            self.voters_changed.unpark_all()
         self._end_offset = plan.batches[-1].last_offset + 1
 
     def _is_time_to_roll(self, plan: PlannedBatches) -> bool:
@@ -340,7 +343,8 @@ class Log:
             self._segments.truncate(segment, position, offset)
             self._end_offset = offset
             self.epochs.truncate_from_end(offset)
-            self.voters.truncate_to(offset)
+            if self.voters.truncate_to(offset) and self.voters_changed:
+                self.voters_changed.unpark_all()
             if not self.producers.truncate_to(offset):
                 rebuild_producers(self._disk, self._directory, self._segments, self.producers)
         except (OSError, KraftError) as error:
