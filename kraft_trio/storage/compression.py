@@ -24,6 +24,10 @@ _GZIP_WINDOW = 31
 _ZSTD_MAX_WINDOW_BYTES = 128 * 1024 * 1024
 
 
+class _AboveCap(Exception):
+    """The decompressed records are more than they may be."""
+
+
 def compress(compression: Compression, data: bytes) -> bytes:
     """Compress as Kafka's own clients do."""
     match compression:
@@ -61,15 +65,15 @@ def decompress(compression: Compression, data: bytes, max_bytes: int) -> bytes:
                 decompressed = _lz4(data, max_bytes)
             case Compression.ZSTD:
                 decompressed = _zstd(data, max_bytes)
+        if len(decompressed) > max_bytes:
+            raise _AboveCap
+    except _AboveCap:
+        raise ProtocolError(
+            f"{compression.name.lower()} records: more than {max_bytes} bytes when decompressed"
+        ) from None
     except (zlib.error, cramjam.DecompressionError, RuntimeError, ValueError, EOFError, zstandard.ZstdError) as error:
         raise ProtocolError(f"{compression.name.lower()} records: {error}") from None
-    if len(decompressed) > max_bytes:
-        raise _above_cap(compression, max_bytes)
     return decompressed
-
-
-def _above_cap(compression: Compression, max_bytes: int) -> ProtocolError:
-    return ProtocolError(f"{compression.name.lower()} records: more than {max_bytes} bytes when decompressed")
 
 
 def _gzip(data: bytes, max_bytes: int) -> bytes:
@@ -108,7 +112,7 @@ def _snappy(data: bytes, max_bytes: int) -> bytes:
 
 def _snappy_block(block: bytes, max_bytes: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(block) > max_bytes:
-        raise _above_cap(Compression.SNAPPY, max_bytes)
+        raise _AboveCap
     return bytes(cramjam.snappy.decompress_raw(block))
 
 

@@ -80,7 +80,7 @@ class Log:
     StorageFailure from then on, also where the disk would seem to work again (scenario S12).
 
     `changed` is where to wait: its waiters are woken when the end, the synced end or the high watermark has moved, and
-    when the log is poisoned.  The waiters of `voters_changed` are woken when `voters` may say something else than before.
+    when the log is poisoned.  Those of `voters_changed` are woken when `voters` may say something else than before.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange, directory_id_from_text
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.log import Log, LogConfig
 
@@ -63,8 +63,6 @@ def open_log(
 
 def values_in(log: Log) -> list[bytes | None]:
     """The values of all data records, in order."""
-    from kraft_trio.storage.batch import decode_records
-
     return [
         record.value
         for header, data in log.iter_batches(log.log_start_offset, log.end_offset)

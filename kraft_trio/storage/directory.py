@@ -1,0 +1,150 @@
+"""The node's directory (`metadata.log.dir`): formatted once, locked while a process uses it."""
+
+from __future__ import annotations
+
+import random
+from types import TracebackType
+from uuid import UUID
+
+import attrs
+
+from kraft_trio.errors import StorageError
+from kraft_trio.protocol.types import NO_DIRECTORY_ID
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.storage.checkpoint import write_bootstrap_checkpoint
+from kraft_trio.storage.disk import DirectoryLock, Disk, join
+from kraft_trio.storage.meta_properties import (
+    META_PROPERTIES,
+    MetaProperties,
+    decode_meta_properties,
+    encode_meta_properties,
+)
+from kraft_trio.storage.partition_files import QUORUM_STATE
+
+LOCK = ".lock"
+RESERVED_DIRECTORY_IDS = 100
+"""The first so many UUIDs have meanings of their own in Kafka and are no directory's id."""
+
+
+def random_directory_id(random_source: random.Random) -> UUID:
+    """A random (version 4) UUID that is none of the reserved ones and does not begin with "-" as text."""
+    while True:
+        candidate = UUID(int=random_source.getrandbits(128), version=4)
+        if candidate.int >= RESERVED_DIRECTORY_IDS and candidate.bytes[0] >> 2 != 62:
+            return candidate
+
+
+def partition_path(directory: str, topic_name: str) -> str:
+    """Where the one partition's files are."""
+    return join(directory, f"{topic_name}-0")
+
+
+def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
+    """What the directory was formatted as; None where it is not formatted.  Raises StorageError for a bad file."""
+    path = join(directory, META_PROPERTIES)
+    try:
+        data = disk.read_bytes(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return decode_meta_properties(path, data)
+
+
+def format_directory(
+    disk: Disk,
+    directory: str,
+    *,
+    cluster_id: str,
+    node_id: int,
+    directory_id: UUID,
+    topic_name: str,
+    voters: VoterSet | None,
+    kraft_version: int,
+    timestamp_ms: int,
+) -> None:
+    """Make the directory a node's: the bootstrap checkpoint where there are initial voters, then meta.properties.
+
+    meta.properties comes last, so that a directory counts as formatted only when all of it is there.  Raises
+    StorageError, changing nothing, when it is formatted already, in use, or cannot be written.
+    """
+    try:
+        disk.make_directory(directory)
+        lock = disk.lock(join(directory, LOCK))
+    except OSError as error:
+        raise StorageError(f"{directory}: cannot be formatted: {error.strerror or error}") from error
+    try:
+        formatted = read_meta_properties(disk, directory)
+        if formatted is not None:
+            raise StorageError(
+                f"{directory}: already formatted for node {formatted.node_id} of cluster {formatted.cluster_id}"
+            )
+        if voters is not None:
+            partition = partition_path(directory, topic_name)
+            disk.make_directory(partition)
+            write_bootstrap_checkpoint(disk, partition, voters, kraft_version, timestamp_ms)
+        properties = MetaProperties(cluster_id, node_id, directory_id)
+        disk.replace_now(join(directory, META_PROPERTIES), encode_meta_properties(properties))
+    except OSError as error:
+        raise StorageError(f"{directory}: cannot be formatted: {error.strerror or error}") from error
+    finally:
+        lock.release()
+
+
+@attrs.frozen
+class LockedDirectory:
+    """A formatted directory that this process has to itself until it leaves the `with` block."""
+
+    path: str
+    meta_properties: MetaProperties
+    _lock: DirectoryLock
+
+    @classmethod
+    def open(cls, disk: Disk, directory: str, node_id: int, random_source: random.Random) -> LockedDirectory:
+        """Lock the directory and check that it is that node's.
+
+        A directory formatted before directory ids existed gets one now.  Raises StorageError when it is missing, not
+        formatted or another node's; AlreadyLockedError when another process uses it.
+        """
+        try:
+            if not disk.exists(directory):
+                raise StorageError(f"{directory}: there is no such directory; format it first (kraft storage format)")
+            if not disk.exists(join(directory, META_PROPERTIES)):
+                raise StorageError(f"{directory}: not formatted; format it first (kraft storage format)")
+            lock = disk.lock(join(directory, LOCK))
+        except OSError as error:
+            raise StorageError(f"{directory}: cannot be used: {error.strerror or error}") from error
+        try:
+            properties = _own_properties(disk, directory, node_id, random_source)
+        except BaseException:
+            lock.release()
+            raise
+        return cls(directory, properties, lock)
+
+    def partition_path(self, topic_name: str) -> str:
+        return partition_path(self.path, topic_name)
+
+    def quorum_state_path(self, topic_name: str) -> str:
+        return join(self.partition_path(topic_name), QUORUM_STATE)
+
+    def __enter__(self) -> LockedDirectory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+
+def _own_properties(disk: Disk, directory: str, node_id: int, random_source: random.Random) -> MetaProperties:
+    properties = read_meta_properties(disk, directory)
+    assert properties is not None, "checked before the lock was taken"
+    if properties.node_id != node_id:
+        raise StorageError(f"{directory}: formatted for node {properties.node_id}, not for node.id={node_id}")
+    if properties.directory_id == NO_DIRECTORY_ID:
+        properties = attrs.evolve(properties, directory_id=random_directory_id(random_source))
+        try:
+            disk.replace_now(join(directory, META_PROPERTIES), encode_meta_properties(properties))
+        except OSError as error:
+            raise StorageError(f"{directory}: cannot be written: {error.strerror or error}") from error
+    return properties

@@ -1,0 +1,101 @@
+"""The file `quorum-state`: epoch, leader and vote, one line of JSON, replaced atomically and durably.
+
+Version 0 goes with kraft.version 0 (static voters, no directory ids), version 1 with kraft.version 1.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kraft_trio.errors import StorageError, StorageFailure
+from kraft_trio.protocol.roles import ElectionState
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, directory_id_from_text, directory_id_to_text
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.storage.disk import Disk
+
+_NOBODY = -1
+
+
+def encode_quorum_state(state: ElectionState, kraft_version: int, static_voters: VoterSet) -> bytes:
+    """The file's content, keys in Kafka's order."""
+    leader_id = _NOBODY if state.leader_id is None else state.leader_id
+    voted = ReplicaKey(_NOBODY) if state.voted_key is None else state.voted_key
+    fields: dict[str, Any]
+    if kraft_version == 0:
+        fields = {
+            "clusterId": "",
+            "leaderId": leader_id,
+            "leaderEpoch": state.epoch,
+            "votedId": voted.id,
+            "appliedOffset": 0,
+            "currentVoters": [{"voterId": id} for id in static_voters.ids],
+            "data_version": 0,
+        }
+    else:
+        fields = {
+            "leaderId": leader_id,
+            "leaderEpoch": state.epoch,
+            "votedId": voted.id,
+            "votedDirectoryId": directory_id_to_text(voted.directory_id),
+            "data_version": 1,
+        }
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode_quorum_state(path: str, data: bytes) -> ElectionState:
+    """Raises StorageError naming file, field and what was expected: a vote must not be forgotten or made up."""
+    try:
+        fields = json.loads(data)
+    except ValueError as error:
+        raise StorageError(f"{path}: not a line of JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise StorageError(f"{path}: {type(fields).__name__}, expected an object")
+    version = _integer(path, fields, "data_version", 0, 1)
+    epoch = _integer(path, fields, "leaderEpoch", 0)
+    leader_id = _integer(path, fields, "leaderId", _NOBODY)
+    voted_id = _integer(path, fields, "votedId", _NOBODY)
+    voted_directory_id = NO_DIRECTORY_ID
+    if version == 1:
+        text = fields.get("votedDirectoryId")
+        try:
+            voted_directory_id = directory_id_from_text(text if isinstance(text, str) else "")
+        except ValueError:
+            raise StorageError(f"{path}: votedDirectoryId {text!r}, expected a UUID as Kafka writes it") from None
+    return ElectionState(
+        epoch,
+        None if leader_id == _NOBODY else leader_id,
+        None if voted_id == _NOBODY else ReplicaKey(voted_id, voted_directory_id),
+    )
+
+
+def _integer(path: str, fields: dict[str, Any], name: str, minimum: int, maximum: int = 2**31 - 1) -> int:
+    value = fields.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+        raise StorageError(f"{path}: {name} {value!r}, expected a whole number from {minimum} to {maximum}")
+    return value
+
+
+class QuorumStateFile:
+    """The quorum-state of one replica; Election is its only writer."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def read(self) -> ElectionState | None:
+        """What was stored last; None where nothing ever was.  Raises StorageError for a file that is not sound."""
+        try:
+            data = self._disk.read_bytes(self._path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"{self._path}: cannot be read: {error.strerror or error}") from error
+        return decode_quorum_state(self._path, data)
+
+    async def write(self, state: ElectionState, kraft_version: int, static_voters: VoterSet) -> None:
+        """Store the state; it is durable on return, also for a cancelled caller.  Raises StorageFailure."""
+        try:
+            await self._disk.replace(self._path, encode_quorum_state(state, kraft_version, static_voters))
+        except OSError as error:
+            raise StorageFailure(f"{self._path}: cannot be written: {error}") from error

@@ -1,0 +1,107 @@
+"""quorum-state: what an election must not forget, and what damage to it must not become."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+import trio
+import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraft_trio.errors import StorageError, StorageFailure
+from kraft_trio.protocol.roles import ElectionState
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.storage.quorum_state import QuorumStateFile, decode_quorum_state, encode_quorum_state
+from kraft_trio.storage.simulated_disk import SimulatedDisk
+from tests.storage.support import DIRECTORY_ID, STATIC_VOTERS
+
+PATH = "/q/quorum-state"
+STATE = ElectionState(3, leader_id=2, voted_key=ReplicaKey(1, DIRECTORY_ID))
+
+
+def disk_and_file(latency: float = 0.0) -> tuple[SimulatedDisk, QuorumStateFile]:
+    disk = SimulatedDisk(sync_latency=lambda: latency)
+    disk.make_directory("/q")
+    return disk, QuorumStateFile(disk, PATH)
+
+
+_ids = st.one_of(st.none(), st.integers(0, 2**31 - 1))
+
+
+@given(st.integers(0, 2**31 - 1), _ids, _ids, st.uuids(), st.sampled_from([0, 1]))
+def test_what_is_encoded_is_decoded(
+    epoch: int, leader_id: int | None, voted_id: int | None, directory_id: object, version: int
+) -> None:
+    # Version 0 knows no directory ids.
+    directory = directory_id if version == 1 else NO_DIRECTORY_ID
+    voted = None if voted_id is None else ReplicaKey(voted_id, directory)  # type: ignore[arg-type]
+    state = ElectionState(epoch, leader_id, voted)
+    assert decode_quorum_state("f", encode_quorum_state(state, version, STATIC_VOTERS)) == state
+
+
+async def test_a_written_state_survives_a_crash() -> None:
+    disk, file = disk_and_file()
+    assert file.read() is None
+    await file.write(STATE, 1, VoterSet())
+    disk.crash(lose_everything_unsynced=True)
+    assert file.read() == STATE
+
+
+async def test_a_cancelled_write_is_durable_before_its_caller_goes_on(autojump_clock: trio.testing.MockClock) -> None:
+    disk, file = disk_and_file(latency=3.0)
+    with trio.move_on_after(1):
+        await file.write(STATE, 1, VoterSet())
+    assert trio.current_time() == 3.0
+    disk.crash(lose_everything_unsynced=True)
+    assert file.read() == STATE
+
+
+@pytest.mark.parametrize("operation", ["append", "sync", "rename", "sync_directory"])
+async def test_a_write_that_fails_says_so_and_leaves_a_sound_state(operation: str) -> None:
+    disk, file = disk_and_file()
+    await file.write(STATE, 1, VoterSet())
+    disk.fail(operation, code=errno.EIO)
+    newer = ElectionState(4)
+    with pytest.raises(StorageFailure, match=f"{PATH}: cannot be written"):
+        await file.write(newer, 1, VoterSet())
+    disk.crash()
+    assert file.read() in (STATE, newer)
+
+
+def test_an_unreadable_file_is_not_a_missing_one() -> None:
+    disk, file = disk_and_file()
+    disk.replace_now(PATH, encode_quorum_state(STATE, 1, VoterSet()))
+    disk.fail("read_bytes", code=errno.EIO)
+    with pytest.raises(StorageError, match=f"{PATH}: cannot be read"):
+        file.read()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "not a line of JSON"),
+        (b'{"leaderId":1', "not a line of JSON"),
+        (b"\xff\xfe\x00", "not a line of JSON"),
+        (b"[]", "list, expected an object"),
+        (b"{}", "data_version None"),
+        (b'{"data_version":2}', "data_version 2, expected a whole number from 0 to 1"),
+        (b'{"data_version":0,"leaderEpoch":"1"}', "leaderEpoch '1'"),
+        (b'{"data_version":0,"leaderEpoch":-1}', "leaderEpoch -1, expected a whole number from 0"),
+        (b'{"data_version":0,"leaderEpoch":true}', "leaderEpoch True"),
+        (b'{"data_version":0,"leaderEpoch":1,"leaderId":-2}', "leaderId -2, expected a whole number from -1"),
+        (b'{"data_version":0,"leaderEpoch":1,"leaderId":1}', "votedId None"),
+        (
+            b'{"data_version":1,"leaderEpoch":1,"leaderId":1,"votedId":1,"votedDirectoryId":"x"}',
+            "votedDirectoryId 'x', expected a UUID",
+        ),
+        (b'{"data_version":1,"leaderEpoch":1,"leaderId":1,"votedId":1}', "votedDirectoryId None"),
+    ],
+)
+def test_a_damaged_state_is_refused_by_file_and_field(content: bytes, message: str) -> None:
+    disk, file = disk_and_file()
+    disk.replace_now(PATH, content)
+    with pytest.raises(StorageError, match=f"{PATH}: {message}"):
+        file.read()
