@@ -1,0 +1,124 @@
+"""Frames out of a byte stream, however the stream cuts them up."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+import trio
+import trio.testing
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraft_trio.errors import NetworkError, ProtocolError
+from kraft_trio.wire.framing import FrameReader, FrameTooLargeError
+
+
+class Pieces(trio.abc.ReceiveStream):
+    """A stream that gives the pieces one by one, then ends; it remembers how much was asked for at most."""
+
+    def __init__(self, pieces):
+        self._pieces = list(pieces)
+        self.received = 0
+
+    async def receive_some(self, max_bytes=None):
+        await trio.lowlevel.checkpoint()
+        if not self._pieces:
+            return b""
+        piece = self._pieces.pop(0)
+        if max_bytes is not None and len(piece) > max_bytes:
+            self._pieces.insert(0, piece[max_bytes:])
+            piece = piece[:max_bytes]
+        self.received += len(piece)
+        return piece
+
+    async def aclose(self):
+        await trio.lowlevel.checkpoint()
+
+
+def framed(payload):
+    return struct.pack(">i", len(payload)) + payload
+
+
+async def read_all(reader):
+    frames = []
+    while (frame := await reader.read()) is not None:
+        frames.append(frame)
+    return frames
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    payloads=st.lists(st.binary(max_size=60), max_size=6), cuts=st.lists(st.integers(1, 30), min_size=1, max_size=40)
+)
+def test_frames_are_the_same_however_the_stream_is_cut(payloads, cuts):
+    stream = b"".join(map(framed, payloads))
+    pieces = []
+    while stream:
+        size = cuts[len(pieces) % len(cuts)]
+        pieces.append(stream[:size])
+        stream = stream[size:]
+    assert trio.run(read_all, FrameReader(Pieces(pieces), 60)) == payloads
+
+
+async def test_a_frame_larger_than_one_receive_is_put_together():
+    payload = bytes(range(256)) * 10_000
+    assert await FrameReader(Pieces([framed(payload)]), len(payload)).read() == payload
+
+
+@pytest.mark.parametrize("in_one_piece", [True, False])
+async def test_a_frame_above_the_limit_is_refused_before_it_is_read(in_one_piece):
+    payload = b"x" * 500_000
+    frame = framed(payload)
+    stream = Pieces([frame] if in_one_piece else [frame[:2], frame[2:]])
+    with pytest.raises(FrameTooLargeError, match="frame length 500000: at most 1000 is allowed"):
+        await FrameReader(stream, 1000).read()
+    assert stream.received <= 64 * 1024 + 2
+
+
+async def test_the_limit_is_inclusive_and_may_be_raised_between_frames():
+    reader = FrameReader(Pieces([framed(b"12345") + framed(b"123456") + framed(b"1234567")]), 5)
+    assert await reader.read() == b"12345"
+    reader.limit = 6
+    assert await reader.read() == b"123456"
+    with pytest.raises(FrameTooLargeError):
+        await reader.read()
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31)])
+async def test_a_negative_length_is_refused(length):
+    with pytest.raises(ProtocolError, match=f"frame length {length}: 0 to 100 was expected"):
+        await FrameReader(Pieces([struct.pack(">i", length) + b"rest"]), 100).read()
+
+
+@pytest.mark.parametrize(("sent", "reason"), [(b"\0\0", "2 of 4 bytes"), (framed(b"abcdef")[:-2], "8 of 10 bytes")])
+async def test_a_stream_that_ends_within_a_frame_is_an_error(sent, reason):
+    with pytest.raises(ProtocolError, match=reason):
+        await FrameReader(Pieces([sent]), 100).read()
+
+
+async def test_a_stream_that_ends_between_frames_is_at_its_end():
+    reader = FrameReader(Pieces([framed(b"a")]), 100)
+    assert await reader.read() == b"a"
+    assert await reader.read() is None
+
+
+async def test_a_cancelled_read_loses_nothing(autojump_clock):
+    ours, theirs = trio.testing.memory_stream_pair()
+    reader = FrameReader(ours, 100)
+    await theirs.send_all(framed(b"abcdef")[:7])
+    with trio.move_on_after(1) as scope:
+        await reader.read()
+    assert scope.cancelled_caught
+    await theirs.send_all(framed(b"abcdef")[7:])
+    assert await reader.read() == b"abcdef"
+
+
+async def test_a_broken_connection_is_a_network_error():
+    class Broken(Pieces):
+        async def receive_some(self, max_bytes=None):
+            await trio.lowlevel.checkpoint()
+            raise trio.BrokenResourceError("reset by peer")
+
+    with pytest.raises(NetworkError, match="reset by peer"):
+        await FrameReader(Broken([]), 100).read()
