@@ -8,8 +8,8 @@ from typing import Final
 
 from kraft_trio.client.connecting import TRY_AGAIN, RefusedError, ask
 from kraft_trio.client.leader_connection import ClientSettings, LeaderConnection
-from kraft_trio.errors import KraftError, NetworkError
-from kraft_trio.storage.batch import Record, check_crc, decode_records, iter_headers
+from kraft_trio.errors import KraftError, NetworkError, ProtocolError
+from kraft_trio.storage.batch import Record, check_crc, decode_records, iter_headers, whole_batches_size
 from kraft_trio.wire.api import FETCH
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from kraft_trio.wire.error_codes import ErrorCode
@@ -99,15 +99,16 @@ class RecordReader(AsyncIterator[Record]):
             raise NetworkError(f"Fetch: {response.error.name}, {len(response.partitions)} partitions answered")
         return response.partitions[0]
 
-    def _take(self, batches: bytes) -> None:
-        """Take over the records of whole batches; a batch cut by the size limit comes again with the next fetch."""
-        for position, header in iter_headers(batches):
-            if position + header.size_in_bytes > len(batches):
-                return
-            check_crc(batches, position, header)
+    def _take(self, records: bytes) -> None:
+        """Take over the whole batches; one that the size limit has cut comes again with the next fetch."""
+        size = whole_batches_size(records)
+        if records and not size:
+            raise ProtocolError(f"Fetch at offset {self._position}: {len(records)} bytes without one whole batch")
+        for position, header in iter_headers(records[:size]):
+            check_crc(records, position, header)
             if not header.is_control:
-                records = decode_records(batches, position, header, self._max_decompressed_bytes)
-                self._ready += (record for record in records if self._is_wanted(record.offset))
+                decoded = decode_records(records, position, header, self._max_decompressed_bytes)
+                self._ready += (record for record in decoded if self._is_wanted(record.offset))
             self._position = max(self._position, header.next_offset)
 
     def _is_wanted(self, offset: int) -> bool:
