@@ -16,7 +16,7 @@ from kraft_trio.actors.election import Election
 from kraft_trio.actors.internal_listener import InternalListener
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.network_server import NetworkServer
-from kraft_trio.actors.request_router import RequestRouter
+from kraft_trio.actors.request_router import FORWARDER_CLIENT_ID, RequestRouter
 from kraft_trio.actors.state_machine_driver import OnCommit, StateMachineDriver, committed_batches
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
@@ -60,8 +60,8 @@ class Node:
         self._serde = serde
         client_id = f"raft-client-{config.node_id}"
         self._client = NetworkClient(environment.network, client_id, environment.random, config.max_request_bytes)
-        self._append_client = NetworkClient(
-            environment.network, f"appender-{config.node_id}", environment.random, config.max_request_bytes
+        self._forwarder = NetworkClient(
+            environment.network, FORWARDER_CLIENT_ID, environment.random, config.max_request_bytes
         )
         self._election = Election(
             key=self.key,
@@ -76,12 +76,14 @@ class Node:
         self._internal_listener = InternalListener(log, self._election.tell)
         self._appender = Appender(
             config=config,
-            client=self._append_client,
+            client=self._forwarder,
             view=self._election.view,
             random_source=environment.random,
             wall_clock_ms=environment.wall_clock_ms,
         )
-        router = RequestRouter(self.key, self.cluster_id, config, log, self._election.view, self._election.tell)
+        router = RequestRouter(
+            self.key, self.cluster_id, config, log, self._election.view, self._election.tell, self._forwarder
+        )
         self._server = NetworkServer(environment.network, config, router)
         self._driver = StateMachineDriver(log, on_commit, config.max_decompressed_bytes) if on_commit else None
         self._closed = False
@@ -92,7 +94,7 @@ class Node:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._server.run)
                 await nursery.start(self._client.run)
-                await nursery.start(self._append_client.run)
+                await nursery.start(self._forwarder.run)
                 nursery.start_soon(self._internal_listener.run)
                 if self._driver is not None:
                     nursery.start_soon(self._driver.run)
@@ -214,16 +216,16 @@ async def run_node(config: NodeConfig, *, environment: Environment | None = None
     Raises what `open_node` raises.
     """
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with open_node(config, environment=environment) as node, trio.open_nursery() as nursery:
-            log.info("node started", node=str(node.key), cluster_id=node.cluster_id, log_end=str(node.log.end))
-            received = await anext(signals)
-            log.info("stopping", signal=signal.Signals(received).name)
-            nursery.start_soon(_stop_at_second_signal, signals, nursery.cancel_scope)
-            await node.shut_down()
+        async with trio.open_nursery() as nursery:
+            async with open_node(config, environment=environment) as node:
+                log.info("node started", node=str(node.key), cluster_id=node.cluster_id, log_end=str(node.log.end))
+                received = await anext(signals)
+                log.info("stopping", signal=signal.Signals(received).name)
+                nursery.start_soon(_cancel_at_next_signal, signals, nursery.cancel_scope)
             nursery.cancel_scope.cancel()
     log.info("stopped")
 
 
-async def _stop_at_second_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+async def _cancel_at_next_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
     await anext(signals)
     scope.cancel()

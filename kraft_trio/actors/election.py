@@ -113,8 +113,8 @@ class Election:
         self._transitions = 0
         self._timer = trio.CancelScope(deadline=self._election_timeout())
         self._replication: LeaderReplication | FollowerReplication | None = None
-        self._shutdown: Reply[None] | None = None
-        self._shutdown_answered = False
+        self._is_shutting_down = False
+        self._shutdowns: list[Reply[None]] = []
         self._handed_over: Stamp | None = None
         self.view = Published(self._make_view(None))
 
@@ -183,7 +183,7 @@ class Election:
         """Leaders and followers watch their own; only members of the newest set campaign (KIP-853, INVARIANTS 16)."""
         match role:
             case Unattached():
-                return self._voters.is_voter(self._key) and self._shutdown is None
+                return self._voters.is_voter(self._key) and not self._is_shutting_down
             case Prospective() | Candidate() | Resigned():
                 return True
             case _:
@@ -267,7 +267,7 @@ class Election:
             voters=self._voters,
             log_end=self._log.end,
             successors=preferred_successors(progress.end_offsets_of_others(self._voters)) if progress else (),
-            may_campaign=self._shutdown is None,
+            may_campaign=not self._is_shutting_down,
         )
 
     def _make_view(self, leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None) -> QuorumView:
@@ -298,7 +298,8 @@ class Election:
             case VotersChanged(voters=voters, kraft_version=kraft_version):
                 self.view.publish(attrs.evolve(self.view.value, voters=voters, kraft_version=kraft_version))
             case ShutDown(reply=reply):
-                self._shutdown = reply
+                self._is_shutting_down = True
+                self._shutdowns.append(reply)
                 self._answer_shutdown_if_done()
             case HandedOver(stamp=stamp):
                 self._handed_over = stamp
@@ -308,10 +309,10 @@ class Election:
 
     def _answer_shutdown_if_done(self) -> None:
         """A leader that shuts down has first to tell the voters; nobody else has anything to hand over."""
-        waiting = isinstance(self._role, Resigned) and self._handed_over != self._stamp
-        if self._shutdown is not None and not self._shutdown_answered and not waiting:
-            self._shutdown_answered = True
-            self._shutdown.answer(None)
+        if isinstance(self._role, Resigned) and self._handed_over != self._stamp:
+            return
+        while self._shutdowns:
+            self._shutdowns.pop().answer(None)
 
     def _vote(self, request: VoteRequest) -> VoteResponse:
         """Grant or refuse a vote; a grant has been persisted by now (KIP-595 "Vote", KIP-996)."""

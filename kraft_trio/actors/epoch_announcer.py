@@ -54,7 +54,7 @@ class EpochAnnouncer:
         try:
             response = await self._context.client.request(endpoint, BEGIN_QUORUM_EPOCH, request, timeout_ms)
         except (NetworkError, UnsupportedVersionError) as error:
-            log.info("announcement failed", voter_id=voter.id, epoch=self._context.epoch, reason=str(error))
+            log.debug("announcement failed", voter_id=voter.id, epoch=self._context.epoch, reason=str(error))
             return
         if response.error != ErrorCode.none:
             log.warning("announcement refused", voter_id=voter.id, error=response.error.name)

@@ -8,7 +8,7 @@ import trio
 from kraft_trio.actors.answers import Answer
 from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.config import NodeConfig
-from kraft_trio.errors import ProtocolError, UnsupportedVersionError
+from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
 from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response
 from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.network import Listener, Network
@@ -93,10 +93,10 @@ class NetworkServer:
                     continue
                 reader.limit = self._config.max_request_bytes
                 await answers.send((header, await self._router.route(header, listener_name, request)))
+        except (NetworkError, trio.BrokenResourceError):
+            pass
         except (ProtocolError, UnsupportedVersionError) as error:
             log.warning("connection closed", listener=listener_name, reason=str(error))
-        except trio.BrokenResourceError:
-            pass
 
     async def _answer(
         self,

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import attrs
+
 from kraft_trio.actors.answers import Answer, Awaited, Ready
 from kraft_trio.actors.client_requests import ClientRequests
 from kraft_trio.actors.fetch_requests import FetchRequests, leader_check, leader_endpoint
+from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.config import NodeConfig
-from kraft_trio.errors import UnsupportedVersionError
+from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.messages import (
     BeginQuorumEpochReceived,
     DescribeQuorumReceived,
@@ -25,9 +28,9 @@ from kraft_trio.messages import (
     VoteReceived,
     deliver,
 )
-from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.storage.log import Log
-from kraft_trio.wire.api import API_VERSIONS, Api, advertised_ranges
+from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, Api, advertised_ranges
 from kraft_trio.wire.apis.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -49,6 +52,8 @@ from kraft_trio.wire.codec import RequestHeader, UnsupportedRequestError
 from kraft_trio.wire.error_codes import ErrorCode
 
 KRAFT_VERSIONS = SupportedFeature("kraft.version", 0, 1)
+FORWARDER_CLIENT_ID = "kraft-forwarder"
+"""By it a node knows a request that was passed on to it already, and passes it on no further."""
 
 
 class RequestRouter:
@@ -62,7 +67,10 @@ class RequestRouter:
         log: Log,
         view: Published[QuorumView],
         tell_election: Callable[[ElectionMessage], Awaitable[None]],
+        forwarder: NetworkClient,
     ) -> None:
+        """`forwarder` carries what a follower passes on to the leader; its client id is FORWARDER_CLIENT_ID."""
+        self._forwarder = forwarder
         self._cluster_id = cluster_id
         self._config = config
         self._view = view
@@ -80,7 +88,7 @@ class RequestRouter:
             case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest():
                 return await self._route_to_election(header.api, request)
             case DescribeQuorumRequest():
-                return await self._describe_quorum(request)
+                return await self._describe_quorum(header, request)
             case FetchSnapshotRequest():
                 return Ready(self._fetch_snapshot(request, listener_name))
             case ApiVersionsRequest():
@@ -141,19 +149,22 @@ class RequestRouter:
             return ErrorCode.invalid_request
         return None
 
-    async def _describe_quorum(self, request: DescribeQuorumRequest) -> Answer:
+    async def _describe_quorum(self, header: RequestHeader, request: DescribeQuorumRequest) -> Answer:
         view = self._view.value
+        leader_id = -1 if view.leader_id is None else view.leader_id
 
         def refused(error: ErrorCode) -> DescribeQuorumResponse:
-            leader_id = -1 if view.leader_id is None else view.leader_id
             return DescribeQuorumResponse.refused(request, error, leader_id=leader_id, leader_epoch=view.epoch)
 
         if (request.topic, request.partition) != (self._config.topic_name, 0):
             return Ready(refused(ErrorCode.unknown_topic_or_partition))
         reply: Reply[DescribeQuorumResponse] = Reply()
-        if not await deliver(view.leader_mailbox, DescribeQuorumReceived(request, reply)):
+        if await deliver(view.leader_mailbox, DescribeQuorumReceived(request, reply)):
+            return Awaited(reply, _unchanged)
+        leader = view.leader_endpoint(self._config.controller_listener_name)
+        if leader is None or header.client_id == FORWARDER_CLIENT_ID:
             return Ready(refused(ErrorCode.not_leader_or_follower))
-        return Awaited(reply, _unchanged)
+        return _Forwarded(self._forwarder, leader, request, self._config.request_timeout_ms, refused)
 
     def _fetch_snapshot(self, request: FetchSnapshotRequest, listener_name: str) -> FetchSnapshotResponse:
         """There are no snapshots yet, the bootstrap one is never served: SNAPSHOT_NOT_FOUND after the usual checks."""
@@ -175,6 +186,23 @@ class RequestRouter:
             leader_epoch=view.epoch,
             leader_endpoint=leader_endpoint(view, listener_name),
         )
+
+
+@attrs.frozen
+class _Forwarded:
+    """The leader's answer to what a client asked a follower: tools ask any broker, and Kafka's pass it on too."""
+
+    client: NetworkClient
+    leader: Endpoint
+    request: DescribeQuorumRequest
+    timeout_ms: int
+    refused: Callable[[ErrorCode], DescribeQuorumResponse]
+
+    async def value(self) -> Any:
+        try:
+            return await self.client.request(self.leader, DESCRIBE_QUORUM, self.request, self.timeout_ms)
+        except (NetworkError, UnsupportedVersionError):
+            return self.refused(ErrorCode.not_leader_or_follower)
 
 
 def _unchanged(response: Any) -> Any:
