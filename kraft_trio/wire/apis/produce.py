@@ -171,5 +171,6 @@ PRODUCE: Final = Api(
     fields_of_response=_fields_of_response,
     response_of_fields=_response_of_fields,
     error_response=lambda _error, _message: ProduceResponse(),
+    # librdkafka compresses only for brokers that name version 0, whichever version it then sends (KAFKA-18659).
     advertised_min_version=0,
 )
