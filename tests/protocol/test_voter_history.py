@@ -31,6 +31,7 @@ def test_static_voters_hold_until_a_voters_record_is_known() -> None:
     assert not empty.came_from_bootstrap
     empty.add_voters(0, FIRST)
     assert (empty.voters, empty.voters_offset, empty.static_voters) == (FIRST, 0, STATIC)
+    assert empty.uncommitted(None) == (0,)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +105,18 @@ def test_trimming_keeps_the_newest_set_below_the_new_start(start: int, oldest_kn
 
 def test_trimming_forgets_what_is_superseded() -> None:
     trimmed = history()
+    trimmed.add_kraft_version(12, 2)
     trimmed.trim_prefix_to(15)
-    assert trimmed.voters_at(9) == STATIC
+    assert (trimmed.voters_at(9), trimmed.kraft_version_at(9)) == (STATIC, 0)
+    assert (trimmed.voters_at(14), trimmed.kraft_version_at(14)) == (FIRST, 2)
+
+
+def test_trimming_below_every_entry_changes_nothing() -> None:
+    trimmed = VoterHistory(STATIC)
+    trimmed.add_voters(10, FIRST)
+    trimmed.add_voters(20, SECOND)
+    trimmed.trim_prefix_to(5)
+    assert (trimmed.voters_at(9), trimmed.voters_at(10), trimmed.voters_at(20)) == (STATIC, FIRST, SECOND)
 
 
 @pytest.mark.parametrize(
@@ -124,6 +135,7 @@ def test_a_snapshot_leaves_nothing_of_the_log_it_replaces() -> None:
     installed.add_kraft_version(21, 2)
     installed.install_snapshot(15, FIRST, 1)
     assert (installed.voters, installed.voters_offset, installed.kraft_version) == (FIRST, 14, 1)
+    assert installed.kraft_version_offset == 14
     assert (installed.voters_at(13), installed.kraft_version_at(13)) == (STATIC, 0)
     assert installed.uncommitted(15) == ()
 

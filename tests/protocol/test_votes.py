@@ -98,6 +98,7 @@ def test_a_new_vote_is_a_durable_transition_and_a_repeated_one_is_none(role: Una
         (Leader(5, 10), NEWER, False, "this node leads epoch 5"),
         (attrs.evolve(FETCHING, has_fetched=False), EQUAL, True, "log up to date"),
         (attrs.evolve(FETCHING, has_fetched=False), SHORTER, False, "log behind"),
+        (Follower(5, 2, endpoints_of(2)), EQUAL, True, "log up to date"),
         (FETCHING, NEWER, False, "fetches from 2, which leads epoch 5"),
         (attrs.evolve(FETCHING, leader_resigned=True), EQUAL, True, "log up to date"),
         (attrs.evolve(FETCHING, leader_resigned=True), SHORTER, False, "log behind"),
@@ -124,6 +125,7 @@ def test_a_vote_is_only_decided_in_the_epoch_it_is_for(epoch: int) -> None:
     [
         (VoteFacts(key(3), 5, at("10@4")), None),
         (VoteFacts(key(3), 6, at("10@4")), None),
+        (VoteFacts(key(0), 5, at("10@4")), None),
         (VoteFacts(key(3), 5, at("0@0")), None),
         (VoteFacts(key(3), 5, at("10@5")), "INVALID_REQUEST"),
         (VoteFacts(key(3), 5, at("10@6")), "INVALID_REQUEST"),
@@ -151,6 +153,7 @@ def test_vote_request_errors_in_epoch_5(request_facts: VoteFacts, error: str | N
         (ReplicaKey(-1), None),
         (key(1, "b"), "INVALID_VOTER_KEY"),
         (key(2), "INVALID_VOTER_KEY"),
+        (key(0), "INVALID_VOTER_KEY"),
         (key(2, "?"), "INVALID_VOTER_KEY"),
     ],
     ids=str,
