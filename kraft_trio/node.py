@@ -63,7 +63,7 @@ class Node:
         self._forwarder = NetworkClient(
             environment.network, FORWARDER_CLIENT_ID, environment.random, config.max_request_bytes
         )
-        self._election = Election(
+        self.election = Election(
             key=self.key,
             cluster_id=self.cluster_id,
             log=log,
@@ -73,16 +73,16 @@ class Node:
             random_source=environment.random,
             wall_clock_ms=environment.wall_clock_ms,
         )
-        self._internal_listener = InternalListener(log, self._election.tell)
+        self._internal_listener = InternalListener(log, self.election.tell)
         self._appender = Appender(
             config=config,
             client=self._forwarder,
-            view=self._election.view,
+            view=self.election.view,
             random_source=environment.random,
             wall_clock_ms=environment.wall_clock_ms,
         )
         router = RequestRouter(
-            self.key, self.cluster_id, config, log, self._election.view, self._election.tell, self._forwarder
+            self.key, self.cluster_id, config, log, self.election.view, self.election.tell, self._forwarder
         )
         self._server = NetworkServer(environment.network, config, router)
         self._driver = StateMachineDriver(log, on_commit, config.max_decompressed_bytes) if on_commit else None
@@ -98,7 +98,7 @@ class Node:
                 nursery.start_soon(self._internal_listener.run)
                 if self._driver is not None:
                     nursery.start_soon(self._driver.run)
-                nursery.start_soon(self._election.run)
+                nursery.start_soon(self.election.run)
                 nursery.start_soon(self._appender.run)
                 task_status.started()
         finally:
@@ -107,7 +107,7 @@ class Node:
     @property
     def view(self) -> QuorumView:
         """The quorum as this node sees it now: epoch, role, leader, voters."""
-        return self._election.view.value
+        return self.election.view.value
 
     @property
     def high_watermark(self) -> int | None:
@@ -116,7 +116,7 @@ class Node:
 
     async def wait_for_leader(self) -> QuorumView:
         """Wait until this node knows the leader of its epoch (it may be the leader itself)."""
-        return await self._election.view.wait_for(lambda view: view.leader_id is not None)
+        return await self.election.view.wait_for(lambda view: view.leader_id is not None)
 
     async def append(self, values: Sequence[Any]) -> range:
         """Append values next to each other and wait until they are committed; their offsets.
@@ -147,7 +147,7 @@ class Node:
         """Hand over: a leader resigns and tells the voters.  Returns once they know, or the grace time is over."""
         reply: Reply[None] = Reply()
         with trio.move_on_after(self.config.shutdown_grace_ms / 1000) as grace:
-            await self._election.tell(ShutDown(reply))
+            await self.election.tell(ShutDown(reply))
             await reply.receive()
         if grace.cancelled_caught:
             log.warning("the voters did not hear of the shutdown in time", grace_ms=self.config.shutdown_grace_ms)

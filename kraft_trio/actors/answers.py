@@ -1,4 +1,4 @@
-"""What a routed request leaves behind: an answer that is there, or one that an actor will give."""
+"""What a routed request leaves behind: an answer that is there, or one that an actor or the leader will give."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 
+from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.messages import Reply
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.wire.api import Api
 
 T = TypeVar("T")
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
 
 
 class Answer(Protocol):
@@ -37,3 +43,24 @@ class Awaited(Generic[T]):
 
     async def value(self) -> Any:
         return self.respond(await self.reply.receive())
+
+
+@attrs.frozen
+class Forwarded(Generic[RequestT, ResponseT]):
+    """The leader's answer to what a client asked a follower; `refusal` where the leader gives none.
+
+    Tools and clients put some requests to any broker, and Kafka's brokers pass those on too.
+    """
+
+    client: NetworkClient
+    leader: Endpoint
+    api: Api[RequestT, ResponseT]
+    request: RequestT
+    timeout_ms: int
+    refusal: ResponseT
+
+    async def value(self) -> ResponseT:
+        try:
+            return await self.client.request(self.leader, self.api, self.request, self.timeout_ms)
+        except (NetworkError, UnsupportedVersionError):
+            return self.refusal

@@ -1,4 +1,4 @@
-"""What ordinary Kafka clients ask for: Metadata, Produce, ListOffsets, InitProducerId, FindCoordinator."""
+"""What ordinary Kafka clients ask for: Metadata, Produce, ListOffsets, FindCoordinator."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import Any
 
 import attrs
 
-from kraft_trio.actors.answers import Answer, Awaited, Ready
+from kraft_trio.actors.answers import Answer
 from kraft_trio.actors.fetch_requests import leader_check, leader_endpoint
 from kraft_trio.actors.published import Published
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ProtocolError
-from kraft_trio.messages import ProduceReceived, ProducerIdRequested, QuorumView, Reply, deliver
+from kraft_trio.messages import ProduceReceived, QuorumView, Reply, deliver
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.storage.batch import check_client_batch, decode_records, peek_header
 from kraft_trio.storage.log import Log
 from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kraft_trio.wire.apis.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -191,16 +190,7 @@ class ClientRequests:
             return answer
         return attrs.evolve(answer, offset=found[0], timestamp_ms=found[1])
 
-    # InitProducerId, FindCoordinator
-
-    async def init_producer_id(self, request: InitProducerIdRequest) -> Answer:
-        """A new id for an idempotent producer; one that has lost its sequence gets a new one too, at epoch 0."""
-        if request.transactional_id is not None:
-            return Ready(InitProducerIdResponse(error=ErrorCode.transactional_id_authorization_failed))
-        reply: Reply[int | None] = Reply()
-        if not await deliver(self._view.value.leader_mailbox, ProducerIdRequested(reply)):
-            return Ready(_producer_id_response(None))
-        return Awaited(reply, _producer_id_response)
+    # FindCoordinator
 
     @staticmethod
     def find_coordinator(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -212,12 +202,6 @@ class ClientRequests:
 
 
 _Waiting = Reply[ProducePartitionResponse] | ProducePartitionResponse
-
-
-def _producer_id_response(producer_id: int | None) -> InitProducerIdResponse:
-    if producer_id is None:
-        return InitProducerIdResponse(error=ErrorCode.not_leader_or_follower)
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
 @attrs.frozen

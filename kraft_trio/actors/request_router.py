@@ -7,30 +7,29 @@ handler").  A request that fails here has changed nothing (INVARIANTS 23).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
-import attrs
-
-from kraft_trio.actors.answers import Answer, Awaited, Ready
+from kraft_trio.actors.answers import Answer, Awaited, Forwarded, Ready
 from kraft_trio.actors.client_requests import ClientRequests
 from kraft_trio.actors.fetch_requests import FetchRequests, leader_check, leader_endpoint
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.config import NodeConfig
-from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.messages import (
     BeginQuorumEpochReceived,
     DescribeQuorumReceived,
     ElectionMessage,
     EndQuorumEpochReceived,
+    ProducerIdRequested,
     QuorumView,
     Reply,
     VoteReceived,
     deliver,
 )
-from kraft_trio.protocol.types import Endpoint, ReplicaKey
+from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.storage.log import Log
-from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, Api, advertised_ranges
+from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, INIT_PRODUCER_ID, Api, advertised_ranges
 from kraft_trio.wire.apis.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -43,13 +42,16 @@ from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuor
 from kraft_trio.wire.apis.fetch import FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest
-from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest
+from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kraft_trio.wire.apis.list_offsets import ListOffsetsRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest
 from kraft_trio.wire.apis.produce import ProduceRequest
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
 from kraft_trio.wire.codec import RequestHeader, UnsupportedRequestError
 from kraft_trio.wire.error_codes import ErrorCode
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
 
 KRAFT_VERSIONS = SupportedFeature("kraft.version", 0, 1)
 FORWARDER_CLIENT_ID = "kraft-forwarder"
@@ -98,7 +100,7 @@ class RequestRouter:
             case ListOffsetsRequest():
                 return Ready(self._clients.list_offsets(request))
             case InitProducerIdRequest():
-                return await self._clients.init_producer_id(request)
+                return await self._init_producer_id(header, request)
             case FindCoordinatorRequest():
                 return Ready(self._clients.find_coordinator(request))
             case _:
@@ -150,21 +152,37 @@ class RequestRouter:
         return None
 
     async def _describe_quorum(self, header: RequestHeader, request: DescribeQuorumRequest) -> Answer:
-        view = self._view.value
-        leader_id = -1 if view.leader_id is None else view.leader_id
-
-        def refused(error: ErrorCode) -> DescribeQuorumResponse:
-            return DescribeQuorumResponse.refused(request, error, leader_id=leader_id, leader_epoch=view.epoch)
-
         if (request.topic, request.partition) != (self._config.topic_name, 0):
-            return Ready(refused(ErrorCode.unknown_topic_or_partition))
+            return Ready(DescribeQuorumResponse.refused(request, ErrorCode.unknown_topic_or_partition))
+        view = self._view.value
         reply: Reply[DescribeQuorumResponse] = Reply()
         if await deliver(view.leader_mailbox, DescribeQuorumReceived(request, reply)):
             return Awaited(reply, _unchanged)
-        leader = view.leader_endpoint(self._config.controller_listener_name)
+        refusal = DescribeQuorumResponse.refused(
+            request,
+            ErrorCode.not_leader_or_follower,
+            leader_id=-1 if view.leader_id is None else view.leader_id,
+            leader_epoch=view.epoch,
+        )
+        return self._forward(header, DESCRIBE_QUORUM, request, refusal)
+
+    async def _init_producer_id(self, header: RequestHeader, request: InitProducerIdRequest) -> Answer:
+        """A new id for an idempotent producer; one that has lost its sequence gets a new one too, at epoch 0."""
+        if request.transactional_id is not None:
+            return Ready(InitProducerIdResponse(error=ErrorCode.transactional_id_authorization_failed))
+        reply: Reply[int | None] = Reply()
+        if await deliver(self._view.value.leader_mailbox, ProducerIdRequested(reply)):
+            return Awaited(reply, _producer_id_response)
+        return self._forward(header, INIT_PRODUCER_ID, request, _producer_id_response(None))
+
+    def _forward(
+        self, header: RequestHeader, api: Api[RequestT, ResponseT], request: RequestT, refusal: ResponseT
+    ) -> Answer:
+        """Pass a client's request on to the leader, once."""
+        leader = self._view.value.leader_endpoint(self._config.controller_listener_name)
         if leader is None or header.client_id == FORWARDER_CLIENT_ID:
-            return Ready(refused(ErrorCode.not_leader_or_follower))
-        return _Forwarded(self._forwarder, leader, request, self._config.request_timeout_ms, refused)
+            return Ready(refusal)
+        return Forwarded(self._forwarder, leader, api, request, self._config.request_timeout_ms, refusal)
 
     def _fetch_snapshot(self, request: FetchSnapshotRequest, listener_name: str) -> FetchSnapshotResponse:
         """There are no snapshots yet, the bootstrap one is never served: SNAPSHOT_NOT_FOUND after the usual checks."""
@@ -188,22 +206,11 @@ class RequestRouter:
         )
 
 
-@attrs.frozen
-class _Forwarded:
-    """The leader's answer to what a client asked a follower: tools ask any broker, and Kafka's pass it on too."""
-
-    client: NetworkClient
-    leader: Endpoint
-    request: DescribeQuorumRequest
-    timeout_ms: int
-    refused: Callable[[ErrorCode], DescribeQuorumResponse]
-
-    async def value(self) -> Any:
-        try:
-            return await self.client.request(self.leader, DESCRIBE_QUORUM, self.request, self.timeout_ms)
-        except (NetworkError, UnsupportedVersionError):
-            return self.refused(ErrorCode.not_leader_or_follower)
-
-
 def _unchanged(response: Any) -> Any:
     return response
+
+
+def _producer_id_response(producer_id: int | None) -> InitProducerIdResponse:
+    if producer_id is None:
+        return InitProducerIdResponse(error=ErrorCode.not_leader_or_follower)
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

@@ -54,12 +54,8 @@ def random_uuid() -> None:
     metavar="ID@HOST:PORT:DIRECTORY-ID,…",
     help="The first voters, this node among them; the same text on all of them.",
 )
-@click.option(
-    "-N", "--no-initial-controllers", is_flag=True, help="This node joins voters that exist."
-)
-@click.option(
-    "-f", "--feature", metavar="kraft.version=N", help="0: static voters; 1: dynamic ones."
-)
+@click.option("-N", "--no-initial-controllers", is_flag=True, help="This node joins voters that exist.")
+@click.option("-f", "--feature", metavar="kraft.version=N", help="0: static voters; 1: dynamic ones.")
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Leave a directory that is formatted as it is.")
 def format_(
     config_path: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
@@ -59,7 +60,7 @@ async def open_connection(network: Network, endpoint: Endpoint, client_id: str, 
 
 def _reason(endpoint: Endpoint, error: Exception) -> str:
     """What the operating system says, where it is behind the error; else the error's own text."""
-    causes = dict.fromkeys(cause.strerror for cause in _system_errors(error) if cause.strerror)
+    causes = dict.fromkeys(map(_system_text, _system_errors(error)))
     return ", ".join(causes) or str(error).removeprefix(f"{endpoint}: ")
 
 
@@ -71,6 +72,12 @@ def _system_errors(error: BaseException | None) -> Iterator[OSError]:
     elif error is not None:
         inner = list(_system_errors(error.__cause__))
         yield from inner or ([error] if isinstance(error, OSError) else [])
+
+
+def _system_text(error: OSError) -> str:
+    """The system's words for the error number; a failed name look-up has its own numbers, below zero, and words."""
+    is_system_error = error.errno is not None and error.errno > 0
+    return os.strerror(error.errno) if is_system_error else error.strerror or str(error)
 
 
 async def ask(connection: Connection, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int) -> ResponseT:

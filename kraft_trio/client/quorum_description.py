@@ -56,7 +56,9 @@ class QuorumDescription:
         return self.leader_log_end_offset - replica.log_end_offset
 
     def max_follower_lag(self) -> int:
-        """The lag of the voter that is furthest behind; of one never heard of, the leader's whole log."""
+        """The lag of the voter that is furthest behind, the leader's whole log for one never heard of; -1 if unknown."""
+        if self.leader_log_end_offset == UNKNOWN:
+            return UNKNOWN
         return max((self._lag_or_all(voter) for voter in self.voters), default=UNKNOWN)
 
     def max_follower_lag_time_ms(self) -> int:

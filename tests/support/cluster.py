@@ -10,13 +10,17 @@ from uuid import UUID
 import attrs
 import trio
 
+from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.config import NodeConfig, parse_config
 from kraft_trio.environment import Environment
+from kraft_trio.messages import ElectionMessage, Stamp
 from kraft_trio.node import Node, open_node
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.storage.directory import format_directory
+from kraft_trio.storage.directory import format_directory, partition_path
+from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.support.memory_network import MemoryNetwork
 
@@ -33,9 +37,7 @@ def key_of(node_id: int) -> ReplicaKey:
 
 
 def voters_of(node_ids: Iterable[int]) -> VoterSet:
-    return VoterSet(
-        [Voter(key_of(id), Endpoints({LISTENER: endpoint_of(id)}), VersionRange(0, 1)) for id in node_ids]
-    )
+    return VoterSet([Voter(key_of(id), Endpoints({LISTENER: endpoint_of(id)}), VersionRange(0, 1)) for id in node_ids])
 
 
 @attrs.define
@@ -49,6 +51,8 @@ class Cluster:
     disks: dict[int, SimulatedDisk] = attrs.field(factory=dict)
     nodes: dict[int, Node] = attrs.field(factory=dict)
     scopes: dict[int, trio.CancelScope] = attrs.field(factory=dict)
+    told: dict[int, list[ElectionMessage]] = attrs.field(factory=dict)
+    contexts: dict[int, EpochContext] = attrs.field(factory=dict)
 
     def config(self, node_id: int) -> NodeConfig:
         servers = ",".join(str(endpoint_of(id)) for id in self.voter_ids)
@@ -109,6 +113,40 @@ class Cluster:
                 task_status.started(node)
                 await trio.sleep_forever()
 
+    def epoch_context(self, node_id: int, stamp: Stamp) -> EpochContext:
+        """What one task of an epoch needs, over that node's own log, for tests of a single actor.
+
+        What the actor tells Election is in `told`.
+        """
+        config = self.config(node_id)
+        log = Log.open(
+            self.format(node_id),
+            partition_path(config.metadata_log_dir, config.topic_name),
+            topic_id=config.topic_id,
+            static_voters=config.static_voter_set(),
+            config=LogConfig(),
+            now_ms=lambda: 0,
+        )
+        network = self.network.seen_from(endpoint_of(node_id))
+        told: list[ElectionMessage] = []
+
+        async def tell_election(message: ElectionMessage) -> None:
+            told.append(message)
+
+        self.told[node_id] = told
+        self.contexts[node_id] = EpochContext(
+            stamp=stamp,
+            key=key_of(node_id),
+            cluster_id=CLUSTER_ID,
+            config=config,
+            log=log,
+            client=NetworkClient(network, "test", random.Random(0), 1024 * 1024),
+            random=random.Random(0),
+            wall_clock_ms=lambda: 0,
+            tell_election=tell_election,
+        )
+        return self.contexts[node_id]
+
     def kill(self, node_id: int) -> None:
         self.scopes[node_id].cancel()
         del self.nodes[node_id]
@@ -120,6 +158,6 @@ class Cluster:
 
     async def wait_for_leader(self) -> Node:
         """A leader whose high watermark is known: it has committed in its epoch."""
-        while (leader := self.leader()) is None or leader.high_watermark is None:
+        while (leader := self.leader()) is None or leader.high_watermark is None:  # noqa: ASYNC110
             await trio.sleep(0.01)
         return leader

@@ -1,0 +1,174 @@
+"""The three rules that make separate actors safe (docs/ARCHITECTURE.md); each test fails when its rule is taken out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.leader_replication import LeaderReplication
+from kraft_trio.messages import (
+    FetchReceived,
+    LeaderMessage,
+    LeadershipLost,
+    ProduceReceived,
+    Reply,
+    Stamp,
+    TimedOut,
+    VoteReceived,
+)
+from kraft_trio.protocol.control_records import VotersRecord
+from kraft_trio.protocol.roles import Follower, Leader
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch
+from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
+from kraft_trio.wire.apis.produce import ProducePartitionResponse
+from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
+from kraft_trio.wire.error_codes import ErrorCode
+from tests.support.cluster import CLUSTER_ID, Cluster, key_of, voters_of
+
+
+def vote_request(
+    candidate: ReplicaKey, epoch: int, last_offset: int, last_epoch: int, *, pre_vote: bool = False
+) -> VoteRequest:
+    return VoteRequest(
+        cluster_id=CLUSTER_ID,
+        voter_id=-1,
+        topic="__cluster_metadata",
+        partition=0,
+        replica=candidate,
+        replica_epoch=epoch,
+        voter_directory_id=key_of(0).directory_id,
+        last_offset=last_offset,
+        last_offset_epoch=last_epoch,
+        pre_vote=pre_vote,
+    )
+
+
+async def test_r1_a_vote_waits_for_the_fsync_under_way(autojump_clock: trio.testing.MockClock) -> None:
+    """A follower is syncing what its leader sent when a vote for the next epoch is asked of it.
+
+    Answering before the fsync has ended would promise a log end that the epoch's tasks can still move.
+    """
+    async with Cluster().running() as cluster, trio.open_nursery() as nursery:
+        leader = await cluster.wait_for_leader()
+        follower_id = next(id for id in cluster.voter_ids if id != leader.key.id)
+        candidate = key_of(next(id for id in cluster.voter_ids if id not in (leader.key.id, follower_id)))
+        follower = cluster.nodes[follower_id]
+        while follower.log.end_offset < leader.log.end_offset:
+            await follower.log.changed.park()
+        before = follower.log.end
+        cluster.disks[follower_id].sync_latency = lambda: 1.0
+        nursery.start_soon(leader.append, [b"value"])
+        while follower.log.end_offset == before.offset:
+            await follower.log.changed.park()
+        assert follower.log.synced_end_offset == before.offset, "the fsync must still be under way"
+        cluster.disks[follower_id].sync_latency = lambda: 0.0
+
+        epoch = follower.view.epoch + 1
+        reply: Reply[VoteResponse] = Reply()
+        await follower.election.tell(VoteReceived(vote_request(candidate, epoch, before.offset, before.epoch), reply))
+        response = await reply.receive()
+
+        assert follower.log.synced_end_offset == follower.log.end_offset == before.offset + 1
+        assert response.leader_epoch == epoch
+        assert not response.vote_granted, "the candidate lacks the record that was being synced"
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def leading(cluster: Cluster, leader_id: int) -> AsyncIterator[trio.MemorySendChannel[LeaderMessage]]:
+    """LeaderReplication by itself, over that node's log, in epoch 1."""
+    context = cluster.epoch_context(leader_id, Stamp(1, 1))
+    mailbox, inbox = trio.open_memory_channel[LeaderMessage](16)
+    leader = LeaderReplication(context, inbox, granting_voters=frozenset({context.key}))
+    async with trio.open_nursery() as nursery:
+        cluster.scopes[leader_id] = nursery.cancel_scope
+        nursery.start_soon(leader.run)
+        await trio.testing.wait_all_tasks_blocked()
+        yield mailbox
+        nursery.cancel_scope.cancel()
+
+
+def fetch_at_end(context: EpochContext, replica: ReplicaKey) -> FetchReceived:
+    """The Fetch of a replica that has synced all of the leader's log."""
+    partition = FetchPartition(
+        topic_name="",
+        topic_id=context.config.topic_id,
+        partition=0,
+        fetch_offset=context.log.end_offset,
+        max_bytes=1024,
+        current_leader_epoch=1,
+        last_fetched_epoch=context.log.end.epoch,
+        replica_directory_id=replica.directory_id,
+    )
+    request = FetchRequest(replica_id=replica.id, max_wait_ms=100, partitions=(partition,))
+    reply: Reply[FetchPartitionResponse] = Reply()
+    return FetchReceived(request, partition, replica, reply)
+
+
+async def test_r2_records_count_by_the_voter_set_that_came_with_them(autojump_clock: trio.testing.MockClock) -> None:
+    """Of voters {1,2} the leader and 2 are a majority; a record that brings {1,2,3,4} needs three."""
+    cluster = Cluster(voter_ids=(1, 2))
+    async with leading(cluster, 1) as mailbox:
+        context = cluster.contexts[1]
+        await mailbox.send(fetch_at_end(context, key_of(2)))
+        await trio.testing.wait_all_tasks_blocked()
+        assert context.log.high_watermark == context.log.end_offset
+
+        batch = encode_control_batch([VotersRecord(voters_of([1, 2, 3, 4]))], timestamp_ms=0)
+        context.log.append_as_leader(batch, 1)
+        await context.log.sync()
+        await mailbox.send(fetch_at_end(context, key_of(2)))
+        await trio.testing.wait_all_tasks_blocked()
+        assert context.log.high_watermark == context.log.end_offset - 1, "2 of 4 have synced it"
+
+        await mailbox.send(fetch_at_end(context, key_of(3)))
+        await trio.testing.wait_all_tasks_blocked()
+        assert context.log.high_watermark == context.log.end_offset, "3 of 4 have synced it"
+
+
+async def test_r3_messages_of_an_earlier_stay_are_dropped(autojump_clock: trio.testing.MockClock) -> None:
+    """A timer and a resignation that were on their way when the role changed must not hit the role that came after."""
+    async with Cluster().running() as cluster:
+        leader = await cluster.wait_for_leader()
+        follower = next(node for node in cluster.nodes.values() if node is not leader)
+        await follower.election.view.wait_for(lambda view: isinstance(view.role, Follower))
+        for node, role in ((leader, Leader), (follower, Follower)):
+            stamp = node.view.stamp
+            for stale in (Stamp(stamp.epoch, stamp.transition - 1), Stamp(stamp.epoch - 1, stamp.transition)):
+                await node.election.tell(TimedOut(stale))
+                await node.election.tell(LeadershipLost(stale, "stale"))
+            await trio.testing.wait_all_tasks_blocked()
+            assert node.view.stamp == stamp
+            assert isinstance(node.view.role, role)
+        await follower.election.tell(TimedOut(follower.view.stamp))
+        await follower.election.view.wait_for(lambda view: not isinstance(view.role, Follower))
+
+
+async def test_what_waits_when_the_epoch_ends_is_answered(autojump_clock: trio.testing.MockClock) -> None:
+    """Appends and fetches of a lost epoch get NOT_LEADER_OR_FOLLOWER, those still in the mailbox included."""
+    cluster = Cluster(voter_ids=(1, 2, 3))
+    record = encode_batch([NewRecord(value=b"x")], timestamp_ms=0)
+    appends: list[Reply[ProducePartitionResponse]] = [Reply(), Reply()]
+    async with leading(cluster, 1) as mailbox:
+        completed = fetch_at_end(cluster.contexts[1], key_of(2))
+        await mailbox.send(completed)
+        await mailbox.send(ProduceReceived(record, 60_000, appends[0]))
+        await trio.testing.wait_all_tasks_blocked()
+        fetches = [fetch_at_end(cluster.contexts[1], key_of(9)) for _ in range(2)]
+        await mailbox.send(fetches[0])
+        await trio.testing.wait_all_tasks_blocked()
+        cluster.scopes[1].cancel()
+        mailbox.send_nowait(ProduceReceived(record, 60_000, appends[1]))
+        mailbox.send_nowait(fetches[1])
+    assert (await completed.reply.receive()).records, "the append had completed the parked fetch"
+    for append in appends:
+        assert (await append.receive()).error == ErrorCode.not_leader_or_follower
+    for fetch in fetches:
+        assert (await fetch.reply.receive()).error == ErrorCode.not_leader_or_follower
+    with pytest.raises(trio.BrokenResourceError):
+        await mailbox.send(fetches[0])
