@@ -76,8 +76,9 @@ def _system_errors(error: BaseException | None) -> Iterator[OSError]:
 
 def _system_text(error: OSError) -> str:
     """The system's words for the error number; a failed name look-up has its own numbers, below zero, and words."""
-    is_system_error = error.errno is not None and error.errno > 0
-    return os.strerror(error.errno) if is_system_error else error.strerror or str(error)
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
 
 
 async def ask(connection: Connection, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int) -> ResponseT:

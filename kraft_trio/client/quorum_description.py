@@ -56,7 +56,7 @@ class QuorumDescription:
         return self.leader_log_end_offset - replica.log_end_offset
 
     def max_follower_lag(self) -> int:
-        """The lag of the voter that is furthest behind, the leader's whole log for one never heard of; -1 if unknown."""
+        """The lag of the voter furthest behind; one never heard of lacks the leader's whole log.  -1 if unknown."""
         if self.leader_log_end_offset == UNKNOWN:
             return UNKNOWN
         return max((self._lag_or_all(voter) for voter in self.voters), default=UNKNOWN)

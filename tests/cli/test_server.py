@@ -1,0 +1,184 @@
+"""`kraft server start`: what keeps a node from starting is one line; a node serves until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+import trio
+
+from kraft_trio.cli import run
+from kraft_trio.cli.config_option import parse_overrides
+from kraft_trio.cli.logging import configure_logging
+from kraft_trio.client.log_client import LogClient
+from kraft_trio.errors import ConfigError
+from kraft_trio.protocol.types import Endpoint
+
+CLUSTER_ID = "fMCL8kv1SWm87L_Md-I2hg"
+
+
+@pytest.fixture
+def properties(tmp_path: Path) -> Callable[..., str]:
+    def write(port: int = 9093, **changes: str) -> str:
+        lines = {
+            "node.id": "1",
+            "listeners": f"CONTROLLER://127.0.0.1:{port}",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{port}",
+            "metadata.log.dir": str(tmp_path / "data"),
+            **changes,
+        }
+        path = tmp_path / "node.properties"
+        path.write_text("".join(f"{name}={text}\n" for name, text in lines.items()))
+        return str(path)
+
+    return write
+
+
+@pytest.fixture(autouse=True)
+def _structlog_as_it_was() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+@contextmanager
+def listening() -> Iterator[int]:
+    """A port of this machine that is taken while the block lasts, and most likely free after it."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
+
+
+class TestRefusals:
+    def test_a_wrong_value(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["server", "start", "-c", properties(**{"node.id": "x"})]) == 1
+        assert capsys.readouterr().err.startswith("kraft: error: node.id=x; expected a whole number")
+
+    def test_a_wrong_override(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+        command = ["server", "start", "-c", properties()]
+        assert run([*command, "--override", "node.id=x"]) == 1
+        assert "node.id=x; expected" in capsys.readouterr().err
+        assert run([*command, "--override", "node.id"]) == 1
+        assert capsys.readouterr().err == "kraft: error: --override node.id: expected key=value\n"
+
+    def test_an_unknown_key_is_warned_about(
+        self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = properties(**{"node.idd": "1"})
+        assert run(["server", "start", "-c", path]) == 1
+        warning, error = capsys.readouterr().err.splitlines()
+        assert warning == f"kraft: warning: {path}: node.idd: unknown key, ignored; the nearest known one is node.id"
+        assert "there is no such directory" in error
+
+    def test_a_missing_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["server", "start", "-c", str(tmp_path / "none.properties")]) == 1
+        assert capsys.readouterr().err.endswith("none.properties: cannot be read: No such file or directory\n")
+
+    def test_a_directory_that_is_not_formatted(
+        self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        (tmp_path / "data").mkdir()
+        assert run(["server", "start", "-c", properties()]) == 1
+        assert "not formatted" in capsys.readouterr().err
+        assert list((tmp_path / "data").iterdir()) == []
+
+    def test_another_nodes_directory(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["storage", "format", "-t", CLUSTER_ID, "-c", properties(), "-s"]) == 0
+        assert run(["server", "start", "-c", properties(**{"node.id": "2"})]) == 1
+        assert "formatted for node 1, not for node.id=2" in capsys.readouterr().err
+
+    def test_a_corrupt_quorum_state(
+        self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        assert run(["storage", "format", "-t", CLUSTER_ID, "-c", properties(), "-s"]) == 0
+        (tmp_path / "data" / "__cluster_metadata-0" / "quorum-state").write_bytes(b"{")
+        assert run(["server", "start", "-c", properties(), "--log-level", "error"]) == 1
+        assert "quorum-state: not a line of JSON" in capsys.readouterr().err
+
+    def test_a_port_in_use(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+        with listening() as port:
+            path = properties(port)
+            assert run(["storage", "format", "-t", CLUSTER_ID, "-c", path, "-s"]) == 0
+            assert run(["server", "start", "-c", path, "--log-level", "error"]) == 1
+        assert capsys.readouterr().err == (
+            f"kraft: error: listeners=CONTROLLER://127.0.0.1:{port}: cannot be bound: Address already in use\n"
+        )
+
+
+def test_overrides() -> None:
+    assert parse_overrides(["a=1", " b = 2=3", "a="]) == {"a": "", "b": " 2=3"}
+    with pytest.raises(ConfigError, match="--override =1: expected key=value"):
+        parse_overrides(["=1"])
+
+
+class TestLogging:
+    def test_json_is_one_object_a_line(self, capsys: pytest.CaptureFixture[str]) -> None:
+        configure_logging("json", "info")
+        log: Any = structlog.get_logger("x")
+        log.info("elected", epoch=3)
+        try:
+            raise ValueError("two\nlines")
+        except ValueError:
+            log.exception("failed")
+        log.debug("not shown")
+        first, second = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+        assert (first["event"], first["epoch"], first["level"]) == ("elected", 3, "info")
+        assert first["timestamp"].endswith("Z")
+        assert second["exception"][0]["exc_value"] == "two\nlines"
+
+    def test_console_is_for_people(self, capsys: pytest.CaptureFixture[str]) -> None:
+        configure_logging("console", "debug")
+        structlog.get_logger("x").debug("elected", epoch=3)
+        line = capsys.readouterr().err
+        assert "elected" in line
+        assert "epoch=3" in line
+        assert "\x1b" not in line
+
+    def test_the_standard_library_is_left_alone(self) -> None:
+        before = logging.getLogger().level
+        configure_logging("json", "error")
+        assert logging.getLogger().level == before
+
+
+def start_process(command: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+async def test_a_node_serves_until_it_is_told_to_stop(
+    stop: signal.Signals, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with listening() as port:
+        path = properties(port)
+    assert run(["storage", "format", "-t", CLUSTER_ID, "-c", path, "-s"]) == 0
+    command = [sys.executable, "-m", "kraft_trio.cli", "server", "start", "-c", path, "--log-format", "json"]
+    process = await trio.to_thread.run_sync(start_process, command)
+    try:
+        with trio.fail_after(30):
+            async with LogClient([Endpoint("127.0.0.1", port)]) as client:
+                offsets = await client.produce([b"a", b"b"])
+                read = [record.value async for record in client.read(offsets[0], until=offsets[1] + 1)]
+        assert read == [b"a", b"b"]
+        describe = ["metadata-quorum", "--bootstrap-controller", f"127.0.0.1:{port}", "describe", "--status", "--json"]
+        capsys.readouterr()
+        assert await trio.to_thread.run_sync(run, describe) == 0
+        status = json.loads(capsys.readouterr().out)
+        assert (status["clusterId"], status["leaderId"], status["highWatermark"]) == (CLUSTER_ID, 1, offsets[1] + 1)
+        process.send_signal(stop)
+        _, log_text = await trio.to_thread.run_sync(lambda: process.communicate(timeout=20))
+        assert process.returncode == 0
+        assert all(json.loads(line)["event"] for line in log_text.splitlines())
+    finally:
+        process.kill()
+        process.wait()
