@@ -1,0 +1,147 @@
+"""The log against a list: appends, truncations, syncs, crashes and reopening, in every order that hypothesis finds."""
+
+from __future__ import annotations
+
+import random
+
+import trio
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from kraft_trio.protocol.producers import ProducerStates
+from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch
+from kraft_trio.storage.log import Log
+from kraft_trio.storage.simulated_disk import SimulatedDisk
+from tests.storage.support import open_log
+
+SEGMENT_BYTES = 600
+
+Batch = tuple[int, int, tuple[bytes, ...], int | None]
+"""Base offset, epoch, values, base sequence of producer 7 or None."""
+
+
+class LogModel(RuleBasedStateMachine):
+    """`batches` is what the log must hold; `synced` how many of them a crash must leave."""
+
+    @initialize(seed=st.integers(0, 2**32))
+    def start(self, seed: int) -> None:
+        self.disk = SimulatedDisk(random.Random(seed))
+        self.log: Log = open_log(self.disk, segment_bytes=SEGMENT_BYTES)
+        self.batches: list[Batch] = []
+        self.epoch = 1
+        self.follower = False
+
+    def next_sequence(self) -> int:
+        used = [(b[3], len(b[2])) for b in self.batches if b[3] is not None]
+        return used[-1][0] + used[-1][1] if used else 0  # type: ignore[operator]
+
+    @rule(
+        sizes=st.lists(st.integers(0, 150), min_size=1, max_size=3), idempotent=st.booleans(), new_epoch=st.booleans()
+    )
+    def append(self, sizes: list[int], idempotent: bool, new_epoch: bool) -> None:
+        self.epoch += new_epoch
+        base_offset = self.log.end_offset
+        values = tuple(bytes([base_offset % 256]) * size for size in sizes)
+        sequence = self.next_sequence() if idempotent else None
+        encoded = encode_batch(
+            [NewRecord(value) for value in values],
+            timestamp_ms=base_offset,
+            producer_id=7 if idempotent else -1,
+            producer_epoch=0 if idempotent else -1,
+            base_sequence=-1 if sequence is None else sequence,
+        )
+        if self.follower:
+            buffer = bytearray(encoded)
+            buffer[:8] = base_offset.to_bytes(8, "big")
+            buffer[12:16] = self.epoch.to_bytes(4, "big")
+            appended = self.log.append_as_follower(bytes(buffer))
+        else:
+            appended = self.log.append_as_leader(encoded, self.epoch)
+        self.follower = not self.follower
+        assert (appended.base_offset, appended.next_offset) == (base_offset, base_offset + len(values))
+        self.batches.append((base_offset, self.epoch, values, sequence))
+
+    @precondition(lambda self: self.batches)
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        keep = data.draw(st.integers(0, len(self.batches) - 1))
+        offset = self.batches[keep][0]
+        if self.log.high_watermark is not None and offset < self.log.high_watermark:
+            return
+        self.log.truncate_to(offset)
+        del self.batches[keep:]
+        self.epoch += 1
+
+    @rule()
+    def sync(self) -> None:
+        assert trio.run(self.log.sync) == self.log.end_offset == self.log.synced_end_offset
+
+    @rule()
+    def commit_what_is_synced(self) -> None:
+        self.log.advance_high_watermark(self.log.synced_end_offset)
+
+    @rule(lose_everything=st.booleans())
+    def crash(self, lose_everything: bool) -> None:
+        synced_end_offset = self.log.synced_end_offset
+        was = self.batches
+        self.disk.crash(lose_everything_unsynced=lose_everything)
+        self.reopen()
+        end_offset = self.log.end_offset
+        assert end_offset >= synced_end_offset
+        self.batches = [b for b in was if b[0] < end_offset]
+        # A truncation that was not synced may have been undone; what was below it is there in any case.
+        held = sum(len(b[2]) for b in self.batches)
+        if held != end_offset:
+            self.log.truncate_to(held)
+
+    @rule()
+    def kill(self) -> None:
+        self.disk.kill()
+        self.reopen()
+
+    @rule()
+    def close(self) -> None:
+        trio.run(self.log.close)
+        self.reopen()
+
+    def reopen(self) -> None:
+        self.log = open_log(self.disk, segment_bytes=SEGMENT_BYTES)
+        assert self.log.synced_end_offset == self.log.end_offset
+        assert self.log.high_watermark is None
+
+    @invariant()
+    def the_log_holds_what_the_model_holds(self) -> None:
+        if not hasattr(self, "log"):
+            return
+        held = [
+            (header.base_offset, header.leader_epoch, tuple(record.value for record in decode_records(data, 0, header)))
+            for header, data in self.log.iter_batches(0, self.log.end_offset)
+        ]
+        assert held == [(base_offset, epoch, values) for base_offset, epoch, values, _ in self.batches]
+        assert self.log.synced_end_offset <= self.log.end_offset
+        starts: dict[int, int] = {}
+        for base_offset, epoch, _, _ in self.batches:
+            starts.setdefault(epoch, base_offset)
+        assert self.log.epochs.entries == tuple(starts.items())
+        for base_offset, epoch, _values, _ in self.batches[::5]:
+            data = self.log.read(base_offset, 0)
+            assert int.from_bytes(data[:8], "big") == base_offset
+            assert int.from_bytes(data[12:16], "big") == epoch
+
+    @invariant()
+    def the_producers_are_those_of_the_batches(self) -> None:
+        if not hasattr(self, "log"):
+            return
+        expected = ProducerStates()
+        for base_offset, _, values, sequence in self.batches:
+            if sequence is not None:
+                expected.record(7, 0, sequence, base_offset, base_offset + len(values) - 1, base_offset)
+        found = [(p.producer_id, p.batches[-1]) for p in self.log.producers]
+        assert found == [(p.producer_id, p.batches[-1]) for p in expected]
+        sequence = self.next_sequence()
+        assert self.log.producers.check(7, 0, sequence, 1) == expected.check(7, 0, sequence, 1)
+
+
+TestLogModel = LogModel.TestCase
+TestLogModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
