@@ -100,8 +100,9 @@ class NodeConfig:
     append_linger_ms: int = config_key(
         "controller.quorum.append.linger.ms",
         Integer(0),
-        "How long the leader gathers small appends into one batch.",
-        default=25,
+        "How long an append of the embedding application waits for others to share its batch.  Kafka's default is 25; "
+        "here what comes in while a batch is on its way shares the next one anyway.",
+        default=0,
         unit="ms",
     )
     request_timeout_ms: int = config_key(
