@@ -98,8 +98,7 @@ class TestProduce:
         async def move() -> None:
             quorum.leader_id = 3
             quorum.down.add(1)
-            raise_cut = cut
-            await raise_cut()
+            await cut()
 
         async with quorum.running() as network, client_of(quorum, network) as client:
             assert await client.produce([b"a"]) == (0,)
@@ -107,6 +106,18 @@ class TestProduce:
             assert await client.produce([b"b"]) == (1,)
         assert [id for id, name in quorum.asked if name == "Produce"] == [1, 1, 3]
         assert values_in(quorum) == [b"a", b"b"]
+
+    async def test_a_node_that_no_longer_leads_is_left(self, autojump_clock: MockClock) -> None:
+        quorum = ScriptedQuorum(leader_id=1)
+        async with quorum.running() as network, client_of(quorum, network) as client:
+            assert await client.produce([b"a"]) == (0,)
+            reader = client.read(0)
+            assert (await anext(reader)).value == b"a"
+            quorum.leader_id = 2
+            assert await client.produce([b"b"]) == (1,)
+            assert (await anext(reader)).value == b"b"
+        assert [id for id, name in quorum.asked if name == "Produce"] == [1, 1, 2]
+        assert [id for id, name in quorum.asked if name == "Fetch"][-1] == 2
 
     async def test_a_quorum_without_a_leader_is_waited_for(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum(leader_id=None)
