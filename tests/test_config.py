@@ -30,7 +30,7 @@ def test_a_minimal_file_has_kafkas_defaults() -> None:
     assert config.process_roles == ("controller",)
     assert config.controller_listener_names == ("CONTROLLER",)
     assert (config.election_timeout_ms, config.fetch_timeout_ms, config.election_backoff_max_ms) == (1000, 2000, 1000)
-    assert (config.append_linger_ms, config.request_timeout_ms, config.retry_backoff_ms) == (25, 2000, 20)
+    assert (config.append_linger_ms, config.request_timeout_ms, config.retry_backoff_ms) == (0, 2000, 20)
     assert (config.segment_bytes, config.segment_ms) == (1 << 30, 7 * 86_400_000)
     assert (config.max_message_bytes, config.max_request_bytes) == (1048588, 104857600)
     assert (config.topic_name, config.topic_id) == ("__cluster_metadata", UUID(int=1))
