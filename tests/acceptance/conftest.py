@@ -1,0 +1,68 @@
+"""Fixtures of the acceptance tests: quorums of real processes, stopped in every case, their logs shown on failure."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.quorum import Quorum
+
+_HERE = Path(__file__).parent
+_LOGS: pytest.StashKey[list[Quorum]] = pytest.StashKey()
+
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
+"""kafka-python logs an error for every connection that a killed node does not answer."""
+
+MakeQuorum = Callable[..., Quorum]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.acceptance)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the nodes' logs to the report of a test that failed."""
+    report = yield
+    if report.failed:
+        for quorum in item.session.stash.get(_LOGS, []):
+            report.sections.extend(quorum.logs_for_report())
+    return report
+
+
+def _quorums(session: pytest.Session, directory: Path) -> Iterator[MakeQuorum]:
+    shown = session.stash.setdefault(_LOGS, [])
+    made: list[Quorum] = []
+
+    def make(voters: int = 3, observers: int = 0, **settings: str) -> Quorum:
+        """Format nodes below a directory of their own; `settings` are configuration keys, `_` for the dots."""
+        home = directory / f"quorum-{len(made)}"
+        home.mkdir()
+        quorum = Quorum(home, voters, observers, {key.replace("_", "."): value for key, value in settings.items()})
+        made.append(quorum)
+        shown.append(quorum)
+        return quorum
+
+    yield make
+    for quorum in made:
+        quorum.stop_all()
+        shown.remove(quorum)
+
+
+@pytest.fixture
+def make_quorum(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeQuorum]:
+    """Makes quorums that live as long as the test."""
+    yield from _quorums(request.session, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def make_module_quorum(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MakeQuorum]:
+    """Makes quorums that the tests of a module share."""
+    yield from _quorums(request.session, tmp_path_factory.mktemp("shared"))

@@ -1,0 +1,148 @@
+"""One `kraft server start` process on loopback: started, signalled by its process id, its log kept in a file."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kraft_trio.protocol.types import Endpoint
+from tests.acceptance.waiting import WAIT_SECONDS, Overdue, wait_until
+
+KRAFT = str(Path(sys.executable).with_name("kraft"))
+COMMAND_SECONDS = 30.0
+
+_LISTENER_PORTS = range(20000, 32000)
+"""Below the ports that the kernel gives to outgoing connections: while a node is down nobody else can take its port,
+and no client trying to reach it can end up connected to itself."""
+
+
+def kraft(*arguments: str, seconds: float = COMMAND_SECONDS) -> subprocess.CompletedProcess[str]:
+    """Run a `kraft` command to its end, whatever its exit code."""
+    return subprocess.run([KRAFT, *arguments], capture_output=True, text=True, timeout=seconds, check=False)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nobody listens on now; all different."""
+    return [port for port, _ in zip(_free_ports(), range(count), strict=False)]
+
+
+def _free_ports() -> Iterator[int]:
+    for port in random.sample(_LISTENER_PORTS, len(_LISTENER_PORTS)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        yield port
+
+
+class NodeProcess:
+    """A node and whatever process runs it at the moment: none, or the latest of several."""
+
+    def __init__(self, node_id: int, directory: Path, port: int) -> None:
+        self.id = node_id
+        self.directory = directory
+        self.endpoint = Endpoint("127.0.0.1", port)
+        self.properties = directory.with_suffix(".properties")
+        self.log = directory.with_suffix(".stderr")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def partition_directory(self) -> Path:
+        return self.directory / "__cluster_metadata-0"
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Of the latest process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int:
+        """Of the latest process, which has ended; negative for the signal that ended it."""
+        assert self._process is not None
+        assert self._process.returncode is not None
+        return self._process.returncode
+
+    def start(self, overrides: Sequence[str] = ()) -> None:
+        """Start a process, new or again; does not wait for it to listen."""
+        assert not self.running
+        arguments = [part for override in overrides for part in ("--override", override)]
+        with self.log.open("ab") as log:
+            log.write(b"--- start ---\n")
+            log.flush()
+            self._process = subprocess.Popen(
+                [KRAFT, "server", "start", "-c", str(self.properties), "--log-format", "json", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def wait_until_listening(self, seconds: float = WAIT_SECONDS) -> None:
+        """Raises Overdue, or AssertionError when the process ends instead."""
+
+        def connects() -> bool:
+            assert self.running, f"node {self.id} ended with code {self.exit_code}: {self.log_text()[-2000:]}"
+            try:
+                socket.create_connection((self.endpoint.host, self.endpoint.port), timeout=1).close()
+            except OSError:
+                return False
+            return True
+
+        wait_until(f"node {self.id} listens on {self.endpoint}", connects, seconds)
+
+    def send(self, signal_number: signal.Signals) -> None:
+        """Send a signal to the process, which has not ended."""
+        assert self._process is not None
+        self._process.send_signal(signal_number)
+
+    def pause(self) -> None:
+        """SIGSTOP; returns when every thread of the process has stopped."""
+        assert self._process is not None
+        self.send(signal.SIGSTOP)
+        _, status = os.waitpid(self._process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), f"node {self.id} ended instead of stopping: {status}"
+
+    def resume(self) -> None:
+        self.send(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for the end; nothing when no process runs."""
+        if self.running:
+            self.send(signal.SIGKILL)
+            self.wait()
+
+    def stop(self, signal_number: signal.Signals = signal.SIGTERM, seconds: float = WAIT_SECONDS) -> int:
+        """Ask the process to stop, wait for the end and return its exit code.  Raises Overdue."""
+        self.send(signal_number)
+        return self.wait(seconds)
+
+    def wait(self, seconds: float = WAIT_SECONDS) -> int:
+        """Wait for the end of the process; its exit code.  Raises Overdue."""
+        assert self._process is not None
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Overdue(f"node {self.id} has not ended after {seconds:g} s") from None
+
+    def log_text(self) -> str:
+        """Everything that the node's processes wrote, the latest last."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def log_bytes(self) -> bytes:
+        """The partition's log as it is on disk now, its segments one after the other."""
+        return b"".join(path.read_bytes() for path in sorted(self.partition_directory.glob("*.log")))
+
+    def quorum_state_bytes(self) -> bytes:
+        return (self.partition_directory / "quorum-state").read_bytes()

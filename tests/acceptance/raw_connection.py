@@ -1,0 +1,83 @@
+"""A client that says exactly what a test wants said: one blocking socket, whole requests or any bytes at all."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from types import TracebackType
+from typing import TypeVar
+
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.wire.codec import decode_response, encode_request
+from kraft_trio.wire.descriptor import Api
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+
+CLIENT_ID = "acceptance"
+ANSWER_SECONDS = 10.0
+
+
+class RawConnection:
+    """Owns its socket; leaving the block closes it.  Every method raises OSError when nothing comes for too long."""
+
+    def __init__(self, endpoint: Endpoint, seconds: float = ANSWER_SECONDS) -> None:
+        self._socket = socket.create_connection((endpoint.host, endpoint.port), timeout=seconds)
+        self._correlation_id = 0
+
+    def __enter__(self) -> RawConnection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def send_bytes(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send bytes with their right length before them."""
+        self.send_bytes(struct.pack(">i", len(frame)) + frame)
+
+    def end_sending(self) -> None:
+        """Close our direction, as a client does that stops in the middle."""
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def request(self, api: Api[RequestT, ResponseT], request: RequestT, version: int | None = None) -> ResponseT:
+        """Send a request, by default in the newest version, and wait for its answer."""
+        sent = self.send_request(api, request, version)
+        return self.read_response(api, sent)
+
+    def send_request(self, api: Api[RequestT, ResponseT], request: RequestT, version: int | None = None) -> int:
+        """Send a request without waiting; the version it was sent in."""
+        chosen = api.max_version if version is None else version
+        self._correlation_id += 1
+        self.send_bytes(encode_request(api, chosen, self._correlation_id, CLIENT_ID, request))
+        return chosen
+
+    def read_response(self, api: Api[RequestT, ResponseT], version: int) -> ResponseT:
+        correlation_id, response = decode_response(api, version, self.read_frame())
+        assert correlation_id == self._correlation_id
+        return response
+
+    def read_frame(self) -> bytes:
+        """The next frame without its length.  Raises ConnectionError where the peer closes instead."""
+        (length,) = struct.unpack(">i", self._receive_exactly(4))
+        return self._receive_exactly(length)
+
+    def is_closed_by_peer(self) -> bool:
+        """Wait for the peer's next move: True when it closes, False when it sends something."""
+        try:
+            return self._socket.recv(1) == b""
+        except ConnectionError:
+            return True
+
+    def _receive_exactly(self, size: int) -> bytes:
+        received = bytearray()
+        while len(received) < size:
+            piece = self._socket.recv(size - len(received))
+            if not piece:
+                raise ConnectionError(f"the peer closed after {len(received)} of {size} bytes")
+            received += piece
+        return bytes(received)

@@ -1,0 +1,100 @@
+"""SIGTERM and SIGINT: a leader hands over before it goes, and nobody waits longer than the grace time."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import MakeQuorum
+from tests.acceptance.node_process import NodeProcess
+from tests.acceptance.quorum import Quorum
+from tests.acceptance.readers import assert_written_once_in_order, read_with_confluent
+from tests.acceptance.writers import ConfluentWriter, KafkaPythonWriter, wait_for_progress, writing
+
+ELECTION_TIMEOUT_MS = 2000
+"""So long that a hand-over which needed any timeout would be seen."""
+
+LogLine = dict[str, Any]
+
+
+def log_lines(node: NodeProcess) -> list[LogLine]:
+    """The lines of the node's log that are JSON objects, of all its processes."""
+    return [json.loads(line) for line in node.log_text().splitlines() if line.startswith("{")]
+
+
+def time_of(line: LogLine) -> float:
+    return datetime.fromisoformat(line["timestamp"]).timestamp()
+
+
+def elections_since(quorum: Quorum, when: float) -> list[LogLine]:
+    """Each step of a campaign that a node took since then, in the order of time."""
+    lines = [line for node in quorum.nodes.values() for line in log_lines(node)]
+    campaigns = ("Prospective", "Candidate", "Leader")
+    steps = [line for line in lines if line["event"] == "role" and line["role"] in campaigns and time_of(line) >= when]
+    return sorted(steps, key=time_of)
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopping_leader_hands_over_at_once(make_quorum: MakeQuorum, signal_number: signal.Signals) -> None:
+    quorum = make_quorum(
+        controller_quorum_election_timeout_ms=str(ELECTION_TIMEOUT_MS), controller_quorum_fetch_timeout_ms="4000"
+    )
+    quorum.start()
+    old, before = quorum.described_by_leader()
+    quorum.wait_until_caught_up()
+    servers = quorum.bootstrap_servers
+    writers = [
+        KafkaPythonWriter("kafka-python-once", servers, idempotent=False),
+        ConfluentWriter("confluent-idempotent", servers, idempotent=True),
+    ]
+    with writing(writers):
+        wait_for_progress(writers)
+        assert old.stop(signal_number, seconds=5) == 0
+        new, after = quorum.described_by_leader(besides=old.id)
+        wait_for_progress(writers)
+    [asked_to_stop] = [line for line in log_lines(old) if line["event"] == "stopping"]
+    steps = elections_since(quorum, time_of(asked_to_stop))
+    assert [step["role"] for step in steps] == ["Prospective", "Candidate", "Leader"], steps
+    assert (time_of(steps[-1]) - time_of(asked_to_stop)) * 1000 < ELECTION_TIMEOUT_MS / 2
+    assert after.leader_epoch == before.leader_epoch + 1
+    assert new.id != old.id
+    assert_written_once_in_order(read_with_confluent(servers), writers)
+    quorum.start([old.id])
+    quorum.assert_logs_equal()
+
+
+def test_a_stopped_follower_is_not_missed(make_quorum: MakeQuorum) -> None:
+    quorum = make_quorum()
+    quorum.start()
+    leader, before = quorum.described_by_leader()
+    follower = next(node for node in quorum.nodes.values() if node is not leader)
+    assert follower.stop(signal.SIGTERM, seconds=5) == 0
+    quorum.produce(["without it"], leader)
+    assert quorum.described_by_leader()[1].leader_epoch == before.leader_epoch
+
+
+def test_a_leader_that_reaches_nobody_stops_within_the_grace_time(make_quorum: MakeQuorum) -> None:
+    quorum = make_quorum(
+        controller_quorum_election_timeout_ms="3000",
+        controller_quorum_fetch_timeout_ms="8000",
+        kraft_shutdown_grace_ms="1000",
+    )
+    quorum.start()
+    leader = quorum.leader()
+    for node in quorum.nodes.values():
+        if node is not leader:
+            node.kill()
+    asked = time.monotonic()
+    assert leader.stop(signal.SIGTERM, seconds=10) == 0
+    assert time.monotonic() - asked < 1.0 + 1.5
+
+
+def test_a_node_that_never_saw_a_leader_stops(make_quorum: MakeQuorum) -> None:
+    quorum = make_quorum()
+    quorum.start([1])
+    assert quorum.nodes[1].stop(signal.SIGTERM, seconds=5) == 0

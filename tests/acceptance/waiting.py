@@ -1,0 +1,34 @@
+"""Bounded waits for what other processes do."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+WAIT_SECONDS = 30.0
+"""How long anything may take that normally takes a second or two: the machine may be busy."""
+
+ROUNDS = int(os.environ.get("KRAFT_ACCEPTANCE_ROUNDS", "2"))
+"""How often a test with rounds loses its leader; the environment variable makes the tests longer."""
+
+
+class Overdue(AssertionError):
+    """What was waited for did not happen in time."""
+
+
+def wait_until(
+    what: str, probe: Callable[[], T | None], seconds: float = WAIT_SECONDS, interval_seconds: float = 0.02
+) -> T:
+    """Ask `probe` until it answers something true, and return that.  Raises Overdue after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = probe()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise Overdue(f"not within {seconds:g} s: {what} (last answer: {answer!r})")
+        time.sleep(interval_seconds)
