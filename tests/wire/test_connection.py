@@ -208,8 +208,11 @@ async def test_a_peer_that_answers_api_versions_with_an_error_is_refused(connect
         header.correlation_id,
         API_VERSIONS.error_response(ErrorCode.cluster_authorization_failed, None),
     )
+    stream = await connected(peer)
     with pytest.raises(ProtocolError, match="cluster_authorization_failed"):
-        await Connection.negotiated(await connected(peer), "c", LIMIT)
+        await Connection.negotiated(stream, "c", LIMIT)
+    with pytest.raises(trio.ClosedResourceError):
+        await stream.send_all(b"x")
 
 
 async def test_a_description_crosses_the_connection(connected):
