@@ -30,6 +30,9 @@ from kraft_trio.storage.quorum_state import QuorumStateFile
 
 log = structlog.get_logger(__name__)
 
+MIN_LARGEST_BATCH_BYTES = 8 * 1024 * 1024
+"""A leader's own batches may be this large, whatever clients are allowed (Kafka's limit for the metadata log)."""
+
 
 @attrs.frozen
 class Committed:
@@ -181,6 +184,7 @@ async def open_node(
                 config=LogConfig(
                     segment_bytes=config.segment_bytes,
                     segment_ms=config.segment_ms,
+                    max_batch_bytes=max(MIN_LARGEST_BATCH_BYTES, config.max_message_bytes),
                 ),
                 now_ms=environment.wall_clock_ms,
             )

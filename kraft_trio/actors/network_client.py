@@ -10,7 +10,7 @@ import structlog
 import trio
 
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
-from kraft_trio.messages import Reply
+from kraft_trio.messages import Reply, send_or_wait
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.api import Api
 from kraft_trio.wire.connection import Connection
@@ -70,7 +70,7 @@ class NetworkClient:
         outgoing = Outgoing(api, request, trio.CancelScope(), Reply())
         outgoing.scope.deadline = trio.current_time() + timeout_ms / 1000
         try:
-            await self._peer(endpoint).send(outgoing)
+            await send_or_wait(self._peer(endpoint), outgoing)
             outcome = await outgoing.reply.receive()
         except trio.BrokenResourceError:
             raise NetworkError(f"{endpoint}: {api.name}: the network client has stopped") from None

@@ -9,6 +9,7 @@ from kraft_trio.actors.answers import Answer
 from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
+from kraft_trio.messages import send_or_wait
 from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response
 from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.network import Listener, Network
@@ -92,7 +93,7 @@ class NetworkServer:
                     await answers.send(refused)
                     continue
                 reader.limit = self._config.max_request_bytes
-                await answers.send((header, await self._router.route(header, listener_name, request)))
+                await send_or_wait(answers, (header, await self._router.route(header, listener_name, request)))
         except (NetworkError, trio.BrokenResourceError):
             pass
         except (ProtocolError, UnsupportedVersionError) as error:

@@ -61,7 +61,10 @@ class TcpNetwork:
             raise NetworkError(f"{endpoint}: {error}") from error
 
     async def listen(self, endpoint: Endpoint) -> Listener:
-        listeners = await trio.open_tcp_listeners(endpoint.port, host=endpoint.host or None)
+        try:
+            listeners = await trio.open_tcp_listeners(endpoint.port, host=endpoint.host or None)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror or str(error), str(endpoint)) from error
         first, *others = listeners
         for other in others:
             await other.aclose()
