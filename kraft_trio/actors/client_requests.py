@@ -118,6 +118,8 @@ class ClientRequests:
             return ProducePartitionResponse.failed(ErrorCode.unknown_topic_id)
         if (not by_id and partition.topic_name != self._config.topic_name) or partition.partition != 0:
             return ProducePartitionResponse.failed(ErrorCode.unknown_topic_or_partition)
+        if request.acks not in (-1, 0, 1):
+            return ProducePartitionResponse.failed(ErrorCode.invalid_required_acks, f"acks={request.acks}")
         if request.transactional_id is not None:
             return ProducePartitionResponse.failed(ErrorCode.invalid_request, "there are no transactions here")
         view = self._view.value

@@ -123,9 +123,9 @@ class _Peer:
                 connection = await self._connected()
                 outcome = await connection.request(outgoing.api, outgoing.request)
             if outcome is None:
-                outcome = NetworkError(f"{self._endpoint}: {outgoing.api.name}: no answer in time")
+                outcome = NetworkError(f"{outgoing.api.name} to {self._endpoint}: no answer in time")
         except (NetworkError, ProtocolError, OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            outcome = NetworkError(f"{self._endpoint}: {outgoing.api.name}: {error}")
+            outcome = NetworkError(f"{outgoing.api.name} to {self._endpoint}: {error}")
         except UnsupportedVersionError as error:
             outgoing.reply.answer(error)
             return

@@ -58,7 +58,7 @@ class TcpNetwork:
         try:
             return await trio.open_tcp_stream(endpoint.host, endpoint.port)
         except OSError as error:
-            raise NetworkError(f"{endpoint}: {error}") from error
+            raise NetworkError(f"cannot connect: {error.__cause__ or error}") from error
 
     async def listen(self, endpoint: Endpoint) -> Listener:
         try:
