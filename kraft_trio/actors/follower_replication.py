@@ -33,7 +33,9 @@ class FollowerReplication:
         self._role = role
         self._fetch_timer = trio.CancelScope()
         self._has_fetched = role.has_fetched
-        self._successor_deadline = float("inf")
+        self._successor_deadline = math.inf
+        self._lost_leader = False
+        self._failure = ""
 
     async def run(self) -> None:
         """Fetch from the leader until cancelled (KIP-595 "Fetch")."""
@@ -65,19 +67,19 @@ class FollowerReplication:
             with self._fetch_timer:
                 await trio.sleep(math.inf)
             self._fetch_timer = trio.CancelScope()
-            self._successor_deadline = float("inf")
+            self._successor_deadline = math.inf
             self._reset_fetch_timer()
             self._lost_leader = True
             await self._context.tell_election(TimedOut(self._context.stamp))
 
-    _lost_leader = False
-
     def _next_endpoint(self) -> Endpoint | None:
         """The leader; for an observer that has lost it, one of the bootstrap servers in turn with it (KAFKA-17751)."""
         leader = self._role.leader_endpoints.get(self._context.config.controller_listener_name)
+        if not self._lost_leader:
+            return leader
         known = discovery_endpoints(self._context.config, self._context.log.voters.voters, self._context.key.id)
         others = [endpoint for endpoint in known if endpoint != leader]
-        if self._lost_leader and others and (leader is None or self._context.random.random() < 0.5):
+        if others and (leader is None or self._context.random.random() < 0.5):
             return self._context.random.choice(others)
         return leader
 
@@ -95,7 +97,7 @@ class FollowerReplication:
                 self._context.config.request_timeout_ms,
             )
         except (NetworkError, UnsupportedVersionError) as error:
-            log.info("fetch failed", leader_id=self._role.leader_id, epoch=self._context.epoch, reason=str(error))
+            self._log_failure(str(error))
             return False
         if response.error != ErrorCode.none or len(response.partitions) != 1:
             log.warning("fetch refused", leader_id=self._role.leader_id, error=response.error.name)
@@ -110,17 +112,16 @@ class FollowerReplication:
             )
             return False
         self._lost_leader = False
+        self._failure = ""
+        # The timer is about hearing from the leader: it stands still while this replica writes and syncs.
+        self._fetch_timer.deadline = self._successor_deadline
+        applied = await self._apply(partition)
         self._reset_fetch_timer()
-        return await self._apply(partition)
+        return applied
 
     async def _report_error(self, response: FetchResponse, partition: FetchPartitionResponse) -> None:
-        log.info(
-            "fetch refused",
-            leader_id=self._role.leader_id,
-            epoch=self._context.epoch,
-            error=partition.error.name,
-            their_leader_id=partition.leader_id,
-            their_epoch=partition.leader_epoch,
+        self._log_failure(
+            f"{partition.error.name}; it knows leader {partition.leader_id} in epoch {partition.leader_epoch}"
         )
         await self._context.tell_election(
             leader_in_fetch_response(response, partition, self._context.config.controller_listener_name)
@@ -149,6 +150,12 @@ class FollowerReplication:
             self._has_fetched = True
             await self._context.tell_election(FetchedFromLeader(self._context.stamp))
         return True
+
+    def _log_failure(self, reason: str) -> None:
+        """Say it once for as long as the reason stays the same: a peer that is down is asked again and again."""
+        if reason != self._failure:
+            self._failure = reason
+            log.info("fetch failed", leader_id=self._role.leader_id, epoch=self._context.epoch, reason=reason)
 
     def _truncate(self, partition: FetchPartitionResponse) -> None:
         """KIP-595 "Log reconciliation": cut back to where both logs may still agree, and ask again from there."""

@@ -52,7 +52,7 @@ class VoteRound:
                 await self._end(VoteRoundEnded(self._context.stamp, won=False, skip_pre_vote=self._pre_vote))
                 return
             except NetworkError as error:
-                log.info("no vote", voter_id=voter.id, epoch=self._context.epoch, reason=str(error))
+                log.debug("no vote", voter_id=voter.id, epoch=self._context.epoch, reason=str(error))
                 await trio.sleep(self._context.retry_backoff_s())
                 continue
             if response.error == ErrorCode.unsupported_version and self._pre_vote:
