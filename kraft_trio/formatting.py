@@ -1,0 +1,60 @@
+"""Formatting a node's directory from Python: what `kraft storage format --initial-controllers` does (KIP-853)."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from uuid import UUID
+
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import ConfigError
+from kraft_trio.protocol.types import ReplicaKey, VersionRange, directory_id_from_text, directory_id_to_text
+from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.storage.directory import format_directory, random_directory_id
+from kraft_trio.storage.real_disk import RealDisk
+
+_KRAFT_VERSIONS = VersionRange(0, 1)
+
+
+def random_uuid() -> str:
+    """A new random UUID as Kafka writes it, fit for a cluster id or a directory id."""
+    return directory_id_to_text(_random_directory_id())
+
+
+def first_voter(config: NodeConfig, directory_id: UUID | None = None) -> Voter:
+    """The node of that configuration as one of a new quorum's first voters; its directory id is random by default."""
+    key = ReplicaKey(config.node_id, _random_directory_id() if directory_id is None else directory_id)
+    return Voter(key, config.advertised_endpoints(), _KRAFT_VERSIONS)
+
+
+def format_node(config: NodeConfig, cluster_id: str, voters: VoterSet) -> None:
+    """Format the directory of one of a new quorum's first voters, at kraft.version 1; blocks for fsyncs.
+
+    `cluster_id` and `voters` are the same on all of them.  Raises, changing nothing, ConfigError where the node is not
+    among the voters or the cluster id is no UUID, StorageError where the directory is formatted already or cannot be
+    written.
+    """
+    try:
+        directory_id_from_text(cluster_id)
+    except ValueError as error:
+        raise ConfigError(f"cluster_id: {error}") from error
+    own = voters.get(config.node_id)
+    if own is None:
+        raise ConfigError(f"voters: {', '.join(map(str, voters.ids)) or 'none'}, but not node.id={config.node_id}")
+    with contextlib.closing(RealDisk()) as disk:
+        format_directory(
+            disk,
+            config.metadata_log_dir,
+            cluster_id=cluster_id,
+            node_id=config.node_id,
+            directory_id=own.key.directory_id,
+            topic_name=config.topic_name,
+            voters=voters,
+            kraft_version=_KRAFT_VERSIONS.maximum,
+            timestamp_ms=time.time_ns() // 1_000_000,
+        )
+
+
+def _random_directory_id() -> UUID:
+    return random_directory_id(random.SystemRandom())
