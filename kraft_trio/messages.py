@@ -191,12 +191,18 @@ class ProducerIdRequested:
 
 
 @attrs.frozen
+class CommittedEndRequested:
+    reply: Reply[int | None]
+    """The high watermark (exclusive); None while it is not known in this epoch, or when the epoch is over."""
+
+
+@attrs.frozen
 class DescribeQuorumReceived:
     request: DescribeQuorumRequest
     reply: Reply[DescribeQuorumResponse]
 
 
-LeaderMessage = FetchReceived | ProduceReceived | ProducerIdRequested | DescribeQuorumReceived
+LeaderMessage = FetchReceived | ProduceReceived | ProducerIdRequested | CommittedEndRequested | DescribeQuorumReceived
 
 
 async def deliver(mailbox: trio.MemorySendChannel[LeaderMessage] | None, message: LeaderMessage) -> bool:

@@ -7,12 +7,12 @@ from typing import Any
 
 import attrs
 
-from kraft_trio.actors.answers import Answer
+from kraft_trio.actors.answers import Answer, Awaited
 from kraft_trio.actors.fetch_requests import leader_check, leader_endpoint
 from kraft_trio.actors.published import Published
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ProtocolError
-from kraft_trio.messages import ProduceReceived, QuorumView, Reply, deliver
+from kraft_trio.messages import CommittedEndRequested, ProduceReceived, QuorumView, Reply, deliver
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.storage.batch import check_client_batch, decode_records, peek_header
 from kraft_trio.storage.log import Log
@@ -166,29 +166,40 @@ class ClientRequests:
 
     # ListOffsets
 
-    def list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
-        return ListOffsetsResponse(tuple(self._list_offset(partition) for partition in request.partitions))
+    async def list_offsets(self, request: ListOffsetsRequest) -> Answer:
+        view = self._view.value
+        reply: Reply[int | None] = Reply()
+        if not await deliver(view.leader_mailbox, CommittedEndRequested(reply)):
+            reply.answer(None)
 
-    def _list_offset(self, partition: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        def respond(committed_end: int | None) -> ListOffsetsResponse:
+            return ListOffsetsResponse(
+                tuple(self._list_offset(partition, view, committed_end) for partition in request.partitions)
+            )
+
+        return Awaited(reply, respond)
+
+    def _list_offset(
+        self, partition: ListOffsetsPartition, view: QuorumView, committed_end: int | None
+    ) -> ListOffsetsPartitionResponse:
         answer = ListOffsetsPartitionResponse(partition.topic, partition.partition)
         if (partition.topic, partition.partition) != (self._config.topic_name, 0):
             return attrs.evolve(answer, error=ErrorCode.unknown_topic_or_partition)
-        error = leader_check(self._view.value, partition.current_leader_epoch)
+        error = leader_check(view, partition.current_leader_epoch)
         if error is not None:
             return attrs.evolve(answer, error=error)
-        high_watermark = self._log.high_watermark
-        if high_watermark is None:
+        if committed_end is None:
             return attrs.evolve(answer, error=ErrorCode.offset_not_available)
         match partition.timestamp:
             case timestamp if timestamp >= 0:
                 found = self._log.offset_for_timestamp(timestamp)
             case t if t == LATEST:
-                return attrs.evolve(answer, offset=high_watermark, leader_epoch=self._log.end.epoch)
+                return attrs.evolve(answer, offset=committed_end, leader_epoch=self._log.end.epoch)
             case t if t in (EARLIEST, EARLIEST_LOCAL):
                 return attrs.evolve(answer, offset=self._log.log_start_offset)
             case _:
                 return attrs.evolve(answer, error=ErrorCode.unsupported_version)
-        if found is None or found[0] >= high_watermark:
+        if found is None or found[0] >= committed_end:
             return answer
         return attrs.evolve(answer, offset=found[0], timestamp_ms=found[1])
 

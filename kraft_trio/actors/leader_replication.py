@@ -16,6 +16,7 @@ from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.errors import ProtocolError
 from kraft_trio.messages import (
+    CommittedEndRequested,
     DescribeQuorumReceived,
     FetchReceived,
     LeaderMessage,
@@ -125,13 +126,15 @@ class LeaderReplication:
             case ProducerIdRequested():
                 message.reply.answer(allocate_producer_id(self._epoch, self._producer_ids_given))
                 self._producer_ids_given += 1
+            case CommittedEndRequested():
+                message.reply.answer(self._high_watermark)
             case DescribeQuorumReceived():
                 message.reply.answer(
                     self.progress.describe(
                         message.request,
                         epoch=self._epoch,
                         voters=self._log.voters.voters,
-                        high_watermark=self._log.high_watermark,
+                        high_watermark=self._high_watermark,
                         leader_end_offset=self._log.synced_end_offset,
                         now_s=trio.current_time(),
                         now_ms=self._context.wall_clock_ms(),
@@ -186,6 +189,12 @@ class LeaderReplication:
             return
         self._pending.append(pending)
         self._expire_at(deadline)
+
+    @property
+    def _high_watermark(self) -> int | None:
+        """Exclusive; None until a record of this epoch is on a majority (INVARIANTS 10), whatever was known before."""
+        known = self._log.high_watermark
+        return known if known is not None and known > self._epoch_start_offset else None
 
     def _is_committed(self, next_offset: int) -> bool:
         return self._log.high_watermark is not None and next_offset <= self._log.high_watermark
@@ -259,7 +268,9 @@ class LeaderReplication:
         if self._complete_with_records(message):
             return
         wait_s = message.request.max_wait_ms / 1000
-        if self._knows_newer_high_watermark(message):
+        if message.replica is None and message.request.min_bytes <= 0:
+            wait_s = 0
+        elif self._knows_newer_high_watermark(message):
             wait_s = min(wait_s, HIGH_WATERMARK_NEWS_DELAY_S)
         if wait_s <= 0:
             message.reply.answer(self._fetch_response(message, b""))
@@ -290,7 +301,7 @@ class LeaderReplication:
                 return False
             message.reply.answer(self._fetch_response(message, self._read(message, None)))
             return True
-        high_watermark = self._log.high_watermark
+        high_watermark = self._high_watermark
         if high_watermark is None or message.partition.fetch_offset >= high_watermark:
             return False
         records = self._read(message, high_watermark)
@@ -302,7 +313,7 @@ class LeaderReplication:
 
     def _knows_newer_high_watermark(self, message: FetchReceived) -> bool:
         """Whether a replica, by what its request says, can be told a newer high watermark (KIP-1166)."""
-        known, now_known = message.partition.high_watermark, self._log.high_watermark
+        known, now_known = message.partition.high_watermark, self._high_watermark
         can_be_told = message.replica is not None and known != UNSUPPORTED_HIGH_WATERMARK
         return can_be_told and now_known is not None and known < now_known
 
@@ -319,7 +330,7 @@ class LeaderReplication:
         diverging: OffsetAndEpoch | None = None,
         snapshot_id: OffsetAndEpoch | None = None,
     ) -> FetchPartitionResponse:
-        high_watermark = self._log.high_watermark
+        high_watermark = self._high_watermark
         known = -1 if high_watermark is None else high_watermark
         return FetchPartitionResponse(
             topic_name=message.partition.topic_name,
@@ -391,7 +402,7 @@ class LeaderReplication:
                     message.reply.answer(
                         ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower, "not the leader any more")
                     )
-                case ProducerIdRequested():
+                case ProducerIdRequested() | CommittedEndRequested():
                     message.reply.answer(None)
                 case DescribeQuorumReceived():
                     refused = DescribeQuorumResponse.refused(message.request, ErrorCode.not_leader_or_follower)

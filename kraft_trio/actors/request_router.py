@@ -98,7 +98,7 @@ class RequestRouter:
             case MetadataRequest():
                 return Ready(self._clients.metadata(request, listener_name))
             case ListOffsetsRequest():
-                return Ready(self._clients.list_offsets(request))
+                return await self._clients.list_offsets(request)
             case InitProducerIdRequest():
                 return await self._init_producer_id(header, request)
             case FindCoordinatorRequest():
