@@ -11,9 +11,9 @@ from benchmarks.children import BenchmarkError
 from kraft_trio.errors import KraftError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import NewRecord, encode_batch
-from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, PRODUCE
-from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
+from kraft_trio.wire.api import DESCRIBE_QUORUM, LIST_OFFSETS, PRODUCE
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from kraft_trio.wire.apis.list_offsets import LATEST, ListOffsetsPartition, ListOffsetsRequest
 from kraft_trio.wire.apis.produce import ProducePartition, ProducePartitionResponse, ProduceRequest
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
@@ -25,7 +25,7 @@ COMMIT_TIMEOUT_MS = 30_000
 PROBE_SECONDS = 2.0
 RESPONSE_LIMIT_BYTES = 1 << 20
 
-_API_VERSIONS_REQUEST = ApiVersionsRequest()
+_LATEST_OFFSET_REQUEST = ListOffsetsRequest((ListOffsetsPartition(TOPIC, partition=0, timestamp=LATEST),))
 
 
 async def connect(endpoint: Endpoint) -> Connection:
@@ -56,9 +56,11 @@ async def commit(connection: Connection, request: ProduceRequest) -> None:
         raise BenchmarkError(f"Produce answered {answer.error.name}: {answer.error_message}")
 
 
-async def ask_versions(connection: Connection) -> None:
-    """The floor: a request that the node answers by itself."""
-    await connection.request(API_VERSIONS, _API_VERSIONS_REQUEST)
+async def ask_latest_offset(connection: Connection) -> None:
+    """The floor: a request that the leader answers at once.  Raises BenchmarkError when it does not."""
+    response = await connection.request(LIST_OFFSETS, _LATEST_OFFSET_REQUEST)
+    if [answer.error for answer in response.partitions] != [ErrorCode.none]:
+        raise BenchmarkError(f"ListOffsets answered {response.partitions}")
 
 
 async def try_to_commit(endpoint: Endpoint, value: bytes) -> bool:

@@ -1,6 +1,6 @@
 """Load our leader over `kraft_trio.wire`: `python -m benchmarks.loads.kraft HOST PORT --in-flight 64 …`.
 
-`--operation produce` commits one record with acks=all; `floor` is an ApiVersions request: the same path through
+`--operation produce` commits one record with acks=all; `floor` is a ListOffsets request: the same path through
 client and server, without a commit.  Each request in flight has a connection of its own, as a Kafka server answers
 the requests of one connection one after the other.
 """
@@ -12,7 +12,7 @@ import time
 import click
 import trio
 
-from benchmarks.kraft_client import ask_versions, commit, connect, produce_request
+from benchmarks.kraft_client import ask_latest_offset, commit, connect, produce_request
 from benchmarks.measurement import LoadResult, Stopwatch
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.connection import Connection
@@ -31,7 +31,7 @@ async def load(
             if operation == "produce":
                 await commit(connection, request)
             else:
-                await ask_versions(connection)
+                await ask_latest_offset(connection)
             watch.record(began, time.perf_counter())
 
     async with trio.open_nursery() as nursery:
