@@ -9,8 +9,7 @@ the device and afterwards trusts only what could not have changed meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from uuid import UUID
 
 import attrs
@@ -20,12 +19,9 @@ import trio
 from kraft_trio.errors import KraftError, NodeClosedError, StorageFailure
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.producers import ProducerStates
-from kraft_trio.protocol.reconciliation import FetchPositionCheck, check_fetch_position
-from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_history import VoterHistory
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage import partition_files
-from kraft_trio.storage.batch import BatchHeader, decode_records, iter_headers
 from kraft_trio.storage.disk import Buffer, Disk, join
 from kraft_trio.storage.known_good_point import (
     forget_known_good_points_above,
@@ -34,13 +30,12 @@ from kraft_trio.storage.known_good_point import (
 )
 from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
 from kraft_trio.storage.log_append import PlannedBatches, plan_follower_append, plan_leader_append
+from kraft_trio.storage.log_reading import ReadableLog
 from kraft_trio.storage.log_recovery import fold_control_record, load_log
 from kraft_trio.storage.segment import MAX_RELATIVE_OFFSET
 from kraft_trio.storage.segments import Segments
 
 log = structlog.get_logger(__name__)
-
-_READ_CHUNK_BYTES = 1024 * 1024
 
 
 def _is_segment_size(_instance: object, _attribute: object, value: int) -> None:
@@ -72,7 +67,7 @@ class _SyncUnderWay:
     """What will be durable when it ends (exclusive); lowered by a truncation made meanwhile."""
 
 
-class Log:
+class Log(ReadableLog):
     """The durable, ordered batches of this replica; made by `open`, ended by `close`.
 
     One task at a time may append or truncate, the replication task of the current epoch; anyone may read, sync and
@@ -95,15 +90,18 @@ class Log:
     ) -> None:
         """Use `open`."""
         loaded = load_log(disk, directory, topic_id, static_voters)
+        super().__init__(
+            directory,
+            Segments(disk, directory, loaded.segments, loaded.end_offset),
+            loaded.end_offset,
+            loaded.epochs,
+            loaded.start_snapshot_id,
+        )
         self._disk = disk
-        self._directory = directory
         self._config = config
         self._now_ms = now_ms
-        self._segments = Segments(disk, directory, loaded.segments, loaded.end_offset)
-        self._start_snapshot_id = loaded.start_snapshot_id
         self._active_since_ms = now_ms()
         """Since when this process appends to the active segment; timestamps in batches are the clients' word."""
-        self._end_offset = loaded.end_offset
         self._synced_end_offset = loaded.end_offset
         self._high_watermark: int | None = None
         self._closed = False
@@ -111,7 +109,6 @@ class Log:
         """How many there were; and how many of them are durable."""
         self._synced_truncations = 0
         self._syncs: list[_SyncUnderWay] = []
-        self.epochs: EpochCache = loaded.epochs
         self.voters: VoterHistory = loaded.voters
         self.producers: ProducerStates = loaded.producers
         self.poisoned: BaseException | None = None
@@ -140,28 +137,6 @@ class Log:
             raise StorageFailure(f"{directory}: cannot open the log: {error}") from error
 
     @property
-    def directory(self) -> str:
-        return self._directory
-
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset in the log (inclusive)."""
-        return self._segments.start_offset
-
-    @property
-    def end_offset(self) -> int:
-        """The offset of the next record to be appended (exclusive end)."""
-        return self._end_offset
-
-    @property
-    def end(self) -> OffsetAndEpoch:
-        """The end offset (exclusive), and the epoch of the last record before it; 0 for a log without any."""
-        epoch = self.epochs.latest_epoch
-        if not epoch and self._start_snapshot_id is not None:
-            epoch = self._start_snapshot_id.epoch
-        return OffsetAndEpoch(self._end_offset, epoch)
-
-    @property
     def synced_end_offset(self) -> int:
         """Everything before it (exclusive) is durable on this replica.  Never overstated."""
         return self._synced_end_offset
@@ -175,10 +150,6 @@ class Log:
     def voter_history(self) -> VoterHistory:
         """The same as `voters`."""
         return self.voters
-
-    @property
-    def size_in_bytes(self) -> int:
-        return self._segments.size_in_bytes
 
     # Appending
 
@@ -363,62 +334,6 @@ class Log:
             self._high_watermark = offset
             self._wake()
 
-    # Reading
-
-    def read(self, offset: int, max_bytes: int, end_offset: int | None = None) -> bytes:
-        """Whole batches from the one that holds `offset`: what fits in `max_bytes`, but one at least.
-
-        Only batches wholly below `end_offset` (exclusive) where that is given; unsynced ones included.  Empty at the
-        end.  Raises ValueError for an offset outside the log, StorageFailure, CorruptLogError.
-        """
-        limit = self._end_offset if end_offset is None or end_offset > self._end_offset else end_offset
-        self._check_in_log(offset)
-        if offset >= limit:
-            return b""
-        with self._reading():
-            return self._segments.read(offset, max_bytes, limit)
-
-    def iter_batches(self, offset: int, end_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Header and bytes of each batch, from the one that holds `offset` to those wholly below `end_offset`."""
-        while offset < end_offset and (data := self.read(offset, _READ_CHUNK_BYTES, end_offset)):
-            for position, header in iter_headers(data):
-                yield header, data[position : position + header.size_in_bytes]
-                offset = header.next_offset
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record whose timestamp is `timestamp_ms` or later; None without one.
-
-        Raises ProtocolError for compressed records that cannot be read, StorageFailure, CorruptLogError.
-        """
-        with self._reading():
-            found = self._segments.batch_for_timestamp(timestamp_ms)
-        if found is None:
-            return None
-        batch = self.read(found.base_offset, found.size_in_bytes)
-        for record in decode_records(batch, 0, found):
-            if record.timestamp_ms >= timestamp_ms:
-                return record.offset, record.timestamp_ms
-        return None
-
-    def validate_fetch(self, fetch_offset: int, last_fetched_epoch: int) -> FetchPositionCheck:
-        """The leader's judgement of a replica's fetch position; see `check_fetch_position`.
-
-        A snapshot is asked of the replica only where the log itself no longer reaches back to offset 0.
-        """
-        return check_fetch_position(
-            fetch_offset,
-            last_fetched_epoch,
-            log_start_offset=self.log_start_offset,
-            log_end=self.end,
-            epochs=self.epochs,
-            earliest_snapshot_id=self._start_snapshot_id,
-            latest_snapshot_id=self._start_snapshot_id,
-        )
-
-    def _check_in_log(self, offset: int) -> None:
-        if not self._segments.start_offset <= offset <= self._end_offset:
-            raise ValueError(f"offset {offset}: the log has offsets {self.log_start_offset} to {self._end_offset}")
-
     # Ending, well or not
 
     async def close(self) -> None:
@@ -462,13 +377,6 @@ class Log:
         return StorageFailure(
             f"{self._directory}: a write or fsync failed, the log cannot be trusted any more: {error}"
         )
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise StorageFailure(f"{self._directory}: cannot read the log: {error}") from error
 
     def _wake(self) -> None:
         if self.changed:

@@ -276,6 +276,21 @@ class TestSync:
         disk.crash(lose_everything_unsynced=True)
         assert open_log(disk).end_offset == 2
 
+    async def test_a_sync_that_began_before_a_truncation_does_not_make_it_durable(
+        self, autojump_clock: trio.testing.MockClock
+    ) -> None:
+        disk = SimulatedDisk(sync_latency=lambda: 1.0)
+        log = log_of(1, 1, disk=disk)
+        await log.sync()
+        log.append_as_leader(batch(b"x"), 1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(log.sync)
+            await trio.testing.wait_all_tasks_blocked()
+            log.truncate_to(2)
+        await log.sync()
+        disk.crash(lose_everything_unsynced=True)
+        assert open_log(disk).end_offset == 2
+
     async def test_what_a_truncation_dropped_never_comes_back_behind_new_records(self) -> None:
         for seed in range(40):
             disk = SimulatedDisk()
@@ -469,6 +484,37 @@ class TestTruncate:
         await log.close()
         reopened = open_log(disk, segment_bytes=200)
         assert values_in(reopened)[-2:] == [b"5@1", b"x"]
+
+    async def test_index_files_do_not_outlive_what_they_index(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk, segment_bytes=80)
+        for time in (1000, 5000, 6000):
+            log.append_as_leader(batch(b"x", timestamp_ms=time), 1)
+
+        def index_files() -> list[str]:
+            return [name for name in disk.list_directory(DIRECTORY) if name.endswith("index")]
+
+        log.truncate_to(1)
+        assert index_files() == [f"{0:020d}.index", f"{0:020d}.timeindex"]
+        log.truncate_to(0)
+        assert index_files() == []
+        log.append_as_leader(batch(b"x", timestamp_ms=2000), 1)
+        await log.close()
+        assert disk.read_bytes(f"{DIRECTORY}/{0:020d}.timeindex") == (2000).to_bytes(8, "big") + bytes(4)
+
+    async def test_the_indexes_of_a_truncated_segment_are_those_of_what_is_left(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        for number in range(40):
+            log.append_as_leader(batch(b"x" * 900, timestamp_ms=1000 + number), 1)
+        log.truncate_to(23)
+        await log.close()
+        paths = [f"{DIRECTORY}/{0:020d}{suffix}" for suffix in (".index", ".timeindex")]
+        written = [disk.read_bytes(path) for path in paths]
+        for path in paths:
+            disk.remove(path)
+        await open_log(disk).close()
+        assert [disk.read_bytes(path) for path in paths] == written
 
     async def test_what_vouched_for_the_dropped_part_is_gone_before_it_is(self) -> None:
         disk = SimulatedDisk()

@@ -107,6 +107,14 @@ class TestTornTail:
         rewrite(disk, lambda data: data.extend(torn))
         assert values_in(open_log(disk)) == [b"one", b"two"]
 
+    def test_an_older_epochs_batch_behind_a_torn_one_is_left_from_a_log_that_was_truncated(self) -> None:
+        disk, _ = stopped_disk(b"one")
+        data = follows(disk.read_bytes(FIRST_SEGMENT), batch(b"two"), 1, 5)
+        torn = follows(b"", batch(b"x" * 200), 2, 5)[:100]
+        old = follows(b"", batch(b"old"), 4, 3)
+        disk.replace_now(FIRST_SEGMENT, data + torn + old)
+        assert values_in(open_log(disk)) == [b"one", b"two"]
+
     def test_a_log_of_one_torn_batch_is_empty(self) -> None:
         disk, _ = stopped_disk(b"one")
         rewrite(disk, lambda data: data.__delitem__(slice(-1, None)))

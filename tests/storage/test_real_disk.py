@@ -176,3 +176,32 @@ def test_a_failed_replacement_leaves_the_old_content_and_no_temporary_file(
         disk.replace_now(str(tmp_path / "a"), b"new")
     assert disk.list_directory(str(tmp_path)) == ["a"]
     assert disk.read_bytes(str(tmp_path / "a")) == b"old"
+
+
+async def test_a_file_closed_while_it_is_synced_is_closed_once_that_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "a")
+    device = Device()
+    monkeypatch.setattr(os, "fdatasync", lambda _fd: device.job())
+    disk = RealDisk()
+    file = disk.open(path, create=True)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(file.sync)
+        await device.started.wait()
+        file.close()
+        # The descriptor is still in use, and must not become another file's meanwhile.
+        assert path in open_paths()
+        device.may_end.set()
+    assert path not in open_paths()
+    disk.close()
+
+
+def open_paths() -> set[str]:
+    paths = set()
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            paths.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        except FileNotFoundError:
+            continue
+    return paths

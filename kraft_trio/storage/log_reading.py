@@ -1,0 +1,120 @@
+"""What everyone may do with the log at any time: read it, search it, judge fetch positions by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kraft_trio.errors import StorageFailure
+from kraft_trio.protocol.epoch_cache import EpochCache
+from kraft_trio.protocol.reconciliation import FetchPositionCheck, check_fetch_position
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.storage.batch import BatchHeader, decode_records, iter_headers
+from kraft_trio.storage.segments import Segments
+
+_READ_CHUNK_BYTES = 1024 * 1024
+
+
+class ReadableLog:
+    """The reading half of `Log`: synchronous, changes nothing, and sees what is appended, synced or not."""
+
+    def __init__(
+        self,
+        directory: str,
+        segments: Segments,
+        end_offset: int,
+        epochs: EpochCache,
+        start_snapshot_id: OffsetAndEpoch | None,
+    ) -> None:
+        self._directory = directory
+        self._segments = segments
+        self._end_offset = end_offset
+        self._start_snapshot_id = start_snapshot_id
+        self.epochs = epochs
+
+    @property
+    def directory(self) -> str:
+        return self._directory
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset in the log (inclusive)."""
+        return self._segments.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset of the next record to be appended (exclusive end)."""
+        return self._end_offset
+
+    @property
+    def end(self) -> OffsetAndEpoch:
+        """The end offset (exclusive), and the epoch of the last record before it; 0 for a log without any."""
+        epoch = self.epochs.latest_epoch
+        if not epoch and self._start_snapshot_id is not None:
+            epoch = self._start_snapshot_id.epoch
+        return OffsetAndEpoch(self._end_offset, epoch)
+
+    @property
+    def size_in_bytes(self) -> int:
+        return self._segments.size_in_bytes
+
+    def read(self, offset: int, max_bytes: int, end_offset: int | None = None) -> bytes:
+        """Whole batches from the one that holds `offset`: what fits in `max_bytes`, but one at least.
+
+        Only batches wholly below `end_offset` (exclusive) where that is given; unsynced ones included.  Empty at the
+        end.  Raises ValueError for an offset outside the log, StorageFailure, CorruptLogError.
+        """
+        limit = self._end_offset if end_offset is None or end_offset > self._end_offset else end_offset
+        self._check_in_log(offset)
+        if offset >= limit:
+            return b""
+        with self._reading():
+            return self._segments.read(offset, max_bytes, limit)
+
+    def iter_batches(self, offset: int, end_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Header and bytes of each batch, from the one that holds `offset` to those wholly below `end_offset`."""
+        while offset < end_offset and (data := self.read(offset, _READ_CHUNK_BYTES, end_offset)):
+            for position, header in iter_headers(data):
+                yield header, data[position : position + header.size_in_bytes]
+                offset = header.next_offset
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record whose timestamp is `timestamp_ms` or later; None without one.
+
+        Raises ProtocolError for compressed records that cannot be read, StorageFailure, CorruptLogError.
+        """
+        with self._reading():
+            found = self._segments.batch_for_timestamp(timestamp_ms)
+        if found is None:
+            return None
+        batch = self.read(found.base_offset, found.size_in_bytes)
+        for record in decode_records(batch, 0, found):
+            if record.timestamp_ms >= timestamp_ms:
+                return record.offset, record.timestamp_ms
+        return None
+
+    def validate_fetch(self, fetch_offset: int, last_fetched_epoch: int) -> FetchPositionCheck:
+        """The leader's judgement of a replica's fetch position; see `check_fetch_position`.
+
+        A snapshot is asked of the replica only where the log itself no longer reaches back to offset 0.
+        """
+        return check_fetch_position(
+            fetch_offset,
+            last_fetched_epoch,
+            log_start_offset=self.log_start_offset,
+            log_end=self.end,
+            epochs=self.epochs,
+            earliest_snapshot_id=self._start_snapshot_id,
+            latest_snapshot_id=self._start_snapshot_id,
+        )
+
+    def _check_in_log(self, offset: int) -> None:
+        if not self._segments.start_offset <= offset <= self._end_offset:
+            raise ValueError(f"offset {offset}: the log has offsets {self.log_start_offset} to {self._end_offset}")
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageFailure(f"{self._directory}: cannot read the log: {error}") from error
