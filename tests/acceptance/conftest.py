@@ -50,7 +50,7 @@ def _quorums(session: pytest.Session, directory: Path) -> Iterator[MakeQuorum]:
 
     yield make
     for quorum in made:
-        quorum.stop_all()
+        quorum.kill_all()
         shown.remove(quorum)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
+import signal
 import subprocess
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
+from kraft_trio.protocol.types import directory_id_to_text
 from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.directory import random_directory_id
 from kraft_trio.wire.api import DESCRIBE_QUORUM, PRODUCE
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
 from kraft_trio.wire.apis.produce import ProducePartition, ProducePartitionResponse, ProduceRequest
@@ -30,10 +34,15 @@ QUICK = {
 """Timeouts with which a lost leader is replaced in a second or two."""
 
 
+def random_uuid() -> str:
+    """What `kraft storage random-uuid` prints."""
+    return directory_id_to_text(random_directory_id(random.SystemRandom()))
+
+
 class Quorum:
     """Nodes 1 to `voters` are the first voters; the `observers` that follow them are formatted without any.
 
-    Nothing runs until `start`.  Whoever makes one calls `stop_all` in the end.
+    Nothing runs until `start`.  Whoever makes one calls `kill_all` in the end.
     """
 
     def __init__(
@@ -45,7 +54,7 @@ class Quorum:
             node_id: NodeProcess(node_id, directory / f"node-{node_id}", port) for node_id, port in enumerate(ports, 1)
         }
         self.voter_ids = range(1, voters + 1)
-        self.cluster_id = kraft("storage", "random-uuid").stdout.strip()
+        self.cluster_id = random_uuid()
         directory_ids = {node_id: kraft("storage", "random-uuid").stdout.strip() for node_id in self.voter_ids}
         self.initial_controllers = ",".join(
             f"{node_id}@{self.nodes[node_id].endpoint}:{directory_id}"
@@ -90,13 +99,12 @@ class Quorum:
             node.wait_until_listening()
 
     def kill_all(self) -> None:
-        """SIGKILL to all at the same time."""
+        """SIGKILL to all at the same time, paused ones included."""
+        for node in self.nodes.values():
+            if node.running:
+                node.send(signal.SIGKILL)
         for node in self.nodes.values():
             node.kill()
-
-    def stop_all(self) -> None:
-        """Leave no process behind, paused ones included."""
-        self.kill_all()
 
     def describe(self, node: NodeProcess) -> DescribeQuorumResponse | None:
         """What the node answers to DescribeQuorum; None when it does not answer."""

@@ -76,6 +76,7 @@ def quorum(make_module_quorum: MakeQuorum) -> Quorum:
     """In an epoch with others before it: a candidate that cannot win has raised it."""
     quorum = make_module_quorum()
     quorum.start()
+    quorum.wait_until_caught_up()
     sound = Sound.of(quorum)
     for node in quorum.nodes.values():
         answer = ask(node, VOTE, sound.vote(replica_epoch=sound.epoch + 10))
