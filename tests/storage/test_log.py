@@ -490,6 +490,8 @@ class TestTruncate:
         log = open_log(disk, segment_bytes=80)
         for time in (1000, 5000, 6000):
             log.append_as_leader(batch(b"x", timestamp_ms=time), 1)
+        await log.close()
+        log = open_log(disk, segment_bytes=80)
 
         def index_files() -> list[str]:
             return [name for name in disk.list_directory(DIRECTORY) if name.endswith("index")]
