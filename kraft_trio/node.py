@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ from kraft_trio.actors.request_router import FORWARDER_CLIENT_ID, RequestRouter
 from kraft_trio.actors.state_machine_driver import OnCommit, StateMachineDriver, committed_batches
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
-from kraft_trio.errors import NodeClosedError
+from kraft_trio.errors import NodeClosedError, StorageFailure
 from kraft_trio.messages import QuorumView, Reply, ShutDown
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.serde import RawSerde, Serde
@@ -207,11 +207,19 @@ async def open_node(
 
 
 def _only_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one exception in nested groups, or the group where there are several."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+    """The one fault in nested groups, cancellations aside; of several storage failures the first; else the group."""
+    faults = [error for error in _leaves(group) if not isinstance(error, trio.Cancelled)]
+    if len(faults) == 1 or (faults and all(isinstance(fault, StorageFailure) for fault in faults)):
+        return faults[0]
+    return group
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for member in error.exceptions:
+            yield from _leaves(member)
+    else:
+        yield error
 
 
 async def run_node(config: NodeConfig, *, environment: Environment | None = None) -> None:
