@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import click
@@ -83,10 +83,11 @@ async def _run(console: Console, names: list[str], quick: bool, directory: Path,
             say(f"{name}:")
             try:
                 measured = await MEASUREMENTS[name](context)
-            except BenchmarkError as error:
-                say(f"{name} FAILED: {error}")
-                measured = Section.not_measured(name, str(error))
-            sections += measured if isinstance(measured, list) else [measured]
+                sections += measured if isinstance(measured, list) else [measured]
+            except* BenchmarkError as group:
+                reason = "; ".join(str(error) for error in _leaves(group))
+                say(f"{name} FAILED: {reason}")
+                sections.append(Section.not_measured(name, reason))
     return Report(
         started=started,
         command=shlex.join(["benchmarks/run", *sys.argv[1:]]),
@@ -96,6 +97,14 @@ async def _run(console: Console, names: list[str], quick: bool, directory: Path,
         machine=here,
         sections=sections,
     )
+
+
+def _leaves(group: BaseExceptionGroup[BenchmarkError]) -> Iterator[BenchmarkError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
 
 
 def _revision() -> str:

@@ -6,13 +6,14 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import attrs
 import trio
 
 from benchmarks.children import Child, free_ports, poll_until, run_to_end, start_child, stopping
 from benchmarks.kraft_client import describe_quorum, voters_in_step
-from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.types import Endpoint, directory_id_to_text
 
 KRAFT = str(Path(sys.executable).with_name("kraft"))
 LEADER_SECONDS = 30.0
@@ -91,21 +92,18 @@ class KraftCluster:
 
     async def _format(self) -> None:
         """Write each node's configuration and format its directory with the same initial voters."""
-        cluster_id = await _random_uuid()
-        voters = [f"{node}@127.0.0.1:{port}:{await _random_uuid()}" for node, port in self.ports.items()]
-        for node, port in self.ports.items():
-            properties = {
-                "node.id": node,
-                "process.roles": "controller",
-                "listeners": f"CONTROLLER://127.0.0.1:{port}",
-                "controller.listener.names": "CONTROLLER",
-                "controller.quorum.bootstrap.servers": self.bootstrap_servers,
-                "metadata.log.dir": self.directory / f"node-{node}",
-            }
-            self._properties(node).write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-            command = [KRAFT, "storage", "format", "-t", cluster_id, "-c", str(self._properties(node))]
-            await run_to_end([*command, "--initial-controllers", ",".join(voters)], seconds=30)
-
-
-async def _random_uuid() -> str:
-    return (await run_to_end([KRAFT, "storage", "random-uuid"], seconds=30)).strip()
+        cluster_id = directory_id_to_text(uuid4())
+        voters = [f"{node}@127.0.0.1:{port}:{directory_id_to_text(uuid4())}" for node, port in self.ports.items()]
+        async with trio.open_nursery() as nursery:
+            for node, port in self.ports.items():
+                properties = {
+                    "node.id": node,
+                    "process.roles": "controller",
+                    "listeners": f"CONTROLLER://127.0.0.1:{port}",
+                    "controller.listener.names": "CONTROLLER",
+                    "controller.quorum.bootstrap.servers": self.bootstrap_servers,
+                    "metadata.log.dir": self.directory / f"node-{node}",
+                }
+                self._properties(node).write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+                command = [KRAFT, "storage", "format", "-t", cluster_id, "-c", str(self._properties(node))]
+                nursery.start_soon(run_to_end, [*command, "--initial-controllers", ",".join(voters)], 60)
