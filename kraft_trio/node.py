@@ -167,7 +167,7 @@ async def open_node(
     """Open a formatted directory and run a node on it until the block is left; then hand over and close.
 
     `on_commit` is awaited with the records of every committed batch, in order, from the log's start.  Raises
-    StorageError for a directory that cannot be used, OSError for an address that cannot be bound; a fault while
+    StorageError for a directory that cannot be used, ConfigError for an address that cannot be bound; a fault while
     running (StorageFailure, a bug) cancels the block and comes out of it.
     """
     own_environment = environment is None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import structlog
 import trio
 
 from kraft_trio.actors.answers import Answer
 from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.config import NodeConfig
-from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
+from kraft_trio.errors import ConfigError, NetworkError, ProtocolError, UnsupportedVersionError
 from kraft_trio.messages import send_or_wait
 from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response
 from kraft_trio.wire.framing import FrameReader
@@ -38,10 +40,14 @@ class NetworkServer:
         self._connections = 0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Bind every listener, then serve until cancelled.  Raises OSError when an address cannot be bound."""
+        """Bind every listener, then serve until cancelled.  Raises ConfigError when an address cannot be bound."""
         async with trio.open_nursery() as nursery:
             for listening in self._config.listeners:
-                listener = await self._network.listen(listening.endpoint)
+                try:
+                    listener = await self._network.listen(listening.endpoint)
+                except OSError as error:
+                    reason = os.strerror(error.errno) if error.errno else str(error)
+                    raise ConfigError(f"listeners={listening}: cannot be bound: {reason}") from error
                 log.info("listening", listener=listening.name, endpoint=str(listener.endpoint))
                 nursery.start_soon(self._accept, nursery, listening.name, listener)
             task_status.started()

@@ -61,10 +61,7 @@ class TcpNetwork:
             raise NetworkError(f"cannot connect: {error.__cause__ or error}") from error
 
     async def listen(self, endpoint: Endpoint) -> Listener:
-        try:
-            listeners = await trio.open_tcp_listeners(endpoint.port, host=endpoint.host or None)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror or str(error), str(endpoint)) from error
+        listeners = await trio.open_tcp_listeners(endpoint.port, host=endpoint.host or None)
         first, *others = listeners
         for other in others:
             await other.aclose()
