@@ -8,6 +8,7 @@ import trio
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.wire.tcp_stream import TcpStream
 
 
 class Listener(Protocol):
@@ -45,7 +46,10 @@ class TcpListener:
         return Endpoint(host, port)
 
     async def accept(self) -> trio.abc.Stream:
-        return await self._inner.accept()
+        stream = await self._inner.accept()
+        taken = TcpStream.taking_over(stream)
+        await trio.aclose_forcefully(stream)
+        return taken
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -56,9 +60,12 @@ class TcpNetwork:
 
     async def connect(self, endpoint: Endpoint) -> trio.abc.Stream:
         try:
-            return await trio.open_tcp_stream(endpoint.host, endpoint.port)
+            stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
         except OSError as error:
             raise NetworkError(f"cannot connect: {error.__cause__ or error}") from error
+        taken = TcpStream.taking_over(stream)
+        await trio.aclose_forcefully(stream)
+        return taken
 
     async def listen(self, endpoint: Endpoint) -> Listener:
         listeners = await trio.open_tcp_listeners(endpoint.port, host=endpoint.host or None)
