@@ -6,6 +6,7 @@ own.  The epoch alone would not do, as a node changes its role within one epoch 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import attrs
@@ -28,24 +29,49 @@ class Reply(Generic[T]):
     """A one-slot channel for the answer to one message.
 
     The receiver of the message answers exactly once, and always: an actor that ends answers what it still holds.
-    Whoever asked may stop waiting; the answer is then nobody's.
+    Whoever asked either waits in `receive` or has itself called back; it may lose interest, and the answer is then
+    nobody's.
     """
 
-    __slots__ = ("_answered", "_value")
+    __slots__ = ("_answered", "_listeners", "_value")
 
     def __init__(self) -> None:
-        self._answered = trio.Event()
+        self._answered = False
+        self._listeners: list[Callable[[], object]] = []
         self._value: T
 
     def answer(self, value: T) -> None:
-        """Give the answer."""
-        assert not self._answered.is_set(), "a message is answered once"
+        """Give the answer; whoever asked to be called back is, before this returns."""
+        assert not self._answered, "a message is answered once"
         self._value = value
-        self._answered.set()
+        self._answered = True
+        for listener in self._listeners:
+            listener()
+        self._listeners.clear()
+
+    @property
+    def is_answered(self) -> bool:
+        return self._answered
+
+    @property
+    def value(self) -> T:
+        """The answer; only to be read once there is one."""
+        assert self._answered, "not answered yet"
+        return self._value
+
+    def when_answered(self, listener: Callable[[], object]) -> None:
+        """Call `listener`, which must neither block nor fail, when the answer comes; at once if it is there."""
+        if self._answered:
+            listener()
+        else:
+            self._listeners.append(listener)
 
     async def receive(self) -> T:
         """Wait for the answer; a cancelled wait gives it up."""
-        await self._answered.wait()
+        if not self._answered:
+            arrived = trio.Event()
+            self._listeners.append(arrived.set)
+            await arrived.wait()
         return self._value
 
 

@@ -126,7 +126,7 @@ class Node:
 
         Works on any node of the quorum, follower and observer too, and across changes of the leader; each value takes
         effect at most once.  There is no timeout but the caller's cancel scope: a cancelled append may or may not take
-        effect.  Raises SerdeError, RecordTooLargeError, OutcomeUnknownError.
+        effect.  Raises SerdeError, RecordTooLargeError, OutcomeUnknownError, NodeClosedError.
         """
         if self._closed:
             raise NodeClosedError("append: the node has stopped")
@@ -139,9 +139,10 @@ class Node:
         """The committed values from `from_offset` (inclusive) on, waiting for more at the end; never ends by itself.
 
         Reads this node's own copy.  Offsets have gaps where the protocol's control records stand.  Raises SerdeError
-        for a value that the node's serde does not know.
+        for a value that the node's serde does not know, NodeClosedError at the end once the node has stopped.
         """
-        async for records in committed_batches(self.log, from_offset, self.config.max_decompressed_bytes):
+        limit = self.config.max_decompressed_bytes
+        async for records in committed_batches(self.log, from_offset, limit, lambda: self._closed):
             for record in records:
                 value = self._serde.decode(record.value or b"")
                 yield Committed(record.offset, record.timestamp_ms, value)

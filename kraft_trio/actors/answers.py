@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
@@ -19,48 +19,87 @@ ResponseT = TypeVar("ResponseT")
 
 
 class Answer(Protocol):
-    """The response to one request, or None where the protocol wants none (Produce with acks=0)."""
+    """The response to one request, sooner or later."""
 
-    async def value(self) -> Any: ...
+    @property
+    def is_ready(self) -> bool: ...
+
+    def when_ready(self, listener: Callable[[], object]) -> None:
+        """Call `listener` each time that the answer may have become ready; at once if it is."""
+        ...
+
+    def response(self) -> Any:
+        """The response, once it is ready; None where the protocol wants none (Produce with acks=0)."""
+        ...
 
 
 @attrs.frozen
 class Ready:
     """An answer given at once."""
 
-    response: Any
+    value: Any
 
-    async def value(self) -> Any:
-        return self.response
+    @property
+    def is_ready(self) -> bool:
+        return True
+
+    def when_ready(self, listener: Callable[[], object]) -> None:
+        listener()
+
+    def response(self) -> Any:
+        return self.value
 
 
-@attrs.frozen
 class Awaited(Generic[T]):
-    """The answer of an actor, made into the response."""
+    """The answers of actors, made into the response."""
 
-    reply: Reply[T]
-    respond: Callable[[T], Any]
+    def __init__(self, replies: Sequence[Reply[T]], respond: Callable[[Sequence[T]], Any]) -> None:
+        self._replies = replies
+        self._respond = respond
 
-    async def value(self) -> Any:
-        return self.respond(await self.reply.receive())
+    @property
+    def is_ready(self) -> bool:
+        return all(reply.is_answered for reply in self._replies)
+
+    def when_ready(self, listener: Callable[[], object]) -> None:
+        for reply in self._replies:
+            reply.when_answered(listener)
+        if not self._replies:
+            listener()
+
+    def response(self) -> Any:
+        return self._respond([reply.value for reply in self._replies])
 
 
-@attrs.frozen
-class Forwarded(Generic[RequestT, ResponseT]):
+class Forwarded(Awaited[ResponseT], Generic[RequestT, ResponseT]):
     """The leader's answer to what a client asked a follower; `refusal` where the leader gives none.
 
-    Tools and clients put some requests to any broker, and Kafka's brokers pass those on too.
+    Tools and clients put some requests to any broker, and Kafka's brokers pass those on too.  Somebody has to run
+    `forward` for the answer to come.
     """
 
-    client: NetworkClient
-    leader: Endpoint
-    api: Api[RequestT, ResponseT]
-    request: RequestT
-    timeout_ms: int
-    refusal: ResponseT
+    def __init__(
+        self,
+        client: NetworkClient,
+        leader: Endpoint,
+        api: Api[RequestT, ResponseT],
+        request: RequestT,
+        timeout_ms: int,
+        refusal: ResponseT,
+    ) -> None:
+        self._reply: Reply[ResponseT] = Reply()
+        super().__init__((self._reply,), lambda values: values[0])
+        self._client = client
+        self._leader = leader
+        self._api = api
+        self._request = request
+        self._timeout_ms = timeout_ms
+        self._refusal = refusal
 
-    async def value(self) -> ResponseT:
+    async def forward(self) -> None:
+        """Ask the leader.  A cancelled call leaves no answer: there is then nobody to give it to."""
         try:
-            return await self.client.request(self.leader, self.api, self.request, self.timeout_ms)
+            response = await self._client.request(self._leader, self._api, self._request, self._timeout_ms)
         except (NetworkError, UnsupportedVersionError):
-            return self.refusal
+            response = self._refusal
+        self._reply.answer(response)

@@ -18,7 +18,13 @@ import trio
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.config import NodeConfig
-from kraft_trio.errors import NetworkError, OutcomeUnknownError, RecordTooLargeError, UnsupportedVersionError
+from kraft_trio.errors import (
+    NetworkError,
+    NodeClosedError,
+    OutcomeUnknownError,
+    RecordTooLargeError,
+    UnsupportedVersionError,
+)
 from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView, Reply, deliver
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
@@ -81,6 +87,7 @@ class Appender:
         self._wall_clock_ms = wall_clock_ms
         self._mailbox, self._inbox = trio.open_memory_channel[AppendRequested](MAILBOX_SIZE)
         self._waiting: deque[AppendRequested] = deque()
+        self._on_their_way: list[AppendRequested] = []
         self._producer_id: int | None = None
         self._next_sequence = 0
 
@@ -88,7 +95,8 @@ class Appender:
         """Append values next to each other and wait until they are committed; the first one's offset (inclusive).
 
         Raises RecordTooLargeError when they do not fit one batch, OutcomeUnknownError when their fate cannot be
-        learned.  A cancelled append may or may not take effect.
+        learned, NodeClosedError when the node stopped before they were sent.  A cancelled append may or may not take
+        effect.
         """
         request = AppendRequested(tuple(values), Reply())
         size = BATCH_OVERHEAD_BYTES + request.size_in_bytes
@@ -96,17 +104,30 @@ class Appender:
             raise RecordTooLargeError(
                 f"values: one batch of {size} bytes, message.max.bytes allows {self._config.max_message_bytes}"
             )
-        await self._mailbox.send(request)
+        try:
+            await self._mailbox.send(request)
+        except trio.BrokenResourceError:
+            raise NodeClosedError("append: the node has stopped") from None
         outcome = await request.reply.receive()
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
     async def run(self) -> None:
-        """Serve until cancelled."""
-        with self._inbox:
+        """Serve until cancelled; whoever still waits then is answered."""
+        try:
             while True:
                 await self._append_group(await self._next_group())
+        finally:
+            self._abandon_waiting()
+
+    def _abandon_waiting(self) -> None:
+        for request in self._on_their_way:
+            request.reply.answer(OutcomeUnknownError("append: the node stopped before it had heard of the commit"))
+        self._drain_inbox()
+        for request in self._waiting:
+            request.reply.answer(NodeClosedError("append: the node stopped before it was sent"))
+        self._inbox.close()
 
     async def _next_group(self) -> list[AppendRequested]:
         """The requests that have come in, as many as one batch may hold, in their order; at least one."""
@@ -139,7 +160,9 @@ class Appender:
 
     async def _append_group(self, group: list[AppendRequested]) -> None:
         values = [value for request in group for value in request.values]
+        self._on_their_way = group
         outcome = await self._append_values(values)
+        self._on_their_way = []
         for request in group:
             request.reply.answer(outcome)
             if isinstance(outcome, int):

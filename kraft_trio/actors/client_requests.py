@@ -107,12 +107,56 @@ class ClientRequests:
     # Produce
 
     async def produce(self, request: ProduceRequest, version: int, listener_name: str) -> Answer:
-        waiting: list[_Waiting] = []
+        """Every partition's answer in the order they were sent; no response for acks=0."""
+        replies = []
         for partition in request.partitions:
-            waiting.append(await self._produce_partition(request, partition, version))
-        return _ProduceAnswer(self._view, listener_name, request, waiting)
+            replies.append(await self._produce_partition(request, partition, version))
 
-    async def _produce_partition(self, request: ProduceRequest, partition: ProducePartition, version: int) -> _Waiting:
+        def respond(answers: Sequence[ProducePartitionResponse]) -> ProduceResponse | None:
+            return None if request.acks == 0 else self._produce_response(request, answers, listener_name)
+
+        return Awaited(replies, respond)
+
+    def _produce_response(
+        self, request: ProduceRequest, answers: Sequence[ProducePartitionResponse], listener_name: str
+    ) -> ProduceResponse:
+        """The answers with the names of what they are about and, where it is not this node, the leader (KIP-951)."""
+        view = self._view.value
+        responses = []
+        for partition, answer in zip(request.partitions, answers, strict=True):
+            elsewhere = answer.error == ErrorCode.not_leader_or_follower
+            leader_id = view.leader_id if elsewhere and view.leader_id is not None else -1
+            responses.append(
+                attrs.evolve(
+                    answer,
+                    topic_name=partition.topic_name,
+                    topic_id=partition.topic_id,
+                    partition=partition.partition,
+                    leader_id=leader_id,
+                    leader_epoch=view.epoch if leader_id >= 0 else -1,
+                )
+            )
+        endpoint = leader_endpoint(view, listener_name)
+        told = [response.leader_id for response in responses if response.leader_id >= 0]
+        return ProduceResponse(tuple(responses), ((told[0], endpoint),) if told and endpoint is not None else ())
+
+    async def _produce_partition(
+        self, request: ProduceRequest, partition: ProducePartition, version: int
+    ) -> Reply[ProducePartitionResponse]:
+        """Check the batch, then hand it to the leader: its answer comes when the batch has committed."""
+        reply: Reply[ProducePartitionResponse] = Reply()
+        refused = self._refuse_produce(request, partition, version) or self._refuse_batch(partition.records)
+        if refused is not None:
+            reply.answer(refused)
+            return reply
+        message = ProduceReceived(partition.records or b"", max(request.timeout_ms, 0), reply)
+        if not await deliver(self._view.value.leader_mailbox, message):
+            reply.answer(ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower))
+        return reply
+
+    def _refuse_produce(
+        self, request: ProduceRequest, partition: ProducePartition, version: int
+    ) -> ProducePartitionResponse | None:
         by_id = version >= TOPIC_IDS_SINCE
         if by_id and partition.topic_id != self._config.topic_id:
             return ProducePartitionResponse.failed(ErrorCode.unknown_topic_id)
@@ -122,17 +166,9 @@ class ClientRequests:
             return ProducePartitionResponse.failed(ErrorCode.invalid_required_acks, f"acks={request.acks}")
         if request.transactional_id is not None:
             return ProducePartitionResponse.failed(ErrorCode.invalid_request, "there are no transactions here")
-        view = self._view.value
-        if view.leader_mailbox is None:
+        if self._view.value.leader_mailbox is None:
             return ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower)
-        refused = self._refuse_batch(partition.records)
-        if refused is not None:
-            return refused
-        reply: Reply[ProducePartitionResponse] = Reply()
-        message = ProduceReceived(partition.records or b"", max(request.timeout_ms, 0), reply)
-        if not await deliver(view.leader_mailbox, message):
-            return ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower)
-        return reply
+        return None
 
     def _refuse_batch(self, records: bytes | None) -> ProducePartitionResponse | None:
         """What is wrong with the records, if anything: one whole batch of format v2, sound through and through."""
@@ -172,12 +208,13 @@ class ClientRequests:
         if not await deliver(view.leader_mailbox, CommittedEndRequested(reply)):
             reply.answer(None)
 
-        def respond(committed_end: int | None) -> ListOffsetsResponse:
+        def respond(committed_ends: Sequence[int | None]) -> ListOffsetsResponse:
+            (committed_end,) = committed_ends
             return ListOffsetsResponse(
                 tuple(self._list_offset(partition, view, committed_end) for partition in request.partitions)
             )
 
-        return Awaited(reply, respond)
+        return Awaited((reply,), respond)
 
     def _list_offset(
         self, partition: ListOffsetsPartition, view: QuorumView, committed_end: int | None
@@ -212,39 +249,3 @@ class ClientRequests:
             ErrorCode.invalid_request,
             "this quorum has no consumer groups and no transactions: assign the partition and keep offsets yourself",
         )
-
-
-_Waiting = Reply[ProducePartitionResponse] | ProducePartitionResponse
-
-
-@attrs.frozen
-class _ProduceAnswer:
-    """The partitions' answers in the order they were sent; None, which means no response, for acks=0."""
-
-    view: Published[QuorumView]
-    listener_name: str
-    request: ProduceRequest
-    waiting: Sequence[_Waiting]
-
-    async def value(self) -> Any:
-        if self.request.acks == 0:
-            return None
-        responses = []
-        for partition, answer in zip(self.request.partitions, self.waiting, strict=True):
-            response = answer if isinstance(answer, ProducePartitionResponse) else await answer.receive()
-            view = self.view.value
-            not_here = response.error == ErrorCode.not_leader_or_follower
-            leader_id = view.leader_id if not_here and view.leader_id is not None else -1
-            responses.append(
-                attrs.evolve(
-                    response,
-                    topic_name=partition.topic_name,
-                    topic_id=partition.topic_id,
-                    partition=partition.partition,
-                    leader_id=leader_id,
-                    leader_epoch=view.epoch if leader_id >= 0 else -1,
-                )
-            )
-        endpoint = leader_endpoint(self.view.value, self.listener_name)
-        told = [response.leader_id for response in responses if response.leader_id >= 0]
-        return ProduceResponse(tuple(responses), ((told[0], endpoint),) if told and endpoint is not None else ())

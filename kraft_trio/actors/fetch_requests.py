@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from kraft_trio.actors.answers import Answer, Ready
+from kraft_trio.actors.answers import Answer, Awaited, Ready
 from kraft_trio.actors.published import Published
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import FetchReceived, QuorumView, Reply, deliver
@@ -32,10 +32,14 @@ class FetchRequests:
                 return Ready(FetchResponse(error=ErrorCode.inconsistent_cluster_id))
             if len(request.partitions) != 1 or not self._is_ours(request.partitions[0], version):
                 return Ready(FetchResponse(error=ErrorCode.invalid_request))
-        waiting: list[Reply[FetchPartitionResponse] | FetchPartitionResponse] = []
+        replies = []
         for partition in request.partitions:
-            waiting.append(await self._route_partition(request, partition, version))
-        return _FetchAnswer(self._view, listener_name, waiting)
+            replies.append(await self._route_partition(request, partition, version))
+
+        def respond(answers: Sequence[FetchPartitionResponse]) -> FetchResponse:
+            return FetchResponse(partitions=tuple(answers), node_endpoints=self._node_endpoints(answers, listener_name))
+
+        return Awaited(replies, respond)
 
     def _is_ours(self, partition: FetchPartition, version: int) -> bool:
         by_id = version >= TOPIC_IDS_SINCE
@@ -46,20 +50,34 @@ class FetchRequests:
 
     async def _route_partition(
         self, request: FetchRequest, partition: FetchPartition, version: int
-    ) -> Reply[FetchPartitionResponse] | FetchPartitionResponse:
+    ) -> Reply[FetchPartitionResponse]:
+        reply: Reply[FetchPartitionResponse] = Reply()
+        view = self._view.value
         if not self._is_ours(partition, version):
             by_id = version >= TOPIC_IDS_SINCE and partition.topic_id != self._config.topic_id
             unknown = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
-            return failed_fetch(partition, unknown, None)
-        view = self._view.value
-        error = self._invalid(request, partition) or leader_check(view, partition.current_leader_epoch)
-        if error is not None:
-            return failed_fetch(partition, error, view)
-        replica = ReplicaKey(request.replica_id, partition.replica_directory_id) if request.replica_id >= 0 else None
-        reply: Reply[FetchPartitionResponse] = Reply()
-        if not await deliver(view.leader_mailbox, FetchReceived(request, partition, replica, reply)):
-            return failed_fetch(partition, ErrorCode.not_leader_or_follower, self._view.value)
+            reply.answer(failed_fetch(partition, unknown, None))
+        elif (
+            error := self._invalid(request, partition) or leader_check(view, partition.current_leader_epoch)
+        ) is not None:
+            reply.answer(failed_fetch(partition, error, view))
+        else:
+            replica = (
+                ReplicaKey(request.replica_id, partition.replica_directory_id) if request.replica_id >= 0 else None
+            )
+            if not await deliver(view.leader_mailbox, FetchReceived(request, partition, replica, reply)):
+                reply.answer(failed_fetch(partition, ErrorCode.not_leader_or_follower, self._view.value))
         return reply
+
+    def _node_endpoints(
+        self, responses: Sequence[FetchPartitionResponse], listener_name: str
+    ) -> tuple[tuple[int, Endpoint], ...]:
+        """Where the leader is, for an answer that sends the asker there."""
+        if all(response.error == ErrorCode.none for response in responses):
+            return ()
+        view = self._view.value
+        endpoint = leader_endpoint(view, listener_name)
+        return () if view.leader_id is None or endpoint is None else ((view.leader_id, endpoint),)
 
     @staticmethod
     def _invalid(request: FetchRequest, partition: FetchPartition) -> ErrorCode | None:
@@ -96,28 +114,6 @@ def failed_fetch(partition: FetchPartition, error: ErrorCode, view: QuorumView |
         leader_id=-1 if view is None or view.leader_id is None else view.leader_id,
         leader_epoch=-1 if view is None else view.epoch,
     )
-
-
-@attrs.frozen
-class _FetchAnswer:
-    """The partitions' answers in the order they were asked for, and where the leader is."""
-
-    view: Published[QuorumView]
-    listener_name: str
-    waiting: Sequence[Reply[FetchPartitionResponse] | FetchPartitionResponse]
-
-    async def value(self) -> Any:
-        answers = []
-        for answer in self.waiting:
-            answers.append(answer if isinstance(answer, FetchPartitionResponse) else await answer.receive())
-        return FetchResponse(partitions=tuple(answers), node_endpoints=self._node_endpoints(answers))
-
-    def _node_endpoints(self, responses: Sequence[FetchPartitionResponse]) -> tuple[tuple[int, Endpoint], ...]:
-        if all(response.error == ErrorCode.none for response in responses):
-            return ()
-        view = self.view.value
-        endpoint = leader_endpoint(view, self.listener_name)
-        return () if view.leader_id is None or endpoint is None else ((view.leader_id, endpoint),)
 
 
 def leader_endpoint(view: QuorumView, listener_name: str) -> Endpoint | None:

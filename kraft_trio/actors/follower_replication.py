@@ -15,6 +15,7 @@ from kraft_trio.protocol.reconciliation import truncation_point
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.apis.fetch import FETCH, FetchPartitionResponse, FetchResponse
+from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
@@ -43,8 +44,8 @@ class FollowerReplication:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_fetch_timer)
             while True:
-                if not await self._fetch_once(self._next_endpoint()):
-                    await trio.sleep(self._context.retry_backoff_s())
+                await self._fetch_from(self._next_endpoint())
+                await trio.sleep(self._context.retry_backoff_s())
 
     def campaign_after(self, delay_ms: int) -> None:
         """The leader has resigned (EndQuorumEpoch): let the fetch timer run out in `delay_ms`, if not sooner."""
@@ -85,20 +86,25 @@ class FollowerReplication:
 
     # One Fetch
 
-    async def _fetch_once(self, endpoint: Endpoint | None) -> bool:
-        """Send one Fetch and act on its answer.  False where it is right to wait a little before the next one."""
+    async def _fetch_from(self, endpoint: Endpoint | None) -> None:
+        """Fetch from there, one Fetch after the other over one connection, until it is right to wait a little."""
         if endpoint is None:
-            return False
+            return
+        timeout_ms = self._context.config.request_timeout_ms
         try:
-            response = await self._context.client.request(
-                endpoint,
-                FETCH,
-                replica_fetch_request(self._context, max_wait_ms=MAX_WAIT_MS),
-                self._context.config.request_timeout_ms,
-            )
-        except (NetworkError, UnsupportedVersionError) as error:
+            async with self._context.client.lease(endpoint, timeout_ms) as connection:
+                while await self._fetch_once(connection, timeout_ms / 1000):
+                    pass
+        except (NetworkError, ProtocolError, UnsupportedVersionError) as error:
             self._log_failure(str(error))
-            return False
+
+    async def _fetch_once(self, connection: Connection, timeout_s: float) -> bool:
+        """Send one Fetch and act on its answer.  False where it is right to wait a little before the next one."""
+        response: FetchResponse | None = None
+        with trio.move_on_after(timeout_s):
+            response = await connection.request(FETCH, replica_fetch_request(self._context, max_wait_ms=MAX_WAIT_MS))
+        if response is None:
+            raise NetworkError(f"no answer to a Fetch in {timeout_s:g} s")
         if response.error != ErrorCode.none or len(response.partitions) != 1:
             log.warning("fetch refused", leader_id=self._role.leader_id, error=response.error.name)
             return False

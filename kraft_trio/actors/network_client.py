@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
 
 import attrs
@@ -25,6 +27,9 @@ RECONNECT_BACKOFF_MIN_S = 0.05
 RECONNECT_BACKOFF_MAX_S = 0.5
 MAILBOX_SIZE = 64
 
+BROKEN = (NetworkError, ProtocolError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+"""What can come of an exchange with a peer that is gone, or that does not speak as it should."""
+
 
 @attrs.frozen
 class Outgoing:
@@ -34,6 +39,15 @@ class Outgoing:
     request: Any
     scope: trio.CancelScope
     reply: Reply[Any]
+
+
+@attrs.frozen
+class Lease:
+    """A wish for the connection itself, for as long as `ended` is not set; `scope` bounds the wait for it."""
+
+    scope: trio.CancelScope
+    reply: Reply[Connection | NetworkError]
+    ended: trio.Event
 
 
 class NetworkClient:
@@ -48,15 +62,18 @@ class NetworkClient:
         self._client_id = client_id
         self._random = random_source
         self._max_response_bytes = max_response_bytes
-        self._peers: dict[Endpoint, trio.MemorySendChannel[Outgoing]] = {}
+        self._peers: dict[Endpoint, trio.MemorySendChannel[Outgoing | Lease]] = {}
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve requests until cancelled."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            task_status.started()
-            await trio.sleep_forever()
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                task_status.started()
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
 
     async def request(
         self, endpoint: Endpoint, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int
@@ -81,12 +98,30 @@ class NetworkClient:
             raise outcome
         return cast(ResponseT, outcome)
 
-    def _peer(self, endpoint: Endpoint) -> trio.MemorySendChannel[Outgoing]:
+    @asynccontextmanager
+    async def lease(self, endpoint: Endpoint, timeout_ms: int) -> AsyncIterator[Connection]:
+        """The connection to that endpoint for one task alone, which then exchanges without the client's help.
+
+        Other requests to the endpoint wait until the block is left; the connection stays the client's, who closes it.
+        Raises NetworkError when there is no connection within `timeout_ms`.
+        """
+        lease = Lease(trio.CancelScope(deadline=trio.current_time() + timeout_ms / 1000), Reply(), trio.Event())
+        try:
+            await send_or_wait(self._peer(endpoint), lease)
+            connection = await lease.reply.receive()
+            if isinstance(connection, NetworkError):
+                raise connection
+            yield connection
+        finally:
+            lease.scope.cancel()
+            lease.ended.set()
+
+    def _peer(self, endpoint: Endpoint) -> trio.MemorySendChannel[Outgoing | Lease]:
         mailbox = self._peers.get(endpoint)
         if mailbox is None:
             if self._nursery is None:
                 raise NetworkError(f"{endpoint}: the network client is not running")
-            mailbox, receive = trio.open_memory_channel[Outgoing](MAILBOX_SIZE)
+            mailbox, receive = trio.open_memory_channel[Outgoing | Lease](MAILBOX_SIZE)
             self._peers[endpoint] = mailbox
             peer = _Peer(self._network, endpoint, self._client_id, self._random, self._max_response_bytes)
             self._nursery.start_soon(peer.run, receive, name=f"peer {endpoint}")
@@ -108,11 +143,14 @@ class _Peer:
         self._failures = 0
         self._retry_at = -float("inf")
 
-    async def run(self, mailbox: trio.MemoryReceiveChannel[Outgoing]) -> None:
+    async def run(self, mailbox: trio.MemoryReceiveChannel[Outgoing | Lease]) -> None:
         with mailbox:
             try:
-                async for outgoing in mailbox:
-                    await self._serve(outgoing)
+                async for wish in mailbox:
+                    if isinstance(wish, Lease):
+                        await self._lend(wish)
+                    else:
+                        await self._serve(wish)
             finally:
                 await self._disconnect()
 
@@ -124,7 +162,7 @@ class _Peer:
                 outcome = await connection.request(outgoing.api, outgoing.request)
             if outcome is None:
                 outcome = NetworkError(f"{outgoing.api.name} to {self._endpoint}: no answer in time")
-        except (NetworkError, ProtocolError, OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+        except BROKEN as error:
             outcome = NetworkError(f"{outgoing.api.name} to {self._endpoint}: {error}")
         except UnsupportedVersionError as error:
             outgoing.reply.answer(error)
@@ -137,6 +175,23 @@ class _Peer:
         if isinstance(outcome, NetworkError):
             await self._disconnect()
         outgoing.reply.answer(outcome)
+
+    async def _lend(self, lease: Lease) -> None:
+        connection: Connection | None = None
+        reason = "no connection in time"
+        try:
+            with lease.scope:
+                connection = await self._connected()
+        except (*BROKEN, UnsupportedVersionError) as error:
+            reason = str(error)
+        if connection is None:
+            await self._disconnect()
+            lease.reply.answer(NetworkError(f"{self._endpoint}: {reason}"))
+            return
+        lease.reply.answer(connection)
+        await lease.ended.wait()
+        if not connection.usable:
+            await self._disconnect()
 
     async def _connected(self) -> Connection:
         if self._connection is not None:

@@ -1,4 +1,4 @@
-"""Accepts connections, frames and limits them, and answers each connection's requests in their order."""
+"""Binds the listeners, accepts connections up to a limit, and serves each of them in a task of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import trio
 
 from kraft_trio.actors.answers import Answer
 from kraft_trio.actors.request_router import RequestRouter
+from kraft_trio.actors.server_connection import ServerConnection
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, NetworkError, ProtocolError, UnsupportedVersionError
 from kraft_trio.messages import send_or_wait
@@ -17,8 +18,6 @@ from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.network import Listener, Network
 
 log = structlog.get_logger(__name__)
-
-IN_FLIGHT_PER_CONNECTION = 64
 
 
 class NetworkServer:
@@ -71,50 +70,15 @@ class NetworkServer:
                 await listener.aclose()
 
     async def _serve(self, listener_name: str, stream: trio.abc.Stream) -> None:
-        """One connection, until its peer closes it, breaks the protocol, or the server stops."""
         self._connections += 1
         try:
-            async with stream, trio.open_nursery() as nursery:
-                send, receive = trio.open_memory_channel[tuple[RequestHeader, Answer]](IN_FLIGHT_PER_CONNECTION)
-                nursery.start_soon(self._answer, stream, receive, nursery.cancel_scope)
-                await self._read(listener_name, stream, send)
-                nursery.cancel_scope.cancel()
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass
+            connection = ServerConnection(
+                stream,
+                listener_name,
+                self._router,
+                initial_request_bytes=self._config.initial_request_bytes,
+                max_request_bytes=self._config.max_request_bytes,
+            )
+            await connection.run()
         finally:
             self._connections -= 1
-
-    async def _read(
-        self, listener_name: str, stream: trio.abc.Stream, answers: trio.MemorySendChannel[tuple[RequestHeader, Answer]]
-    ) -> None:
-        reader = FrameReader(stream, self._config.initial_request_bytes)
-        try:
-            while (frame := await reader.read()) is not None:
-                try:
-                    header, request = decode_request(frame)
-                except UnsupportedVersionError as error:
-                    refused = self._router.refuse_version(error)
-                    if refused is None:
-                        raise
-                    await answers.send(refused)
-                    continue
-                reader.limit = self._config.max_request_bytes
-                await send_or_wait(answers, (header, await self._router.route(header, listener_name, request)))
-        except (NetworkError, trio.BrokenResourceError):
-            pass
-        except (ProtocolError, UnsupportedVersionError) as error:
-            log.warning("connection closed", listener=listener_name, reason=str(error))
-
-    async def _answer(
-        self,
-        stream: trio.abc.Stream,
-        answers: trio.MemoryReceiveChannel[tuple[RequestHeader, Answer]],
-        connection: trio.CancelScope,
-    ) -> None:
-        try:
-            async for header, answer in answers:
-                response = await answer.value()
-                if response is not None:
-                    await stream.send_all(encode_response(header.api, header.version, header.correlation_id, response))
-        except trio.BrokenResourceError:
-            connection.cancel()

@@ -6,7 +6,7 @@ handler").  A request that fails here has changed nothing (INVARIANTS 23).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from kraft_trio.actors.answers import Answer, Awaited, Forwarded, Ready
@@ -134,15 +134,15 @@ class RequestRouter:
             case VoteRequest():
                 vote: Reply[VoteResponse] = Reply()
                 await self._tell_election(VoteReceived(request, vote))
-                return Awaited(vote, _unchanged)
+                return Awaited((vote,), _only)
             case BeginQuorumEpochRequest():
                 begin: Reply[BeginQuorumEpochResponse] = Reply()
                 await self._tell_election(BeginQuorumEpochReceived(request, begin))
-                return Awaited(begin, _unchanged)
+                return Awaited((begin,), _only)
             case EndQuorumEpochRequest():
                 end: Reply[EndQuorumEpochResponse] = Reply()
                 await self._tell_election(EndQuorumEpochReceived(request, end))
-                return Awaited(end, _unchanged)
+                return Awaited((end,), _only)
 
     def _identity_error(self, cluster_id: str | None, topic: str, partition: int) -> ErrorCode | None:
         if cluster_id is not None and cluster_id != self._cluster_id:
@@ -157,7 +157,7 @@ class RequestRouter:
         view = self._view.value
         reply: Reply[DescribeQuorumResponse] = Reply()
         if await deliver(view.leader_mailbox, DescribeQuorumReceived(request, reply)):
-            return Awaited(reply, _unchanged)
+            return Awaited((reply,), _only)
         refusal = DescribeQuorumResponse.refused(
             request,
             ErrorCode.not_leader_or_follower,
@@ -172,7 +172,7 @@ class RequestRouter:
             return Ready(InitProducerIdResponse(error=ErrorCode.transactional_id_authorization_failed))
         reply: Reply[int | None] = Reply()
         if await deliver(self._view.value.leader_mailbox, ProducerIdRequested(reply)):
-            return Awaited(reply, _producer_id_response)
+            return Awaited((reply,), lambda ids: _producer_id_response(ids[0]))
         return self._forward(header, INIT_PRODUCER_ID, request, _producer_id_response(None))
 
     def _forward(
@@ -206,8 +206,8 @@ class RequestRouter:
         )
 
 
-def _unchanged(response: Any) -> Any:
-    return response
+def _only(responses: Sequence[Any]) -> Any:
+    return responses[0]
 
 
 def _producer_id_response(producer_id: int | None) -> InitProducerIdResponse:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+from kraft_trio.errors import NodeClosedError
 from kraft_trio.storage.batch import Record, decode_records
 from kraft_trio.storage.log import Log
 
 OnCommit = Callable[[Sequence[Record]], Awaitable[None]]
 
 
-async def committed_batches(log: Log, from_offset: int, max_decompressed_bytes: int) -> AsyncIterator[list[Record]]:
+async def committed_batches(
+    log: Log, from_offset: int, max_decompressed_bytes: int, has_ended: Callable[[], bool] = lambda: False
+) -> AsyncIterator[list[Record]]:
     """The data records of each committed batch, from `from_offset` (inclusive) on, waiting for more at the end.
 
     Control records are passed over; a batch that begins below `from_offset` is cut to the records from there on.
-    Cancellation loses nothing: begin again after the last offset that was seen.
+    Cancellation loses nothing: begin again after the last offset that was seen.  Raises NodeClosedError where it
+    would have to wait for a node that has ended.
     """
     offset = from_offset
     while True:
         while log.high_watermark is None or offset >= log.high_watermark:
+            if has_ended():
+                raise NodeClosedError("committed: the node has stopped")
             await log.changed.park()
         for header, batch in log.iter_batches(offset, log.high_watermark):
             if not header.is_control:

@@ -1,0 +1,116 @@
+"""One accepted connection: requests in, answers out in the same order, each sent as soon as it is there."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import structlog
+import trio
+
+from kraft_trio.actors.answers import Answer, Forwarded
+from kraft_trio.actors.request_router import RequestRouter
+from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
+from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response
+from kraft_trio.wire.framing import FrameReader
+from kraft_trio.wire.tcp_stream import TcpStream
+
+log = structlog.get_logger(__name__)
+
+IN_FLIGHT = 64
+
+
+class ServerConnection:
+    """Serves one connection until its peer closes it, breaks the protocol, or the server stops.
+
+    Requests are handed to their owners in order.  An answer is encoded and sent in the step that gives it, so that
+    nothing waits for a turn of the scheduler; only what the kernel does not take at once is left to the writer task,
+    and the answers after it then wait unencoded.
+    """
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        listener_name: str,
+        router: RequestRouter,
+        *,
+        initial_request_bytes: int,
+        max_request_bytes: int,
+    ) -> None:
+        self._stream = stream
+        self._listener_name = listener_name
+        self._router = router
+        self._reader = FrameReader(stream, initial_request_bytes)
+        self._max_request_bytes = max_request_bytes
+        self._answers: deque[tuple[RequestHeader, Answer]] = deque()
+        self._room = trio.lowlevel.ParkingLot()
+        self._unsent = memoryview(b"")
+        self._has_unsent = trio.lowlevel.ParkingLot()
+        self._scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        """Serve; owns the stream and closes it."""
+        try:
+            async with self._stream, trio.open_nursery() as nursery:
+                self._scope = nursery.cancel_scope
+                nursery.start_soon(self._write)
+                await self._read(nursery)
+                nursery.cancel_scope.cancel()
+        except* (NetworkError, trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        except* (ProtocolError, UnsupportedVersionError) as group:
+            reasons = "; ".join(map(str, group.exceptions))
+            log.warning("connection closed", listener=self._listener_name, reason=reasons)
+        finally:
+            self._answers.clear()
+
+    async def _read(self, nursery: trio.Nursery) -> None:
+        while (frame := await self._reader.read()) is not None:
+            try:
+                header, request = decode_request(frame)
+            except UnsupportedVersionError as error:
+                refused = self._router.refuse_version(error)
+                if refused is None:
+                    raise
+                header, answer = refused
+            else:
+                self._reader.limit = self._max_request_bytes
+                answer = await self._router.route(header, self._listener_name, request)
+            self._answers.append((header, answer))
+            if isinstance(answer, Forwarded):
+                nursery.start_soon(answer.forward)
+            answer.when_ready(self._flush)
+            while len(self._answers) >= IN_FLIGHT:
+                await self._room.park()
+
+    def _flush(self) -> None:
+        """Send the answers that are there, in the order of their requests."""
+        answers = self._answers
+        while answers and not self._unsent and answers[0][1].is_ready:
+            header, answer = answers.popleft()
+            response = answer.response()
+            if response is not None:
+                self._send(encode_response(header.api, header.version, header.correlation_id, response))
+        if self._room:
+            self._room.unpark_all()
+
+    def _send(self, frame: bytes) -> None:
+        view = memoryview(frame)
+        if isinstance(self._stream, TcpStream):
+            try:
+                view = view[self._stream.send_now(view) :]
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                self._answers.clear()
+                self._scope.cancel()
+                return
+        if view:
+            self._unsent = view
+            self._has_unsent.unpark_all()
+
+    async def _write(self) -> None:
+        """Send what could not be sent at once."""
+        while True:
+            while not self._unsent:
+                await self._has_unsent.park()
+            await self._stream.send_all(self._unsent)
+            self._unsent = memoryview(b"")
+            self._flush()
