@@ -1,0 +1,68 @@
+"""Writes the parts of the documentation that come from the code: `python docs/generate.py`.
+
+A generated part stands between a line `<!-- generated: NAME -->` and a line `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from kraft_trio.config import KEYS
+from kraft_trio.protocol.transition_diagram import transition_diagram
+from kraft_trio.wire.api import APIS
+
+DOCUMENTS = Path(__file__).parent
+_PART = re.compile(r"(?<=<!-- generated: )(?P<name>\S+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+
+def transitions() -> str:
+    return f"```mermaid\n{transition_diagram()}```\n"
+
+
+def versions() -> str:
+    rows = [
+        (api.name, str(key), f"{api.advertised_min_version}–{api.max_version}", f"{api.flexible_version}+")
+        for key, api in sorted(APIS.items())
+    ]
+    return _table(("API", "key", "versions", "flexible"), rows)
+
+
+def config_keys() -> str:
+    rows = []
+    for key, default in KEYS:
+        shown = "must be set" if default is None else f"`{default}`" if default else ""
+        unit = f" {key.unit}" if key.unit and default is not None else ""
+        rows.append((f"`{key.name}`", f"{shown}{unit}", key.kind.allowed, key.meaning))
+    return _table(("key", "default", "allowed", "meaning"), rows)
+
+
+GENERATORS: dict[str, Callable[[], str]] = {
+    "transitions": transitions,
+    "versions": versions,
+    "config-keys": config_keys,
+}
+
+
+def regenerated(text: str) -> str:
+    """The document with every generated part made anew.  Raises KeyError for a part that nothing generates."""
+    return _PART.sub(lambda part: f"{part['name']} -->\n{GENERATORS[part['name']]()}", text)
+
+
+def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    titles = tuple(titles)
+    lines = [titles, tuple("---" for _ in titles), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def main() -> None:
+    for document in sorted(DOCUMENTS.glob("*.md")):
+        text = document.read_text()
+        if (new := regenerated(text)) != text:
+            document.write_text(new)
+            print(f"{document.name}: generated anew")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""The documentation says what the code says: generated parts, functions, tests, links and files that it names."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kraft_trio.config import KEYS
+from kraft_trio.protocol.transition_diagram import transition_diagram
+
+REPOSITORY = Path(__file__).parent.parent
+DOCS = REPOSITORY / "docs"
+DOCUMENTS = [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))]
+PROTOCOL = (DOCS / "PROTOCOL.md").read_text()
+
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_TEST = re.compile(r"`([\w/]+\.py)::([\w:]+)`")
+_FUNCTION = re.compile(r"`((?:protocol|actors|storage|wire|cli|client)\.[\w.]+)`")
+_MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|work|root|Users|tmp)/")
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def names_of_tests(path: Path) -> frozenset[str]:
+    """`test_x` and `TestY::test_x` of a test file, and names given to hypothesis state machines."""
+    names = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            names |= {f"{node.name}::{member.name}" for member in node.body if hasattr(member, "name")}
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return frozenset(name for name in names if name.split("::")[-1].lower().startswith("test"))
+
+
+def resolve(dotted: str) -> Any:
+    """The object that `kraft_trio.<dotted>` names.  Raises AttributeError."""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        name = ".".join(["kraft_trio", *parts[:length]])
+        if (REPOSITORY / name.replace(".", "/")).with_suffix(".py").exists():
+            found: Any = importlib.import_module(name)
+            for part in parts[length:]:
+                found = getattr(found, part)
+            return found
+    raise AttributeError(f"no module in {dotted}")
+
+
+def rule_rows() -> list[list[str]]:
+    """The rows of PROTOCOL.md's rule tables: rule, function, test, deliberate difference."""
+    rules = PROTOCOL.partition("## Rules")[2].partition("## Transitions")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in rules.splitlines() if line[:1] == "|"]
+    return [row for row in rows if row[0] not in ("rule", "---")]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_generated_parts_are_up_to_date(document: Path) -> None:
+    text = document.read_text()
+    assert generator().regenerated(text) == text, "run: .venv/bin/python docs/generate.py"
+
+
+def test_the_protocol_shows_the_transition_table() -> None:
+    assert f"```mermaid\n{transition_diagram()}```\n" in PROTOCOL
+
+
+def test_operating_lists_every_key_with_its_default() -> None:
+    text = (DOCS / "OPERATING.md").read_text()
+    for key, default in KEYS:
+        [row] = [line for line in text.splitlines() if line.startswith(f"| `{key.name}` |")]
+        assert ("must be set" if default is None else default) in row
+        assert key.meaning in row
+
+
+@pytest.mark.parametrize("row", rule_rows(), ids=lambda row: re.sub(r"\W+", " ", row[0])[:60])
+def test_every_rule_has_a_function_and_a_test(row: list[str]) -> None:
+    _rule, functions, tests, _difference = row
+    assert _TEST.search(tests)
+    assert _FUNCTION.search(functions) or functions in ("the functions above", "the actors")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_the_tests_that_are_named_exist(document: Path) -> None:
+    for file, name in _TEST.findall(document.read_text()):
+        assert name in names_of_tests(REPOSITORY / "tests" / file), f"{file}::{name}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_the_functions_that_are_named_exist(document: Path) -> None:
+    for dotted in _FUNCTION.findall(document.read_text()):
+        if not dotted.endswith((".py", ".md")):
+            resolve(dotted)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for link in _LINK.findall(document.read_text()):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = document if not path else (document.parent / path).resolve()
+        assert target.exists(), link
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            anchors = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+            assert anchor in anchors, link
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_source_files_that_are_named_exist(document: Path) -> None:
+    roots = (REPOSITORY, REPOSITORY / "kraft_trio", REPOSITORY / "tests")
+    for name in re.findall(r"`([\w]+(?:/[\w]+)+\.(?:py|md))`", document.read_text()):
+        assert any((root / name).exists() for root in roots), name
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_no_path_of_one_machine_is_written_down(document: Path) -> None:
+    assert _MACHINE_PATH.search(document.read_text()) is None
