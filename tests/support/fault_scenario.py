@@ -183,8 +183,8 @@ class FaultScenario:
         for node_id in self.node_ids:
             self._set_disk_speed(node_id, 2)
             self.cluster.disks[node_id].hook = None
-            self.cluster.may_fail.discard(node_id)
             await self._restart(node_id)
+            self.cluster.may_fail.discard(node_id)
 
     # Writing
 
