@@ -131,3 +131,14 @@ def test_source_files_that_are_named_exist(document: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 def test_no_path_of_one_machine_is_written_down(document: Path) -> None:
     assert _MACHINE_PATH.search(document.read_text()) is None
+
+
+def test_every_log_event_that_is_explained_is_logged() -> None:
+    """With the level that OPERATING.md gives it, info where it gives none."""
+    section = (DOCS / "OPERATING.md").read_text().partition("## Logs")[2].partition("## Error messages")[0]
+    rows = re.findall(r"^\| (`.*?`)(?: \((\w+)\))? \|", section, re.MULTILINE)
+    assert len(rows) > 10
+    source = "\n".join(path.read_text() for path in sorted((REPOSITORY / "kraft_trio").rglob("*.py")))
+    for cell, level in rows:
+        for event in re.findall(r"`([^`]+)`", cell):
+            assert re.search(rf"log\.{level or 'info'}\(\s*\"{re.escape(event)}\"", source), (event, level)
