@@ -44,6 +44,11 @@ class RawConnection:
         """Close our direction, as a client does that stops in the middle."""
         self._socket.shutdown(socket.SHUT_WR)
 
+    def reset(self) -> None:
+        """End the connection as a killed process does: everything unread is lost, and the peer is told so."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._socket.close()
+
     def request(self, api: Api[RequestT, ResponseT], request: RequestT, version: int | None = None) -> ResponseT:
         """Send a request, by default in the newest version, and wait for its answer."""
         sent = self.send_request(api, request, version)
