@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import attrs
 
@@ -14,8 +13,9 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ProtocolError
 from kraft_trio.messages import CommittedEndRequested, ProduceReceived, QuorumView, Reply, deliver
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
-from kraft_trio.storage.batch import check_client_batch, decode_records, peek_header
+from kraft_trio.storage.batch import check_client_batch, peek_header
 from kraft_trio.storage.log import Log
+from kraft_trio.storage.record_check import check_records
 from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kraft_trio.wire.apis.list_offsets import (
     EARLIEST,
@@ -195,7 +195,7 @@ class ClientRequests:
         if header.is_transactional:
             return ProducePartitionResponse.failed(ErrorCode.invalid_record, "there are no transactions here")
         try:
-            decode_records(records, 0, header, self._config.max_decompressed_bytes)
+            check_records(records, 0, header, self._config.max_decompressed_bytes)
         except ProtocolError as error:
             return ProducePartitionResponse.failed(ErrorCode.invalid_record, str(error))
         return None

@@ -9,6 +9,7 @@ import attrs
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.control_records import ControlRecord, decode_control_record, encode_control_record
 from kraft_trio.storage.batch_header import (
+    COMPRESSION_ATTRIBUTES,
     CONTROL_ATTRIBUTE,
     FRAME_BYTES,
     HEADER,
@@ -178,30 +179,50 @@ def decode_records(
     Raises ProtocolError for a batch that is not whole, for records that are not as the format says, and where the
     decompressed records would take more than `max_decompressed_bytes`.
     """
-    end = position + header.size_in_bytes
-    if end > len(buffer):
-        raise ProtocolError(
-            f"batch at offset {header.base_offset}: cut, {len(buffer) - position} of its bytes are left"
-        )
-    data = bytes(buffer[position + HEADER_BYTES : end])
-    if header.compression is not Compression.NONE:
-        data = decompress(header.compression, data, max_decompressed_bytes)
-    # A record takes 7 bytes or more: checked before anything is made in proportion to the count.
-    if header.record_count * 7 > len(data):
-        raise ProtocolError(
-            f"batch at offset {header.base_offset}: {header.record_count} records cannot be in {len(data)} bytes"
-        )
+    data, at = record_bytes(buffer, position, header, max_decompressed_bytes)
     records = []
-    at = 0
     for _ in range(header.record_count):
-        record, at = _decode_record(data, at, header)
+        record, at = decode_record(data, at, header)
         records.append(record)
     if at != len(data):
         raise ProtocolError(f"batch at offset {header.base_offset}: {len(data) - at} bytes follow its last record")
     return records
 
 
-def _decode_record(data: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+def record_bytes(buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int) -> tuple[bytes, int]:
+    """The bytes that end with the batch's records, decompressed, and where in them the records begin.
+
+    Raises ProtocolError for a batch that is not whole, for more than `max_decompressed_bytes` of records, and for fewer
+    bytes than that many records take.
+    """
+    end = position + header.size_in_bytes
+    if end > len(buffer):
+        raise ProtocolError(
+            f"batch at offset {header.base_offset}: cut, {len(buffer) - position} of its bytes are left"
+        )
+    start = position + HEADER_BYTES
+    if header.attributes & COMPRESSION_ATTRIBUTES:
+        data = decompress(header.compression, bytes(buffer[start:end]), max_decompressed_bytes)
+        start = 0
+    elif isinstance(buffer, bytes) and end == len(buffer):
+        data = buffer
+    else:
+        data = bytes(buffer[start:end])
+        start = 0
+    # A record takes 7 bytes or more: checked before anything is made in proportion to the count.
+    if header.record_count * 7 > len(data) - start:
+        raise ProtocolError(
+            f"batch at offset {header.base_offset}: {header.record_count} records cannot be in "
+            f"{len(data) - start} bytes"
+        )
+    return data, start
+
+
+def decode_record(data: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+    """The record of that batch at `position` in what `record_bytes` gave, and the position after it.
+
+    Raises ProtocolError for one that is not as the format says.
+    """
     length, position = decode_varint(data, position)
     end = position + length
     if length < 0 or end > len(data):

@@ -1,0 +1,231 @@
+"""The check of produced records against the decoder: one verdict, but for the offset deltas."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.storage.batch import BatchHeader, Compression, NewRecord, decode_records, encode_batch, peek_header
+from kraft_trio.storage.batch_header import HEADER_BYTES
+from kraft_trio.storage.compression import compress
+from kraft_trio.storage.record_check import check_records
+from kraft_trio.storage.varint import encode_varint
+from tests.storage.support import batch
+
+CAP = 1 << 20
+
+
+def with_records(data: bytes, count: int, compression: Compression = Compression.NONE) -> tuple[bytes, BatchHeader]:
+    """A batch of these record bytes, well-formed or not."""
+    header = attrs.evolve(
+        peek_header(batch(b"x", base_offset=1000)),
+        record_count=count,
+        attributes=int(compression),
+        size_in_bytes=HEADER_BYTES + len(data),
+    )
+    return bytes(HEADER_BYTES) + data, header
+
+
+def verdict_of_the_decoder(buffer: bytes | bytearray, position: int, header: BatchHeader) -> bool:
+    try:
+        records = decode_records(buffer, position, header, CAP)
+    except ProtocolError:
+        return False
+    return [record.offset - header.base_offset for record in records] == list(range(header.record_count))
+
+
+def verdict_of_the_check(buffer: bytes | bytearray, position: int, header: BatchHeader) -> bool:
+    try:
+        check_records(buffer, position, header, CAP)
+    except ProtocolError:
+        return False
+    return True
+
+
+def record(
+    offset_delta: int, *, timestamp_delta: int = 0, fields: bytes = b"\x01\x02x\x00", attributes: int = 0
+) -> bytes:
+    content = bytes([attributes]) + encode_varint(timestamp_delta) + encode_varint(offset_delta) + fields
+    return encode_varint(len(content)) + content
+
+
+def wide(value: int, extra: int) -> bytes:
+    """The same number in more bytes than it needs."""
+    encoded = bytearray(encode_varint(value))
+    for _ in range(extra):
+        encoded[-1] |= 0x80
+        encoded.append(0)
+    return bytes(encoded)
+
+
+# Around where a length takes one, two and three bytes.
+_sizes = st.one_of(st.integers(0, 5), st.integers(60, 68), st.integers(8185, 8200))
+_bytes = st.one_of(st.none(), _sizes.map(bytes))
+_headers = st.lists(st.tuples(st.text(max_size=3) | st.sampled_from(["é" * 40, "n" * 64]), _bytes), max_size=3)
+_records = st.lists(
+    st.builds(
+        NewRecord,
+        value=_bytes,
+        key=_bytes,
+        headers=_headers.map(tuple),
+        timestamp_ms=st.sampled_from([0, 1, 5000, 5063, 5064, 10**5, 10**12]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(records=_records, compression=st.sampled_from(Compression))
+def test_what_is_encoded_is_accepted(records: list[NewRecord], compression: Compression) -> None:
+    encoded = encode_batch(records, timestamp_ms=5000, base_offset=77, compression=compression)
+    check_records(encoded, 0, peek_header(encoded), CAP)
+
+
+@pytest.mark.parametrize("count", [64, 65, 8192, 8193])
+def test_batches_of_many_records_are_accepted(count: int) -> None:
+    encoded = batch(*[b"v"] * count)
+    check_records(encoded, 0, peek_header(encoded), CAP)
+
+
+@settings(max_examples=500)
+@given(
+    records=st.lists(
+        st.builds(NewRecord, value=_bytes, key=st.none() | st.binary(max_size=3), headers=_headers.map(tuple)),
+        min_size=1,
+        max_size=4,
+    ),
+    compression=st.sampled_from([Compression.NONE, Compression.NONE, Compression.LZ4]),
+    data=st.data(),
+)
+def test_mutated_batches_are_judged_as_the_decoder_judges_them(
+    records: list[NewRecord], compression: Compression, data: st.DataObject
+) -> None:
+    content = bytearray(encode_batch(records, timestamp_ms=5000)[HEADER_BYTES:])
+    count = len(records)
+    interesting = st.sampled_from([0, 1, 2, 3, 4, 0x7F, 0x80, 0x81, 0xFE, 0xFF]) | st.integers(0, 255)
+    for _ in range(data.draw(st.integers(1, 3))):
+        # Most of a long value says nothing: mutate at either end of the records.
+        position = data.draw(st.integers(0, min(len(content) - 1, 40)) | st.integers(-min(len(content), 12), -1))
+        match data.draw(st.sampled_from(["set", "insert", "delete", "count"])):
+            case "set":
+                content[position] = data.draw(interesting)
+            case "insert":
+                content.insert(position, data.draw(interesting))
+            case "delete" if len(content) > 1:
+                del content[position]
+            case _:
+                count = max(0, count + data.draw(st.sampled_from([-1, 1])))
+    buffer, header = with_records(compress(compression, bytes(content)), count, compression)
+    assert verdict_of_the_check(buffer, 0, header) == verdict_of_the_decoder(buffer, 0, header)
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(st.sampled_from([0, 1, 2, 4, 6, 12, 14, 16, 18, 20, 0x7E, 0x80, 0x81, 0xFF]), max_size=40),
+    st.integers(0, 5),
+)
+@example([14, 0, 0, 0, 1, 2, 120, 0], 1)
+@example([18, 0, 0, 0, 1, 2, 120, 2, 0, 1], 1)
+def test_bytes_that_may_be_records_are_judged_as_the_decoder_judges_them(content: list[int], count: int) -> None:
+    buffer, header = with_records(bytes(content), count)
+    assert verdict_of_the_check(buffer, 0, header) == verdict_of_the_decoder(buffer, 0, header)
+
+
+@given(
+    extra=st.lists(st.integers(0, 9), min_size=6, max_size=6),
+    delta=st.sampled_from([0, 1, -1, 64, 8192]),
+    value=st.binary(max_size=3),
+)
+def test_numbers_in_more_bytes_than_needed_are_judged_as_the_decoder_judges_them(
+    extra: list[int], delta: int, value: bytes
+) -> None:
+    content = b"\x00" + wide(delta, extra[0]) + wide(0, extra[1]) + wide(-1, extra[2])
+    content += wide(len(value), extra[3]) + value + wide(0, extra[4])
+    data = wide(len(content), extra[5]) + content + record(1)
+    buffer, header = with_records(data, 2)
+    assert verdict_of_the_check(buffer, 0, header) == verdict_of_the_decoder(buffer, 0, header)
+
+
+def test_a_number_in_two_bytes_where_one_would_do_is_accepted() -> None:
+    content = b"\x00" + wide(3, 1) + wide(0, 1) + wide(1, 1) + b"k" + wide(1, 1) + b"v" + b"\x00"
+    buffer, header = with_records(wide(len(content), 1) + content, 1)
+    check_records(buffer, 0, header, CAP)
+
+
+@pytest.mark.parametrize(
+    ("deltas", "message"),
+    [
+        ([1], "offset delta 1 of a record, expected its place in the batch, 0"),
+        ([0, 0], "offset delta 0 of a record, expected its place in the batch, 1"),
+        ([0, 2], "offset delta 2 of a record, expected its place in the batch, 1"),
+        ([0, 1, -2], "offset delta -2 of a record, expected its place in the batch, 2"),
+        ([0, 8192, 2], "offset delta 8192 of a record, expected its place in the batch, 1"),
+    ],
+)
+def test_an_offset_delta_is_the_records_place_in_the_batch(deltas: list[int], message: str) -> None:
+    buffer, header = with_records(b"".join(record(delta) for delta in deltas), len(deltas))
+    with pytest.raises(ProtocolError, match=f"batch at offset 1000: {message}"):
+        check_records(buffer, 0, header, CAP)
+
+
+# Each is refused though its last record, walked blindly, would end where the batch ends.
+@pytest.mark.parametrize(
+    ("data", "count", "message"),
+    [
+        (record(0) + b"zz", 1, "2 bytes follow its last record"),
+        (record(0), 0, "8 bytes follow its last record"),
+        (record(0), 2, "2 records cannot be in 8 bytes"),
+        (b"\x0d" + record(0)[1:], 1, "a record of -7 bytes"),
+        (b"\x0c" + record(0)[1:], 1, "a record of 6 bytes ends -1 bytes off"),
+        (b"\x10" + record(0)[1:], 1, "a record of 8 bytes, 7 are left"),
+        (b"\x10" + record(0)[1:] + b"\x00", 1, "a record of 8 bytes ends 1 bytes off"),
+        (record(0, fields=b"\x03\x02x\x00"), 1, "record field of -2 bytes"),
+        (record(0, fields=b"\x01\x03x\x00"), 1, "record field of -2 bytes"),
+        (record(0, fields=b"\x01\x83\x01" + b"x" * 65 + b"\x00"), 1, "record field of -66 bytes"),
+        (record(0, fields=b"\x01\x02x\x7e"), 1, "63 of them cannot be in 0 bytes"),
+        (record(0, fields=b"\x01\x02x\x01"), 1, "-1 of them cannot be"),
+        (record(0, fields=b"\x01\x02x\x02\x01\x01"), 1, "its name is null"),
+        (record(0, fields=b"\x01\x02x\x02\x02\xff\x01"), 1, "is not UTF-8"),
+        (record(0, fields=b"\x01\x02x\x02\x02n\x03"), 1, "record field of -2 bytes"),
+        (record(0, fields=b"\x01\x02x\x02\x02n\x04v"), 1, "record field of 2 bytes"),
+        (record(0) + b"\x80" * 10 + b"\x01", 2, "longer than 10 bytes"),
+        (record(0) + b"\x80" * 8, 2, "cut"),
+    ],
+)
+def test_unsound_records_are_refused_as_the_decoder_refuses_them(data: bytes, count: int, message: str) -> None:
+    buffer, header = with_records(data, count)
+    with pytest.raises(ProtocolError, match=message):
+        check_records(buffer, 0, header, CAP)
+    with pytest.raises(ProtocolError, match=message):
+        decode_records(buffer, 0, header, CAP)
+
+
+def test_a_record_does_not_reach_into_the_next() -> None:
+    # The first record's value takes two bytes of the second, whose own end would be right.
+    first = b"\x0e\x00\x00\x00\x01\x06x\x00"
+    buffer, header = with_records(first + record(1), 2)
+    with pytest.raises(ProtocolError, match="record field of 3 bytes"):
+        check_records(buffer, 0, header, CAP)
+
+
+def test_a_batch_inside_a_buffer_is_checked_alone() -> None:
+    encoded = batch(b"a", b"b")
+    buffer = bytearray(b"xx" + encoded + b"following")
+    check_records(buffer, 2, peek_header(buffer, 2), CAP)
+    check_records(bytes(buffer), 2, peek_header(buffer, 2), CAP)
+
+
+def test_a_cut_batch_is_refused() -> None:
+    encoded = batch(b"abc")
+    with pytest.raises(ProtocolError, match="cut, 70 of its bytes are left"):
+        check_records(encoded[:-1], 0, peek_header(encoded), CAP)
+
+
+def test_records_above_the_cap_are_refused() -> None:
+    encoded = encode_batch([NewRecord(bytes(5000))], timestamp_ms=0, compression=Compression.ZSTD)
+    check_records(encoded, 0, peek_header(encoded), 6000)
+    with pytest.raises(ProtocolError, match="more than 4000 bytes when decompressed"):
+        check_records(encoded, 0, peek_header(encoded), 4000)
