@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import threading
 from pathlib import Path
 
@@ -107,6 +108,86 @@ async def test_every_waiting_caller_gets_the_failure() -> None:
     thread.close()
 
 
+async def test_a_failure_is_of_the_job_that_failed_alone() -> None:
+    thread = FsyncThread()
+    device = Device()
+    ran: list[str] = []
+
+    def fail() -> None:
+        raise OSError(errno.EIO, "gone")
+
+    async def failing() -> None:
+        with pytest.raises(OSError, match="gone"):
+            await thread.run("a", fail)
+        ran.append("failed")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(thread.run, "busy", device.job)
+        await device.started.wait()
+        nursery.start_soon(failing)
+        nursery.start_soon(thread.run, "b", lambda: ran.append("b"))
+        await trio.testing.wait_all_tasks_blocked()
+        device.may_end.set()
+    assert sorted(ran) == ["b", "failed"]
+    await thread.run("a", lambda: ran.append("a"))
+    assert ran[-1] == "a"
+    thread.close()
+
+
+def test_an_interrupted_caller_waits_until_the_job_has_ended() -> None:
+    thread = FsyncThread()
+    ended: list[str] = []
+
+    async def main() -> None:
+        device = Device()
+
+        def interrupted_job() -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            device.job()
+            ended.append("job")
+
+        async def watch() -> None:
+            await device.started.wait()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert ended == []
+            device.may_end.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch)
+            with pytest.raises(KeyboardInterrupt):
+                await thread.run("file", interrupted_job)
+            ended.append("caller")
+
+    trio.run(main)
+    assert ended == ["job", "caller"]
+    thread.close()
+
+
+async def test_eventfds_are_used_again_and_closed_with_the_thread() -> None:
+    before = open_eventfds()
+    thread = FsyncThread()
+    for _ in range(5):
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(thread.run, object(), lambda: None)
+    assert 1 <= open_eventfds() - before <= 3
+    thread.close()
+    assert open_eventfds() == before
+
+
+async def test_the_eventfd_of_one_who_waits_while_the_thread_is_closed_is_closed_after_the_wait() -> None:
+    before = open_eventfds()
+    thread = FsyncThread()
+    device = Device()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(thread.run, "file", device.job)
+        await device.started.wait()
+        device.may_end.set()
+        thread.close()
+    assert device.runs == 1
+    assert open_eventfds() == before
+
+
 async def test_a_closed_thread_has_ended_and_a_later_job_starts_another() -> None:
     thread = FsyncThread()
     before = set(threading.enumerate())
@@ -198,10 +279,18 @@ async def test_a_file_closed_while_it_is_synced_is_closed_once_that_has_ended(
 
 
 def open_paths() -> set[str]:
-    paths = set()
+    return set(open_descriptors())
+
+
+def open_descriptors() -> list[str]:
+    paths = []
     for descriptor in os.listdir("/proc/self/fd"):
         try:
-            paths.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+            paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
         except FileNotFoundError:
             continue
     return paths
+
+
+def open_eventfds() -> int:
+    return sum("eventfd" in path for path in open_descriptors())
