@@ -85,6 +85,7 @@ class LeaderReplication:
         self.progress = ProgressTable(context.key, trio.current_time())
         self._parked: list[_ParkedFetch] = []
         self._pending: deque[_PendingAppend] = deque()
+        """In the order of their offsets, which a repeated batch does not come in."""
         self._next_expiry = trio.CancelScope(deadline=math.inf)
         self._appended = trio.Event()
         self._producer_ids_given = 0
@@ -187,7 +188,10 @@ class LeaderReplication:
         if self._is_committed(next_offset):
             self._acknowledge(pending)
             return
-        self._pending.append(pending)
+        place = len(self._pending)
+        while place and self._pending[place - 1].next_offset > next_offset:
+            place -= 1
+        self._pending.insert(place, pending)
         self._expire_at(deadline)
 
     @property

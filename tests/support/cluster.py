@@ -115,12 +115,21 @@ class Cluster:
 
     @asynccontextmanager
     async def running(self, *node_ids: int) -> AsyncIterator[Cluster]:
-        """Run these nodes, the voters by default, until the block is left; they are then killed, not shut down."""
+        """Run these nodes, the voters by default, until the block is left; they are then killed, not shut down.
+
+        TooSlowError after ten minutes of virtual time.
+        """
+        with trio.fail_after(600):
+            async with self._run_all(*node_ids):
+                yield self
+
+    @asynccontextmanager
+    async def _run_all(self, *node_ids: int) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
             self.nursery = nursery
             for node_id in node_ids or self.voter_ids:
                 await self.start(nursery, node_id)
-            yield self
+            yield
             nursery.cancel_scope.cancel()
 
     async def start(self, nursery: trio.Nursery, node_id: int) -> Node:
@@ -255,6 +264,12 @@ class Cluster:
     async def wait_for_leader(self) -> Node:
         """A leader whose high watermark is known: it has committed in its epoch."""
         while (leader := self.leader()) is None or leader.high_watermark is None:  # noqa: ASYNC110
+            await trio.sleep(0.01)
+        return leader
+
+    async def wait_until_other_leads(self, node: Node) -> Node:
+        """A leader whose high watermark is known and that is not this incarnation of that node."""
+        while (leader := await self.wait_for_leader()) is node:  # noqa: ASYNC110
             await trio.sleep(0.01)
         return leader
 

@@ -6,7 +6,8 @@ import attrs
 
 from kraft_trio.messages import QuorumView
 from kraft_trio.node import Node
-from kraft_trio.protocol.roles import election_state_of
+from kraft_trio.protocol.roles import election_state_of, vote_of
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.storage.directory import partition_path
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.quorum_state import QuorumStateFile
@@ -18,10 +19,10 @@ class Invariants:
 
     leaders: dict[int, int] = attrs.field(factory=dict)
     """Who led each epoch."""
-    epochs: dict[int, int] = attrs.field(factory=dict)
-    """The newest epoch of each node, over its restarts."""
-    votes: dict[tuple[int, int], object] = attrs.field(factory=dict)
-    """The vote each node stored in each epoch."""
+    epochs: dict[ReplicaKey, int] = attrs.field(factory=dict)
+    """The newest epoch of each replica, over its restarts."""
+    votes: dict[tuple[ReplicaKey, int], object] = attrs.field(factory=dict)
+    """The vote each replica stored in each epoch."""
     committed: dict[int, bytes] = attrs.field(factory=dict)
     """Each batch that any node took for committed, by base offset."""
 
@@ -33,14 +34,14 @@ class Invariants:
         known = self.leaders.setdefault(epoch, leader_id)
         assert known == leader_id, f"{known} and {leader_id} lead epoch {epoch}"
 
-    def reaches_epoch(self, node_id: int, epoch: int) -> None:
-        known = self.epochs.get(node_id, 0)
-        assert epoch >= known, f"the epoch of {node_id} fell from {known} to {epoch}"
-        self.epochs[node_id] = epoch
+    def reaches_epoch(self, key: ReplicaKey, epoch: int) -> None:
+        known = self.epochs.get(key, 0)
+        assert epoch >= known, f"the epoch of {key} fell from {known} to {epoch}"
+        self.epochs[key] = epoch
 
-    def stores_vote(self, node_id: int, epoch: int, voted: object) -> None:
-        known = self.votes.setdefault((node_id, epoch), voted)
-        assert known == voted, f"{node_id} voted for {known} and {voted} in epoch {epoch}"
+    def stores_vote(self, key: ReplicaKey, epoch: int, voted: object) -> None:
+        known = self.votes.setdefault((key, epoch), voted)
+        assert known == voted, f"{key} voted for {known} and {voted} in epoch {epoch}"
 
     def commits(self, node_id: int, base_offset: int, batch: bytes) -> None:
         known = self.committed.setdefault(base_offset, batch)
@@ -63,21 +64,26 @@ class _Watch:
         self._advance_high_watermark = node.log.advance_high_watermark
 
     def begin(self) -> None:
-        self._history.reaches_epoch(self._node.key.id, self._node.view.epoch)
+        self._history.reaches_epoch(self._node.key, self._node.view.epoch)
         self._node.election.view.publish = self._published  # type: ignore[method-assign]
         self._node.log.advance_high_watermark = self._advanced  # type: ignore[method-assign]
 
     def _published(self, view: QuorumView) -> None:
         key = self._node.key
-        self._history.reaches_epoch(key.id, view.epoch)
+        self._history.reaches_epoch(key, view.epoch)
         if view.leader_id is not None:
             self._history.names_leader(view.epoch, view.leader_id)
         stored = self._quorum_state.read()
+        assert stored is not None
+        if view.kraft_version == 0 and stored.voted_key is not None:
+            # That version of the file keeps the id alone.
+            assert stored.voted_key.directory_id == NO_DIRECTORY_ID
+            stored = attrs.evolve(stored, voted_key=vote_of(view.role, key))
         expected = election_state_of(view.role, key)
         assert stored == expected, f"{key.id} is {view.role}, but has stored {stored}"
         voted = stored.voted_key or (key if stored.leader_id == key.id else None)
         if voted is not None:
-            self._history.stores_vote(key.id, view.epoch, voted)
+            self._history.stores_vote(key, view.epoch, voted)
         self._publish(view)
 
     def _advanced(self, offset: int) -> None:

@@ -1,0 +1,224 @@
+"""Produce: idempotence by sequence, refusals that change nothing, and what happens to who waits."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.wire.error_codes import ErrorCode
+from tests.support.cluster import Cluster
+from tests.support.raw_client import RawClient, batch_of
+
+Clock = trio.testing.MockClock
+
+
+async def test_the_same_sequence_again_gets_the_same_offset(autojump_clock: Clock) -> None:
+    async with Cluster().running() as cluster:
+        leader = await cluster.wait_for_leader()
+        async with RawClient.connected(cluster, leader.key.id) as client:
+            producer = (await client.init_producer_id()).producer_id
+            first = await client.produce(batch_of(b"a", b"b", producer_id=producer, base_sequence=0))
+            second = await client.produce(batch_of(b"c", producer_id=producer, base_sequence=2))
+            again = await client.produce(batch_of(b"a", b"b", producer_id=producer, base_sequence=0))
+        assert (again.error, again.base_offset) == (ErrorCode.none, first.base_offset)
+        assert second.base_offset == first.base_offset + 2
+        assert cluster.values(leader) == [b"a", b"b", b"c"]
+
+
+async def test_a_duplicate_is_acknowledged_when_the_original_commits(autojump_clock: Clock) -> None:
+    """Not before: the original is in the log of the leader alone."""
+    async with Cluster().running() as cluster:
+        leader = await cluster.wait_for_leader()
+        async with RawClient.connected(cluster, leader.key.id) as client:
+            cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id})
+            answers = [
+                await client.produce(batch_of(b"a", producer_id=7, base_sequence=0), timeout_ms=500) for _ in range(2)
+            ]
+            assert [answer.error for answer in answers] == [ErrorCode.request_timed_out] * 2
+            cluster.heal()
+            answer = await client.produce(batch_of(b"a", producer_id=7, base_sequence=0))
+        assert answer.error == ErrorCode.none
+        assert cluster.values(leader) == [b"a"]
+
+
+async def test_a_duplicate_does_not_wait_for_what_came_after_the_original(autojump_clock: Clock) -> None:
+    """The first batch is committed by the follower's next fetch, the second is not, as that follower is slow."""
+    async with Cluster().running() as cluster, trio.open_nursery() as nursery:
+        leader = await cluster.wait_for_leader()
+        await cluster.wait_until_alike()
+        for node in cluster.others(leader):
+            cluster.disks[node.key.id].sync_latency = lambda: 0.1
+        heard: dict[str, float] = {}
+
+        async def produce(name: str, batch: bytes) -> None:
+            async with RawClient.connected(cluster, leader.key.id) as client:
+                assert (await client.produce(batch)).error == ErrorCode.none
+                heard[name] = trio.current_time()
+
+        original = batch_of(b"a", producer_id=7, base_sequence=0)
+        nursery.start_soon(produce, "original", original)
+        await trio.sleep(0.05)
+        nursery.start_soon(produce, "next", batch_of(b"b", producer_id=7, base_sequence=1))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(produce, "duplicate", original)
+        await cluster.wait_until(lambda: len(heard) == 3)
+        assert heard["duplicate"] == heard["original"] < heard["next"]
+
+
+@pytest.mark.parametrize(
+    ("producer_epoch", "base_sequence", "error"),
+    [
+        (1, 5, ErrorCode.out_of_order_sequence_number),
+        (0, 2, ErrorCode.invalid_producer_epoch),
+        (2, 1, ErrorCode.out_of_order_sequence_number),
+    ],
+    ids=["a gap", "an older producer epoch", "a new producer epoch that does not start at 0"],
+)
+@pytest.mark.parametrize("after", ["at once", "leader change", "restart of all"])
+async def test_sequences_are_kept_by_the_log(
+    autojump_clock: Clock, producer_epoch: int, base_sequence: int, error: ErrorCode, after: str
+) -> None:
+    async with Cluster().running() as cluster:
+        leader = await cluster.wait_for_leader()
+        batches = [batch_of(b"ab", b"c", producer_id=7, producer_epoch=1, base_sequence=0)]
+        async with RawClient.connected(cluster, leader.key.id) as client:
+            first = [await client.produce(batch) for batch in batches]
+        await cluster.wait_until_alike()
+        if after == "leader change":
+            cluster.kill(leader.key.id)
+        elif after == "restart of all":
+            for node_id in cluster.voter_ids:
+                await cluster.crash(node_id)
+            for node_id in cluster.voter_ids:
+                await cluster.restart(node_id)
+        leader = await cluster.wait_for_leader()
+        end = leader.log.end_offset
+        async with RawClient.connected(cluster, leader.key.id) as client:
+            refused = await client.produce(
+                batch_of(b"x", producer_id=7, producer_epoch=producer_epoch, base_sequence=base_sequence)
+            )
+            duplicate = await client.produce(batches[0])
+            assert leader.log.end_offset == end
+            in_order = await client.produce(batch_of(b"d", producer_id=7, producer_epoch=1, base_sequence=2))
+        assert refused.error == error
+        assert refused.error_message is None or "producer 7" in refused.error_message
+        assert (duplicate.error, duplicate.base_offset) == (ErrorCode.none, first[0].base_offset)
+        assert in_order.base_offset == end
+
+
+async def test_producer_ids_are_unique_across_epochs(autojump_clock: Clock) -> None:
+    """Also through followers, and over restarts, although no record tells of them."""
+    async with Cluster().running() as cluster:
+        ids: list[int] = []
+        for _ in range(3):
+            leader = await cluster.wait_for_leader()
+            await cluster.wait_until_alike()
+            end = leader.log.end_offset
+            for node_id in cluster.voter_ids:
+                async with RawClient.connected(cluster, node_id) as client:
+                    answers = [await client.init_producer_id() for _ in range(2)]
+                assert [(answer.error, answer.producer_epoch) for answer in answers] == [(ErrorCode.none, 0)] * 2
+                ids += [answer.producer_id for answer in answers]
+            assert leader.log.end_offset == end
+            await cluster.crash(leader.key.id)
+            await cluster.restart(leader.key.id)
+            await cluster.wait_until_other_leads(leader)
+            await cluster.wait_until_alike()
+        assert len(set(ids)) == len(ids) == 18
+
+
+def _with_byte(batch: bytes, position: int, value: int) -> bytes:
+    return batch[:position] + bytes([value]) + batch[position + 1 :]
+
+
+GOOD = batch_of(b"value")
+
+BAD_BATCHES = {
+    "nothing": (None, ErrorCode.invalid_record),
+    "no bytes": (b"", ErrorCode.invalid_record),
+    "a flipped bit": (_with_byte(GOOD, len(GOOD) - 2, GOOD[-2] ^ 1), ErrorCode.corrupt_message),
+    "old magic": (_with_byte(GOOD, 16, 1), ErrorCode.unsupported_for_message_format),
+    "two batches": (GOOD + GOOD, ErrorCode.invalid_record),
+    "a cut batch": (GOOD[:-1], ErrorCode.invalid_record),
+    "a header only": (GOOD[:61], ErrorCode.invalid_record),
+    "too large": (batch_of(bytes(2000)), ErrorCode.message_too_large),
+    "a control batch": (encode_batch([NewRecord(value=b"")], timestamp_ms=0, control=True), ErrorCode.corrupt_message),
+    "a transactional batch": (
+        encode_batch(
+            [NewRecord(value=b"")],
+            timestamp_ms=0,
+            transactional=True,
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=0,
+        ),
+        ErrorCode.invalid_record,
+    ),
+}
+
+
+@pytest.mark.parametrize(("records", "error"), BAD_BATCHES.values(), ids=BAD_BATCHES.keys())
+async def test_bad_batches_are_refused_and_change_nothing(
+    autojump_clock: Clock, records: bytes | None, error: ErrorCode
+) -> None:
+    async with Cluster(settings={"message.max.bytes": "1000"}).running() as cluster:
+        leader = await cluster.wait_for_leader()
+        end, stamp = leader.log.end_offset, leader.view.stamp
+        async with RawClient.connected(cluster, leader.key.id) as client:
+            answer = await client.produce(records)
+            assert answer.error == error
+            assert (leader.log.end_offset, leader.view.stamp) == (end, stamp)
+            assert (await client.produce(GOOD)).error == ErrorCode.none
+
+
+async def test_followers_refuse_and_name_the_leader(autojump_clock: Clock) -> None:
+    async with Cluster().running() as cluster:
+        leader = await cluster.wait_for_leader()
+        await cluster.wait_until_alike()
+        follower, _ = cluster.others(leader)
+        async with RawClient.connected(cluster, follower.key.id) as client:
+            answer = await client.produce(GOOD)
+        assert answer.error == ErrorCode.not_leader_or_follower
+        assert (answer.leader_id, answer.leader_epoch) == (leader.key.id, leader.view.epoch)
+
+
+async def test_an_append_that_does_not_commit_in_time_is_said_to(autojump_clock: Clock) -> None:
+    """It may still commit, and does."""
+    async with Cluster().running() as cluster:
+        leader = await cluster.wait_for_leader()
+        cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id})
+        async with RawClient.connected(cluster, leader.key.id) as client:
+            begun = trio.current_time()
+            answer = await client.produce(GOOD, timeout_ms=300)
+        assert answer.error == ErrorCode.request_timed_out
+        assert trio.current_time() - begun == pytest.approx(0.3, abs=0.01)
+        cluster.heal()
+        await cluster.wait_until_alike()
+        assert cluster.values(leader) == [b"value"]
+
+
+async def test_whoever_waits_when_the_leader_resigns_is_told(autojump_clock: Clock) -> None:
+    """Check-quorum ends the epoch: appends and parked fetches get NOT_LEADER_OR_FOLLOWER, at once."""
+    async with Cluster().running() as cluster:
+        leader = await cluster.wait_for_leader()
+        cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id})
+        errors: list[tuple[float, ErrorCode]] = []
+
+        async def produce() -> None:
+            async with RawClient.connected(cluster, leader.key.id) as client:
+                answer = await client.produce(GOOD, timeout_ms=60_000)
+                errors.append((trio.current_time(), answer.error))
+
+        async def consume() -> None:
+            async with RawClient.connected(cluster, leader.key.id) as client:
+                fetched = await client.fetch(leader.log.end_offset, max_wait_ms=60_000, min_bytes=1)
+                errors.append((trio.current_time(), fetched.error))
+
+        begun = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(produce)
+            nursery.start_soon(consume)
+        assert [error for _, error in errors] == [ErrorCode.not_leader_or_follower] * 2
+        assert max(at for at, _ in errors) - begun <= 3.01
