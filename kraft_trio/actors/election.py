@@ -39,6 +39,7 @@ from kraft_trio.messages import (
     Stamp,
     TimedOut,
     VoteReceived,
+    VoteRoundEnded,
     VotersChanged,
 )
 from kraft_trio.protocol.quorum_epoch import (
@@ -293,6 +294,8 @@ class Election:
                 reply.answer(self._begin_quorum_epoch(request))
             case EndQuorumEpochReceived(request=request, reply=reply):
                 reply.answer(self._end_quorum_epoch(request))
+            case VoteRoundEnded(stamp=stamp, won=False) if stamp == self._stamp and isinstance(self._role, Candidate):
+                self._campaign_again_soon()
             case FetchedFromLeader(stamp=stamp) if stamp == self._stamp and isinstance(self._role, Follower):
                 self._amend_role(Event.FETCHED_FROM_LEADER, attrs.evolve(self._role, has_fetched=True))
             case VotersChanged(voters=voters, kraft_version=kraft_version):
@@ -305,7 +308,8 @@ class Election:
                 self._handed_over = stamp
                 self._answer_shutdown_if_done()
             case _:
-                log.debug("stale message dropped", message=type(message).__name__)
+                # What has just made the role, or was meant for an earlier stay in one (rule R3): nobody waits for it.
+                pass
 
     def _answer_shutdown_if_done(self) -> None:
         """A leader that shuts down has first to tell the voters; nobody else has anything to hand over."""
@@ -370,6 +374,14 @@ class Election:
             leader_endpoint=self._leader_endpoint(),
             topic=self._config.topic_name,
         )
+
+    def _campaign_again_soon(self) -> None:
+        """A lost election, a split vote most often: ask for pre-votes again after a short random wait.
+
+        Waiting out the whole election timeout would cost the quorum seconds, and a pre-vote disturbs nobody.
+        """
+        wait_s = self._config.election_timeout_ms / 1000 * self._random.uniform(0.05, 0.2)
+        self._timer.deadline = min(self._timer.deadline, trio.current_time() + wait_s)
 
     def _await_succession(self, request: EndQuorumEpochRequest) -> None:
         successors = request.preferred_candidates or tuple(ReplicaKey(id) for id in request.preferred_successors)

@@ -21,6 +21,8 @@ from kraft_trio.wire.error_codes import ErrorCode
 log = structlog.get_logger(__name__)
 
 MAX_WAIT_MS = 500
+TIMEOUT_SPREAD = 0.1
+"""By how much of it the fetch timeout varies, so that the followers of a dead leader do not all rise at once."""
 
 
 class FollowerReplication:
@@ -34,6 +36,7 @@ class FollowerReplication:
         self._role = role
         self._fetch_timer = trio.CancelScope()
         self._has_fetched = role.has_fetched
+        self._timeout_s = context.config.fetch_timeout_ms / 1000 * context.random.uniform(1.0, 1.0 + TIMEOUT_SPREAD)
         self._successor_deadline = math.inf
         self._lost_leader = False
         self._failure = ""
@@ -59,8 +62,7 @@ class FollowerReplication:
     # The fetch timer
 
     def _reset_fetch_timer(self) -> None:
-        timeout_s = self._context.config.fetch_timeout_ms / 1000
-        self._fetch_timer.deadline = min(trio.current_time() + timeout_s, self._successor_deadline)
+        self._fetch_timer.deadline = min(trio.current_time() + self._timeout_s, self._successor_deadline)
 
     async def _watch_fetch_timer(self) -> None:
         """FACTS: a voter whose fetch timer runs out becomes Prospective; an observer looks elsewhere for the leader."""
@@ -145,7 +147,7 @@ class FollowerReplication:
             return True
         if partition.records:
             try:
-                self._context.log.append_as_follower(partition.records)
+                self._context.log.append_as_follower(partition.records, max_epoch=self._context.epoch)
             except ProtocolError as error:
                 log.error("records from the leader refused", leader_id=self._role.leader_id, reason=str(error))
                 return False

@@ -16,12 +16,15 @@ from kraft_trio.wire.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
 
+PRE_VOTE_RETRY_S = 0.05
+
 
 class VoteRound:
     """Asks for the votes of one epoch, or for pre-votes, once per Prospective or Candidate role.
 
-    The round ends as soon as it is won or lost; otherwise it goes on asking those that did not answer until the role's
-    timer, which Election owns, cancels it.
+    The round ends as soon as it is won or lost; otherwise it goes on asking until the role's timer, which is
+    Election's, cancels it.  A pre-vote refused is asked for again: it binds nobody, and the voter may lose the leader a
+    moment later.  A vote refused is not; once all have refused or could not be reached, a candidate has lost for now.
     """
 
     def __init__(self, context: EpochContext, *, pre_vote: bool, log_end: OffsetAndEpoch, voters: VoterSet) -> None:
@@ -30,6 +33,7 @@ class VoteRound:
         self._log_end = log_end
         self._voters = voters
         self._tally = VoteTally(voters).granted_by(context.key)
+        self._unreachable: set[int] = set()
         self._ended = False
 
     async def run(self) -> None:
@@ -53,13 +57,20 @@ class VoteRound:
                 return
             except NetworkError as error:
                 log.debug("no vote", voter_id=voter.id, epoch=self._context.epoch, reason=str(error))
+                self._unreachable.add(voter.id)
+                await self._end_if_decided()
                 await trio.sleep(self._context.retry_backoff_s())
                 continue
             if response.error == ErrorCode.unsupported_version and self._pre_vote:
                 await self._end(VoteRoundEnded(self._context.stamp, won=False, skip_pre_vote=True))
                 return
             await self._count(voter, response)
-            return
+            if not self._may_ask_again(voter):
+                return
+            await trio.sleep(self._context.random.uniform(1.0, 2.0) * PRE_VOTE_RETRY_S)
+
+    def _may_ask_again(self, voter: Voter) -> bool:
+        return self._pre_vote and voter.key not in self._tally.granted
 
     def _request(self, voter: Voter) -> VoteRequest:
         return VoteRequest(
@@ -101,8 +112,14 @@ class VoteRound:
         await self._end_if_decided()
 
     async def _end_if_decided(self) -> None:
-        if self._tally.is_won or self._tally.is_lost:
-            await self._end(VoteRoundEnded(self._context.stamp, won=self._tally.is_won, granting=self._tally.granted))
+        tally = self._tally
+        if tally.is_won or tally.is_lost or self._is_stalled():
+            await self._end(VoteRoundEnded(self._context.stamp, won=tally.is_won, granting=tally.granted))
+
+    def _is_stalled(self) -> bool:
+        """Whether a candidate has been refused, and nobody is left who might still answer soon: a split vote."""
+        unheard = {key.id for key in self._tally.unanswered} - self._unreachable
+        return not self._pre_vote and bool(self._tally.rejected) and not unheard
 
     async def _end(self, ended: VoteRoundEnded) -> None:
         if not self._ended:
