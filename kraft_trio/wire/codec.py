@@ -6,16 +6,15 @@ Encoding gives the frame with its four bytes of length; decoding takes it withou
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import attrs
 
 from kraft_trio.errors import ProtocolError, UnsupportedVersionError
 from kraft_trio.wire.api import APIS
 from kraft_trio.wire.descriptor import Api
-from kraft_trio.wire.schema import EntityShape
-from kraft_trio.wire.schema_reader import Cursor, entity_reader
-from kraft_trio.wire.schema_writer import Chunks, unsigned_varint
+from kraft_trio.wire.schema_reader import ELEMENTS_PER_FRAME, refuse_size, refuse_text, skip_tagged_fields
+from kraft_trio.wire.schema_writer import Chunks
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -26,10 +25,15 @@ _REQUEST_HEADER: Final = Struct(">hhih")
 _REQUEST_START: Final = Struct(">hhi")
 """The part of it that every version of every API has."""
 
-_INT16: Final = Struct(">h")
+_RESPONSE_HEADERS: Final = (Struct(">ii"), Struct(">iix"))
+"""Frame length and correlation id, by header version; version 1 has tagged fields, and we send none."""
+
+_REQUEST_FRAME_START: Final = Struct(">ihhih")
+"""The frame length and _REQUEST_HEADER."""
+
 _INT32: Final = Struct(">i")
-_NO_TAGGED_FIELDS: Final = unsigned_varint(0)
-_skip_tagged_fields: Final = entity_reader(EntityShape(name="header", flexible=True, fields=(), tagged=()))
+_LENGTH_BYTES: Final = 4
+_NO_TAGGED_FIELDS: Final = b"\0"
 
 
 @attrs.frozen
@@ -61,11 +65,13 @@ def encode_request(
     """The frame of a request, length included.  Raises UnsupportedVersionError where the version cannot carry it."""
     raw_client_id = b"" if client_id is None else client_id.encode()
     client_id_length = -1 if client_id is None else len(raw_client_id)
-    chunks = [_REQUEST_HEADER.pack(api.key, version, correlation_id, client_id_length), raw_client_id]
-    if api.request_header_version(version) == 2:
+    chunks = [raw_client_id]
+    if version >= api.flexible_version:
         chunks.append(_NO_TAGGED_FIELDS)
     api.encode_request(request, version, chunks)
-    return _framed(chunks)
+    length = _REQUEST_HEADER.size + sum(map(len, chunks))
+    chunks.insert(0, _REQUEST_FRAME_START.pack(length, api.key, version, correlation_id, client_id_length))
+    return b"".join(chunks)
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
@@ -73,49 +79,57 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
 
     Raises UnsupportedRequestError for an API or version that is not served, ProtocolError for anything else.
     """
+    size = len(frame)
+    if size < _REQUEST_HEADER.size:
+        _refuse_short_header(frame)
+    api_key, version, correlation_id, client_id_length = _REQUEST_HEADER.unpack_from(frame)
+    api = APIS.get(api_key)
+    if api is None or not api.min_version <= version <= api.max_version:
+        raise UnsupportedRequestError(api_key, version, correlation_id)
+    client_id = None
+    position = _REQUEST_HEADER.size
+    if client_id_length != -1:
+        start, position = position, position + client_id_length
+        if client_id_length < 0 or position > size:
+            refuse_size("request header: client_id", client_id_length, size - start)
+        try:
+            client_id = frame[start:position].decode()
+        except UnicodeDecodeError:
+            refuse_text("request header: client_id", frame[start:position])
+    elements_left = ELEMENTS_PER_FRAME
+    if version >= api.flexible_version:
+        position, elements_left = skip_tagged_fields(frame, position, elements_left)
+    request = api.decode_request(version, frame, position, elements_left)
+    return RequestHeader(api, version, correlation_id, client_id), request
+
+
+def _refuse_short_header(frame: bytes) -> NoReturn:
+    """A frame that ends within the header may still name an API or version that is not served."""
     if len(frame) < _REQUEST_START.size:
         raise ProtocolError(f"request header: {len(frame)} bytes, at least {_REQUEST_START.size} were expected")
     api_key, version, correlation_id = _REQUEST_START.unpack_from(frame)
     api = APIS.get(api_key)
     if api is None or not api.supports(version):
         raise UnsupportedRequestError(api_key, version, correlation_id)
-    cursor = Cursor(frame, _REQUEST_START.size)
-    client_id = _read_client_id(cursor)
-    if api.request_header_version(version) == 2:
-        _skip_tagged_fields(cursor)
-    return RequestHeader(api, version, correlation_id, client_id), api.decode_request(cursor, version)
-
-
-def _read_client_id(cursor: Cursor) -> str | None:
-    if cursor.remaining < _INT16.size:
-        raise ProtocolError("request header: the frame ends before client_id")
-    (length,) = _INT16.unpack_from(cursor.data, cursor.position)
-    cursor.position += _INT16.size
-    if length == -1:
-        return None
-    raw = cursor.take(length, "request header: client_id")
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        raise ProtocolError(f"request header: client_id: {raw[:32]!r} is not UTF-8") from None
+    raise ProtocolError("request header: the frame ends before client_id")
 
 
 def encode_response(api: Api[RequestT, ResponseT], version: int, correlation_id: int, response: ResponseT) -> bytes:
     """The frame of a response, length included."""
-    chunks = [_INT32.pack(correlation_id)]
-    if api.response_header_version(version) == 1:
-        chunks.append(_NO_TAGGED_FIELDS)
+    chunks: Chunks = [b""]
     api.encode_response(response, version, chunks)
-    return _framed(chunks)
+    header = _RESPONSE_HEADERS[api.response_header_version(version)]
+    chunks[0] = header.pack(header.size - _LENGTH_BYTES + sum(map(len, chunks)), correlation_id)
+    return b"".join(chunks)
 
 
 def decode_response(api: Api[RequestT, ResponseT], version: int, frame: bytes) -> tuple[int, ResponseT]:
     """Correlation id and response of a frame.  Raises ProtocolError."""
     correlation_id = response_correlation_id(frame)
-    cursor = Cursor(frame, _INT32.size)
+    position, elements_left = _INT32.size, ELEMENTS_PER_FRAME
     if api.response_header_version(version) == 1:
-        _skip_tagged_fields(cursor)
-    return correlation_id, api.decode_response(cursor, version)
+        position, elements_left = skip_tagged_fields(frame, position, elements_left)
+    return correlation_id, api.decode_response(version, frame, position, elements_left)
 
 
 def response_correlation_id(frame: bytes) -> int:
@@ -123,8 +137,3 @@ def response_correlation_id(frame: bytes) -> int:
     if len(frame) < _INT32.size:
         raise ProtocolError(f"response header: {len(frame)} bytes, at least {_INT32.size} were expected")
     return int(_INT32.unpack_from(frame)[0])
-
-
-def _framed(chunks: Chunks) -> bytes:
-    chunks.insert(0, _INT32.pack(sum(map(len, chunks))))
-    return b"".join(chunks)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
 from kraft_trio.errors import ProtocolError, UnsupportedVersionError
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.schema import EntityShape, Fields, message_shape
-from kraft_trio.wire.schema_reader import Cursor, read_message
-from kraft_trio.wire.schema_writer import Chunks, entity_writer
+from kraft_trio.wire.schema_reader import Reader, message_reader
+from kraft_trio.wire.schema_writer import Chunks, Writer, entity_writer
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
+_Kind: TypeAlias = Literal["request", "response"]
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -44,6 +45,8 @@ class Api(Generic[RequestT, ResponseT]):
     )
     """The lowest version named in ApiVersions; below `min_version` only where clients misread the truth."""
     response_header_is_always_0: bool = attrs.field(default=False, kw_only=True)
+    _readers: dict[tuple[_Kind, int], Reader] = attrs.field(factory=dict, init=False)
+    _writers: dict[tuple[_Kind, int], Writer] = attrs.field(factory=dict, init=False)
 
     def __repr__(self) -> str:
         return f"<Api {self.name} {self.min_version}-{self.max_version}>"
@@ -59,31 +62,43 @@ class Api(Generic[RequestT, ResponseT]):
 
     def encode_request(self, request: RequestT, version: int, chunks: Chunks) -> None:
         """Append the request's bytes, without a header.  Raises UnsupportedVersionError."""
-        shape = self._shape("request", version)
-        entity_writer(shape)(chunks, self.fields_of_request(request, version))
+        write = self._writers.get(("request", version)) or self._compiled_writer("request", version)
+        write(chunks, self.fields_of_request(request, version))
 
-    def decode_request(self, cursor: Cursor, version: int) -> RequestT:
-        """Read the rest of a frame.  Raises ProtocolError naming API, version and field."""
-        shape = self._shape("request", version)
+    def decode_request(self, version: int, frame: bytes, position: int, elements_left: int) -> RequestT:
+        """Read the frame from `position` on; it may hold `elements_left` array elements and tagged fields.
+
+        Raises ProtocolError naming API, version and field.
+        """
+        read = self._readers.get(("request", version)) or self._compiled_reader("request", version)
         try:
-            return self.request_of_fields(read_message(shape, cursor), version)
+            return self.request_of_fields(read(frame, position, elements_left), version)
         except ProtocolError as error:
             raise ProtocolError(f"{self.name} v{version} request: {error}") from None
 
     def encode_response(self, response: ResponseT, version: int, chunks: Chunks) -> None:
         """Append the response's bytes, without a header."""
-        shape = self._shape("response", version)
-        entity_writer(shape)(chunks, self.fields_of_response(response, version))
+        write = self._writers.get(("response", version)) or self._compiled_writer("response", version)
+        write(chunks, self.fields_of_response(response, version))
 
-    def decode_response(self, cursor: Cursor, version: int) -> ResponseT:
-        """Read the rest of a frame.  Raises ProtocolError naming API, version and field."""
-        shape = self._shape("response", version)
+    def decode_response(self, version: int, frame: bytes, position: int, elements_left: int) -> ResponseT:
+        """Read the frame from `position` on; it may hold `elements_left` array elements and tagged fields.
+
+        Raises ProtocolError naming API, version and field.
+        """
+        read = self._readers.get(("response", version)) or self._compiled_reader("response", version)
         try:
-            return self.response_of_fields(read_message(shape, cursor), version)
+            return self.response_of_fields(read(frame, position, elements_left), version)
         except ProtocolError as error:
             raise ProtocolError(f"{self.name} v{version} response: {error}") from None
 
-    def _shape(self, kind: Literal["request", "response"], version: int) -> EntityShape:
+    def _compiled_writer(self, kind: _Kind, version: int) -> Writer:
+        return self._writers.setdefault((kind, version), entity_writer(self._shape(kind, version)))
+
+    def _compiled_reader(self, kind: _Kind, version: int) -> Reader:
+        return self._readers.setdefault((kind, version), message_reader(self._shape(kind, version)))
+
+    def _shape(self, kind: _Kind, version: int) -> EntityShape:
         if not self.supports(version):
             raise UnsupportedVersionError(
                 f"{self.name}: version {version} is not among {self.min_version} to {self.max_version}"

@@ -6,11 +6,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-__all__ = ["ErrorCode", "error_code_from_int"]
+__all__ = ["ERROR_CODES", "ErrorCode"]
 
-_BY_NUMBER: Final = {int(code): code for code in ErrorCode}
-
-
-def error_code_from_int(number: int) -> ErrorCode:
-    """The error code with that number; `unknown_server_error` for one that a newer peer knows and we do not."""
-    return _BY_NUMBER.get(number, ErrorCode.unknown_server_error)
+ERROR_CODES: Final = {int(code): code for code in ErrorCode}
+"""By number.  One that a newer peer knows and we do not is to be taken for `unknown_server_error`."""

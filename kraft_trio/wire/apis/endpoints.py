@@ -38,5 +38,7 @@ def fields_of_node_endpoints(nodes: Iterable[tuple[int, Endpoint]]) -> list[Fiel
 
 
 def node_endpoints_of_fields(fields: Fields) -> tuple[tuple[int, Endpoint], ...]:
-    nodes: list[dict[str, Any]] = fields.get("node_endpoints", [])
+    nodes: list[dict[str, Any]] | None = fields.get("node_endpoints")
+    if not nodes:
+        return ()
     return tuple((node["node_id"], Endpoint(node["host"], node["port"])) for node in nodes)

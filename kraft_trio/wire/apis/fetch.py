@@ -5,20 +5,17 @@ Up to version 12 a topic goes by its name, from version 13 on by its id (KIP-516
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import attrs
 
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, OffsetAndEpoch
 from kraft_trio.wire.apis.endpoints import fields_of_node_endpoints, node_endpoints_of_fields
+from kraft_trio.wire.apis.topics import NO_TOPIC_ID, by_topic
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.schema import Fields
-
-NO_TOPIC_ID: Final = UUID(int=0)
 
 UNSUPPORTED_HIGH_WATERMARK: Final = 2**63 - 1
 """The high watermark of a replica that does not tell it (KIP-1166, before version 18); -1 is "not known yet"."""
@@ -87,15 +84,6 @@ class FetchResponse:
     node_endpoints: tuple[tuple[int, Endpoint], ...] = ()
 
 
-def _by_topic(partitions: Sequence[Any]) -> list[tuple[str, UUID, list[Any]]]:
-    """Neighbouring partitions of one topic together, in their order."""
-    if len(partitions) == 1:
-        only = partitions[0]
-        return [(only.topic_name, only.topic_id, [only])]
-    groups = groupby(partitions, key=lambda partition: (partition.topic_name, partition.topic_id))
-    return [(name, topic_id, list(members)) for (name, topic_id), members in groups]
-
-
 def _fields_of_partition(partition: FetchPartition) -> Fields:
     return {
         "partition": partition.partition,
@@ -122,7 +110,7 @@ def _fields_of_request(request: FetchRequest, version: int) -> Fields:
         "session_epoch": request.session_epoch,
         "topics": [
             {"topic": name, "topic_id": topic_id, "partitions": [_fields_of_partition(member) for member in members]}
-            for name, topic_id, members in _by_topic(request.partitions)
+            for name, topic_id, members in by_topic(request.partitions)
         ],
         "forgotten_topics_data": (),
         "rack_id": "",
@@ -130,35 +118,37 @@ def _fields_of_request(request: FetchRequest, version: int) -> Fields:
 
 
 def _partition_of_fields(name: str, topic_id: UUID, fields: Fields) -> FetchPartition:
+    get = fields.get
     return FetchPartition(
-        topic_name=name,
-        topic_id=topic_id,
-        partition=fields["partition"],
-        fetch_offset=fields["fetch_offset"],
-        max_bytes=fields["partition_max_bytes"],
-        current_leader_epoch=fields.get("current_leader_epoch", -1),
-        last_fetched_epoch=fields.get("last_fetched_epoch", -1),
-        log_start_offset=fields.get("log_start_offset", -1),
-        replica_directory_id=fields.get("replica_directory_id", NO_DIRECTORY_ID),
-        high_watermark=fields.get("high_watermark", UNSUPPORTED_HIGH_WATERMARK),
+        name,
+        topic_id,
+        fields["partition"],
+        fields["fetch_offset"],
+        fields["partition_max_bytes"],
+        get("current_leader_epoch", -1),
+        get("last_fetched_epoch", -1),
+        get("log_start_offset", -1),
+        get("replica_directory_id", NO_DIRECTORY_ID),
+        get("high_watermark", UNSUPPORTED_HIGH_WATERMARK),
     )
 
 
 def _request_of_fields(fields: Fields, version: int) -> FetchRequest:
+    partitions = [
+        _partition_of_fields(topic.get("topic", ""), topic.get("topic_id", NO_TOPIC_ID), partition)
+        for topic in fields["topics"]
+        for partition in topic["partitions"]
+    ]
     return FetchRequest(
-        cluster_id=fields.get("cluster_id"),
-        replica_id=fields["replica_state"]["replica_id"] if version >= 15 else fields["replica_id"],
-        max_wait_ms=fields["max_wait"],
-        min_bytes=fields["min_bytes"],
-        max_bytes=fields["max_bytes"],
-        isolation_level=fields["isolation_level"],
-        session_id=fields.get("session_id", 0),
-        session_epoch=fields.get("session_epoch", -1),
-        partitions=tuple(
-            _partition_of_fields(topic.get("topic", ""), topic.get("topic_id", NO_TOPIC_ID), partition)
-            for topic in fields["topics"]
-            for partition in topic["partitions"]
-        ),
+        fields.get("cluster_id"),
+        fields["replica_state"]["replica_id"] if version >= 15 else fields["replica_id"],
+        fields["max_wait"],
+        fields["min_bytes"],
+        fields["max_bytes"],
+        fields["isolation_level"],
+        fields.get("session_id", 0),
+        fields.get("session_epoch", -1),
+        tuple(partitions),
     )
 
 
@@ -168,10 +158,6 @@ _NO_SNAPSHOT: Final[Fields] = {"end_offset": -1, "epoch": -1}
 
 def _fields_of_end(end: OffsetAndEpoch | None, absent: Fields) -> Fields:
     return absent if end is None else {"end_offset": end.offset, "epoch": end.epoch}
-
-
-def _end_of_fields(fields: Fields | None, absent: Fields) -> OffsetAndEpoch | None:
-    return None if fields is None or fields == absent else OffsetAndEpoch(fields["end_offset"], fields["epoch"])
 
 
 def _fields_of_answer(answer: FetchPartitionResponse) -> Fields:
@@ -197,7 +183,7 @@ def _fields_of_response(response: FetchResponse, version: int) -> Fields:
         "session_id": response.session_id,
         "responses": [
             {"topic": name, "topic_id": topic_id, "partitions": [_fields_of_answer(member) for member in members]}
-            for name, topic_id, members in _by_topic(response.partitions)
+            for name, topic_id, members in by_topic(response.partitions)
         ],
         "node_endpoints": fields_of_node_endpoints(response.node_endpoints),
     }
@@ -207,33 +193,37 @@ _UNKNOWN_LEADER: Final[Fields] = {"leader_id": -1, "leader_epoch": -1}
 
 
 def _answer_of_fields(name: str, topic_id: UUID, fields: Fields) -> FetchPartitionResponse:
-    leader = fields.get("current_leader", _UNKNOWN_LEADER)
+    get = fields.get
+    leader = get("current_leader", _UNKNOWN_LEADER)
+    diverging = get("diverging_epoch", _NO_DIVERGING)
+    snapshot_id = get("snapshot_id", _NO_SNAPSHOT)
     return FetchPartitionResponse(
-        topic_name=name,
-        topic_id=topic_id,
-        partition=fields["partition_index"],
-        error=fields["error_code"],
-        high_watermark=fields["high_watermark"],
-        last_stable_offset=fields["last_stable_offset"],
-        log_start_offset=fields.get("log_start_offset", -1),
-        records=fields["records"] or b"",
-        diverging=_end_of_fields(fields.get("diverging_epoch"), _NO_DIVERGING),
-        leader_id=leader["leader_id"],
-        leader_epoch=leader["leader_epoch"],
-        snapshot_id=_end_of_fields(fields.get("snapshot_id"), _NO_SNAPSHOT),
+        name,
+        topic_id,
+        fields["partition_index"],
+        fields["error_code"],
+        fields["high_watermark"],
+        fields["last_stable_offset"],
+        get("log_start_offset", -1),
+        fields["records"] or b"",
+        None if diverging == _NO_DIVERGING else OffsetAndEpoch(diverging["end_offset"], diverging["epoch"]),
+        leader["leader_id"],
+        leader["leader_epoch"],
+        None if snapshot_id == _NO_SNAPSHOT else OffsetAndEpoch(snapshot_id["end_offset"], snapshot_id["epoch"]),
     )
 
 
 def _response_of_fields(fields: Fields, version: int) -> FetchResponse:
+    partitions = [
+        _answer_of_fields(topic.get("topic", ""), topic.get("topic_id", NO_TOPIC_ID), partition)
+        for topic in fields["responses"]
+        for partition in topic["partitions"]
+    ]
     return FetchResponse(
-        error=fields.get("error_code", ErrorCode.none),
-        session_id=fields.get("session_id", 0),
-        partitions=tuple(
-            _answer_of_fields(topic.get("topic", ""), topic.get("topic_id", NO_TOPIC_ID), partition)
-            for topic in fields["responses"]
-            for partition in topic["partitions"]
-        ),
-        node_endpoints=node_endpoints_of_fields(fields),
+        fields.get("error_code", ErrorCode.none),
+        fields.get("session_id", 0),
+        tuple(partitions),
+        node_endpoints_of_fields(fields),
     )
 
 

@@ -5,7 +5,6 @@ Up to version 12 a topic goes by its name, from version 13 on by its id (KIP-516
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import Final
 from uuid import UUID
 
@@ -13,11 +12,10 @@ import attrs
 
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.apis.endpoints import fields_of_node_endpoints, node_endpoints_of_fields
+from kraft_trio.wire.apis.topics import NO_TOPIC_ID, by_topic
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.schema import Fields
-
-NO_TOPIC_ID: Final = UUID(int=0)
 
 
 @attrs.frozen
@@ -71,7 +69,6 @@ class ProduceResponse:
 
 
 def _fields_of_request(request: ProduceRequest, version: int) -> Fields:
-    topics = groupby(request.partitions, key=lambda partition: (partition.topic_name, partition.topic_id))
     return {
         "transactional_id": request.transactional_id,
         "acks": request.acks,
@@ -82,24 +79,20 @@ def _fields_of_request(request: ProduceRequest, version: int) -> Fields:
                 "topic_id": topic_id,
                 "partition_data": [{"index": member.partition, "records": member.records} for member in members],
             }
-            for (name, topic_id), members in topics
+            for name, topic_id, members in by_topic(request.partitions)
         ],
     }
 
 
 def _request_of_fields(fields: Fields, version: int) -> ProduceRequest:
-    return ProduceRequest(
-        acks=fields["acks"],
-        timeout_ms=fields["timeout"],
-        partitions=tuple(
-            ProducePartition(
-                topic.get("name", ""), topic.get("topic_id", NO_TOPIC_ID), partition["index"], partition["records"]
-            )
-            for topic in fields["topic_data"]
-            for partition in topic["partition_data"]
-        ),
-        transactional_id=fields["transactional_id"],
-    )
+    partitions = [
+        ProducePartition(
+            topic.get("name", ""), topic.get("topic_id", NO_TOPIC_ID), partition["index"], partition["records"]
+        )
+        for topic in fields["topic_data"]
+        for partition in topic["partition_data"]
+    ]
+    return ProduceRequest(fields["acks"], fields["timeout"], tuple(partitions), fields["transactional_id"])
 
 
 def _fields_of_answer(answer: ProducePartitionResponse) -> Fields:
@@ -116,7 +109,6 @@ def _fields_of_answer(answer: ProducePartitionResponse) -> Fields:
 
 
 def _fields_of_response(response: ProduceResponse, version: int) -> Fields:
-    topics = groupby(response.partitions, key=lambda answer: (answer.topic_name, answer.topic_id))
     return {
         "responses": [
             {
@@ -124,7 +116,7 @@ def _fields_of_response(response: ProduceResponse, version: int) -> Fields:
                 "topic_id": topic_id,
                 "partition_responses": [_fields_of_answer(answer) for answer in answers],
             }
-            for (name, topic_id), answers in topics
+            for name, topic_id, answers in by_topic(response.partitions)
         ],
         "throttle_time": 0,
         "node_endpoints": fields_of_node_endpoints(response.node_endpoints),
@@ -137,26 +129,24 @@ _UNKNOWN_LEADER: Final[Fields] = {"leader_id": -1, "leader_epoch": -1}
 def _answer_of_fields(topic: Fields, fields: Fields) -> ProducePartitionResponse:
     leader = fields.get("current_leader", _UNKNOWN_LEADER)
     return ProducePartitionResponse(
-        topic_name=topic.get("name", ""),
-        topic_id=topic.get("topic_id", NO_TOPIC_ID),
-        partition=fields["index"],
-        error=fields["error_code"],
-        base_offset=fields["base_offset"],
-        log_append_time_ms=fields["log_append_time"],
-        log_start_offset=fields.get("log_start_offset", -1),
-        error_message=fields.get("error_message"),
-        leader_id=leader["leader_id"],
-        leader_epoch=leader["leader_epoch"],
+        topic.get("name", ""),
+        topic.get("topic_id", NO_TOPIC_ID),
+        fields["index"],
+        fields["error_code"],
+        fields["base_offset"],
+        fields["log_append_time"],
+        fields.get("log_start_offset", -1),
+        fields.get("error_message"),
+        leader["leader_id"],
+        leader["leader_epoch"],
     )
 
 
 def _response_of_fields(fields: Fields, version: int) -> ProduceResponse:
-    return ProduceResponse(
-        partitions=tuple(
-            _answer_of_fields(topic, answer) for topic in fields["responses"] for answer in topic["partition_responses"]
-        ),
-        node_endpoints=node_endpoints_of_fields(fields),
-    )
+    partitions = [
+        _answer_of_fields(topic, answer) for topic in fields["responses"] for answer in topic["partition_responses"]
+    ]
+    return ProduceResponse(tuple(partitions), node_endpoints_of_fields(fields))
 
 
 PRODUCE: Final = Api(

@@ -1,0 +1,30 @@
+"""Topics of the client APIs: our partitions each name their topic, on the wire a topic lists its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final, Protocol, TypeVar
+from uuid import UUID
+
+NO_TOPIC_ID: Final = UUID(int=0)
+
+
+class _OfTopic(Protocol):
+    @property
+    def topic_name(self) -> str: ...
+
+    @property
+    def topic_id(self) -> UUID: ...
+
+
+PartitionT = TypeVar("PartitionT", bound=_OfTopic)
+
+
+def by_topic(partitions: Sequence[PartitionT]) -> list[tuple[str, UUID, Sequence[PartitionT]]]:
+    """Neighbouring partitions of one topic together, in their order."""
+    if len(partitions) == 1:
+        only = partitions[0]
+        return [(only.topic_name, only.topic_id, partitions)]
+    groups = groupby(partitions, key=lambda partition: (partition.topic_name, partition.topic_id))
+    return [(name, topic_id, list(members)) for (name, topic_id), members in groups]
