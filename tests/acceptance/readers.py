@@ -65,7 +65,7 @@ def read_with_confluent(bootstrap_servers: str) -> Consumed:
                 continue
             error = message.error()
             if error is None:
-                records.append((message.offset(), message.value().decode()))
+                records.append((message.offset() or 0, (message.value() or b"").decode()))
             elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
                 return records
         raise Overdue(f"confluent-kafka read {len(records)} records and has not come to the end")

@@ -17,6 +17,8 @@ import pytest
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.node_process import NodeProcess, free_ports, kraft
 from tests.acceptance.quorum import Quorum
+from tests.acceptance.unharmed import unharmed
+from tests.acceptance.waiting import wait_until
 
 LONE = 3
 """The node that is stopped while the tests try to start it."""
@@ -232,3 +234,14 @@ def test_configuration_that_cannot_be_used(lone: NodeProcess, override: str, nam
     before = files_below(lone.directory)
     assert_refused(start(lone, override), named, override.split("=")[1])
     assert files_below(lone.directory) == before
+
+
+def test_a_node_of_another_cluster_is_kept_out(quorum: Quorum, make_quorum: MakeQuorum) -> None:
+    """It runs, since its own cluster may still come; it says what is wrong, and nobody's state changes."""
+    stray = make_quorum(0, 1).nodes[1]
+    stray.start([f"controller.quorum.bootstrap.servers={quorum.bootstrap_servers}"])
+    stray.wait_until_listening()
+    with unharmed(quorum, [1, 2]):
+        wait_until("it says what is wrong", lambda: "inconsistent_cluster_id" in stray.log_text())
+    assert stray.log_bytes() == b""
+    assert stray.stop(seconds=10) == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import attrs
@@ -24,17 +24,18 @@ class Evidence:
 
 
 @contextmanager
-def unharmed(quorum: Quorum) -> Iterator[NodeProcess]:
-    """Gives the leader to a block that misbehaves.
+def unharmed(quorum: Quorum, node_ids: Iterable[int] = ()) -> Iterator[NodeProcess]:
+    """Gives the leader to a block that misbehaves; `node_ids` are the nodes that run, by default all.
 
     Afterwards nothing on any node's disk has changed, every process runs, the leader is the same in the same epoch, and
     the quorum commits.  Nobody else may write meanwhile.
     """
-    quorum.wait_until_caught_up()
+    nodes = [quorum.nodes[node_id] for node_id in (node_ids or quorum.nodes)]
+    quorum.wait_until_caught_up(node.id for node in nodes)
     leader, before = quorum.described_by_leader()
-    evidence = {node.id: Evidence.of(node) for node in quorum.nodes.values()}
+    evidence = {node.id: Evidence.of(node) for node in nodes}
     yield leader
-    for node in quorum.nodes.values():
+    for node in nodes:
         assert node.running, f"node {node.id} ended with code {node.exit_code}"
         assert Evidence.of(node) == evidence[node.id], f"node {node.id} has changed its quorum-state or its log"
     quorum.produce(["still committing"])

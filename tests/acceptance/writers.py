@@ -158,7 +158,7 @@ class ConfluentWriter(Writer):
             nonlocal pending
             pending -= 1
             if error is None:
-                self.acknowledged.append(message.value().decode())
+                self.acknowledged.append((message.value() or b"").decode())
             elif error.fatal():
                 raise confluent_kafka.KafkaException(error)
 
