@@ -40,7 +40,8 @@ def _walk_ordinary(data: bytes, at: int, first: int, count: int) -> tuple[int, i
     """Index and position of the first record, from index `first` on, that is not sound and ordinary; or of the end.
 
     The hot loop of a leader: variable-length integers are read where they stand, zigzag as they are, so that an even
-    one is twice its value and 1 stands for null.
+    one is twice its value and 1 stands for null.  That a field's length goes on after two bytes need not be looked at:
+    the two alone then stand for 8192 bytes or more, and an ordinary record has ended before that.
     """
     index = first
     start = at
@@ -79,10 +80,7 @@ def _walk_ordinary(data: bytes, at: int, first: int, count: int) -> tuple[int, i
             at += 1
             if size != 1:
                 if size >= 128:
-                    high = data[at]
-                    if high >= 128:
-                        break
-                    size += (high - 1) << 7
+                    size += (data[at] - 1) << 7
                     at += 1
                 if size & 1:
                     break
@@ -91,10 +89,7 @@ def _walk_ordinary(data: bytes, at: int, first: int, count: int) -> tuple[int, i
             at += 1
             if size != 1:
                 if size >= 128:
-                    high = data[at]
-                    if high >= 128:
-                        break
-                    size += (high - 1) << 7
+                    size += (data[at] - 1) << 7
                     at += 1
                 if size & 1:
                     break
@@ -128,10 +123,7 @@ def _ordinary_headers_end(data: bytes, at: int, zigzag_count: int) -> int:
         at += 1
         if size != 1:
             if size >= 128:
-                high = data[at]
-                if high >= 128:
-                    return _NOT_ORDINARY
-                size += (high - 1) << 7
+                size += (data[at] - 1) << 7
                 at += 1
             if size & 1:
                 return _NOT_ORDINARY

@@ -203,6 +203,35 @@ def test_unsound_records_are_refused_as_the_decoder_refuses_them(data: bytes, co
         decode_records(buffer, 0, header, CAP)
 
 
+# Walked two bytes at a time, or with the sign left out, each of these would end where the batch ends.
+@pytest.mark.parametrize(
+    ("data", "count", "message"),
+    [
+        (b"\x0f" + record(0)[1:], 1, "a record of -8 bytes"),
+        (b"\x80\x80" + b"\x01\x00\x00\x01\xf2\x7f" + bytes(8185) + b"\x00", 1, "8192 bytes, 8191 are left"),
+        (record(0, fields=b"\x03k\x02x\x00"), 1, "record field of -2 bytes"),
+        (record(0, fields=b"\x83\x01" + b"k" * 65 + b"\x02x\x00"), 1, "record field of -66 bytes"),
+        (record(0, fields=b"\x01\x02x\x02\x02n\x03v"), 1, "record field of -2 bytes"),
+    ],
+)
+def test_lengths_are_read_whole_and_with_their_sign(data: bytes, count: int, message: str) -> None:
+    buffer, header = with_records(data, count)
+    with pytest.raises(ProtocolError, match=message):
+        decode_records(buffer, 0, header, CAP)
+    with pytest.raises(ProtocolError, match=message):
+        check_records(buffer, 0, header, CAP)
+
+
+def test_an_offset_delta_of_three_bytes_is_read_whole() -> None:
+    # The decoder sees a key of one byte and no header count; without the third byte it would be a null key.
+    last = b"\x10\x00\x00\x80\x80\x01\x02x\x00"
+    buffer, header = with_records(b"".join(record(delta) for delta in range(8192)) + last, 8193)
+    with pytest.raises(ProtocolError, match="cut"):
+        decode_records(buffer, 0, header, CAP)
+    with pytest.raises(ProtocolError, match="cut"):
+        check_records(buffer, 0, header, CAP)
+
+
 def test_a_record_does_not_reach_into_the_next() -> None:
     # The first record's value takes two bytes of the second, whose own end would be right.
     first = b"\x0e\x00\x00\x00\x01\x06x\x00"
