@@ -204,6 +204,7 @@ class FaultScenario:
                 with trio.move_on_after(source.choice([0.05, 1.0, 20.0])) as patience:
                     (offset,) = await node.append([value])
             except KraftError:
+                await trio.sleep(0.01)
                 continue
             if not patience.cancelled_caught:
                 self.acknowledged[writer].append((offset, value))
