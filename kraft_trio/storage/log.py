@@ -218,10 +218,11 @@ class Log(ReadableLog):
 
     def _is_time_to_roll(self, plan: PlannedBatches) -> bool:
         active = self._segments.active
-        if not active.size:
+        size = active.size
+        if not size:
             return False
         return (
-            active.size + plan.size > self._config.segment_bytes
+            size + plan.size > self._config.segment_bytes
             or self._now_ms() - self._active_since_ms >= self._config.segment_ms
             or plan.batches[-1].last_offset - active.base_offset > MAX_RELATIVE_OFFSET
         )

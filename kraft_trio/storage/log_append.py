@@ -6,12 +6,14 @@ import struct
 from typing import NamedTuple
 
 import attrs
+from crc32c import crc32c
 
 from kraft_trio.errors import ProtocolError, RecordTooLargeError
 from kraft_trio.protocol.control_records import ControlRecord
 from kraft_trio.storage.batch import check_crc, decode_control_batch, peek_header
 from kraft_trio.storage.batch_header import (
     CONTROL_ATTRIBUTE,
+    CRC_START,
     FRAME_BYTES,
     HEADER,
     HEADER_BYTES,
@@ -115,32 +117,52 @@ def plan_follower_append(
     """
     plan = PlannedBatches(size=whole_batches_size(buffer))
     position = 0
-    while position < plan.size:
-        header = peek_header(buffer, position)
-        check_crc(buffer, position, header)
-        if header.base_offset != end_offset:
-            raise ProtocolError(f"batch at offset {header.base_offset}: the log goes on at offset {end_offset}")
-        if header.leader_epoch < latest_epoch or (max_epoch is not None and header.leader_epoch > max_epoch):
-            highest = "" if max_epoch is None else f" to {max_epoch}"
-            raise ProtocolError(
-                f"batch at offset {header.base_offset}: leader epoch {header.leader_epoch}, expected "
-                f"{latest_epoch}{highest or ' or more'}"
+    with memoryview(buffer) as view:
+        while position < plan.size:
+            (
+                base_offset,
+                length,
+                leader_epoch,
+                magic,
+                crc,
+                attributes,
+                last_offset_delta,
+                _,
+                max_timestamp_ms,
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                record_count,
+            ) = HEADER.unpack_from(buffer, position)
+            if magic != MAGIC or base_offset < 0 or last_offset_delta < 0 or record_count < 0:
+                peek_header(buffer, position)
+            size = length + FRAME_BYTES
+            if crc32c(view[position + CRC_START : position + size]) != crc:
+                check_crc(buffer, position, peek_header(buffer, position))
+            if base_offset != end_offset:
+                raise ProtocolError(f"batch at offset {base_offset}: the log goes on at offset {end_offset}")
+            if leader_epoch < latest_epoch or (max_epoch is not None and leader_epoch > max_epoch):
+                highest = "" if max_epoch is None else f" to {max_epoch}"
+                raise ProtocolError(
+                    f"batch at offset {base_offset}: leader epoch {leader_epoch}, expected "
+                    f"{latest_epoch}{highest or ' or more'}"
+                )
+            last_offset = base_offset + last_offset_delta
+            plan.batches.append(
+                PlannedBatch(
+                    size,
+                    base_offset,
+                    last_offset,
+                    leader_epoch,
+                    max_timestamp_ms,
+                    producer_id,
+                    producer_epoch,
+                    base_sequence,
+                )
             )
-        plan.batches.append(
-            PlannedBatch(
-                header.size_in_bytes,
-                header.base_offset,
-                header.last_offset,
-                header.leader_epoch,
-                header.max_timestamp_ms,
-                header.producer_id,
-                header.producer_epoch,
-                header.base_sequence,
-            )
-        )
-        if header.is_control:
-            plan.control_records += decode_control_batch(buffer, position, header)
-        latest_epoch = header.leader_epoch
-        end_offset = header.next_offset
-        position += header.size_in_bytes
+            if attributes & CONTROL_ATTRIBUTE:
+                plan.control_records += decode_control_batch(buffer, position, peek_header(buffer, position))
+            latest_epoch = leader_epoch
+            end_offset = last_offset + 1
+            position += size
     return plan

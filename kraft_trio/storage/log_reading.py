@@ -65,11 +65,14 @@ class ReadableLog:
         end.  Raises ValueError for an offset outside the log, StorageFailure, CorruptLogError.
         """
         limit = self._end_offset if end_offset is None or end_offset > self._end_offset else end_offset
-        self._check_in_log(offset)
+        if not self._segments.start_offset <= offset <= self._end_offset:
+            raise ValueError(f"offset {offset}: the log has offsets {self.log_start_offset} to {self._end_offset}")
         if offset >= limit:
             return b""
-        with self._reading():
+        try:
             return self._segments.read(offset, max_bytes, limit)
+        except OSError as error:
+            raise self._cannot_read(error) from error
 
     def iter_batches(self, offset: int, end_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
         """Header and bytes of each batch, from the one that holds `offset` to those wholly below `end_offset`."""
@@ -108,13 +111,12 @@ class ReadableLog:
             latest_snapshot_id=self._start_snapshot_id,
         )
 
-    def _check_in_log(self, offset: int) -> None:
-        if not self._segments.start_offset <= offset <= self._end_offset:
-            raise ValueError(f"offset {offset}: the log has offsets {self.log_start_offset} to {self._end_offset}")
-
     @contextmanager
     def _reading(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise StorageFailure(f"{self._directory}: cannot read the log: {error}") from error
+            raise self._cannot_read(error) from error
+
+    def _cannot_read(self, error: OSError) -> StorageFailure:
+        return StorageFailure(f"{self._directory}: cannot read the log: {error}")
