@@ -69,9 +69,9 @@ def encode_request(
     if version >= api.flexible_version:
         chunks.append(_NO_TAGGED_FIELDS)
     api.encode_request(request, version, chunks)
-    length = _REQUEST_HEADER.size + sum(map(len, chunks))
-    chunks.insert(0, _REQUEST_FRAME_START.pack(length, api.key, version, correlation_id, client_id_length))
-    return b"".join(chunks)
+    body = b"".join(chunks)
+    size = _REQUEST_HEADER.size + len(body)
+    return _REQUEST_FRAME_START.pack(size, api.key, version, correlation_id, client_id_length) + body
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
@@ -98,7 +98,10 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
             refuse_text("request header: client_id", frame[start:position])
     elements_left = ELEMENTS_PER_FRAME
     if version >= api.flexible_version:
-        position, elements_left = skip_tagged_fields(frame, position, elements_left)
+        if frame[position : position + 1] == _NO_TAGGED_FIELDS:
+            position += 1
+        else:
+            position, elements_left = skip_tagged_fields(frame, position, elements_left)
     request = api.decode_request(version, frame, position, elements_left)
     return RequestHeader(api, version, correlation_id, client_id), request
 
@@ -128,7 +131,10 @@ def decode_response(api: Api[RequestT, ResponseT], version: int, frame: bytes) -
     correlation_id = response_correlation_id(frame)
     position, elements_left = _INT32.size, ELEMENTS_PER_FRAME
     if api.response_header_version(version) == 1:
-        position, elements_left = skip_tagged_fields(frame, position, elements_left)
+        if frame[position : position + 1] == _NO_TAGGED_FIELDS:
+            position += 1
+        else:
+            position, elements_left = skip_tagged_fields(frame, position, elements_left)
     return correlation_id, api.decode_response(version, frame, position, elements_left)
 
 

@@ -151,7 +151,11 @@ class _ReaderSource:
                 source.line(f"{variable} += unpack_from(f'>{{size}}{FIXED_FORMATS[field.kind]}', data, position)")
                 source.line(f"position += size * {element_size}")
                 return
-            with source.block("for _ in range(size):"):
+            # Not a range: for one element, the usual number, it takes longer to set up than the loop to run.
+            rest = source.variable("rest")
+            source.line(f"{rest} = size")
+            with source.block(f"while {rest}:"):
+                source.line(f"{rest} -= 1")
                 element = FieldShape(field.name, field.kind, field.entity, False, False, None, None)
                 source.line(f"{variable}.append({self._value(element, flexible)})")
 
