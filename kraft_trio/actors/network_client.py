@@ -67,13 +67,14 @@ class NetworkClient:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve requests until cancelled."""
-        try:
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
                 task_status.started()
                 await trio.sleep_forever()
-        finally:
-            self._nursery = None
+            finally:
+                # From here on the nursery may close at any moment, and then refuses new peers.
+                self._nursery = None
 
     async def request(
         self, endpoint: Endpoint, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int

@@ -85,6 +85,20 @@ async def test_the_quorum_is_described_by_the_leader_and_through_any_node(autoju
                 assert 0 <= replica.last_caught_up_timestamp_ms <= now
 
 
+async def test_a_leader_describes_itself_by_what_it_has_synced(autojump_clock: Clock) -> None:
+    async with Cluster().running() as cluster, trio.open_nursery() as nursery:
+        leader = await cluster.wait_for_leader()
+        await cluster.wait_until_alike()
+        end = leader.log.end_offset
+        cluster.disks[leader.key.id].sync_latency = lambda: 1.0
+        nursery.start_soon(leader.append, [b"value"])
+        await cluster.wait_until(lambda: leader.log.end_offset == end + 1)
+        async with RawClient.connected(cluster, leader.key.id) as client:
+            described = await client.describe()
+        (own,) = [voter for voter in described.voters if voter.key == leader.key]
+        assert own.log_end_offset == end
+
+
 async def test_without_a_leader_nobody_describes_the_quorum(autojump_clock: Clock) -> None:
     async with Cluster().running(1) as cluster:
         async with RawClient.connected(cluster, 1) as client:
