@@ -10,8 +10,20 @@ from kraft_trio.actors.replica_fetch import discovery_endpoints, leader_in_fetch
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.apis.fetch import FETCH
+from kraft_trio.wire.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
+
+EXPECTED_ERRORS = frozenset(
+    {
+        ErrorCode.none,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.broker_not_available,
+    }
+)
+"""What a node that does not lead, or is in another epoch, answers to whoever looks for the leader."""
 
 
 class LeaderDiscovery:
@@ -22,6 +34,7 @@ class LeaderDiscovery:
 
     def __init__(self, context: EpochContext) -> None:
         self._context = context
+        self._reasons: dict[Endpoint, str] = {}
 
     async def run(self) -> None:
         while True:
@@ -32,16 +45,25 @@ class LeaderDiscovery:
                 await self._ask(self._context.random.choice(endpoints))
 
     async def _ask(self, endpoint: Endpoint) -> None:
+        config = self._context.config
         request = replica_fetch_request(self._context, max_wait_ms=0)
         try:
-            response = await self._context.client.request(
-                endpoint, FETCH, request, self._context.config.request_timeout_ms
-            )
+            response = await self._context.client.request(endpoint, FETCH, request, config.request_timeout_ms)
         except (NetworkError, UnsupportedVersionError) as error:
-            log.debug("no leader found", endpoint=str(endpoint), reason=str(error))
+            self._note(endpoint, "no leader found", str(error))
             return
-        if len(response.partitions) == 1:
-            listener_name = self._context.config.controller_listener_name
-            heard = leader_in_fetch_response(response, response.partitions[0], listener_name)
-            if heard.epoch > self._context.epoch or heard.leader_id is not None:
-                await self._context.tell_election(heard)
+        if response.error != ErrorCode.none or len(response.partitions) != 1:
+            self._note(endpoint, "refused by the quorum", response.error.name)
+            return
+        partition = response.partitions[0]
+        if partition.error not in EXPECTED_ERRORS:
+            self._note(endpoint, "refused by the quorum", partition.error.name)
+        heard = leader_in_fetch_response(response, partition, config.controller_listener_name)
+        if heard.epoch > self._context.epoch or heard.leader_id is not None:
+            await self._context.tell_election(heard)
+
+    def _note(self, endpoint: Endpoint, event: str, reason: str) -> None:
+        """Say why there is no leader, once for as long as that endpoint gives the same reason."""
+        if self._reasons.get(endpoint) != reason:
+            self._reasons[endpoint] = reason
+            log.warning(event, endpoint=str(endpoint), reason=reason)
