@@ -13,6 +13,7 @@ from kraft_trio.wire.api import API_VERSIONS, PRODUCE
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest
 from kraft_trio.wire.codec import encode_request, response_correlation_id
+from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.framing import FrameReader
 from tests.support.cluster import Cluster, endpoint_of
 from tests.support.raw_client import CLIENT, TOPIC, TOPIC_ID, RawClient, batch_of
@@ -29,15 +30,12 @@ GARBAGE = {
     "an unknown api key": b"\x00\x00\x00\x0a" + b"\x7f\x00\x00\x00\x00\x00\x00\x01\xff\xff",
     "an unknown version": b"\x00\x00\x00\x0a" + b"\x00\x34\x00\x63\x00\x00\x00\x01\xff\xff",
     "a request with bytes to spare": (len(HELLO) - 3).to_bytes(4, "big") + HELLO[4:] + b"x",
-    "more than a first request may have": b"\x00\x20\x00\x00" + bytes(100),
 }
 
 
 @pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE.keys())
 @pytest.mark.parametrize("before", [b"", HELLO], ids=["at first", "after a request"])
 async def test_garbage_ends_its_connection_only(autojump_clock: Clock, garbage: bytes, before: bytes) -> None:
-    if before and garbage == GARBAGE["more than a first request may have"]:
-        pytest.skip("only a limit of the first request")
     async with Cluster(voter_ids=(1,)).running() as cluster:
         leader = await cluster.wait_for_leader()
         stamp, end = leader.view.stamp, leader.log.end_offset
@@ -49,6 +47,18 @@ async def test_garbage_ends_its_connection_only(autojump_clock: Clock, garbage: 
                     pass
             assert (leader.view.stamp, leader.log.end_offset) == (stamp, end)
             assert (await client.produce(batch_of(b"value"))).base_offset == end
+
+
+async def test_only_a_connection_that_has_proved_itself_may_send_much(autojump_clock: Clock) -> None:
+    """A first request above `kraft.initial.request.max.bytes` is not even read."""
+    async with Cluster(voter_ids=(1,), settings={"kraft.initial.request.max.bytes": "500"}).running() as cluster:
+        await cluster.wait_for_leader()
+        async with RawClient.connected(cluster, 1) as client:
+            assert (await client.produce(batch_of(bytes(1000)))).error == ErrorCode.none
+        stream = await cluster.network.seen_from(CLIENT).connect(endpoint_of(1))
+        await stream.send_all((501).to_bytes(4, "big"))
+        with trio.fail_after(1):
+            assert await stream.receive_some() == b""
 
 
 @pytest.mark.parametrize("sent", [b"", HELLO[:7], HELLO], ids=["nothing", "half a request", "a request"])

@@ -58,7 +58,7 @@ async def test_a_leader_does_not_wait_for_a_voter_that_is_down(autojump_clock: C
         leader = await cluster.wait_for_leader()
         down, up = cluster.others(leader)
         cluster.kill(down.key.id)
-        with trio.fail_after(1):
+        with trio.fail_after(0.4):
             await cluster.stop(leader.key.id)
         with trio.fail_after(0.51):
             await up.election.view.wait_for(lambda view: not isinstance(view.role, Follower))

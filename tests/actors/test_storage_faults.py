@@ -157,3 +157,16 @@ async def test_a_follower_that_lost_its_tail_gets_it_again(autojump_clock: Clock
         await follower.election.view.wait_for(lambda view: isinstance(view.role, Follower))
         await cluster.wait_until_alike()
         assert cluster.values(follower) == [b"value"]
+
+
+async def test_a_failure_that_meets_a_cancellation_comes_out_by_itself(autojump_clock: Clock) -> None:
+    """The block is cancelled while an fsync is under way that then fails: its owner sees a StorageFailure, no group."""
+    async with Cluster(voter_ids=(1,)).running() as cluster:
+        node = await cluster.wait_for_leader()
+        cluster.disks[1].sync_latency = lambda: 1.0
+        cluster.fail_next_sync(1)
+        with suppress(OutcomeUnknownError), trio.move_on_after(0.5):
+            await node.append([b"value"])
+        cluster.scopes[1].cancel()
+        await cluster.ended[1].wait()
+        assert isinstance(cluster.failures[1], StorageFailure)

@@ -140,9 +140,12 @@ class Cluster:
     async def restart(self, node_id: int) -> Node:
         """Start a node again, or a new one, on the disk it has; waits for one that is still ending."""
         assert self.nursery is not None, "the cluster is not running"
+        await self.wait_until_ended(node_id)
+        return await self.start(self.nursery, node_id)
+
+    async def wait_until_ended(self, node_id: int) -> None:
         if node_id in self.ended:
             await self.ended[node_id].wait()
-        return await self.start(self.nursery, node_id)
 
     async def _run(self, node_id: int, *, task_status: trio.TaskStatus[Node]) -> None:
         environment = Environment(

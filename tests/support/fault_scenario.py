@@ -173,9 +173,16 @@ class FaultScenario:
             await self.cluster.crash(node_id, lose_everything_unsynced=loses_everything)
 
     async def _restart(self, node_id: int) -> None:
-        if node_id not in self.cluster.nodes:
-            self.cluster.disks[node_id].hook = None
-            await self.cluster.restart(node_id)
+        cluster = self.cluster
+        if node_id in cluster.nodes:
+            return
+        await cluster.wait_until_ended(node_id)
+        cluster.disks[node_id].hook = None
+        if cluster.failures.pop(node_id, None) is not None:
+            # What was written behind a failed fsync may be there while what was before it is not: a hole in the log,
+            # which a node refuses to start on.  The machine is switched off first.
+            cluster.disks[node_id].crash(lose_everything_unsynced=True)
+        await cluster.restart(node_id)
 
     async def _end_faults(self) -> None:
         self.cluster.heal()
