@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import attrs
 
 from kraft_trio.actors.answers import Answer, Awaited, Ready
 from kraft_trio.actors.published import Published

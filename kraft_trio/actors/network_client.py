@@ -159,8 +159,7 @@ class _Peer:
         outcome: object = None
         try:
             with outgoing.scope:
-                connection = await self._connected()
-                outcome = await connection.request(outgoing.api, outgoing.request)
+                outcome = await self._exchange(outgoing)
             if outcome is None:
                 outcome = NetworkError(f"{outgoing.api.name} to {self._endpoint}: no answer in time")
         except BROKEN as error:
@@ -176,6 +175,19 @@ class _Peer:
         if isinstance(outcome, NetworkError):
             await self._disconnect()
         outgoing.reply.answer(outcome)
+
+    async def _exchange(self, outgoing: Outgoing) -> object:
+        """Ask over the connection at hand; once more over a new one if the peer has closed that meanwhile.
+
+        Every request of a node's may be sent twice: votes and epochs are idempotent, appends have sequence numbers.
+        """
+        if self._connection is not None:
+            try:
+                return await self._connection.request(outgoing.api, outgoing.request)
+            except NetworkError:
+                await self._disconnect()
+        connection = await self._connected()
+        return await connection.request(outgoing.api, outgoing.request)
 
     async def _lend(self, lease: Lease) -> None:
         connection: Connection | None = None

@@ -7,14 +7,10 @@ import os
 import structlog
 import trio
 
-from kraft_trio.actors.answers import Answer
 from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.actors.server_connection import ServerConnection
 from kraft_trio.config import NodeConfig
-from kraft_trio.errors import ConfigError, NetworkError, ProtocolError, UnsupportedVersionError
-from kraft_trio.messages import send_or_wait
-from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response
-from kraft_trio.wire.framing import FrameReader
+from kraft_trio.errors import ConfigError
 from kraft_trio.wire.network import Listener, Network
 
 log = structlog.get_logger(__name__)

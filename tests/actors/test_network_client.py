@@ -47,3 +47,19 @@ async def test_a_peer_from_which_nothing_comes_costs_the_timeout(autojump_clock:
             assert trio.current_time() - begun == pytest.approx(1.0)
             cluster.heal()
         nursery.cancel_scope.cancel()
+
+
+async def test_a_peer_that_has_restarted_is_asked_over_a_new_connection(autojump_clock: Clock) -> None:
+    """The connection at hand was closed with the old process: the caller must not be the one to find out."""
+    async with Cluster(voter_ids=(1,)).running() as cluster, trio.open_nursery() as nursery:
+        await cluster.wait_for_leader()
+        client = client_of(cluster)
+        await nursery.start(client.run)
+        request = DescribeQuorumRequest(TOPIC)
+        before = await client.request(endpoint_of(1), DESCRIBE_QUORUM, request, 1000)
+        await cluster.crash(1)
+        await cluster.restart(1)
+        await cluster.wait_for_leader()
+        after = await client.request(endpoint_of(1), DESCRIBE_QUORUM, request, 1000)
+        assert after.leader_epoch > before.leader_epoch
+        nursery.cancel_scope.cancel()
