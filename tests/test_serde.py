@@ -40,7 +40,7 @@ def test_old_versions_of_a_tag_stay_readable() -> None:
     new.register(DeleteV2, tag="delete", version=2)
     assert new.decode(old.encode(Delete("a"))) == Delete("a")
     assert new.decode(new.encode(DeleteV2("a", True))) == DeleteV2("a", True)
-    with pytest.raises(SerdeError, match="tag 'delete' version 2 .known: delete v1"):
+    with pytest.raises(SerdeError, match=r"tag 'delete' version 2 \(known: delete v1\)"):
         old.decode(new.encode(DeleteV2("a", True)))
 
 
