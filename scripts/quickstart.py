@@ -104,7 +104,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="a three-voter quorum on this machine")
     parser.add_argument("--once", action="store_true", help="stop after the records and the status were shown")
     once = parser.parse_args().once
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # Also where a shell has started it in the background, and for whoever stops it as a service is stopped.
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="kraft-quickstart-") as directory:
         base = Path(directory)
         ports = dict(zip(NODE_IDS, free_ports(len(NODE_IDS)), strict=True))
