@@ -44,6 +44,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 
 TOPIC_IDS_SINCE = 13
 MAGIC_POSITION = 16
+MAX_INT64 = 2**63 - 1
 
 
 class ClientRequests:
@@ -109,8 +110,11 @@ class ClientRequests:
     async def produce(self, request: ProduceRequest, version: int, listener_name: str) -> Answer:
         """Every partition's answer in the order they were sent; no response for acks=0."""
         replies = []
+        was_ours = False
         for partition in request.partitions:
-            replies.append(await self._produce_partition(request, partition, version))
+            is_ours = self._refuse_produce(request, partition, version) is None
+            replies.append(await self._produce_partition(request, partition, version, is_repeated=was_ours))
+            was_ours = was_ours or is_ours
 
         def respond(answers: Sequence[ProducePartitionResponse]) -> ProduceResponse | None:
             return None if request.acks == 0 else self._produce_response(request, answers, listener_name)
@@ -141,11 +145,14 @@ class ClientRequests:
         return ProduceResponse(tuple(responses), ((told[0], endpoint),) if told and endpoint is not None else ())
 
     async def _produce_partition(
-        self, request: ProduceRequest, partition: ProducePartition, version: int
+        self, request: ProduceRequest, partition: ProducePartition, version: int, *, is_repeated: bool
     ) -> Reply[ProducePartitionResponse]:
         """Check the batch, then hand it to the leader: its answer comes when the batch has committed."""
         reply: Reply[ProducePartitionResponse] = Reply()
-        refused = self._refuse_produce(request, partition, version) or self._refuse_batch(partition.records)
+        refused = self._refuse_produce(request, partition, version)
+        if refused is None and is_repeated:
+            refused = ProducePartitionResponse.failed(ErrorCode.invalid_request, "the partition is named twice")
+        refused = refused or self._refuse_batch(partition.records)
         if refused is not None:
             reply.answer(refused)
             return reply
@@ -238,7 +245,7 @@ class ClientRequests:
                 return attrs.evolve(answer, error=ErrorCode.unsupported_version)
         if found is None or found[0] >= committed_end:
             return answer
-        return attrs.evolve(answer, offset=found[0], timestamp_ms=found[1])
+        return attrs.evolve(answer, offset=found[0], timestamp_ms=min(found[1], MAX_INT64))
 
     # FindCoordinator
 

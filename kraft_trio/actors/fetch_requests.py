@@ -30,8 +30,10 @@ class FetchRequests:
             if len(request.partitions) != 1 or not self._is_ours(request.partitions[0], version):
                 return Ready(FetchResponse(error=ErrorCode.invalid_request))
         replies = []
+        was_ours = False
         for partition in request.partitions:
-            replies.append(await self._route_partition(request, partition, version))
+            replies.append(await self._route_partition(request, partition, version, is_repeated=was_ours))
+            was_ours = was_ours or self._is_ours(partition, version)
 
         def respond(answers: Sequence[FetchPartitionResponse]) -> FetchResponse:
             return FetchResponse(partitions=tuple(answers), node_endpoints=self._node_endpoints(answers, listener_name))
@@ -46,7 +48,7 @@ class FetchRequests:
         return topic_is_ours and partition.partition == 0
 
     async def _route_partition(
-        self, request: FetchRequest, partition: FetchPartition, version: int
+        self, request: FetchRequest, partition: FetchPartition, version: int, *, is_repeated: bool
     ) -> Reply[FetchPartitionResponse]:
         reply: Reply[FetchPartitionResponse] = Reply()
         view = self._view.value
@@ -55,7 +57,9 @@ class FetchRequests:
             unknown = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
             reply.answer(failed_fetch(partition, unknown, None))
         elif (
-            error := self._invalid(request, partition) or leader_check(view, partition.current_leader_epoch)
+            error := (ErrorCode.invalid_request if is_repeated else None)
+            or self._invalid(request, partition)
+            or leader_check(view, partition.current_leader_epoch)
         ) is not None:
             reply.answer(failed_fetch(partition, error, view))
         else:

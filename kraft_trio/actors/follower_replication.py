@@ -123,9 +123,10 @@ class FollowerReplication:
         self._failure = ""
         # The timer is about hearing from the leader: it stands still while this replica writes and syncs.
         self._fetch_timer.deadline = self._successor_deadline
-        applied = await self._apply(partition)
-        self._reset_fetch_timer()
-        return applied
+        try:
+            return await self._apply(partition)
+        finally:
+            self._reset_fetch_timer()
 
     async def _report_error(self, response: FetchResponse, partition: FetchPartitionResponse) -> None:
         self._log_failure(
@@ -172,4 +173,10 @@ class FollowerReplication:
         log.info(
             "truncating", to=str(point), end_offset=self._context.log.end_offset, leader_said=str(partition.diverging)
         )
-        self._context.log.truncate_to(point.offset)
+        high_watermark = self._context.log.high_watermark
+        if high_watermark is not None and point.offset < high_watermark:
+            raise ProtocolError(f"the leader diverges at {point}, below the high watermark {high_watermark}")
+        try:
+            self._context.log.truncate_to(point.offset)
+        except ValueError as error:
+            raise ProtocolError(f"the leader diverges where this log has no batch: {error}") from error

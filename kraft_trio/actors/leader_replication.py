@@ -41,6 +41,10 @@ log = structlog.get_logger(__name__)
 
 HIGH_WATERMARK_NEWS_DELAY_S = 0.003
 
+MAX_FETCH_BYTES = 55 * 1024 * 1024
+MAX_WAIT_MS = 60_000
+"""What one Fetch may ask for at most, in records and in waiting, whatever it says."""
+
 
 @attrs.define(eq=False)
 class _ParkedFetch:
@@ -271,17 +275,25 @@ class LeaderReplication:
     def _answer_or_park(self, message: FetchReceived) -> None:
         if self._complete_with_records(message):
             return
-        wait_s = message.request.max_wait_ms / 1000
+        wait_s = min(message.request.max_wait_ms, MAX_WAIT_MS) / 1000
         if message.replica is None and message.request.min_bytes <= 0:
             wait_s = 0
         elif self._knows_newer_high_watermark(message):
             wait_s = min(wait_s, HIGH_WATERMARK_NEWS_DELAY_S)
         if wait_s <= 0:
-            message.reply.answer(self._fetch_response(message, b""))
+            self._answer_with_what_there_is(message)
             return
         parked = _ParkedFetch(message, trio.current_time() + wait_s)
         self._parked.append(parked)
         self._expire_at(parked.deadline)
+
+    def _answer_with_what_there_is(self, message: FetchReceived) -> None:
+        """The wait is over: also fewer bytes than were asked for are better than none."""
+        high_watermark = self._high_watermark
+        is_consumer = message.replica is None
+        has_records = high_watermark is not None and message.partition.fetch_offset < high_watermark
+        records = self._read(message, high_watermark) if is_consumer and has_records else b""
+        message.reply.answer(self._fetch_response(message, records))
 
     def _complete_fetches(self) -> None:
         """Answer the parked fetches that records have come for."""
@@ -309,7 +321,7 @@ class LeaderReplication:
         if high_watermark is None or message.partition.fetch_offset >= high_watermark:
             return False
         records = self._read(message, high_watermark)
-        wanted = min(message.request.min_bytes, message.partition.max_bytes)
+        wanted = min(message.request.min_bytes, message.partition.max_bytes, message.request.max_bytes)
         if len(records) < wanted and message.request.max_wait_ms > 0:
             return False
         message.reply.answer(self._fetch_response(message, records))
@@ -322,7 +334,7 @@ class LeaderReplication:
         return can_be_told and now_known is not None and known < now_known
 
     def _read(self, message: FetchReceived, end_offset: int | None) -> bytes:
-        max_bytes = min(message.partition.max_bytes, message.request.max_bytes)
+        max_bytes = min(message.partition.max_bytes, message.request.max_bytes, MAX_FETCH_BYTES)
         return self._log.read(message.partition.fetch_offset, max_bytes, end_offset)
 
     def _fetch_response(
@@ -364,7 +376,7 @@ class LeaderReplication:
             now = trio.current_time()
             for parked in [parked for parked in self._parked if parked.deadline <= now]:
                 self._parked.remove(parked)
-                parked.message.reply.answer(self._fetch_response(parked.message, b""))
+                self._answer_with_what_there_is(parked.message)
             for pending in [pending for pending in self._pending if pending.deadline <= now]:
                 self._pending.remove(pending)
                 pending.reply.answer(
@@ -379,9 +391,11 @@ class LeaderReplication:
     def _abandon_waiting(self) -> None:
         """The epoch is over: nobody is left waiting for it (KIP-595: NOT_LEADER_OR_FOLLOWER)."""
         for parked in self._parked:
-            parked.message.reply.answer(
-                self._fetch_response(parked.message, b"", error=ErrorCode.not_leader_or_follower)
-            )
+            # A fault in the middle of completing them leaves some that have been answered.
+            if not parked.message.reply.is_answered:
+                parked.message.reply.answer(
+                    self._fetch_response(parked.message, b"", error=ErrorCode.not_leader_or_follower)
+                )
         for pending in self._pending:
             pending.reply.answer(
                 ProducePartitionResponse.failed(
@@ -420,13 +434,14 @@ class LeaderReplication:
         timeout_s = self._context.config.fetch_timeout_ms * 1.5 / 1000
         while True:
             deadline = self.progress.majority_contact_ends_at(self._log.voters.voters, timeout_s, trio.current_time())
-            await trio.sleep_until(deadline)
+            # A moment later, so that no rounding makes the rule see the time as not yet over, again and again.
+            await trio.sleep_until(deadline + 0.001)
             if not has_majority_contact(
                 self._log.voters.voters,
                 self._key,
                 self.progress.last_contact_ms(self._log.voters.voters),
-                round(trio.current_time() * 1000),
-                round(timeout_s * 1000),
+                trio.current_time() * 1000,
+                timeout_s * 1000,
             ):
                 await self._context.tell_election(
                     LeadershipLost(self._context.stamp, f"no fetch from a majority of the voters for {timeout_s:g} s")

@@ -157,6 +157,10 @@ class _Peer:
 
     async def _serve(self, outgoing: Outgoing) -> None:
         outcome: object = None
+        if outgoing.scope.cancel_called or outgoing.scope.deadline <= trio.current_time():
+            # Its time went by in the queue: nothing has been sent, and the connection is none the worse.
+            outgoing.reply.answer(NetworkError(f"{outgoing.api.name} to {self._endpoint}: not sent in time"))
+            return
         try:
             with outgoing.scope:
                 outcome = await self._exchange(outgoing)

@@ -11,6 +11,8 @@ from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
 
 OBSERVER_FORGOTTEN_AFTER_S = 300.0
+MAX_REPLICAS = 1000
+"""How many are known at once; beyond that the one that has been silent longest is forgotten, and no voter is silent."""
 
 
 @attrs.define
@@ -36,6 +38,8 @@ class ProgressTable:
         progress = self._replicas.get(replica)
         is_news = progress is None or progress.end_offset != end_offset
         if progress is None:
+            if len(self._replicas) >= MAX_REPLICAS:
+                del self._replicas[min(self._replicas, key=lambda key: self._replicas[key].last_fetch_s)]
             progress = self._replicas[replica] = ReplicaProgress(end_offset, now_s)
         if end_offset >= leader_end_offset:
             progress.last_caught_up_s = now_s
@@ -67,10 +71,10 @@ class ProgressTable:
                 offsets[key] = self._replicas[key].end_offset
         return offsets
 
-    def last_contact_ms(self, voters: VoterSet) -> dict[ReplicaKey, int]:
+    def last_contact_ms(self, voters: VoterSet) -> dict[ReplicaKey, float]:
         """When each other voter was last heard of, on Trio's clock; at the start of the epoch if never since."""
         return {
-            self._incarnation(voter) or voter.key: round(self._last_contact_s(voter) * 1000)
+            self._incarnation(voter) or voter.key: self._last_contact_s(voter) * 1000
             for voter in voters
             if voter.id != self._leader.id
         }

@@ -79,7 +79,7 @@ class ServerConnection:
             if isinstance(answer, Forwarded):
                 nursery.start_soon(answer.forward)
             answer.when_ready(self._flush)
-            while len(self._answers) >= IN_FLIGHT:
+            while len(self._answers) >= IN_FLIGHT or self._unsent:
                 await self._room.park()
 
     def _flush(self) -> None:
@@ -87,9 +87,19 @@ class ServerConnection:
         answers = self._answers
         while answers and not self._unsent and answers[0][1].is_ready:
             header, answer = answers.popleft()
-            response = answer.response()
-            if response is not None:
-                self._send(encode_response(header.api, header.version, header.correlation_id, response))
+            try:
+                response = answer.response()
+                frame = (
+                    b"" if response is None
+                    else encode_response(header.api, header.version, header.correlation_id, response)
+                )
+            except Exception:
+                # This runs in the step of whoever gave the answer: what one client asked must not end the leader.
+                log.exception("answer cannot be sent, connection closed", api=header.api.name, version=header.version)
+                self._give_up()
+                return
+            if frame:
+                self._send(frame)
         if self._room:
             self._room.unpark_all()
 
@@ -99,12 +109,15 @@ class ServerConnection:
             try:
                 view = view[self._stream.send_now(view) :]
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                self._answers.clear()
-                self._scope.cancel()
+                self._give_up()
                 return
         if view:
             self._unsent = view
             self._has_unsent.unpark_all()
+
+    def _give_up(self) -> None:
+        self._answers.clear()
+        self._scope.cancel()
 
     async def _write(self) -> None:
         """Send what could not be sent at once."""

@@ -26,6 +26,7 @@ async def committed_batches(
             if has_ended():
                 raise NodeClosedError("committed: the node has stopped")
             await log.changed.park()
+        began_at = offset
         for header, batch in log.iter_batches(offset, log.high_watermark):
             if not header.is_control:
                 records = decode_records(batch, 0, header, max_decompressed_bytes)
@@ -33,6 +34,9 @@ async def committed_batches(
                 if wanted:
                     yield wanted
             offset = header.next_offset
+        if offset == began_at:
+            # A high watermark inside a batch, from a peer that does not keep to batches: wait for the rest of it.
+            await log.changed.park()
 
 
 class StateMachineDriver:

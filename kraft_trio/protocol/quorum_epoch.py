@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import attrs
 
-from kraft_trio.protocol.roles import Follower, Prospective, Role, leader_of
+from kraft_trio.protocol.roles import LAST_EPOCH, Follower, Prospective, Role, leader_of
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
 
 
@@ -77,6 +77,8 @@ def learn_leader(
     """
     if leader_epoch < role.epoch:
         return Fenced(role.epoch)
+    if leader_epoch > LAST_EPOCH:
+        return AlreadyFollowing()
     known_leader_id = leader_of(role, self_key) if leader_epoch == role.epoch else None
     if leader_id is not None:
         if known_leader_id is not None and leader_id != known_leader_id:
@@ -98,12 +100,16 @@ def begin_quorum_epoch(
 ) -> Learned | InvalidRequest:
     """The receiver's judgement of BeginQuorumEpoch; the voter key is checked after the transition it brings.
 
-    It comes from the leader itself, so a Prospective that had lost touch with this leader follows it again.
+    It comes from the leader itself, so a Prospective that had lost touch with this leader follows it again, and a
+    Follower that has another address of it takes the new one.
     """
     refusal = _refuse_sender(role, self_key, leader_id, leader_epoch)
     if refusal is not None:
         return refusal
     learned = learn_leader(role, self_key, leader_id, leader_epoch, leader_endpoints)
+    moved = isinstance(role, Follower) and len(leader_endpoints) > 0 and leader_endpoints != role.leader_endpoints
+    if isinstance(learned, AlreadyFollowing) and moved:
+        return BecomeFollower(leader_epoch, leader_id, leader_endpoints)
     if isinstance(learned, AlreadyFollowing) and isinstance(role, Prospective):
         endpoints = leader_endpoints if len(leader_endpoints) else role.leader_endpoints
         return BecomeFollower(leader_epoch, leader_id, endpoints) if len(endpoints) else learned
@@ -129,6 +135,8 @@ def _refuse_sender(
     """These requests come from the leader itself, so a valid one never names its receiver."""
     if leader_epoch < role.epoch:
         return Fenced(role.epoch)
+    if leader_epoch > LAST_EPOCH:
+        return InvalidRequest(f"leader epoch {leader_epoch}, expected at most {LAST_EPOCH}")
     if leader_id < 0:
         return InvalidRequest(f"leader id {leader_id}, expected 0 or more")
     if leader_id == self_key.id:

@@ -61,7 +61,7 @@ class TcpNetwork:
     async def connect(self, endpoint: Endpoint) -> trio.abc.Stream:
         try:
             stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a host name that no resolver could be asked for
             raise NetworkError(f"cannot connect: {error.__cause__ or error}") from error
         taken = TcpStream.taking_over(stream)
         await trio.aclose_forcefully(stream)

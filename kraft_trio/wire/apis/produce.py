@@ -17,6 +17,9 @@ from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.schema import Fields
 
+MAX_MESSAGE_CHARACTERS: Final = 500
+"""Of an error message: it may quote what a client sent, and old versions have room for 32,767 bytes."""
+
 
 @attrs.frozen
 class ProducePartition:
@@ -57,7 +60,7 @@ class ProducePartitionResponse:
     @classmethod
     def failed(cls, error: ErrorCode, message: str | None = None) -> ProducePartitionResponse:
         """Nothing was appended, or it is not known to be; the topic is filled in by whoever knows it."""
-        return cls(error=error, error_message=message)
+        return cls(error=error, error_message=None if message is None else message[:MAX_MESSAGE_CHARACTERS])
 
 
 @attrs.frozen

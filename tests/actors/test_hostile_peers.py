@@ -1,0 +1,137 @@
+"""What one peer or client sends must end or wedge nobody: not the node, not the epoch, not a connection beside it."""
+
+from __future__ import annotations
+
+import random
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.errors import NetworkError
+from kraft_trio.messages import BeginQuorumEpochReceived, FetchReceived, Reply, VoteReceived
+from kraft_trio.protocol.roles import LAST_EPOCH, Follower
+from kraft_trio.protocol.types import Endpoint, Endpoints
+from kraft_trio.storage.batch import peek_header
+from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, PRODUCE
+from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
+from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
+from kraft_trio.wire.apis.produce import MAX_MESSAGE_CHARACTERS, ProducePartitionResponse, ProduceResponse
+from kraft_trio.wire.codec import encode_response
+from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.network import TcpNetwork
+from tests.actors.test_rules import leading, vote_request
+from tests.support.cluster import CLUSTER_ID, LISTENER, Cluster, endpoint_of, key_of
+from tests.support.raw_client import CLIENT, TOPIC
+
+Clock = trio.testing.MockClock
+
+
+def test_a_refusal_that_quotes_the_client_fits_every_version() -> None:
+    """Old versions have room for 32,767 bytes; what a client sent may be longer, and four bytes a character."""
+    answer = ProducePartitionResponse.failed(ErrorCode.corrupt_message, "\U0001f4a5" * 40_000)
+    assert answer.error_message is not None
+    assert len(answer.error_message) == MAX_MESSAGE_CHARACTERS
+    for version in range(PRODUCE.min_version, PRODUCE.max_version + 1):
+        assert encode_response(PRODUCE, version, 1, ProduceResponse((attrs.evolve(answer, topic_name="t"),)))
+
+
+async def test_a_host_name_nobody_can_look_up_is_a_network_error() -> None:
+    for host in ("a..b", "x" * 64):
+        with pytest.raises(NetworkError):
+            await TcpNetwork().connect(Endpoint(host, 1))
+
+
+@pytest.mark.parametrize("epoch", [LAST_EPOCH + 1, 2**31 - 1])
+async def test_an_epoch_near_the_end_of_numbers_is_not_taken(autojump_clock: Clock, epoch: int) -> None:
+    """It would be the last: no election could follow it, on no node, ever."""
+    async with Cluster().running() as cluster:
+        leader = await cluster.wait_for_leader()
+        before = leader.view.epoch
+        vote: Reply[object] = Reply()
+        await leader.election.tell(VoteReceived(vote_request(key_of(9), epoch, 100, before), vote))  # type: ignore[arg-type]
+        assert (await vote.receive()).partition_error == ErrorCode.invalid_request  # type: ignore[attr-defined]
+        begin: Reply[object] = Reply()
+        request = BeginQuorumEpochRequest(
+            CLUSTER_ID, -1, TOPIC, 0, key_of(9).directory_id, 9, epoch, Endpoints({LISTENER: endpoint_of(9)})
+        )
+        await leader.election.tell(BeginQuorumEpochReceived(request, begin))  # type: ignore[arg-type]
+        assert (await begin.receive()).partition_error == ErrorCode.invalid_request  # type: ignore[attr-defined]
+        assert leader.view.epoch == before
+        await leader.append([b"still leading"])
+
+
+async def test_a_follower_takes_its_leaders_new_address(autojump_clock: Clock) -> None:
+    async with Cluster().running() as cluster:
+        leader = await cluster.wait_for_leader()
+        follower = next(node for node in cluster.nodes.values() if node is not leader)
+        await follower.election.view.wait_for(lambda view: isinstance(view.role, Follower))
+        moved = Endpoints({LISTENER: Endpoint("moved", 1)})
+        begin: Reply[object] = Reply()
+        request = BeginQuorumEpochRequest(
+            CLUSTER_ID, -1, TOPIC, 0, follower.key.directory_id, leader.key.id, leader.view.epoch, moved
+        )
+        await follower.election.tell(BeginQuorumEpochReceived(request, begin))  # type: ignore[arg-type]
+        await begin.receive()
+        assert follower.view.leader_endpoints == moved
+
+
+def consumer_fetch(offset: int, *, min_bytes: int, max_wait_ms: int, max_bytes: int = 10_000) -> FetchReceived:
+    partition = FetchPartition(TOPIC, key_of(0).directory_id, 0, fetch_offset=offset, max_bytes=max_bytes)
+    request = FetchRequest(min_bytes=min_bytes, max_wait_ms=max_wait_ms, partitions=(partition,))
+    reply: Reply[FetchPartitionResponse] = Reply()
+    return FetchReceived(request, partition, None, reply)
+
+
+@pytest.mark.parametrize("max_wait_ms", [0, 500])
+async def test_a_consumer_gets_the_tail_though_it_asked_for_more(autojump_clock: Clock, max_wait_ms: int) -> None:
+    """fetch.min.bytes says how long to wait, not that less is nothing."""
+    async with leading(Cluster(voter_ids=(1,)), 1) as mailbox:
+        await trio.testing.wait_all_tasks_blocked()
+        fetch = consumer_fetch(0, min_bytes=100_000, max_wait_ms=max_wait_ms)
+        started = trio.current_time()
+        await mailbox.send(fetch)
+        answer = await fetch.reply.receive()
+        assert answer.records
+        assert peek_header(answer.records).base_offset == 0
+        assert trio.current_time() - started == pytest.approx(max_wait_ms / 1000)
+
+
+async def test_what_expired_in_the_queue_costs_no_connection(autojump_clock: Clock) -> None:
+    async with Cluster(voter_ids=(1,)).running() as cluster, trio.open_nursery() as nursery:
+        await cluster.wait_for_leader()
+        client = NetworkClient(cluster.network.seen_from(CLIENT), "test", random.Random(0), 2**20)
+        await nursery.start(client.run)
+        request = DescribeQuorumRequest(TOPIC)
+        await client.request(endpoint_of(1), DESCRIBE_QUORUM, request, 1000)
+        asked = cluster.network.requests_sent[CLIENT.host, API_VERSIONS.key]
+        with pytest.raises(NetworkError, match="not sent in time"):
+            await client.request(endpoint_of(1), DESCRIBE_QUORUM, request, 0)
+        await client.request(endpoint_of(1), DESCRIBE_QUORUM, request, 1000)
+        assert cluster.network.requests_sent[CLIENT.host, API_VERSIONS.key] == asked, "no new connection was made"
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_answer_that_cannot_be_sent_ends_one_connection(
+    autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is encoded in the step of whoever gives it; the leader must not end with it."""
+    async with Cluster(voter_ids=(1,)).running() as cluster, trio.open_nursery() as nursery:
+        leader = await cluster.wait_for_leader()
+        stamp = leader.view.stamp
+        client = NetworkClient(cluster.network.seen_from(CLIENT), "test", random.Random(0), 2**20)
+        await nursery.start(client.run)
+
+        def described(*_: object, **__: object) -> None:
+            raise OverflowError("a number that has no room in the protocol")
+
+        with monkeypatch.context() as broken:
+            broken.setattr("kraft_trio.actors.server_connection.encode_response", described)
+            with pytest.raises(NetworkError):
+                await client.request(endpoint_of(1), DESCRIBE_QUORUM, DescribeQuorumRequest(TOPIC), 1000)
+        await leader.append([b"still leading"])
+        assert leader.view.stamp == stamp
+        nursery.cancel_scope.cancel()
