@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,6 +25,8 @@ class RealFile:
         self._descriptor = descriptor
         self._thread = thread
         self._size = os.fstat(descriptor).st_size
+        self._sync_lock = threading.Lock()
+        self._sync_error: OSError | None = None
         self._syncs_under_way = 0
         self._closed = False
 
@@ -92,7 +95,16 @@ class RealFile:
         self._fdatasync()
 
     def _fdatasync(self) -> None:
-        os.fdatasync(self._descriptor)
+        # The kernel tells of a failed write-back once for an open file: of two calls at a time, one on the fsync thread
+        # and one in place, the other would hear of a success.  So one at a time, and the first failure for ever.
+        with self._sync_lock:
+            if self._sync_error is not None:
+                raise self._sync_error
+            try:
+                os.fdatasync(self._descriptor)
+            except OSError as error:
+                self._sync_error = error
+                raise
 
     def forget_cached(self, position: int) -> None:
         self._check_open()
