@@ -10,7 +10,8 @@ from crc32c import crc32c
 
 from kraft_trio.errors import ProtocolError, RecordTooLargeError
 from kraft_trio.protocol.control_records import ControlRecord
-from kraft_trio.storage.batch import check_crc, decode_control_batch, peek_header
+from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, check_crc, decode_control_batch, peek_header
+from kraft_trio.storage.record_check import check_records
 from kraft_trio.storage.batch_header import (
     CONTROL_ATTRIBUTE,
     CRC_START,
@@ -161,8 +162,20 @@ def plan_follower_append(
                 )
             )
             if attributes & CONTROL_ATTRIBUTE:
-                plan.control_records += decode_control_batch(buffer, position, peek_header(buffer, position))
+                plan.control_records += _followed_control_records(buffer, position)
             latest_epoch = leader_epoch
             end_offset = last_offset + 1
             position += size
     return plan
+
+
+def _followed_control_records(buffer: Buffer, position: int) -> list[tuple[int, ControlRecord]]:
+    """The control records of a leader's batch, each at an offset of its own: they are folded by offset."""
+    header = peek_header(buffer, position)
+    if header.record_count != header.last_offset_delta + 1:
+        raise ProtocolError(
+            f"control batch at offset {header.base_offset}: {header.record_count} records with last offset delta "
+            f"{header.last_offset_delta}, expected {header.last_offset_delta + 1} records"
+        )
+    check_records(buffer, position, header, DEFAULT_MAX_DECOMPRESSED_BYTES)
+    return list(decode_control_batch(buffer, position, header))
