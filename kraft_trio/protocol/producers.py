@@ -88,13 +88,15 @@ class ProducerStates:
     Pure and mutable; its log owns it and calls `record` in the same step as it appends.
     """
 
-    __slots__ = ("_max_producers", "_producers")
+    __slots__ = ("_evicted", "_max_producers", "_producers")
 
     def __init__(self, max_producers: int = DEFAULT_MAX_PRODUCERS) -> None:
         if max_producers < 1:
             raise ValueError(f"max_producers: {max_producers}, expected 1 or more")
         self._max_producers = max_producers
         self._producers: dict[int, _Producer] = {}
+        self._evicted = False
+        """Whether a producer that the log has was forgotten for want of room."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -157,6 +159,7 @@ class ProducerStates:
             producer = _Producer(producer_epoch, complete=base_sequence == 0)
             if len(producers) >= self._max_producers:
                 del producers[next(iter(producers))]
+                self._evicted = True
         producers[producer_id] = producer
         batches = producer.batches
         if producer_epoch != producer.epoch:
@@ -180,15 +183,17 @@ class ProducerStates:
     def truncate_to(self, offset: int) -> bool:
         """The log now ends at `offset` (exclusive): forget the batches that end there or later.
 
-        Returns False when a producer had older batches that are no longer remembered and now matter; the state must
-        then be built anew, by `clear` and `record`, from the log.
+        Returns False when a producer had older batches that are no longer remembered and now matter, or was forgotten
+        for the sake of one that may now be gone; the state must then be built anew, by `clear` and `record`, from the
+        log.
         """
         exact = True
         for producer_id, producer in list(self._producers.items()):
             batches = producer.batches
             if batches[-1][3] < offset:
                 continue
-            exact = exact and producer.complete and not producer.wrapped
+            # Other replicas, which never had the dropped batches, still know the producer that made room for them.
+            exact = exact and producer.complete and not producer.wrapped and not self._evicted
             while batches and batches[-1][3] >= offset:
                 del batches[-1]
             if not batches:
@@ -198,6 +203,7 @@ class ProducerStates:
     def clear(self) -> None:
         """Forget everything."""
         self._producers.clear()
+        self._evicted = False
 
 
 def _check_sequence(producer_id: int, producer: _Producer, base_sequence: int, record_count: int) -> SequenceCheck:

@@ -196,6 +196,29 @@ def test_the_least_recently_writing_producer_is_forgotten_first() -> None:
     assert [summary.producer_id for summary in states] == [3, 1]
 
 
+def test_truncation_is_not_exact_once_a_producer_was_forgotten_for_want_of_room() -> None:
+    """Producer 1 made room for producer 3, whose batch is dropped: the log that is left has 1 and 2."""
+    states = ProducerStates(max_producers=2)
+    for producer_id in (1, 2, 3):
+        states.record(producer_id, 0, 0, producer_id - 1, producer_id - 1)
+    assert states.truncate_to(3) is True
+    assert states.truncate_to(2) is False
+    states.clear()
+    for producer_id in (1, 2):
+        states.record(producer_id, 0, 0, producer_id - 1, producer_id - 1)
+    assert states.check(1, 0, 0, 1) == Duplicate(0, 0)
+    assert states.truncate_to(1) is True
+
+
+def test_truncation_is_exact_after_an_eviction_where_no_producer_batch_is_dropped() -> None:
+    states = ProducerStates(max_producers=1)
+    states.record(1, 0, 0, 0, 0)
+    states.record(2, 0, 0, 1, 1)
+    # Offsets 2 and up hold batches without a producer: dropping them brings nobody back.
+    assert states.truncate_to(2) is True
+    assert [summary.producer_id for summary in states] == [2]
+
+
 def test_clear_forgets_everything() -> None:
     states = seven_batches()
     states.clear()
