@@ -11,7 +11,6 @@ from crc32c import crc32c
 from kraft_trio.errors import ProtocolError, RecordTooLargeError
 from kraft_trio.protocol.control_records import ControlRecord
 from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, check_crc, decode_control_batch, peek_header
-from kraft_trio.storage.record_check import check_records
 from kraft_trio.storage.batch_header import (
     CONTROL_ATTRIBUTE,
     CRC_START,
@@ -22,6 +21,7 @@ from kraft_trio.storage.batch_header import (
     whole_batches_size,
 )
 from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.record_check import check_records
 
 _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
