@@ -59,3 +59,5 @@ async def test_the_kernel_asks_after_idle_peers() -> None:
         for stream in (near, far):
             assert stream._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             assert stream._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+            assert stream._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) == 10
+            assert stream._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT) == 3
