@@ -1,0 +1,181 @@
+"""What clients asked of the log and what they were told, in order: the evidence for invariants 21 and 23."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+
+import attrs
+
+
+class Outcome(enum.StrEnum):
+    """What a client knows of its operation's effect."""
+
+    PENDING = "pending"
+    """Not answered, perhaps never: as good as unknown."""
+    OK = "ok"
+    """It took effect, between its invocation and its completion."""
+    FAIL = "fail"
+    """It did not and never will."""
+    UNKNOWN = "unknown"
+    """It took effect, or will yet, or never: at most once."""
+
+
+@attrs.define(eq=False)
+class Operation:
+    """One operation of one client.  Made by `History.invoke`, completed once by `History`; read only for all others."""
+
+    client: str
+    number: int
+    """From 0 on, by client."""
+    kind: str
+    """"append", "read", or the name of another registered kind."""
+    values: tuple[bytes, ...]
+    """Of an append: what it asks to be appended next to each other, as one batch.  Of a read: what it was given."""
+    via: int | None
+    """The node whose process the client is embedded in; None where it came over the network."""
+    from_offset: int | None
+    """Of a read: where it begins (inclusive)."""
+    is_linearizable: bool
+    """Whether it must reflect all that was completed before it began.  A read that need not is still one of committed
+    values without a gap."""
+    invoked_at_s: float
+    """Virtual seconds since the run began."""
+    invoked_as: int
+    """Place among all invocations and completions of the history: the order in real time, exactly."""
+    outcome: Outcome = Outcome.PENDING
+    completed_at_s: float | None = None
+    completed_as: int | None = None
+    offsets: tuple[int, ...] = ()
+    """Of each value, once the outcome is ok."""
+    end_offset: int | None = None
+    """Of a read that is ok: up to where it read (exclusive)."""
+    problem: str = ""
+    """Why it failed or is unknown, for a human."""
+
+    @property
+    def is_pending(self) -> bool:
+        return self.outcome is Outcome.PENDING
+
+    @property
+    def name(self) -> str:
+        """Unique in its history: client and number."""
+        return f"{self.client}/{self.number}"
+
+    def __str__(self) -> str:
+        where = "over the network" if self.via is None else f"in node {self.via}"
+        what = f"{len(self.values)} values" if len(self.values) > 3 else " ".join(map(repr, self.values))
+        offsets = f" at {_span(self.offsets)}" if self.offsets else ""
+        read = "" if self.from_offset is None else f" from {self.from_offset}"
+        read += "" if self.end_offset is None else f" to {self.end_offset}"
+        ended = "" if self.completed_at_s is None else f", {self.outcome} at {self.completed_at_s:.6f} s"
+        problem = f" ({self.problem})" if self.problem else ""
+        return (
+            f"{self.name} {self.kind} {where}{read}: {what or 'no value'}{offsets}, "
+            f"invoked at {self.invoked_at_s:.6f} s{ended or ', not answered'}{problem}"
+        )
+
+
+class History:
+    """Every operation of every client of one run, in the order of their invocations."""
+
+    def __init__(self, now_s: Callable[[], float], tell: Callable[[Operation], object] | None = None) -> None:
+        """`tell` is called in the very step in which an operation is invoked, and again when it is completed."""
+        self._now_s = now_s
+        self._tell = tell
+        self._events = 0
+        self._numbers: dict[str, int] = {}
+        self._by_value: dict[bytes, Operation] = {}
+        self.operations: list[Operation] = []
+        self.acknowledged_end = 0
+        """Exclusive: no acknowledged append has a value at this offset or later."""
+
+    def invoke(
+        self,
+        kind: str,
+        *,
+        client: str,
+        values: Sequence[bytes] = (),
+        via: int | None = None,
+        from_offset: int | None = None,
+        is_linearizable: bool | None = None,
+    ) -> Operation:
+        """Note that a client is about to begin an operation; an append is linearizable unless said otherwise.
+
+        Raises ValueError for a value that was appended before: only unique values tell what became of them.
+        """
+        for index, value in enumerate(values):
+            other = self._by_value.get(value)
+            if other is not None or value in values[:index]:
+                by = "this append" if other is None else other.name
+                raise ValueError(f"values[{index}]: {value!r} is appended by {by} already; expected a unique value")
+        number = self._numbers[client] = self._numbers.get(client, -1) + 1
+        operation = Operation(
+            client,
+            number,
+            kind,
+            tuple(values),
+            via,
+            from_offset,
+            bool(values) if is_linearizable is None else is_linearizable,
+            self._now_s(),
+            self._next_event(),
+        )
+        self.operations.append(operation)
+        self._by_value.update(dict.fromkeys(operation.values, operation))
+        self._told(operation)
+        return operation
+
+    def succeed(
+        self,
+        operation: Operation,
+        *,
+        offsets: Sequence[int] = (),
+        values: Sequence[bytes] | None = None,
+        end_offset: int | None = None,
+    ) -> None:
+        """The client was told that it has taken effect; a read is given its values, and says up to where it read."""
+        if values is not None:
+            assert operation.from_offset is not None, "only a read is given values"
+            operation.values = tuple(values)
+        elif offsets:
+            self.acknowledged_end = max(self.acknowledged_end, *(offset + 1 for offset in offsets))
+        operation.offsets = tuple(offsets)
+        operation.end_offset = end_offset
+        self._complete(operation, Outcome.OK, "")
+
+    def fail(self, operation: Operation, problem: str) -> None:
+        """The client was told that it has not taken effect, and will not."""
+        self._complete(operation, Outcome.FAIL, problem)
+
+    def lose(self, operation: Operation, problem: str) -> None:
+        """The client cannot learn what became of it: unknown."""
+        self._complete(operation, Outcome.UNKNOWN, problem)
+
+    def append_of(self, value: bytes) -> Operation | None:
+        """The operation that asked for this value to be appended; None where nobody did."""
+        return self._by_value.get(value)
+
+    def count(self, kind: str, outcome: Outcome) -> int:
+        """How many operations of that kind have that outcome."""
+        return sum(operation.kind == kind and operation.outcome is outcome for operation in self.operations)
+
+    def _complete(self, operation: Operation, outcome: Outcome, problem: str) -> None:
+        assert operation.is_pending, "an operation is completed once"
+        operation.outcome = outcome
+        operation.problem = problem
+        operation.completed_at_s = self._now_s()
+        operation.completed_as = self._next_event()
+        self._told(operation)
+
+    def _next_event(self) -> int:
+        self._events += 1
+        return self._events
+
+    def _told(self, operation: Operation) -> None:
+        if self._tell is not None:
+            self._tell(operation)
+
+
+def _span(offsets: Sequence[int]) -> str:
+    return str(offsets[0]) if len(offsets) == 1 else f"{offsets[0]}..{offsets[-1]}"
