@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
@@ -16,6 +17,10 @@ def _system_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def _nobody_watches(_node: object) -> None:
+    pass
+
+
 @attrs.frozen
 class Environment:
     """Network, disk, randomness and wall clock.  Durations never come from here: they are Trio's clock."""
@@ -25,6 +30,8 @@ class Environment:
     random: random.Random = attrs.field(factory=random.Random)
     wall_clock_ms: Callable[[], int] = _system_clock_ms
     """Milliseconds since 1970, for record timestamps only."""
+    watch: Callable[[Any], object] = _nobody_watches
+    """Called with the node when it has been made and nothing of it runs yet: how the simulator looks on."""
 
     @classmethod
     def real(cls) -> Environment:

@@ -191,6 +191,7 @@ async def open_node(
             )
             try:
                 node = Node(config, environment, directory, log_, serde=serde or RawSerde(), on_commit=on_commit)
+                environment.watch(node)
                 try:
                     async with trio.open_nursery() as nursery:
                         await nursery.start(node.run)

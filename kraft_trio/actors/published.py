@@ -20,6 +20,7 @@ class Published(Generic[T]):
     def __init__(self, value: T) -> None:
         self._value = value
         self._readers = ParkingLot()
+        self._listeners: list[Callable[[T], object]] = []
 
     @property
     def value(self) -> T:
@@ -27,7 +28,13 @@ class Published(Generic[T]):
 
     def publish(self, value: T) -> None:
         self._value = value
+        for listener in self._listeners:
+            listener(value)
         self._readers.unpark_all()
+
+    def subscribe(self, listener: Callable[[T], object]) -> None:
+        """Call `listener`, which must neither block nor fail, with every value, in the step that publishes it."""
+        self._listeners.append(listener)
 
     async def wait_for(self, condition: Callable[[T], bool]) -> T:
         """The first value, the present one included, that satisfies the condition.  Cancellation changes nothing."""

@@ -9,7 +9,8 @@ the device and afterwards trusts only what could not have changed meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 from uuid import UUID
 
 import attrs
@@ -29,7 +30,7 @@ from kraft_trio.storage.known_good_point import (
     write_known_good_point,
 )
 from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
-from kraft_trio.storage.log_append import PlannedBatches, plan_follower_append, plan_leader_append
+from kraft_trio.storage.log_append import PlannedBatch, PlannedBatches, plan_follower_append, plan_leader_append
 from kraft_trio.storage.log_reading import ReadableLog
 from kraft_trio.storage.log_recovery import fold_control_record, load_log
 from kraft_trio.storage.segment import MAX_RELATIVE_OFFSET
@@ -65,6 +66,22 @@ class Appended:
 class _SyncUnderWay:
     end_offset: int
     """What will be durable when it ends (exclusive); lowered by a truncation made meanwhile."""
+
+
+class LogWatcher(Protocol):
+    """Is told of each change in the step that makes it, after it is made; must neither block nor fail.
+
+    Offsets are exclusive ends but for those in a PlannedBatch.
+    """
+
+    def appended(self, buffer: Buffer, batches: Sequence[PlannedBatch], path: str, position: int) -> None:
+        """The batches in `buffer` now stand one after the other in that file, from `position` on."""
+
+    def truncated(self, end_offset: int) -> None: ...
+
+    def synced(self, end_offset: int) -> None: ...
+
+    def high_watermark_advanced(self, old: int | None, new: int) -> None: ...
 
 
 class Log(ReadableLog):
@@ -114,6 +131,7 @@ class Log(ReadableLog):
         self.poisoned: BaseException | None = None
         self.changed = trio.lowlevel.ParkingLot()
         self.voters_changed = trio.lowlevel.ParkingLot()
+        self.watcher: LogWatcher | None = None
 
     @classmethod
     def open(
@@ -194,6 +212,9 @@ class Log(ReadableLog):
         except OSError as error:
             raise self._poison(error) from error
         self._fold(plan)
+        if self.watcher is not None:
+            active = self._segments.active
+            self.watcher.appended(buffer, plan.batches, active.file.path, active.size - plan.size)
         self._wake()
         return Appended(base_offset, self._end_offset)
 
@@ -280,6 +301,8 @@ class Log(ReadableLog):
     def _advance_synced_end(self, offset: int) -> None:
         if offset > self._synced_end_offset:
             self._synced_end_offset = offset
+            if self.watcher is not None:
+                self.watcher.synced(offset)
             self._wake()
 
     # Truncating
@@ -321,6 +344,8 @@ class Log(ReadableLog):
                 rebuild_producers(self._disk, self._directory, self._segments, self.producers)
         except (OSError, KraftError) as error:
             raise self._poison(error) from error
+        if self.watcher is not None:
+            self.watcher.truncated(offset)
         self._wake()
 
     # The high watermark
@@ -331,8 +356,11 @@ class Log(ReadableLog):
         An offset beyond the end of the log is a bug and raises AssertionError.
         """
         assert 0 <= offset <= self._end_offset, f"high watermark {offset}, the log ends at {self._end_offset}"
-        if self._high_watermark is None or offset > self._high_watermark:
+        known = self._high_watermark
+        if known is None or offset > known:
             self._high_watermark = offset
+            if self.watcher is not None:
+                self.watcher.high_watermark_advanced(known, offset)
             self._wake()
 
     # Ending, well or not
