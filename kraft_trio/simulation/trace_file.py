@@ -1,0 +1,158 @@
+"""Traces as files: one header, then every event of one run, as msgpack values or as JSON lines (NDJSON).
+
+The records are maps by field name: those of `TraceHeader`, then those of `TraceEvent`; docs/TRACE.md describes them.
+Which of the two encodings a file has, its first byte tells: `{` begins no msgpack map.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, Final
+
+import attrs
+import cattrs
+import msgpack
+from cattrs.preconf.json import make_converter as make_json_converter
+from cattrs.preconf.msgpack import make_converter as make_msgpack_converter
+
+from kraft_trio.errors import KraftError
+from kraft_trio.simulation.trace import Trace, TraceEvent
+
+FORMAT: Final = "kraft-trio trace"
+VERSION: Final = 1
+"""Goes up with each change that a reader of the former version would misread."""
+
+_LARGEST_RECORD_BYTES = 64 * 1024 * 1024
+
+
+class TraceFileError(KraftError):
+    """A file that is no trace, or a damaged one: names the file, the record and what was expected."""
+
+
+@attrs.frozen
+class TraceHeader:
+    """The first record of a trace: whose it is, and how to have it again."""
+
+    seed: int
+    command: str
+    """The command line that replays the run."""
+    script: str = ""
+    """The scenario script of the run: voters, settings and faults, each with its virtual time."""
+    format: str = FORMAT
+    version: int = VERSION
+
+
+def _configured(converter: cattrs.Converter) -> cattrs.Converter:
+    # Details are plain values already (see `trace.plain`).
+    details = attrs.fields(TraceEvent).details.type
+    converter.register_structure_hook_func(lambda cls: cls == details, lambda value, _: dict(value))
+    converter.register_unstructure_hook_func(lambda cls: cls == details, lambda value: value)
+    return converter
+
+
+attrs.resolve_types(TraceEvent)
+_MSGPACK = _configured(make_msgpack_converter(forbid_extra_keys=True))
+_JSON = _configured(make_json_converter(forbid_extra_keys=True))
+
+
+class TraceWriter:
+    """Writes the trace of one run to a file, which is made or emptied; the events as they come, until it is closed.
+
+    Raises OSError as `open` and `write` do.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], header: TraceHeader, *, ndjson: bool = False) -> None:
+        self._file: IO[bytes] = open(path, "wb")  # noqa: SIM115
+        self._encode_event = _json_line if ndjson else _packed
+        self._file.write(self._encode_event(header))
+
+    def attach(self, trace: Trace) -> None:
+        """Write every event from now on."""
+        trace.listeners.append(self.write)
+
+    def write(self, event: TraceEvent) -> None:
+        """Append one event."""
+        self._file.write(self._encode_event(event))
+
+    def close(self) -> None:
+        """What was written is then with the operating system; a second call does nothing."""
+        self._file.close()
+
+    def __enter__(self) -> TraceWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def open_trace(path: str | os.PathLike[str]) -> Iterator[tuple[TraceHeader, Iterator[TraceEvent]]]:
+    """The header of a trace, and an iterator over its events that is good until the block is left.
+
+    Raises TraceFileError for what is no trace, and out of the iterator for a record that is damaged or cut short;
+    OSError as `open` does.
+    """
+    with open(path, "rb") as file:
+        is_json = file.peek(1)[:1] == b"{"
+        converter = _JSON if is_json else _MSGPACK
+        name = os.fspath(path)
+        events = _structured(converter, _json_records(file) if is_json else _msgpack_records(file), name)
+        header = next(events, None)
+        if not isinstance(header, TraceHeader):
+            raise TraceFileError(f"{name}: empty; expected a header of format {FORMAT!r}")
+        yield header, (event for event in events if isinstance(event, TraceEvent))
+
+
+def _structured(converter: cattrs.Converter, records: Iterator[Any], name: str) -> Iterator[TraceHeader | TraceEvent]:
+    for number in itertools.count(1):
+        try:
+            record = next(records)
+            if number == 1:
+                _check_header(record)
+            structured: TraceHeader | TraceEvent = (
+                converter.structure(record, TraceHeader) if number == 1 else converter.structure(record, TraceEvent)
+            )
+        except StopIteration:
+            return
+        except cattrs.BaseValidationError as error:
+            raise TraceFileError(f"{name}: record {number}: {'; '.join(cattrs.transform_error(error))}") from error
+        except (ValueError, TypeError, AttributeError, msgpack.UnpackException) as error:
+            raise TraceFileError(f"{name}: record {number}: {error}") from error
+        yield structured
+
+
+def _check_header(record: Any) -> None:
+    if not isinstance(record, Mapping) or record.get("format") != FORMAT:
+        raise ValueError(f"not a trace; expected a header of format {FORMAT!r}")
+    if record.get("version") != VERSION:
+        raise ValueError(f"version {record.get('version')!r}; expected {VERSION}")
+
+
+def _packed(record: TraceHeader | TraceEvent) -> bytes:
+    packed: bytes = msgpack.packb(_MSGPACK.unstructure(record), use_bin_type=True)
+    return packed
+
+
+def _json_line(record: TraceHeader | TraceEvent) -> bytes:
+    return json.dumps(_JSON.unstructure(record), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _json_records(file: IO[bytes]) -> Iterator[Any]:
+    for line in file:
+        if not line.endswith(b"\n"):
+            raise ValueError("cut short; expected a line of JSON that ends with a newline")
+        yield json.loads(line)
+
+
+def _msgpack_records(file: IO[bytes]) -> Iterator[Any]:
+    unpacker = msgpack.Unpacker(file, raw=False, max_buffer_size=_LARGEST_RECORD_BYTES)
+    read = 0
+    for record in unpacker:
+        read = unpacker.tell()
+        yield record
+    if read != file.tell():
+        raise ValueError("cut short; expected a whole msgpack map")
