@@ -12,7 +12,7 @@ from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
 from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response
 from kraft_trio.wire.framing import FrameReader
-from kraft_trio.wire.tcp_stream import TcpStream
+from kraft_trio.wire.immediate_stream import ImmediateStream
 
 log = structlog.get_logger(__name__)
 
@@ -90,7 +90,8 @@ class ServerConnection:
             try:
                 response = answer.response()
                 frame = (
-                    b"" if response is None
+                    b""
+                    if response is None
                     else encode_response(header.api, header.version, header.correlation_id, response)
                 )
             except Exception:
@@ -105,7 +106,7 @@ class ServerConnection:
 
     def _send(self, frame: bytes) -> None:
         view = memoryview(frame)
-        if isinstance(self._stream, TcpStream):
+        if isinstance(self._stream, ImmediateStream):
             try:
                 view = view[self._stream.send_now(view) :]
             except (trio.BrokenResourceError, trio.ClosedResourceError):

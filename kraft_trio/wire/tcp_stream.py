@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
+from kraft_trio.wire.immediate_stream import ImmediateStream
+
 RECEIVE_BYTES = 64 * 1024
 
 
@@ -26,7 +28,7 @@ def _give_up_on_vanished_peers(connected: socket.socket) -> None:
             connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-class TcpStream(trio.abc.Stream):
+class TcpStream(ImmediateStream):
     """Owns a connected, non-blocking socket.  One task may send and one may receive at a time."""
 
     def __init__(self, connected: socket.socket) -> None:

@@ -1,0 +1,104 @@
+"""`Message`: one request or response on the simulated network, decoded only when somebody asks."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, Final
+
+import attrs
+
+from kraft_trio.errors import ProtocolError, UnsupportedVersionError
+from kraft_trio.wire.api import API_VERSIONS, APIS
+from kraft_trio.wire.codec import decode_request, decode_response
+from kraft_trio.wire.descriptor import Api
+from kraft_trio.wire.error_codes import ErrorCode
+
+_REQUEST_START: Final = Struct(">4xhhi")
+"""Frame length, API key, version, correlation id: what every request begins with."""
+_RESPONSE_START: Final = Struct(">4xi")
+_LENGTH_BYTES: Final = 4
+_TOO_NEW: Final = int(ErrorCode.unsupported_version).to_bytes(2, "big")
+_UNREAD: Final = object()
+
+
+@attrs.define(eq=False, repr=False)
+class Message:
+    """One whole frame that a host has sent.
+
+    The same object is shown twice: when it was sent, and again, `delivered` then, when the process at the other end
+    has read its last byte.  What is lost is never shown again.
+    """
+
+    number: int
+    """0.. in the order in which frames were sent on this network."""
+    sent_at_s: float
+    """Trio's time."""
+    source: str
+    """The host that sent it."""
+    target: str
+    """The host that it is for."""
+    connection: int
+    """The number of the connection it is on; each connection of a network has its own."""
+    is_request: bool
+    api_key: int
+    """For a response that of its request; -1 for a response to nothing that was asked."""
+    version: int
+    correlation_id: int
+    raw: bytes
+    """The frame with its four bytes of length."""
+    request: Message | None = None
+    """For a response: what it answers.  None where no such request was sent."""
+    is_duplicate: bool = False
+    """Whether the network delivers the request a second time; its sender has not sent it again."""
+    delivered: bool = False
+    _value: Any = attrs.field(default=_UNREAD, init=False)
+
+    @property
+    def api(self) -> Api[Any, Any] | None:
+        """The API; None where we know none of that key."""
+        return APIS.get(self.api_key)
+
+    @property
+    def frame(self) -> bytes:
+        """The frame without its length, as `wire.codec` takes it."""
+        return self.raw[_LENGTH_BYTES:]
+
+    @property
+    def value(self) -> Any:
+        """The request or response itself, decoded once; None where the bytes are not one of that API and version."""
+        if self._value is _UNREAD:
+            self._value = self._decoded()
+        return self._value
+
+    def _decoded(self) -> Any:
+        try:
+            if self.is_request:
+                return decode_request(self.frame)[1]
+            api = self.api
+            if api is None:
+                return None
+            # A peer that does not know the version of an ApiVersions request answers in version 0 (KIP-511).
+            is_too_new = api is API_VERSIONS and self.raw[8:10] == _TOO_NEW
+            return decode_response(api, 0 if is_too_new else self.version, self.frame)[1]
+        except (ProtocolError, UnsupportedVersionError):
+            return None
+
+    def __repr__(self) -> str:
+        api = self.api
+        name = f"API key {self.api_key}" if api is None else api.name
+        what = f"{name} v{self.version} {'request' if self.is_request else 'response'} {self.correlation_id}"
+        state = "delivered" if self.delivered else "sent"
+        return f"<Message {self.number}: {what} {self.source} -> {self.target}, connection {self.connection}, {state}>"
+
+
+def request_start(raw: bytes) -> tuple[int, int, int] | None:
+    """API key, version and correlation id of a request's frame, length included; None where it is too short."""
+    if len(raw) < _REQUEST_START.size:
+        return None
+    key, version, correlation_id = _REQUEST_START.unpack_from(raw)
+    return key, version, correlation_id
+
+
+def response_start(raw: bytes) -> int | None:
+    """The correlation id of a response's frame, length included; None where it is too short."""
+    return int(_RESPONSE_START.unpack_from(raw)[0]) if len(raw) >= _RESPONSE_START.size else None

@@ -1,0 +1,22 @@
+"""A byte stream that can also send in the very step that gives it something to send."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import trio
+
+
+class ImmediateStream(trio.abc.Stream):
+    """What `Network.connect` and `Listener.accept` give: a stream with a send that does not wait.
+
+    One task may send and one may receive at a time; `send_now` counts as a send.
+    """
+
+    @abstractmethod
+    def send_now(self, data: bytes | memoryview) -> int:
+        """Take as much of it as there is room for, without waiting; how many bytes that was, 0 at the least.
+
+        Raises trio.BrokenResourceError when the connection is known to be broken, trio.ClosedResourceError when this
+        stream is closed.  That it was taken does not say that it will arrive.
+        """
