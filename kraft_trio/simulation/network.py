@@ -326,7 +326,7 @@ class SimulatedNetwork:
         connection = self.connect(message.source, listener)
         connection.be_ghost()
         again = attrs.evolve(message, connection=connection.number, is_duplicate=True, delivered=False)
-        connection.unanswered.append(again)
+        connection.unanswered[again.correlation_id] = again
         connection.opener_end.outgoing.put(message.raw, again, delay_s=at - trio.current_time())
         listener.offer(connection, at)
 

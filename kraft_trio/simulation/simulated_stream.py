@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +35,8 @@ class SimulatedConnection:
         there.target, back.target = self.acceptor_end, self.opener_end
         self.endpoint = Endpoint(acceptor, 0)
         """Where it was opened to."""
-        self.unanswered: deque[Message] = deque()
+        self.unanswered: dict[int, Message] = {}
+        """By correlation id, in the order they were sent."""
 
     @property
     def ends(self) -> tuple[SimulatedStream, SimulatedStream]:
@@ -44,12 +44,12 @@ class SimulatedConnection:
 
     def answered_by(self, correlation_id: int) -> Message | None:
         """The request to which a response with that id is the answer; those before it get none (acks=0)."""
-        for position, request in enumerate(self.unanswered):
+        if correlation_id not in self.unanswered:
+            return None
+        while True:
+            request = self.unanswered.pop(next(iter(self.unanswered)))
             if request.correlation_id == correlation_id:
-                for _ in range(position + 1):
-                    self.unanswered.popleft()
                 return request
-        return None
 
     def be_ghost(self) -> None:
         """Let the network hold the opener's end: nobody reads what comes, and the first answer ends it."""
@@ -111,7 +111,7 @@ class SimulatedStream(ImmediateStream):
             if start is None:
                 return None
             message = Message(number, now, link.source, link.target, connection.number, True, *start, frame)
-            connection.unanswered.append(message)
+            connection.unanswered[message.correlation_id] = message
             return message
         correlation_id = response_start(frame)
         if correlation_id is None:
