@@ -112,11 +112,14 @@ class NodesPart(Part[tuple[int, ...]]):
 
 
 class GroupsPart(Part[tuple[tuple[int, ...], ...]]):
-    """Two or more groups of nodes, none of them in two: `1 2 | 3`."""
+    """Groups of nodes, two at least, none of them in two: `1 2 | 3`."""
 
-    name = "N... | N..."
-    expected = "groups of node ids, as in 1 2 | 3"
     _nodes = NodesPart()
+
+    def __init__(self, name: str, expected: str, most: int) -> None:
+        self.name = name
+        self.expected = expected
+        self._most = most
 
     def begins(self, words: Words) -> bool:
         return _is_number(words.peek())
@@ -129,6 +132,8 @@ class GroupsPart(Part[tuple[tuple[int, ...], ...]]):
             groups.append(self._nodes.read(words))
         if len(groups) < 2:
             raise self.error(words)
+        if len(groups) > self._most:
+            raise StepError(f"{len(groups)} groups; expected {self.expected}")
         nodes = [node for group in groups for node in group]
         if len(set(nodes)) != len(nodes):
             twice = next(node for node in nodes if nodes.count(node) > 1)
@@ -139,7 +144,11 @@ class GroupsPart(Part[tuple[tuple[int, ...], ...]]):
         return " | ".join(" ".join(self._nodes.write(group)) for group in value).split(" ")
 
     def check(self, value: tuple[tuple[int, ...], ...]) -> bool:
-        are_groups = isinstance(value, tuple) and len(value) >= 2 and all(self._nodes.check(group) for group in value)
+        are_groups = (
+            isinstance(value, tuple)
+            and 2 <= len(value) <= self._most
+            and all(self._nodes.check(group) for group in value)
+        )
         return are_groups and self._nodes.check(tuple(node for group in value for node in group))
 
     def node_ids(self, value: tuple[tuple[int, ...], ...]) -> Iterable[int]:
@@ -349,7 +358,8 @@ class FlagPart(Part[bool]):
 
 NODE = NumberPart("N", "a node id", is_node=True)
 NODES = NodesPart()
-GROUPS = GroupsPart()
+GROUPS = GroupsPart("N... | N...", "groups of node ids, as in 1 2 | 3", most=1000)
+TWO_GROUPS = GroupsPart("N... | N...", "two groups of node ids, as in 1 2 | 3", most=2)
 LINK = LinkPart()
 DURATION = DurationPart()
 OFFSET = NumberPart("OFFSET", "an offset")

@@ -44,6 +44,11 @@ class Step:
                 named += syntax.part.node_ids(value)
         return tuple(dict.fromkeys(named))
 
+    @property
+    def brings_nodes(self) -> tuple[int, ...]:
+        """The nodes that are in the world from this step on, and were not before."""
+        return ()
+
     @classmethod
     def syntax(cls) -> str:
         """How it is written: `crash N... [all|some|reordered]`."""

@@ -1,15 +1,16 @@
 """The language of steps: every step prints as a line that is read into the same step; errors say what was expected."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from kraft_trio.simulation import step_parts as parts
+from kraft_trio.simulation.delay import Delay, DelayPart
 from kraft_trio.simulation.step_catalog import parse_step
 from kraft_trio.simulation.step_syntax import syntax_of
 from kraft_trio.simulation.step_words import StepError, Words, split_words
 from kraft_trio.simulation.steps import STEPS, Step
-from kraft_trio.simulation.steps_network import Bridge, Cut
+from kraft_trio.simulation.steps_network import Bridge, Cut, Loss, SetLatency
 from kraft_trio.simulation.steps_process import Crash
 from kraft_trio.simulation.steps_time import Drift, Wait
 
@@ -47,7 +48,13 @@ def values_of(part: parts.Part) -> st.SearchStrategy:
             return st.sampled_from(part.name.split("|")).filter(part.check)
         case parts.FlagPart():
             return st.booleans()
+        case DelayPart():
+            return st.lists(st.integers(0, 10**10), min_size=2, max_size=3).map(sorted).map(delay_of)
     raise AssertionError(f"no values for {part}")
+
+
+def delay_of(bounds: list[int]) -> Delay:
+    return Delay(bounds[0], bounds[-1], bounds[1] if len(bounds) == 3 else None)
 
 
 @st.composite
@@ -59,7 +66,10 @@ def steps(draw: st.DrawFn) -> Step:
             values[name] = draw(values_of(syntax.part))
         else:
             values[name] = default
-    return step(**values)
+    try:
+        return step(**values)
+    except ValueError:
+        reject()
 
 
 @given(steps())
@@ -78,6 +88,10 @@ def test_a_step_prints_as_the_line_that_makes_it(step: Step) -> None:
         ("cut 1 | 2 | 3 silent", Cut(((1,), (2,), (3,)), silent=True)),
         ("bridge 3 between 1 2 | 4 5", Bridge(3, ((1, 2), (4, 5)))),
         ("wait 250ms", Wait(250_000)),
+        ("latency 5ms", SetLatency(Delay(5000, 5000))),
+        ("latency 1ms..20ms on 1 -> 2", SetLatency(Delay(1000, 20_000), (1, 2))),
+        ("latency 1ms..2s~30ms", SetLatency(Delay(1000, 2_000_000, 30_000))),
+        ("loss 2.5% on 2 -> 1", Loss(25_000, (2, 1))),
         ("wait 2m", Wait(120_000_000)),
         ("drift 1 -0.05%", Drift(1, -500)),
     ],
@@ -99,6 +113,10 @@ def test_a_line_is_read(line: str, step: Step) -> None:
         ("one-way 1 2", "'1'; expected a link, as in 1 -> 2: one-way A -> B"),
         ("one-way 1 -> 1", "'1 -> 1' leads nowhere; expected a link"),
         ("bridge 1 2 | 3", "'2'; expected 'between' and groups of node ids"),
+        ("bridge 1 between 1 2 | 3", "node: 1 is in a group; expected one in neither: bridge N between"),
+        ("bridge 1 between 2 | 3 | 4", "3 groups; expected two groups of node ids"),
+        ("latency 3ms..1ms", "'3ms..1ms'; expected a latency, as in 5ms, 1ms..20ms"),
+        ("loss 101%", "'101%'; expected a probability, as in 5%"),
         ("wait 3", "'3'; expected a duration, as in 250ms, 3s or 10m: wait T"),
         ("drift 1 99%", "'99%'; expected a drift between -50% and +50%"),
         ("explode 1", "unknown verb 'explode'; expected one of "),
