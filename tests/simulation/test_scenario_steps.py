@@ -112,7 +112,7 @@ def test_a_line_is_read(line: str, step: Step) -> None:
         ("cut 1 | 1", "node 1 is in two groups; expected groups of node ids"),
         ("one-way 1 2", "'1'; expected a link, as in 1 -> 2: one-way A -> B"),
         ("one-way 1 -> 1", "'1 -> 1' leads nowhere; expected a link"),
-        ("bridge 1 2 | 3", "'2'; expected 'between' and groups of node ids"),
+        ("bridge 1 2 | 3", "'2'; expected 'between' and two groups of node ids"),
         ("bridge 1 between 1 2 | 3", "node: 1 is in a group; expected one in neither: bridge N between"),
         ("bridge 1 between 2 | 3 | 4", "3 groups; expected two groups of node ids"),
         ("latency 3ms..1ms", "'3ms..1ms'; expected a latency, as in 5ms, 1ms..20ms"),
