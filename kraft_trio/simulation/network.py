@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import attrs
@@ -29,11 +29,15 @@ from kraft_trio.simulation.network_faults import (
     on_link,
 )
 from kraft_trio.simulation.simulated_stream import SimulatedConnection, SimulatedStream
+from kraft_trio.simulation.version_cap import VersionCap
+from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.network import Network
 
 DUPLICATE_DELAY_MAX_S: Final = 1.0
 """How much later, at most, the network delivers a request for the second time."""
+
+_LOOPBACK: Final = LinkSettings(Latency.constant(0.0))
 
 
 class SimulatedNetwork:
@@ -62,6 +66,7 @@ class SimulatedNetwork:
         self._default = LinkSettings()
         self._cuts: list[Cut] = []
         self._planned: list[PlannedFault] = []
+        self._caps: dict[str, VersionCap] = {}
         self._connections: dict[int, SimulatedConnection] = {}
         self._connection_number = 0
         self._message_number = 0
@@ -113,7 +118,7 @@ class SimulatedNetwork:
         """What is sent from one to the other; made when first asked for."""
         link = self._links.get((source, target))
         if link is None:
-            settings = LinkSettings(Latency.constant(0.0)) if source == target else self._default
+            settings = _LOOPBACK if source == target else self._default
             link = Link(source, target, random.Random(f"{self._seed}/{source}/{target}"), settings)
             link.block_by(self._cuts)
             self._links[source, target] = link
@@ -138,13 +143,13 @@ class SimulatedNetwork:
         changes = _given(latency=latency, loss=loss, reset=reset, cut_frames=cut_frames, duplicates=duplicates)
         attrs.evolve(link.settings, **changes)
         link.own_settings |= changes
-        link.apply(self._default)
+        self._apply_default(link)
 
     def reset_link(self, source: str, target: str) -> None:
         """Let that direction behave by the default again."""
         link = self.link(source, target)
         link.own_settings.clear()
-        link.apply(self._default)
+        self._apply_default(link)
 
     def set_default_link(
         self,
@@ -159,8 +164,10 @@ class SimulatedNetwork:
         changes = _given(latency=latency, loss=loss, reset=reset, cut_frames=cut_frames, duplicates=duplicates)
         self._default = attrs.evolve(self._default, **changes)
         for link in self._links.values():
-            if link.source != link.target:
-                link.apply(self._default)
+            self._apply_default(link)
+
+    def _apply_default(self, link: Link) -> None:
+        link.apply(_LOOPBACK if link.source == link.target else self._default)
 
     # Cuts
 
@@ -254,6 +261,30 @@ class SimulatedNetwork:
         """Let no planned fault happen any more."""
         self._planned.clear()
 
+    def end_faults(self) -> None:
+        """End every cut, every planned fault, and whatever was set for links; older builds stay as old as they are."""
+        self.heal()
+        self.forget_plans()
+        self._default = LinkSettings()
+        for link in self._links.values():
+            link.own_settings.clear()
+            self._apply_default(link)
+
+    # Older builds
+
+    def cap_versions(self, host: str, api_versions: Mapping[int, int], kraft_version: int | None = None) -> None:
+        """Let that host pass for an older build, on connections opened from now on.
+
+        `api_versions` gives the newest version by API key, `kraft_version` the highest level of that feature; both
+        inclusive.  Every answer to ApiVersions that the host gives is capped so, and every one that it gets, so that
+        neither side uses what the older build has not.
+        """
+        self._caps[host] = VersionCap(dict(api_versions), kraft_version)
+
+    def uncap_versions(self, host: str) -> None:
+        """Let it be of our build again, on connections opened from now on."""
+        self._caps.pop(host, None)
+
     # What streams and listeners call
 
     def connect(self, opener: str, listener: SimulatedListener) -> SimulatedConnection:
@@ -285,6 +316,9 @@ class SimulatedNetwork:
             return
         if message.is_request:
             self.requests_sent[message.source, message.api_key] += 1
+        elif self._caps and message.api_key == API_VERSIONS.key and len(data) == len(message.raw):
+            message = self._capped(message)
+            data = message.raw
         self.report(message)
         link = end.outgoing.link
         if not (link.has_faults or self._planned):
@@ -299,6 +333,12 @@ class SimulatedNetwork:
             return
         self.faults[fate.value] += 1
         self._meet(fate, end, data, message)
+
+    def _capped(self, message: Message) -> Message:
+        for host in (message.source, message.target):
+            if host in self._caps:
+                message = attrs.evolve(message, raw=self._caps[host].frame(message))
+        return message
 
     def _fate(self, message: Message, link: Link) -> FrameFate:
         for planned in self._planned:
