@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import attrs
@@ -135,17 +135,18 @@ class Node:
         base_offset = await self._appender.append([self._serde.encode(value) for value in values])
         return range(base_offset, base_offset + len(values))
 
-    async def committed(self, from_offset: int = 0) -> AsyncIterator[Committed]:
+    async def committed(self, from_offset: int = 0) -> AsyncGenerator[Committed, None]:
         """The committed values from `from_offset` (inclusive) on, waiting for more at the end; never ends by itself.
 
         Reads this node's own copy.  Offsets have gaps where the protocol's control records stand.  Raises SerdeError
         for a value that the node's serde does not know, NodeClosedError at the end once the node has stopped.
         """
         limit = self.config.max_decompressed_bytes
-        async for records in committed_batches(self.log, from_offset, limit, lambda: self._closed):
-            for record in records:
-                value = self._serde.decode(record.value or b"")
-                yield Committed(record.offset, record.timestamp_ms, value)
+        async with aclosing(committed_batches(self.log, from_offset, limit, lambda: self._closed)) as batches:
+            async for records in batches:
+                for record in records:
+                    value = self._serde.decode(record.value or b"")
+                    yield Committed(record.offset, record.timestamp_ms, value)
 
     async def shut_down(self) -> None:
         """Hand over: a leader resigns and tells the voters.  Returns once they know, or the grace time is over."""

@@ -23,6 +23,7 @@ from kraft_trio.actors.leader_discovery import LeaderDiscovery
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
+from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.role_changes import Situation, judge_vote, next_role
 from kraft_trio.actors.vote_round import VoteRound
 from kraft_trio.config import NodeConfig
@@ -122,6 +123,11 @@ class Election:
     async def tell(self, message: ElectionMessage) -> None:
         """Put a message into the mailbox, waiting while it is full."""
         await self._mailbox.send(message)
+
+    @property
+    def progress(self) -> ProgressTable | None:
+        """What this node knows of the other replicas, while it leads: to be looked at, not to be changed."""
+        return self._replication.progress if isinstance(self._replication, LeaderReplication) else None
 
     async def run(self) -> None:
         """One epoch nursery after the other; between them nothing of an epoch runs (rule R1)."""
@@ -260,7 +266,7 @@ class Election:
         self.view.publish(attrs.evolve(self.view.value, role=role))
 
     def _situation(self) -> Situation:
-        progress = self._replication.progress if isinstance(self._replication, LeaderReplication) else None
+        progress = self.progress
         return Situation(
             role=self._role,
             stamp=self._stamp,

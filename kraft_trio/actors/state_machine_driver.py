@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 
 from kraft_trio.errors import NodeClosedError
 from kraft_trio.storage.batch import Record, decode_records
@@ -13,7 +14,7 @@ OnCommit = Callable[[Sequence[Record]], Awaitable[None]]
 
 async def committed_batches(
     log: Log, from_offset: int, max_decompressed_bytes: int, has_ended: Callable[[], bool] = lambda: False
-) -> AsyncIterator[list[Record]]:
+) -> AsyncGenerator[list[Record], None]:
     """The data records of each committed batch, from `from_offset` (inclusive) on, waiting for more at the end.
 
     Control records are passed over; a batch that begins below `from_offset` is cut to the records from there on.
@@ -51,6 +52,9 @@ class StateMachineDriver:
 
     async def run(self) -> None:
         """Run until cancelled.  An exception of the application's is a bug and ends the node."""
-        async for records in committed_batches(self._log, self._log.log_start_offset, self._max_decompressed_bytes):
-            await self._on_commit(records)
-            self.applied_offset = records[-1].offset + 1
+        async with aclosing(
+            committed_batches(self._log, self._log.log_start_offset, self._max_decompressed_bytes)
+        ) as batches:
+            async for records in batches:
+                await self._on_commit(records)
+                self.applied_offset = records[-1].offset + 1
