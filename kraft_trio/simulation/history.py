@@ -87,8 +87,8 @@ class History:
         self._numbers: dict[str, int] = {}
         self._by_value: dict[bytes, Operation] = {}
         self.operations: list[Operation] = []
-        self.acknowledged_end = 0
-        """Exclusive: no acknowledged append has a value at this offset or later."""
+        self.known_end = 0
+        """Exclusive: behind the last value that any client knows to be committed, as its append or by a read."""
 
     def invoke(
         self,
@@ -135,11 +135,11 @@ class History:
         end_offset: int | None = None,
     ) -> None:
         """The client was told that it has taken effect; a read is given its values, and says up to where it read."""
+        _check_pending(operation)
         if values is not None:
             assert operation.from_offset is not None, "only a read is given values"
             operation.values = tuple(values)
-        elif offsets:
-            self.acknowledged_end = max(self.acknowledged_end, *(offset + 1 for offset in offsets))
+        self.known_end = max(self.known_end, *(offset + 1 for offset in offsets), 0)
         operation.offsets = tuple(offsets)
         operation.end_offset = end_offset
         self._complete(operation, Outcome.OK, "")
@@ -161,7 +161,7 @@ class History:
         return sum(operation.kind == kind and operation.outcome is outcome for operation in self.operations)
 
     def _complete(self, operation: Operation, outcome: Outcome, problem: str) -> None:
-        assert operation.is_pending, "an operation is completed once"
+        _check_pending(operation)
         operation.outcome = outcome
         operation.problem = problem
         operation.completed_at_s = self._now_s()
@@ -175,6 +175,10 @@ class History:
     def _told(self, operation: Operation) -> None:
         if self._tell is not None:
             self._tell(operation)
+
+
+def _check_pending(operation: Operation) -> None:
+    assert operation.is_pending, f"{operation}: an operation is completed once"
 
 
 def _span(offsets: Sequence[int]) -> str:
