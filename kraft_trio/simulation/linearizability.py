@@ -9,7 +9,8 @@ register): the offsets are the only order that the appends can have taken effect
    fills the places from its first offset to its last; a linearizable read stands just behind the last value below the
    offset that it read up to.  Where the order of effects is known, linearizability (Herlihy and Wing, 1990) comes down
    to this, for every such pair.  A read that is not linearizable may be late, but what it has seen is there for
-   everyone who comes after it.
+   everyone who comes after it;
+3. the whole: a linearizable read stands within no append.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Contradiction:
 def contradictions(operations: Sequence[Operation], committed: CommittedRecords) -> Iterator[Contradiction]:
     """Everything wrong with a history, given all that is committed in the end; nothing where it is linearizable."""
     yield from order_contradictions(operations, committed)
+    yield from _torn_reads(operations, committed)
     for operation in operations:
         found = effect_contradiction(operation, committed)
         if found is not None:
@@ -146,6 +148,17 @@ def order_contradictions(operations: Sequence[Operation], committed: CommittedRe
                 f"{highest[0]}, with its effect below offset {highest[1].end}",
                 f"{operation}, invoked later, took effect at {place.first}",
             )
+
+
+def _torn_reads(operations: Sequence[Operation], committed: CommittedRecords) -> Iterator[Contradiction]:
+    appends = {value: append for append in operations if append.from_offset is None for value in append.values}
+    for read in operations:
+        if read.end_offset is None or not read.is_linearizable:
+            continue
+        last, following = committed.value_at(read.end_offset - 1), committed.value_at(read.end_offset)
+        append = None if following is None else appends.get(following)
+        if append is not None and last in append.values:
+            yield Contradiction(str(read), f"it ends within {append}, one batch")
 
 
 def _place(operation: Operation, committed: CommittedRecords) -> _Place | None:
