@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.simulation.invariants.evidence import Evidence
+from kraft_trio.simulation.invariants.invariant import Invariant
+from kraft_trio.simulation.invariants.snapshots_cover_the_log import snapshot_content, snapshots_of
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.cluster import Cluster
+    from kraft_trio.simulation.replica import Replica
+    from kraft_trio.storage.batch import Record
+
+
+class EqualStates(Invariant):
+    """Every replica makes its snapshots by itself, out of the same records in the same order; one that is fetched in
+    pieces, perhaps from two leaders in turn, is of use only if it is the same file everywhere (KIP-630 "Snapshot
+    format").  And a state machine that has been given the records up to an offset is in the state of every other that
+    has; the digest of what it was given stands for its state."""
+
+    number = 19
+    title = "snapshots of one id are byte-equal, and so are states at one offset"
+
+    def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
+        super().__init__(cluster, evidence)
+        self._snapshots: dict[OffsetAndEpoch, tuple[str, int]] = {}
+        self._read: set[tuple[ReplicaKey, OffsetAndEpoch]] = set()
+        self._states: dict[int, tuple[bytes, int]] = {}
+
+    def started(self, replica: Replica) -> None:
+        self._check_snapshots(replica)
+
+    def ended(self, replica: Replica) -> None:
+        self._check_snapshots(replica)
+
+    def finished(self) -> None:
+        """By now each has been read once; a second time, since they must not have changed."""
+        self._read.clear()
+        for replica in self.cluster.replicas:
+            if replica.node is not None:
+                self._check_snapshots(replica)
+
+    def applied(self, replica: Replica, base_offset: int, records: Sequence[Record]) -> None:
+        node_id = replica.key.id
+        known, by = self._states.setdefault(replica.applied_end, (replica.applied_chain, node_id))
+        if known != replica.applied_chain:
+            fact = f"the state of node {by} at offset {replica.applied_end} has digest {known.hex()}"
+            self.violated(fact, f"that of node {node_id} has {replica.applied_chain.hex()}", (by, node_id))
+
+    def _check_snapshots(self, replica: Replica) -> None:
+        node_id = replica.key.id
+        for snapshot_id in snapshots_of(replica):
+            if (replica.key, snapshot_id) in self._read:
+                continue
+            self._read.add((replica.key, snapshot_id))
+            digest = hashlib.blake2b(snapshot_content(replica, snapshot_id) or b"", digest_size=16).hexdigest()
+            known, by = self._snapshots.setdefault(snapshot_id, (digest, node_id))
+            if known != digest:
+                fact = f"snapshot {snapshot_id} has digest {known} at node {by}"
+                self.violated(fact, f"it has {digest} at node {node_id}", (by, node_id))

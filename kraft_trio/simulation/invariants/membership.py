@@ -1,0 +1,44 @@
+"""Who belongs to a set of voters, and how two sets differ: a second, short derivation, so as not to ask the code
+under test whether it is right (KIP-853 "Voters")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
+
+
+def is_same_replica(member: ReplicaKey, key: ReplicaKey) -> bool:
+    """Whether `key` is the member of a set: by id and directory id, or by id where the set is static."""
+    return member.id == key.id and member.directory_id in (NO_DIRECTORY_ID, key.directory_id)
+
+
+def is_member(voters: VoterSet, key: ReplicaKey) -> bool:
+    return any(is_same_replica(voter.key, key) for voter in voters)
+
+
+def is_majority(count: int, voters: VoterSet) -> bool:
+    """Whether so many of them are more than half."""
+    return 2 * count > len(voters)
+
+
+def changed_members(old: VoterSet, new: VoterSet) -> list[ReplicaKey]:
+    """The keys that only one of the sets has, ascending.
+
+    One whose directory id the old set did not know, and the new one does, has not changed (the upgrade to
+    kraft.version 1).
+    """
+    gone = {voter.key for voter in old} - {voter.key for voter in new}
+    come = {voter.key for voter in new} - {voter.key for voter in old}
+    filled_in = {key.id for key in gone if key.directory_id == NO_DIRECTORY_ID} & {key.id for key in come}
+    return sorted(key for key in gone | come if key.id not in filled_in)
+
+
+def text_of_keys(keys: Iterable[ReplicaKey]) -> str:
+    """For a human: `{1, 2-directory}`, ascending."""
+    return "{" + ", ".join(str(key) for key in sorted(keys)) + "}"
+
+
+def text_of(voters: VoterSet) -> str:
+    return text_of_keys(voter.key for voter in voters)

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.simulation.invariants.evidence import Evidence
+from kraft_trio.simulation.invariants.invariant import Invariant
+from kraft_trio.storage.checkpoint import read_checkpoint
+from kraft_trio.storage.disk import join
+from kraft_trio.storage.partition_files import checkpoint_ids, checkpoint_name
+from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.cluster import Cluster
+    from kraft_trio.simulation.message import Message
+    from kraft_trio.simulation.replica import Replica
+    from kraft_trio.storage.batch import Record
+
+BOOTSTRAP = OffsetAndEpoch(0, 0)
+"""The snapshot that formatting writes: it covers nothing."""
+
+
+class SnapshotsCoverTheLog(Invariant):
+    """A snapshot stands for the records it replaces: a log that begins above 0 has lost them, so it needs one that ends
+    where it begins, whole to its footer (KIP-630 "Log start offset").  It may hold only what is committed, since it can
+    never be truncated; and a leader holds every committed record already, so it never asks for one."""
+
+    number = 18
+    title = "a log that begins above 0 has a valid snapshot there, of committed records; a leader loads none"
+
+    def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
+        super().__init__(cluster, evidence)
+        self._known: set[tuple[ReplicaKey, OffsetAndEpoch]] = set()
+
+    def started(self, replica: Replica) -> None:
+        self._check(replica)
+        if replica.node is None:
+            return
+        key, start = replica.key, replica.node.log.log_start_offset
+        if start == 0:
+            return
+        ends = [snapshot_id for snapshot_id in snapshots_of(replica) if snapshot_id.offset == start]
+        problem = snapshot_problem(replica, ends[-1]) if ends else "no snapshot ends there"
+        if problem is not None:
+            self.violated(f"the log of {key} begins at offset {start}", problem, (key.id,))
+
+    def applied(self, replica: Replica, base_offset: int, records: Sequence[Record]) -> None:
+        self._check(replica)
+
+    def ended(self, replica: Replica) -> None:
+        self._check(replica)
+
+    def finished(self) -> None:
+        for replica in self.cluster.replicas:
+            if replica.node is not None:
+                self._check(replica)
+
+    def _check(self, replica: Replica) -> None:
+        """Every snapshot that is new here; they never change once they are there."""
+        key, committed = replica.key, self.evidence.committed
+        for snapshot_id in snapshots_of(replica):
+            if (key, snapshot_id) in self._known:
+                continue
+            self._known.add((key, snapshot_id))
+            last = committed.entry_ending_at(snapshot_id.offset)
+            if snapshot_id.offset > committed.end:
+                fact = f"{key} has a snapshot up to offset {snapshot_id.offset}"
+                self.violated(fact, f"the log is committed up to offset {committed.end} only", (key.id,))
+            elif last is not None and last.epoch != snapshot_id.epoch:
+                fact = f"{key} has a snapshot {snapshot_id}"
+                self.violated(fact, f"the last record before that offset is of epoch {last.epoch}", (key.id,))
+
+    def message_sent(self, message: Message) -> None:
+        if message.api_key != FETCH_SNAPSHOT.key or not message.is_request:
+            return
+        replica = self.evidence.replica_at(message.source)
+        if replica is not None and replica.is_leader:
+            self.violated(f"{replica.key} is leader", f"it asks {message.target} for a snapshot", (replica.key.id,))
+
+
+def snapshots_of(replica: Replica) -> list[OffsetAndEpoch]:
+    """The ids of the snapshots in its directory but the bootstrap one, ascending."""
+    names = replica.machine.disk.peek_names(replica.machine.partition_path)
+    return [snapshot_id for snapshot_id in checkpoint_ids(names) if snapshot_id != BOOTSTRAP]
+
+
+def snapshot_content(replica: Replica, snapshot_id: OffsetAndEpoch) -> bytes | None:
+    path = join(replica.machine.partition_path, checkpoint_name(snapshot_id))
+    return replica.machine.disk.peek(path)
+
+
+def snapshot_problem(replica: Replica, snapshot_id: OffsetAndEpoch) -> str | None:
+    """What is wrong with that snapshot; None for a whole one."""
+    content = snapshot_content(replica, snapshot_id)
+    if content is None:
+        return f"snapshot {snapshot_id} is not there"
+    try:
+        for _ in read_checkpoint(content):
+            pass
+    except ProtocolError as error:
+        return f"snapshot {snapshot_id} is not whole: {error}"
+    return None

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.simulation.invariants.evidence import Evidence
+from kraft_trio.simulation.invariants.invariant import Invariant
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.cluster import Cluster
+    from kraft_trio.simulation.replica import Entry, Replica
+    from kraft_trio.storage.batch import Record
+
+
+class StateMachineSafety(Invariant):
+    """All replicas take the same log for committed, and a state machine is given exactly that, batch by batch, in
+    order, each once per process; so all of them go through the same states (KIP-595 "High watermark").  Nothing can be
+    applied that is not known to be committed, nor committed that is not in the log."""
+
+    number = 8
+    title = "one value per offset, applied in order and once: applied ≤ high watermark ≤ log end"
+
+    def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
+        super().__init__(cluster, evidence)
+        self._values: dict[int, tuple[bytes | None, bytes | None, int]] = {}
+        """Key and value by offset, and the first node to apply them."""
+        self._applied_ends: dict[ReplicaKey, int] = {}
+
+    def started(self, replica: Replica) -> None:
+        """A new process has a new state machine."""
+        self._applied_ends.pop(replica.key, None)
+
+    def high_watermark_advanced(self, replica: Replica, old: int | None, new: int) -> None:
+        key = replica.key
+        if new > replica.log_end:
+            self.violated(f"the high watermark of {key} is {new}", f"its log ends at {replica.log_end}", (key.id,))
+        held, committed = replica.entry_ending_at(new), self.evidence.committed.entry_ending_at(new)
+        if held is not None and committed is not None and held.chain != committed.chain:
+            fact = f"the log committed up to offset {new}, in epoch {committed.epoch} there, is another one"
+            self.violated(fact, f"{key} takes its own for committed, in epoch {held.epoch} there", (key.id,))
+
+    def applied(self, replica: Replica, base_offset: int, records: Sequence[Record]) -> None:
+        node_id = replica.key.id
+        end = records[-1].offset + 1
+        if replica.high_watermark is None or end > replica.high_watermark:
+            fact = f"the high watermark of {replica.key} is {replica.high_watermark}"
+            self.violated(fact, f"it applies its log up to offset {end}", (node_id,))
+        entry = self._next_to_apply(replica)
+        offsets = [record.offset for record in records]
+        if entry is None or offsets != list(range(entry.base_offset, entry.next_offset)):
+            expected = "no batch is left to apply" if entry is None else f"{_span(entry)} are next"
+            self.violated(f"{replica.key} applies offsets {offsets}", expected, (node_id,))
+        self._applied_ends[replica.key] = end
+        for record in records:
+            key, value, by = self._values.setdefault(record.offset, (record.key, record.value, node_id))
+            if (key, value) != (record.key, record.value):
+                fact = f"node {by} applied {value!r} with key {key!r} at offset {record.offset}"
+                self.violated(fact, f"node {node_id} applies {record.value!r} with key {record.key!r}", (by, node_id))
+
+    def _next_to_apply(self, replica: Replica) -> Entry | None:
+        """The first batch of its log that is not applied yet and is the application's."""
+        end = self._applied_ends.get(replica.key)
+        if end is None:
+            end = replica.entries[0].base_offset if replica.entries else 0
+        entry = replica.entry_at(end)
+        while entry is not None and entry.is_control:
+            entry = replica.entry_at(entry.next_offset)
+        return entry
+
+
+def _span(entry: Entry) -> str:
+    return f"those from {entry.base_offset} to {entry.next_offset - 1}"

@@ -1,0 +1,78 @@
+"""The voter sets in each replica's log, folded from its entries alone (KIP-853: in force from the append on)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kraft_trio.protocol.control_records import VotersRecord
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.storage.checkpoint import read_checkpoint
+from kraft_trio.storage.disk import join
+from kraft_trio.storage.partition_files import checkpoint_ids, checkpoint_name
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.replica import Entry, Replica
+
+
+class LoggedVoters(NamedTuple):
+    """A VotersRecord in a log."""
+
+    base_offset: int
+    """Of its batch; of a snapshot's set, the last offset that it covers."""
+    next_offset: int
+    voters: VoterSet
+
+
+class VoterSets:
+    """For each replica the stack of its sets: pushed by an append, popped by a truncation."""
+
+    def __init__(self) -> None:
+        self._stacks: dict[ReplicaKey, list[LoggedVoters]] = {}
+
+    def started(self, replica: Replica) -> None:
+        """Read them anew: from the newest snapshot, else the configuration; then from the log."""
+        first = _before_the_log(replica)
+        self._stacks[replica.key] = [first]
+        self.appended(replica, replica.entries_from(first.next_offset))
+
+    def appended(self, replica: Replica, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if entry.voters is not None:
+                logged = LoggedVoters(entry.base_offset, entry.next_offset, entry.voters)
+                self._stacks[replica.key].append(logged)
+
+    def truncated(self, replica: Replica, offset: int) -> None:
+        stack = self._stacks[replica.key]
+        while len(stack) > 1 and stack[-1].base_offset >= offset:
+            stack.pop()
+
+    def newest(self, replica: Replica) -> VoterSet:
+        """The set in force: of the last VotersRecord in its log, committed or not."""
+        return self._stacks[replica.key][-1].voters
+
+    def before(self, replica: Replica, base_offset: int) -> VoterSet:
+        """The set that was in force before the batch at that offset."""
+        return next(logged.voters for logged in reversed(self._stacks[replica.key]) if logged.base_offset < base_offset)
+
+    def in_log_above(self, replica: Replica, offset: int) -> list[LoggedVoters]:
+        """The VotersRecords of its log that end above that offset, oldest first."""
+        above = []
+        for logged in reversed(self._stacks[replica.key]):
+            if logged.next_offset <= offset:
+                break
+            above.append(logged)
+        return above[::-1]
+
+
+def _before_the_log(replica: Replica) -> LoggedVoters:
+    """What holds before the log's first entry: below any offset, so that it stays whatever is truncated."""
+    disk, directory = replica.machine.disk, replica.machine.partition_path
+    ids = checkpoint_ids(disk.peek_names(directory))
+    content = disk.peek(join(directory, checkpoint_name(ids[-1]))) if ids else None
+    if content is not None:
+        for record in read_checkpoint(content):
+            if isinstance(record, VotersRecord):
+                return LoggedVoters(ids[-1].offset - 1, ids[-1].offset, record.voters)
+    return LoggedVoters(-1, 0, replica.machine.config.static_voter_set())

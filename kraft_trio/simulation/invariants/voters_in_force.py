@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kraft_trio.simulation.invariants.invariant import Invariant
+from kraft_trio.simulation.invariants.membership import text_of
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.replica import Entry, Replica
+
+
+class VotersInForce(Invariant):
+    """Everybody who counts must count by the same rule: the set in force is that of the last VotersRecord in the log as
+    it is now, else that of the snapshot it begins with, else the configured one (KIP-853 "Voters").  It is in force
+    from the append on, goes back in the step of a truncation, and is read anew with the log; and once all is quiet,
+    what a node publishes is that set too."""
+
+    number = 15
+    title = "the voter set in force is the last one in the surviving log"
+
+    def started(self, replica: Replica) -> None:
+        self._check(replica, "has opened its log")
+
+    def appended(self, replica: Replica, entries: Sequence[Entry], by_leader: bool) -> None:
+        if any(entry.is_control for entry in entries):
+            self._check(replica, f"appended up to offset {entries[-1].next_offset}")
+
+    def truncated(self, replica: Replica, offset: int, removed: Sequence[Entry]) -> None:
+        self._check(replica, f"truncated to offset {offset}")
+
+    def high_watermark_advanced(self, replica: Replica, old: int | None, new: int) -> None:
+        if replica.is_leader:
+            self._check(replica, f"took {new} for committed")
+
+    def finished(self) -> None:
+        for replica in self.cluster.replicas:
+            if replica.node is None or replica.view is None:
+                continue
+            self._check(replica, "was left in peace")
+            newest = self.evidence.voters.newest(replica)
+            if replica.view.voters != newest:
+                fact = f"the last voters in the log of {replica.key} are {text_of(newest)}"
+                self.violated(fact, f"it publishes {text_of(replica.view.voters)}", (replica.key.id,))
+
+    def _check(self, replica: Replica, when: str) -> None:
+        if replica.node is None:
+            return
+        newest, used = self.evidence.voters.newest(replica), replica.node.log.voters.voters
+        if used != newest:
+            fact = f"the last voters in the log of {replica.key} are {text_of(newest)}"
+            self.violated(fact, f"it counts by {text_of(used)} after it {when}", (replica.key.id,))
