@@ -1,0 +1,9 @@
+"""Whole clusters in one process, under virtual time, with faults, checked by invariants: see docs/SIMULATION.md.
+
+`simulate` runs your function against a `Cluster` of real nodes over a simulated network and simulated disks.
+"""
+
+from kraft_trio.simulation.cluster import Cluster, Setup, simulate
+from kraft_trio.simulation.violation import InvariantViolated, Violation
+
+__all__ = ["Cluster", "InvariantViolated", "Setup", "Violation", "simulate"]

@@ -90,6 +90,10 @@ class Trace:
 
     def record(self, kind: str, *, node: int | None = None, cause: str = "", **details: object) -> TraceEvent:
         """Note that something has happened now."""
+        return self.note(kind, node, cause, details)
+
+    def note(self, kind: str, node: int | None, cause: str, details: Mapping[str, object]) -> TraceEvent:
+        """As `record`, for details of any name."""
         state = NO_STATE if node is None else self._state_of(node)
         event = TraceEvent(
             self._sequence,

@@ -164,11 +164,11 @@ class SimulatedDisk:
 
     # What the simulation does to its user
 
-    def crash(self, *, lose_everything_unsynced: bool = False) -> None:
+    def crash(self, *, lose_everything_unsynced: bool = False, lose: str = "some") -> None:
         """Lose power: a random part of what was not synced is lost, or all of it; open files and locks are dead."""
         self.crashes += 1
         self.locked.clear()
-        source = None if lose_everything_unsynced else self.random
+        source = None if lose_everything_unsynced or lose == "all" else self.random
         inodes: dict[int, Inode] = {}
         for path in sorted(self._directories):
             directory = self._directories[path]
@@ -196,6 +196,43 @@ class SimulatedDisk:
     def mode(self, path: str) -> int:
         """The permission bits a file was made with."""
         return self._inode(path).mode
+
+    # What the simulation looks at: no call is counted, no hook is called
+
+    def peek(self, path: str) -> bytes | None:
+        """The content as readers see it; None where there is no such file."""
+        directory = self._directories.get(parent(path))
+        inode = None if directory is None else directory.names.get(base_name(path))
+        return None if inode is None else bytes(inode.content)
+
+    def peek_names(self, path: str) -> list[str]:
+        """The names of the files in that directory, ascending; none where there is no such directory."""
+        directory = self._directories.get(path)
+        return [] if directory is None else sorted(directory.names)
+
+    def durable_bytes(self, path: str) -> bytes | None:
+        """What would be read after a crash that loses everything unsynced; None where there would be no such file."""
+        inode = self._durable_inode(path)
+        return None if inode is None else bytes(inode.durable)
+
+    def durable_slice(self, path: str, start: int, size: int) -> bytes | None:
+        """Up to `size` bytes from `start` of `durable_bytes`."""
+        inode = self._durable_inode(path)
+        return None if inode is None else bytes(inode.durable[start : start + size])
+
+    def durable_size(self, path: str) -> int | None:
+        """The length of `durable_bytes`."""
+        inode = self._durable_inode(path)
+        return None if inode is None else len(inode.durable)
+
+    def _durable_inode(self, path: str) -> Inode | None:
+        directory = self._directories.get(parent(path))
+        return None if directory is None else directory.durable.get(base_name(path))
+
+    def clear_faults(self) -> None:
+        """No call fails any more, and no hook is called."""
+        self.hook = None
+        self._failures.clear()
 
     # Disk
 

@@ -26,7 +26,7 @@ class Inode:
     def __init__(self, mode: int = 0o644) -> None:
         self.mode = mode
         self.content = bytearray()
-        self._durable = bytearray()
+        self.durable = bytearray()
         self._unsynced: list[_Write | _Truncate] = []
         self._changes_settled = 0
 
@@ -54,11 +54,11 @@ class Inode:
         self._changes_settled += len(settled)
         if not lost:
             for change in settled:
-                _apply(self._durable, change)
+                _apply(self.durable, change)
 
     def forget_cached(self, position: int) -> None:
         """What readers see from `position` on is what is durable, with the unsynced changes over it."""
-        from_device = self._durable[:]
+        from_device = self.durable[:]
         for change in self._unsynced:
             _apply(from_device, change)
         self.content[position:] = from_device[position:]
@@ -72,21 +72,21 @@ class Inode:
         if source is not None:
             kept = source.randint(0, len(self._unsynced))
             for change in self._unsynced[:kept]:
-                _apply(self._durable, change)
+                _apply(self.durable, change)
             torn = self._unsynced[kept] if kept < len(self._unsynced) else None
             if isinstance(torn, _Write) and torn.data and source.random() < 0.7:
                 length = source.randrange(len(torn.data))
                 zeros = len(torn.data) - length if source.random() < 0.3 else 0
-                _apply(self._durable, _Write(torn.position, torn.data[:length] + bytes(zeros)))
+                _apply(self.durable, _Write(torn.position, torn.data[:length] + bytes(zeros)))
         self._changes_settled += len(self._unsynced)
         self._unsynced = []
-        self.content = self._durable[:]
+        self.content = self.durable[:]
 
     def damage(self, position: int, mask: int) -> None:
         """Flip bits of one byte, in what readers see and in what is durable."""
         self.content[position] ^= mask
-        if position < len(self._durable):
-            self._durable[position] ^= mask
+        if position < len(self.durable):
+            self.durable[position] ^= mask
 
 
 def _apply(durable: bytearray, change: _Write | _Truncate) -> None:

@@ -1,0 +1,326 @@
+"""One host of the simulation: a disk, a clock, and at most one node's process."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+import trio
+
+from kraft_trio.actors.state_machine_driver import OnCommit
+from kraft_trio.config import NodeConfig
+from kraft_trio.environment import Environment
+from kraft_trio.errors import KraftError
+from kraft_trio.node import Node, open_node
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.simulation.deterministic import process, run_queue
+from kraft_trio.simulation.observing import ReplicaWatch
+from kraft_trio.simulation.replica import Replica
+from kraft_trio.storage.batch import Record
+from kraft_trio.storage.directory import format_directory, partition_path, random_directory_id
+from kraft_trio.storage.simulated_disk import SimulatedDisk
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.cluster import Cluster
+
+Loss = Literal["all", "some", "reordered"]
+"""What becomes of unsynced data when the power fails: all of it is lost, a random end of it, or random pages of it."""
+
+EPOCH_MS = 1_700_000_000_000
+"""What the wall clocks show, in milliseconds since 1970, when a run begins."""
+
+SYNC_LATENCY_S = (0.0001, 0.002)
+"""Between which bounds an fsync takes, until a fault says otherwise."""
+
+
+@attrs.define(eq=False)
+class Machine:
+    """Made by the Cluster, one per node id; the disk outlives the processes.
+
+    A process that ends by itself, for whatever reason that no fault gives it, is a violation.
+    """
+
+    cluster: Cluster
+    id: int
+    disk: SimulatedDisk = attrs.field(init=False)
+    replica: Replica | None = attrs.field(init=False, default=None)
+    """The incarnation that the disk was formatted as; None while it is not formatted."""
+    clock_drift: float = 0.0
+    """By which share the clock runs fast: with 0.05 each timeout is 5 % shorter.  Counts from the next start on."""
+    wall_clock_offset_ms: int = 0
+    failure: BaseException | None = attrs.field(init=False, default=None)
+    """What the last process ended with, where it was an error."""
+    _paused: bool = attrs.field(init=False, default=False)
+    _watch: ReplicaWatch | None = attrs.field(init=False, default=None)
+    _node: Node | None = attrs.field(init=False, default=None)
+    _scope: trio.CancelScope | None = attrs.field(init=False, default=None)
+    _stop: trio.Event = attrs.field(init=False, factory=trio.Event)
+    _ended: trio.Event = attrs.field(init=False, factory=trio.Event)
+    _disk_random: random.Random = attrs.field(init=False)
+    _starts: int = attrs.field(init=False, default=0)
+    _formats: int = attrs.field(init=False, default=0)
+    _excuse: str = attrs.field(init=False, default="")
+    """Why the present process may end with an error; empty where nothing has been done to it."""
+    _disk_was_touched: bool = attrs.field(init=False, default=False)
+    """Whether another disk was ever put in, or the content of this one damaged."""
+    _disk_is_bad: bool = attrs.field(init=False, default=False)
+    """Whether the disk's content has been damaged: then every process on it may end with an error."""
+
+    def __attrs_post_init__(self) -> None:
+        self._ended.set()
+        self.disk = self._new_disk()
+
+    # Looking
+
+    @property
+    def host(self) -> str:
+        return f"node-{self.id}"
+
+    @property
+    def node(self) -> Node | None:
+        """The node, from when it has opened its directory until its process ends or is killed."""
+        return self._node
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process, be it one that is opening its directory still."""
+        return self._scope is not None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the last process, if there was one, has ended, its tasks included."""
+        return self._ended.is_set()
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused
+
+    @property
+    def config(self) -> NodeConfig:
+        """As the node is started with, its timeouts stretched by the clock's drift."""
+        config = self.cluster.config_of(self.id)
+        if not self.clock_drift:
+            return config
+        pace = 1.0 + self.clock_drift
+        return attrs.evolve(
+            config,
+            election_timeout_ms=round(config.election_timeout_ms / pace),
+            fetch_timeout_ms=round(config.fetch_timeout_ms / pace),
+            election_backoff_max_ms=round(config.election_backoff_max_ms / pace),
+            request_timeout_ms=round(config.request_timeout_ms / pace),
+            retry_backoff_ms=round(config.retry_backoff_ms / pace),
+        )
+
+    @property
+    def partition_path(self) -> str:
+        """Where on the disk the log's files are."""
+        config = self.cluster.config_of(self.id)
+        return partition_path(config.metadata_log_dir, config.topic_name)
+
+    @property
+    def has_bad_disk(self) -> bool:
+        """Whether the content of the disk has been damaged."""
+        return self._disk_is_bad
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the machine still has the disk it began with, undamaged."""
+        return self._formats == 1 and not self._disk_was_touched
+
+    def wall_clock_ms(self) -> int:
+        return EPOCH_MS + self.wall_clock_offset_ms + round(self.cluster.now_s * 1000 * (1.0 + self.clock_drift))
+
+    # The disk
+
+    def _new_disk(self) -> SimulatedDisk:
+        self._disk_random = self.cluster.random(f"disk-{self.id}-{self._formats}")
+        return SimulatedDisk(self._disk_random, sync_latency=self._usual_sync_latency)
+
+    def _usual_sync_latency(self) -> float:
+        return self._disk_random.uniform(*SYNC_LATENCY_S)
+
+    def new_key(self) -> ReplicaKey:
+        """The replica key for the next incarnation on this machine."""
+        source = self.cluster.random(f"directory-{self.id}-{self._formats}")
+        return ReplicaKey(self.id, random_directory_id(source))
+
+    def format(self, key: ReplicaKey, *, with_voters: bool) -> Replica:
+        """Format the disk as that incarnation; with the initial voters in its bootstrap checkpoint, or without."""
+        setup = self.cluster.setup
+        config = self.cluster.config_of(self.id)
+        self._formats += 1
+        format_directory(
+            self.disk,
+            config.metadata_log_dir,
+            cluster_id=self.cluster.cluster_id,
+            node_id=self.id,
+            directory_id=key.directory_id,
+            topic_name=config.topic_name,
+            voters=self.cluster.initial_voters if with_voters and setup.kraft_version else None,
+            kraft_version=setup.kraft_version,
+            timestamp_ms=self.wall_clock_ms(),
+        )
+        self.replica = Replica(key, self)
+        self.cluster.replicas.append(self.replica)
+        return self.replica
+
+    def replace_disk(self, disk: SimulatedDisk | None = None) -> None:
+        """Put another disk in: a blank one, formatted under a new directory id, or the one given, as it is.
+
+        The process must have ended.  A disk given belongs to the incarnation that the machine had before.
+        """
+        assert self.has_ended, f"node {self.id} is running: its disk cannot be replaced"
+        self.cluster.trace.record("fault", node=self.id, cause="blank disk" if disk is None else "stale disk")
+        self._disk_is_bad, self._disk_was_touched = False, True
+        if disk is None:
+            self.disk = self._new_disk()
+            self.format(self.new_key(), with_voters=False)
+        else:
+            self.disk = disk
+
+    # The process
+
+    async def start(self) -> None:
+        """Start a process on the disk; returns once it runs, or has ended at once.  Nothing where one runs."""
+        await self._ended.wait()
+        if not self.is_running:
+            self._ended = trio.Event()
+            await self.cluster.nursery.start(self._run)
+
+    async def _run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        process.set(self.id)
+        setup = self.cluster.setup
+        self._starts += 1
+        self._stop, self.failure, self._excuse = trio.Event(), None, "the disk is damaged" if self._disk_is_bad else ""
+        environment = Environment(
+            network=self.cluster.network.seen_from(self.host),
+            disk=self.disk,
+            random=self.cluster.random(f"node-{self.id}-{self._starts}"),
+            wall_clock_ms=self.wall_clock_ms,
+            watch=self._opened,
+        )
+        applying = _Applying(self, setup.on_commit(self.id) if setup.on_commit else None)
+        how = "killed"
+        self._scope = scope = trio.CancelScope()
+        try:
+            with scope:
+                async with open_node(
+                    self.config, serde=setup.serde, environment=environment, on_commit=applying
+                ) as node:
+                    self._node = node
+                    task_status.started()
+                    await self._stop.wait()
+                how = "stopped"
+        except Exception as error:
+            how = str(error)
+            self._failed(error)
+        finally:
+            self._gone(how)
+            self._ended.set()
+        if how not in {"killed", "stopped"}:
+            with contextlib.suppress(RuntimeError):  # it had started
+                task_status.started()
+
+    def _opened(self, node: Node) -> None:
+        self.replica = self.cluster.replica_of(node.key)
+        self._watch = ReplicaWatch(self.cluster, self.replica, node)
+
+    def _failed(self, error: Exception) -> None:
+        self.failure = error
+        if not (self._excuse and _is_expected(error)):
+            self.cluster.bug(f"node {self.id} ended with {type(error).__name__}: {error}", (self.id,), error)
+
+    def _gone(self, how: str) -> None:
+        """The process is no more, as far as anybody can see."""
+        if self._scope is None:
+            return
+        self._scope = self._node = self._watch = None
+        self.resume()
+        if self.replica is not None and self.replica.node is not None:
+            self.replica.node = None
+            self.cluster.trace.record("end", node=self.id, cause=self._excuse or how)
+            self.cluster.checker.ended(self.replica)
+
+    def applied(self, records: Sequence[Record]) -> None:
+        """The node's state machine is about to be given these records."""
+        if self._watch is not None:
+            self._watch.applied(records)
+
+    async def stop(self) -> None:
+        """Stop the process gracefully, as SIGTERM does; returns when it has ended.  A paused one runs on first."""
+        self.resume()
+        self._stop.set()
+        await self._ended.wait()
+
+    def kill(self) -> None:
+        """End the process, as kill -9 does: peers see their connections reset, nothing that was written is lost."""
+        if self.is_running:
+            self.disk.kill()
+            self.cluster.network.disconnect_host(self.host, silent=False)
+            self._end("killed")
+
+    def crash(self, lose: Loss = "some") -> None:
+        """Take the machine's power away: peers hear nothing, and unsynced data is lost, also where no process runs."""
+        self.disk.crash(lose=lose)
+        self.cluster.network.disconnect_host(self.host, silent=True)
+        if self.is_running:
+            self._end(f"crashed, unsynced data lost: {lose}")
+
+    def _end(self, excuse: str) -> None:
+        scope = self._scope
+        assert scope is not None
+        self._excuse = excuse
+        self._gone("")
+        scope.cancel()
+
+    def pause(self) -> None:
+        """Let nothing of the process run, while time goes on, as SIGSTOP does or a hypervisor."""
+        if self.is_running and not self._paused:
+            self._paused = True
+            self.cluster.trace.record("fault", node=self.id, cause="paused")
+            run_queue().pause(self.id)
+
+    def resume(self) -> None:
+        """Let a paused process run on."""
+        if self._paused:
+            self._paused = False
+            self.cluster.trace.record("fault", node=self.id, cause="resumed")
+            run_queue().resume(self.id)
+
+    async def wait_until_ended(self) -> None:
+        """Wait for the process to have ended, its tasks included; at once where there is none."""
+        await self._ended.wait()
+
+    def excuse(self, reason: str, *, damages: bool = False) -> None:
+        """Something is done to the machine that may end its process with an error; `damages`: for good."""
+        self._excuse = reason
+        self._disk_is_bad = self._disk_is_bad or damages
+        self._disk_was_touched = self._disk_was_touched or damages
+
+    def end_faults(self) -> None:
+        """From now on nothing is done to the machine any more; what was done to its disk's content stays done."""
+        self.resume()
+        self.disk.clear_faults()
+        self.disk.sync_latency = self._usual_sync_latency
+
+
+class _Applying:
+    """What the node gives committed records to: the world's eyes first, then the user's state machine."""
+
+    def __init__(self, machine: Machine, on_commit: OnCommit | None) -> None:
+        self._machine = machine
+        self._on_commit = on_commit
+
+    async def __call__(self, records: Sequence[Record]) -> None:
+        self._machine.applied(records)
+        if self._on_commit is not None:
+            await self._on_commit(records)
+
+
+def _is_expected(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return all(_is_expected(member) for member in error.exceptions)
+    return isinstance(error, KraftError)

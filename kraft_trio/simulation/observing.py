@@ -1,0 +1,120 @@
+"""How the world looks on: what a node publishes, what its log does and what it says become facts and events at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from kraft_trio.messages import QuorumView
+from kraft_trio.simulation.deterministic import process
+from kraft_trio.simulation.replica import Replica
+from kraft_trio.storage.batch import Record
+from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.log_append import PlannedBatch
+
+if TYPE_CHECKING:
+    from kraft_trio.node import Node
+    from kraft_trio.simulation.cluster import Cluster
+
+
+class ReplicaWatch:
+    """Steps in behind one process of one replica: keeps the replica's facts, and tells the trace and the checker."""
+
+    def __init__(self, cluster: Cluster, replica: Replica, node: Node) -> None:
+        self._replica = replica
+        self._trace = cluster.trace
+        self._checker = cluster.checker
+        self._log = node.log
+        replica.node = node
+        replica.view = None
+        replica.high_watermark = node.log.high_watermark
+        replica.synced_end = node.log.synced_end_offset
+        replica.reset_applied()
+        replica.load()
+        node.log.watcher = self
+        node.election.view.subscribe(self._published)
+        self._trace.record("start", node=replica.key.id, directory_id=str(replica.key))
+        self._checker.started(replica)
+
+    def _published(self, view: QuorumView) -> None:
+        old, self._replica.view = self._replica.view, view
+        if old is None or old.stamp != view.stamp:
+            self._trace.record("role", node=self._replica.key.id, was=None if old is None else type(old.role).__name__)
+        elif old.voters != view.voters or old.kraft_version != view.kraft_version:
+            self._trace.record("voters", node=self._replica.key.id, kraft_version=view.kraft_version)
+        self._checker.role_changed(self._replica, old, view)
+
+    # LogWatcher
+
+    def appended(self, buffer: Buffer, batches: Sequence[PlannedBatch], path: str, position: int) -> None:
+        entries = self._replica.append(buffer, len(batches), path, position)
+        first, last = entries[0], entries[-1]
+        self._trace.record(
+            "append",
+            node=self._replica.key.id,
+            base_offset=first.base_offset,
+            next_offset=last.next_offset,
+            record_epoch=last.epoch,
+            control=first.is_control,
+        )
+        self._checker.appended(self._replica, entries, self._replica.is_leader)
+
+    def truncated(self, end_offset: int) -> None:
+        removed = self._replica.truncate(end_offset)
+        self._replica.synced_end = self._log.synced_end_offset
+        self._trace.record("truncate", node=self._replica.key.id, to=end_offset, batches=len(removed))
+        self._checker.truncated(self._replica, end_offset, removed)
+
+    def synced(self, end_offset: int) -> None:
+        self._replica.synced_end = end_offset
+        self._trace.record("sync", node=self._replica.key.id)
+        self._checker.synced(self._replica, end_offset)
+
+    def high_watermark_advanced(self, old: int | None, new: int) -> None:
+        self._replica.high_watermark = new
+        self._trace.record("high_watermark", node=self._replica.key.id, was=old)
+        self._checker.high_watermark_advanced(self._replica, old, new)
+
+    # OnCommit, in front of the application's own
+
+    def applied(self, records: Sequence[Record]) -> None:
+        self._replica.apply(records)
+        self._trace.record(
+            "apply", node=self._replica.key.id, base_offset=records[0].offset, next_offset=records[-1].offset + 1
+        )
+        self._checker.applied(self._replica, records[0].offset, records)
+
+
+@contextmanager
+def captured_logs(cluster: Cluster) -> Iterator[None]:
+    """While it is open, what nodes log goes into the trace, as events of kind "log", and nowhere else."""
+
+    def capture(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        node_id = _process_id()
+        text = event.pop("event", "")
+        error = event.pop("exc_info", None)
+        if error:
+            cluster.bug(f"{text} {event}", () if node_id is None else (node_id,), sys.exception())
+        cluster.trace.note("log", node_id, str(text), {"level": method, **event})
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(
+        processors=[capture],
+        wrapper_class=structlog.make_filtering_bound_logger("info"),
+        logger_factory=structlog.ReturnLoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def _process_id() -> int | None:
+    owner = process.get()
+    return owner if isinstance(owner, int) else None

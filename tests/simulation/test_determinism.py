@@ -1,0 +1,69 @@
+"""One seed is one history: within a process, in another process, whatever PYTHONHASHSEED is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import trio
+
+from kraft_trio.simulation import Cluster, Setup, simulate
+
+PROGRAM = "from tests.simulation.test_determinism import digest_of; print(digest_of({seed}))"
+
+
+def digest_of(seed: int) -> str:
+    """Half a virtual minute with appends, a partition, a crash of everybody and a pause; the digest of all of it."""
+
+    async def main(cluster: Cluster) -> str:
+        async with trio.open_nursery() as nursery, cluster.client() as client:
+            nursery.start_soon(append_for_ever, client)
+            leader = await cluster.wait_for_leader()
+            cluster.partition({leader.key.id}, set(cluster.machines) - {leader.key.id})
+            await trio.sleep(5)
+            cluster.heal()
+            await trio.sleep(3)
+            for machine in cluster.machines.values():
+                machine.crash("some")
+            for machine in cluster.machines.values():
+                await machine.start()
+            leader = await cluster.wait_for_leader()
+            cluster.machines[leader.key.id].pause()
+            await trio.sleep(8)
+            cluster.machines[leader.key.id].resume()
+            await trio.sleep(5)
+            nursery.cancel_scope.cancel()
+        return cluster.trace.digest()
+
+    async def append_for_ever(client: object) -> None:
+        from kraft_trio import KraftError, LogClient
+
+        assert isinstance(client, LogClient)
+        number = 0
+        while True:
+            try:
+                await client.produce([b"%d" % number], timeout_ms=3000)
+            except KraftError:
+                pass
+            number += 1
+            await trio.sleep(0.2)
+
+    return simulate(main, Setup(seed=seed, voters=5, observers=1))
+
+
+def test_the_same_seed_twice_in_one_process_and_other_seeds() -> None:
+    assert digest_of(1) == digest_of(1)
+    assert digest_of(1) != digest_of(2)
+
+
+def test_the_same_seed_in_other_processes_with_other_hash_seeds() -> None:
+    digests = {run_in_process(hash_seed) for hash_seed in ("0", "1", "4711")}
+    assert digests == {digest_of(3)}
+
+
+def run_in_process(hash_seed: str) -> str:
+    command = [sys.executable, "-c", PROGRAM.format(seed=3)]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout.strip()
