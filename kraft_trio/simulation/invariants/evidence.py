@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+from kraft_trio.simulation.committed_records import CommittedRecords
 from kraft_trio.simulation.invariants.committed_log import CommittedLog
 from kraft_trio.simulation.invariants.membership import is_same_replica
 from kraft_trio.simulation.invariants.voter_sets import VoterSets
@@ -31,6 +32,8 @@ class Evidence:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.committed = CommittedLog()
+        self.records = CommittedRecords()
+        """The application's values in the committed log."""
         self.voters = VoterSets()
         self.processes: dict[ReplicaKey, int] = {}
         """How many processes there have been of each replica."""
@@ -104,6 +107,7 @@ class Evidence:
     def high_watermark_advanced(self, replica: Replica, new: int) -> None:
         if replica.view is not None and replica.is_leader:
             self.committed.advance(replica, replica.view.epoch, new)
+        self.records.follow(replica, min(new, self.committed.end))
 
     def message_sent(self, message: Message) -> None:
         if message.api_key != FETCH.key or not message.is_request:

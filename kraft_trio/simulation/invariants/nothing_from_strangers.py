@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kraft_trio.protocol.roles import Candidate, Resigned, Unattached
@@ -12,10 +11,8 @@ from kraft_trio.wire.error_codes import ErrorCode
 if TYPE_CHECKING:
     from kraft_trio.messages import QuorumView
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.history import Operation
     from kraft_trio.simulation.message import Message
     from kraft_trio.simulation.replica import Replica
-    from kraft_trio.storage.batch import Record
 
 
 class NothingFromStrangers(Invariant):
@@ -31,8 +28,7 @@ class NothingFromStrangers(Invariant):
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)
         self._epochs: dict[ReplicaKey, int] = {}
-        self._invoked: set[bytes] = set()
-        self._applied_end = 0
+        self._checked_end = 0
 
     def role_changed(self, replica: Replica, old: QuorumView | None, new: QuorumView) -> None:
         if old is not None and old.role is new.role:
@@ -52,18 +48,15 @@ class NothingFromStrangers(Invariant):
             fact = f"nobody has been in an epoch above {newest}, and {key} was in epoch {before}"
             self.violated(fact, f"now it is {new.role}", (key.id,))
 
-    def operation(self, operation: Operation) -> None:
-        if operation.is_pending:
-            self._invoked.update(operation.values)
-
-    def applied(self, replica: Replica, base_offset: int, records: Sequence[Record]) -> None:
-        if not self.cluster.checker.knows_every_write:
+    def high_watermark_advanced(self, replica: Replica, old: int | None, new: int) -> None:
+        records = self.evidence.records
+        if records.end <= self._checked_end or not self.cluster.checker.knows_every_write:
             return
-        for record in records:
-            if record.offset >= self._applied_end and (record.value or b"") not in self._invoked:
-                fact = f"{record.value!r} is committed at offset {record.offset}"
+        for offset, value in records.between(self._checked_end, records.end):
+            if self.cluster.history.append_of(value) is None:
+                fact = f"{value!r} is committed at offset {offset}"
                 self.violated(fact, "no client has asked for it", (replica.key.id,))
-        self._applied_end = max(self._applied_end, records[-1].offset + 1)
+        self._checked_end = records.end
 
     def message_sent(self, message: Message) -> None:
         """Only what strangers ask is looked at: a node's requests are decoded where they matter."""

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.simulation.invariants.invariant import Invariant
 from kraft_trio.wire.apis.fetch import FETCH, FetchRequest
 
@@ -41,12 +40,12 @@ class ProgressIsDurable(Invariant):
     def _check_progress(self, leader: Replica) -> None:
         if leader.node is None or leader.view is None or not leader.is_leader:
             return
-        replication = leader.node.election._replication
-        if not isinstance(replication, LeaderReplication):
+        progress_table = leader.node.election.progress
+        if progress_table is None:
             return
         epoch = leader.view.epoch
         for voter in self.evidence.voters.newest(leader):
-            progress = replication.progress.of_voter(voter)
+            progress = progress_table.of_voter(voter)
             if progress is None or voter.id == leader.key.id:
                 continue
             claim = self.evidence.highest_claim(voter.key, epoch)
