@@ -185,6 +185,8 @@ class Machine:
 
     async def start(self) -> None:
         """Start a process on the disk; returns once it runs, or has ended at once.  Nothing where one runs."""
+        if self.is_running:
+            return
         await self._ended.wait()
         if not self.is_running:
             self._ended = trio.Event()
