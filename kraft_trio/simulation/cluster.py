@@ -101,6 +101,7 @@ class Cluster:
         self.voter_ids = setup.voter_ids
         self.observer_ids = setup.observer_ids
         self._began_at_s = trio.current_time()
+        self._configs: dict[int, NodeConfig] = {}
         self.trace = Trace(lambda: round(self.now_s * 1_000_000), self._state_of)
         self.violation: Violation | None = None
         self.workload: Workload | None = None
@@ -233,6 +234,12 @@ class Cluster:
 
     def config_of(self, node_id: int) -> NodeConfig:
         """What a node is configured with, drift of its clock aside."""
+        config = self._configs.get(node_id)
+        if config is None:
+            config = self._configs[node_id] = self._make_config(node_id)
+        return config
+
+    def _make_config(self, node_id: int) -> NodeConfig:
         is_static = self.setup.kraft_version == 0
         named = ",".join(
             f"{id}@{self.endpoint_of(id)}" if is_static else str(self.endpoint_of(id)) for id in self.voter_ids

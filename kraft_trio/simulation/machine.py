@@ -45,6 +45,8 @@ class Machine:
 
     cluster: Cluster
     id: int
+    partition_path: str = attrs.field(init=False)
+    """Where on the disk the log's files are."""
     disk: SimulatedDisk = attrs.field(init=False)
     replica: Replica | None = attrs.field(init=False, default=None)
     """The incarnation that the disk was formatted as; None while it is not formatted."""
@@ -71,6 +73,8 @@ class Machine:
 
     def __attrs_post_init__(self) -> None:
         self._ended.set()
+        config = self.cluster.config_of(self.id)
+        self.partition_path = partition_path(config.metadata_log_dir, config.topic_name)
         self.disk = self._new_disk()
 
     # Looking
@@ -113,12 +117,6 @@ class Machine:
             request_timeout_ms=round(config.request_timeout_ms / pace),
             retry_backoff_ms=round(config.retry_backoff_ms / pace),
         )
-
-    @property
-    def partition_path(self) -> str:
-        """Where on the disk the log's files are."""
-        config = self.cluster.config_of(self.id)
-        return partition_path(config.metadata_log_dir, config.topic_name)
 
     @property
     def has_bad_disk(self) -> bool:
