@@ -1,149 +1,24 @@
 """A disk in memory under virtual time, which loses what was not synced when it crashes.
 
-What it can do to its user: lose all or part of the unsynced bytes of a file, the last write torn; undo what was done to
-the names of a directory since its last `sync_directory`, newest first; fail any call with an OSError, a failed fsync
-losing what it should have made durable although later ones succeed; call a hook before every call, which may raise, or
-crash the disk there.
+What it can do to its user: crash, at a moment or at any of its calls, and lose of what was not synced all, a random end
+or random sectors and names (see `Loss`); fail any call with an OSError, a failed fsync losing what it should have made
+durable although later ones succeed; be full; be slow; flip bits.
 """
 
 from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
-import attrs
 import trio
 
 from kraft_trio.errors import AlreadyLockedError
-from kraft_trio.storage.disk import Buffer, base_name, parent
-from kraft_trio.storage.simulated_file import Inode
-
-Hook = Callable[[str, str], None]
-"""Called before every call with its name (as in `Disk` and `DiskFile`) and path; what it raises, the call raises."""
-
-
-@attrs.define
-class _Failure:
-    operation: str
-    name: str
-    error: OSError
-    times: int
-
-
-@attrs.define(eq=False)
-class _Directory:
-    """The names in a directory, as they are and as they would be after a crash with nothing else synced."""
-
-    names: dict[str, Inode] = attrs.field(factory=dict)
-    durable: dict[str, Inode] = attrs.field(factory=dict)
-    unsynced: list[dict[str, Inode]] = attrs.field(factory=list)
-    """The names after each change since the last sync, oldest first."""
-
-    def changed(self) -> None:
-        self.unsynced.append(dict(self.names))
-
-    def sync(self) -> None:
-        self.durable = dict(self.names)
-        self.unsynced.clear()
-
-    def crash(self, source: random.Random | None) -> None:
-        kept = source.randint(0, len(self.unsynced)) if source is not None else 0
-        if kept:
-            self.durable = self.unsynced[kept - 1]
-        self.names = dict(self.durable)
-        self.unsynced.clear()
-
-
-class SimulatedFile:
-    """An open file of the simulated disk; see `DiskFile`.  A crash of the disk closes it."""
-
-    def __init__(self, disk: SimulatedDisk, path: str, inode: Inode) -> None:
-        self._disk = disk
-        self._path = path
-        self._inode = inode
-        self._incarnation = disk.crashes
-        self._closed = False
-
-    @property
-    def path(self) -> str:
-        return self._path
-
-    def size(self) -> int:
-        return len(self._inode.content)
-
-    def read_at(self, position: int, size: int) -> bytes:
-        self._call("read_at")
-        return bytes(self._inode.content[position : position + max(0, size)])
-
-    @contextmanager
-    def view(self) -> Iterator[memoryview]:
-        self._call("view")
-        with memoryview(bytes(self._inode.content)) as view:
-            yield view
-
-    def append(self, data: Buffer) -> None:
-        self._call("append")
-        self._inode.append(data)
-
-    def truncate(self, size: int) -> None:
-        if not 0 <= size <= self.size():
-            raise ValueError(f"{self._path}: cannot truncate to {size} bytes, the file has {self.size()}")
-        self._call("truncate")
-        self._inode.truncate(size)
-
-    async def sync(self) -> None:
-        changes = self._inode.changes_made
-        self._check_usable()
-        with trio.CancelScope(shield=True):
-            await trio.sleep(self._disk.sync_latency())
-        self._check_not_crashed()
-        self._settle(changes)
-
-    def sync_now(self) -> None:
-        self._check_usable()
-        self._settle(self._inode.changes_made)
-
-    def _settle(self, changes: int) -> None:
-        try:
-            self._disk.call("sync", self._path)
-        except OSError:
-            if self._incarnation == self._disk.crashes:
-                self._inode.settle(changes, lost=True)
-            raise
-        self._inode.settle(changes)
-
-    def forget_cached(self, position: int) -> None:
-        self._call("forget_cached")
-        self._inode.forget_cached(position)
-
-    def close(self) -> None:
-        self._closed = True
-
-    def _call(self, operation: str) -> None:
-        self._check_usable()
-        self._disk.call(operation, self._path)
-
-    def _check_usable(self) -> None:
-        if self._closed:
-            raise ValueError(f"{self._path}: the file is closed")
-        self._check_not_crashed()
-
-    def _check_not_crashed(self) -> None:
-        if self._incarnation != self._disk.crashes:
-            raise OSError(errno.EBADF, "the disk has crashed since the file was opened", self._path)
-
-
-class SimulatedLock:
-    def __init__(self, disk: SimulatedDisk, path: str) -> None:
-        self._disk = disk
-        self._path = path
-        self._incarnation = disk.crashes
-
-    def release(self) -> None:
-        if self._incarnation == self._disk.crashes:
-            self._disk.locked.discard(self._path)
+from kraft_trio.storage.disk import base_name, parent
+from kraft_trio.storage.simulated_faults import CallPredicate, DiskFaults, Hook
+from kraft_trio.storage.simulated_file import SimulatedFile, SimulatedLock
+from kraft_trio.storage.simulated_inode import Inode, Loss
+from kraft_trio.storage.simulated_names import Names
 
 
 class SimulatedDisk:
@@ -155,27 +30,62 @@ class SimulatedDisk:
     def __init__(self, source: random.Random | None = None, *, sync_latency: Callable[[], float] = lambda: 0.0) -> None:
         self.random = source if source is not None else random.Random(0)
         self.sync_latency = sync_latency
-        self.hook: Hook | None = None
+        self.capacity: int | None = None
+        """How many bytes all files together may have; None: any number.  What is there already stays."""
         self.crashes = 0
         """How often the disk has crashed; files and locks of an earlier count are dead."""
         self.locked: set[str] = set()
-        self._directories: dict[str, _Directory] = {"/": _Directory(), ".": _Directory()}
-        self._failures: list[_Failure] = []
+        self._faults = DiskFaults()
+        self._directories: dict[str, Names] = {"/": Names(), ".": Names()}
 
     # What the simulation does to its user
 
-    def crash(self, *, lose_everything_unsynced: bool = False, lose: str = "some") -> None:
-        """Lose power: a random part of what was not synced is lost, or all of it; open files and locks are dead."""
-        self.crashes += 1
-        self.locked.clear()
-        source = None if lose_everything_unsynced or lose == "all" else self.random
-        inodes: dict[int, Inode] = {}
+    @property
+    def hook(self) -> Hook | None:
+        """Called before every call; it may raise, or crash the disk."""
+        return self._faults.hook
+
+    @hook.setter
+    def hook(self, hook: Hook | None) -> None:
+        self._faults.hook = hook
+
+    @property
+    def calls(self) -> int:
+        """How many calls there were, failed ones included."""
+        return self._faults.calls
+
+    def crash(self, lose: Loss = "some", *, lose_everything_unsynced: bool = False) -> None:
+        """Lose power and what of the unsynced `lose` says; open files and locks are dead.
+
+        `lose_everything_unsynced` is the same as `lose="all"`.
+        """
+        if lose_everything_unsynced:
+            lose = "all"
+        elif lose not in ("all", "some", "reordered"):
+            raise ValueError(f'lose: {lose!r}, expected "all", "some" or "reordered"')
+        self.kill()
+        inodes: dict[Inode, None] = {}
         for path in sorted(self._directories):
-            directory = self._directories[path]
-            directory.crash(source)
-            inodes.update((id(inode), inode) for inode in directory.names.values())
-        for inode in inodes.values():
-            inode.crash(source)
+            names = self._directories[path]
+            names.crash(lose, self.random)
+            inodes.update(dict.fromkeys(names.present.values()))
+        for inode in inodes:
+            inode.crash(lose, self.random)
+
+    def crash_at(
+        self,
+        point: CallPredicate | int,
+        *,
+        after: bool = False,
+        lose: Loss = "some",
+        crash: Callable[[], object] | None = None,
+    ) -> None:
+        """Crash at the call with this number (the first of a disk is 1), or the next one that the predicate names.
+
+        Before it takes effect, or `after` it did but before its caller hears of it; the call raises OSError.  `crash`
+        is what to do instead of `self.crash(lose)`, where more than the disk loses power.
+        """
+        self._faults.crash_at(point, crash if crash is not None else lambda: self.crash(lose), after=after)
 
     def kill(self) -> None:
         """End the process that uses the disk, and lose nothing: open files and locks are dead."""
@@ -185,33 +95,51 @@ class SimulatedDisk:
     def fail(self, operation: str, *, name: str = "", code: int = errno.EIO, times: int = 1) -> None:
         """Let the next `times` calls of an operation fail, those on files whose name ends with `name`.
 
-        A failing "sync" loses the changes it should have made durable; readers see them until the next crash.
+        A failing "sync" loses the changes it should have made durable; readers see them until the next crash.  A
+        failing "append" leaves a part of its bytes behind the end that its writer knows.
         """
-        self._failures.append(_Failure(operation, name, OSError(code, f"injected: {errno.errorcode[code]}"), times))
+        self._faults.fail(operation, name, code, times)
+
+    def clear_faults(self) -> None:
+        """From now on nothing fails: no hook, failure, crash point or capacity is left; slowness stays."""
+        self._faults.clear()
+        self.capacity = None
 
     def damage(self, path: str, position: int, mask: int = 0x01) -> None:
         """Flip the bits of `mask` in one byte of a file, as a failing medium does: without any call failing."""
         self._inode(path).damage(position, mask)
 
+    def copy(self) -> SimulatedDisk:
+        """Another disk with the same content, the same of it durable; without open files, locks and faults.
+
+        Its random source begins where this one's is now, its latencies come from the same function.
+        """
+        source = random.Random()
+        source.setstate(self.random.getstate())
+        other = SimulatedDisk(source, sync_latency=self.sync_latency)
+        copies: dict[Inode, Inode] = {}
+        other._directories = {path: names.copy(copies) for path, names in self._directories.items()}
+        return other
+
+    # What the simulation looks at: none of this counts as a call
+
     def mode(self, path: str) -> int:
         """The permission bits a file was made with."""
         return self._inode(path).mode
 
-    # What the simulation looks at: no call is counted, no hook is called
-
     def peek(self, path: str) -> bytes | None:
-        """The content as readers see it; None where there is no such file."""
-        directory = self._directories.get(parent(path))
-        inode = None if directory is None else directory.names.get(base_name(path))
+        """The content of a file as readers see it; None where there is no such file."""
+        names = self._directories.get(parent(path))
+        inode = None if names is None else names.present.get(base_name(path))
         return None if inode is None else bytes(inode.content)
 
     def peek_names(self, path: str) -> list[str]:
-        """The names of the files in that directory, ascending; none where there is no such directory."""
-        directory = self._directories.get(path)
-        return [] if directory is None else sorted(directory.names)
+        """The names of the files in a directory, sorted; none where there is no such directory."""
+        names = self._directories.get(path)
+        return [] if names is None else sorted(names.present)
 
     def durable_bytes(self, path: str) -> bytes | None:
-        """What would be read after a crash that loses everything unsynced; None where there would be no such file."""
+        """What would be read after a crash that loses everything unsynced, names included; None: no such file."""
         inode = self._durable_inode(path)
         return None if inode is None else bytes(inode.durable)
 
@@ -225,47 +153,49 @@ class SimulatedDisk:
         inode = self._durable_inode(path)
         return None if inode is None else len(inode.durable)
 
-    def _durable_inode(self, path: str) -> Inode | None:
-        directory = self._directories.get(parent(path))
-        return None if directory is None else directory.durable.get(base_name(path))
-
-    def clear_faults(self) -> None:
-        """No call fails any more, and no hook is called."""
-        self.hook = None
-        self._failures.clear()
+    def room(self) -> int | None:
+        """How many more bytes the files may have; None: any number."""
+        if self.capacity is None:
+            return None
+        used = sum(len(inode.content) for names in self._directories.values() for inode in names.present.values())
+        return max(0, self.capacity - used)
 
     # Disk
 
     def open(self, path: str, *, create: bool = False) -> SimulatedFile:
         self.call("open", path)
-        directory = self._directory(parent(path))
-        inode = directory.names.get(base_name(path))
+        names = self._names(parent(path))
+        inode = names.present.get(base_name(path))
         if inode is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             inode = Inode()
-            directory.names[base_name(path)] = inode
-            directory.changed()
+            names.add(base_name(path), inode)
+            self.done("open", path)
         return SimulatedFile(self, path, inode)
 
     def exists(self, path: str) -> bool:
         if path in self._directories:
             return True
-        directory = self._directories.get(parent(path))
-        return directory is not None and base_name(path) in directory.names
+        names = self._directories.get(parent(path))
+        return names is not None and base_name(path) in names.present
 
     def list_directory(self, path: str) -> list[str]:
         self.call("list_directory", path)
         below = [base_name(other) for other in self._directories if parent(other) == path and other not in ("/", ".")]
-        return sorted([*self._directory(path).names, *below])
+        return sorted([*self._names(path).present, *below])
 
     def make_directory(self, path: str) -> None:
         self.call("make_directory", path)
+        missing = []
         while path not in self._directories:
             if self.exists(path):
                 raise FileExistsError(errno.EEXIST, "a file is in the way", path)
-            self._directories[path] = _Directory()
+            missing.append(path)
             path = parent(path)
+        for directory in reversed(missing):
+            self._directories[directory] = Names()
+            self.done("make_directory", directory)
 
     def read_bytes(self, path: str) -> bytes:
         self.call("read_bytes", path)
@@ -275,43 +205,46 @@ class SimulatedDisk:
         self.call("rename", new_path)
         if parent(old_path) != parent(new_path):
             raise OSError(errno.EXDEV, "the simulated disk renames within one directory", new_path)
-        inode = self._inode(old_path)
-        directory = self._directory(parent(new_path))
-        del directory.names[base_name(old_path)]
-        directory.names[base_name(new_path)] = inode
-        directory.changed()
+        self._inode(old_path)
+        self._names(parent(new_path)).rename(base_name(old_path), base_name(new_path))
+        self.done("rename", new_path)
 
     def remove(self, path: str) -> None:
         self.call("remove", path)
         self._inode(path)
-        directory = self._directory(parent(path))
-        del directory.names[base_name(path)]
-        directory.changed()
+        self._names(parent(path)).remove(base_name(path))
+        self.done("remove", path)
 
     def sync_directory(self, path: str) -> None:
         self.call("sync_directory", path)
-        self._directory(path).sync()
+        self._names(path).sync()
+        self.done("sync_directory", path)
 
     def replace_now(self, path: str, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
         temporary = f"{path}.tmp"
-        directory = self._directory(parent(path))
+        crashes = self.crashes
+        self.call("open", temporary)
         inode = Inode(mode)
-        directory.names[base_name(temporary)] = inode
-        directory.changed()
-        self.call("append", temporary)
-        inode.append(data)
-        if durable:
-            self.call("sync", temporary)
-            inode.settle(inode.changes_made)
-        self.rename(temporary, path)
+        self._names(parent(path)).add(base_name(temporary), inode)
+        self.done("open", temporary)
+        file = SimulatedFile(self, temporary, inode)
+        try:
+            file.append(data)
+            if durable:
+                file.sync_now()
+            self.rename(temporary, path)
+        except OSError:
+            if crashes == self.crashes:
+                self._names(parent(path)).remove(base_name(temporary))
+            raise
         if durable:
             self.sync_directory(parent(path))
 
     async def replace(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        incarnation = self.crashes
+        crashes = self.crashes
         with trio.CancelScope(shield=True):
             await trio.sleep(self.sync_latency())
-        if incarnation != self.crashes:
+        if crashes != self.crashes:
             raise OSError(errno.EBADF, "the disk crashed while the file was being replaced", path)
         self.replace_now(path, data, mode=mode)
 
@@ -328,21 +261,23 @@ class SimulatedDisk:
     def close(self) -> None:
         """Nothing to end."""
 
-    def call(self, operation: str, path: str) -> None:
-        """Every call passes here first: the hook, then the failures asked for."""
-        if self.hook is not None:
-            crashes = self.crashes
-            self.hook(operation, path)
-            if crashes != self.crashes:
-                raise OSError(errno.EBADF, f"the disk crashed at {operation}", path)
-        for failure in self._failures:
-            if failure.operation == operation and path.endswith(failure.name):
-                failure.times -= 1
-                if not failure.times:
-                    self._failures.remove(failure)
-                raise failure.error
+    # Every call passes here
 
-    def _directory(self, path: str) -> _Directory:
+    def call(self, operation: str, path: str) -> None:
+        """A call begins.  Raises OSError where it is to fail, or the disk crashes there."""
+        crashes = self.crashes
+        self._faults.call(operation, path)
+        if crashes != self.crashes:
+            raise OSError(errno.EBADF, f"the disk crashed at {operation}", path)
+
+    def done(self, operation: str, path: str) -> None:
+        """A call has taken effect.  Raises OSError where the disk crashes then."""
+        crashes = self.crashes
+        self._faults.done(operation, path)
+        if crashes != self.crashes:
+            raise OSError(errno.EBADF, f"the disk crashed after {operation}", path)
+
+    def _names(self, path: str) -> Names:
         try:
             return self._directories[path]
         except KeyError:
@@ -350,6 +285,10 @@ class SimulatedDisk:
 
     def _inode(self, path: str) -> Inode:
         try:
-            return self._directory(parent(path)).names[base_name(path)]
+            return self._names(parent(path)).present[base_name(path)]
         except KeyError:
             raise FileNotFoundError(errno.ENOENT, "no such file", path) from None
+
+    def _durable_inode(self, path: str) -> Inode | None:
+        names = self._directories.get(parent(path))
+        return None if names is None else names.durable.get(base_name(path))

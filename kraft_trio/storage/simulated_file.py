@@ -1,98 +1,134 @@
-"""One file of the simulated disk: what a reader sees, what is durable, and what a crash makes of the difference."""
+"""Open files and locks of the simulated disk."""
 
 from __future__ import annotations
 
-import random
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-import attrs
+import trio
 
 from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.simulated_inode import Inode
+
+if TYPE_CHECKING:
+    from kraft_trio.storage.simulated_disk import SimulatedDisk
 
 
-@attrs.frozen
-class _Write:
-    position: int
-    data: bytes
+class SimulatedFile:
+    """An open file of the simulated disk; see `DiskFile`.  A crash of the disk closes it."""
 
-
-@attrs.frozen
-class _Truncate:
-    size: int
-
-
-class Inode:
-    """The content of a file, and the changes since its last sync, in order."""
-
-    def __init__(self, mode: int = 0o644) -> None:
-        self.mode = mode
-        self.content = bytearray()
-        self.durable = bytearray()
-        self._unsynced: list[_Write | _Truncate] = []
-        self._changes_settled = 0
+    def __init__(self, disk: SimulatedDisk, path: str, inode: Inode) -> None:
+        self._disk = disk
+        self._path = path
+        self._inode = inode
+        self._size = len(inode.content)
+        """As its writer knows it: a failed append may have left bytes beyond."""
+        self._incarnation = disk.crashes
+        self._closed = False
 
     @property
-    def changes_made(self) -> int:
-        """How many changes the file has seen; a mark up to which a later `settle` reaches."""
-        return self._changes_settled + len(self._unsynced)
+    def path(self) -> str:
+        return self._path
+
+    def size(self) -> int:
+        return self._size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        self._call("read_at")
+        return bytes(self._inode.content[position : min(self._size, position + max(0, size))])
+
+    @contextmanager
+    def view(self) -> Iterator[memoryview]:
+        self._call("view")
+        with memoryview(bytes(self._inode.content[: self._size])) as view:
+            yield view
 
     def append(self, data: Buffer) -> None:
-        self._unsynced.append(_Write(len(self.content), bytes(data)))
-        self.content += data
+        self._check_usable()
+        try:
+            self._disk.call("append", self._path)
+        except OSError:
+            if self._incarnation == self._disk.crashes:
+                self._inode.write(self._size, data[: self._disk.random.randint(0, len(data))])
+            raise
+        room = self._disk.room()
+        if room is not None and room < len(data):
+            self._inode.write(self._size, data[:room])
+            raise OSError(errno.ENOSPC, "no space left on the simulated disk", self._path)
+        self._inode.write(self._size, data)
+        self._size += len(data)
+        self._disk.done("append", self._path)
+
+    def overwrite(self, position: int, data: Buffer) -> None:
+        if not 0 <= position <= self._size - len(data):
+            raise ValueError(
+                f"{self._path}: cannot overwrite {len(data)} bytes at {position}, the file has {self._size}"
+            )
+        self._call("overwrite")
+        self._inode.write(position, data)
+        self._disk.done("overwrite", self._path)
 
     def truncate(self, size: int) -> None:
-        self._unsynced.append(_Truncate(size))
-        del self.content[size:]
+        if not 0 <= size <= self._size:
+            raise ValueError(f"{self._path}: cannot truncate to {size} bytes, the file has {self._size}")
+        self._call("truncate")
+        self._inode.truncate(size)
+        self._size = size
+        self._disk.done("truncate", self._path)
 
-    def settle(self, changes: int, *, lost: bool = False) -> None:
-        """Make the first `changes` changes durable.
+    async def sync(self) -> None:
+        changes = self._inode.changes_made
+        self._check_usable()
+        with trio.CancelScope(shield=True):
+            await trio.sleep(self._disk.sync_latency())
+        self._check_not_crashed()
+        self._settle(changes)
 
-        With `lost` they are forgotten instead, as after a failed fsync: readers go on seeing them, and no later sync
-        writes them.
-        """
-        count = max(0, changes - self._changes_settled)
-        settled, self._unsynced = self._unsynced[:count], self._unsynced[count:]
-        self._changes_settled += len(settled)
-        if not lost:
-            for change in settled:
-                _apply(self.durable, change)
+    def sync_now(self) -> None:
+        self._check_usable()
+        self._settle(self._inode.changes_made)
+
+    def _settle(self, changes: int) -> None:
+        try:
+            self._disk.call("sync", self._path)
+        except OSError:
+            if self._incarnation == self._disk.crashes:
+                self._inode.settle(changes, lost=True)
+            raise
+        self._inode.settle(changes)
+        self._disk.done("sync", self._path)
 
     def forget_cached(self, position: int) -> None:
-        """What readers see from `position` on is what is durable, with the unsynced changes over it."""
-        from_device = self.durable[:]
-        for change in self._unsynced:
-            _apply(from_device, change)
-        self.content[position:] = from_device[position:]
+        self._call("forget_cached")
+        self._inode.forget_cached(position)
 
-    def crash(self, source: random.Random | None) -> None:
-        """Lose every unsynced change, or with a random source a random rest of them.
+    def close(self) -> None:
+        self._closed = True
 
-        What a random crash keeps is a prefix of the changes; the write at which it ends may be torn, its missing part
-        absent or zeros.
-        """
-        if source is not None:
-            kept = source.randint(0, len(self._unsynced))
-            for change in self._unsynced[:kept]:
-                _apply(self.durable, change)
-            torn = self._unsynced[kept] if kept < len(self._unsynced) else None
-            if isinstance(torn, _Write) and torn.data and source.random() < 0.7:
-                length = source.randrange(len(torn.data))
-                zeros = len(torn.data) - length if source.random() < 0.3 else 0
-                _apply(self.durable, _Write(torn.position, torn.data[:length] + bytes(zeros)))
-        self._changes_settled += len(self._unsynced)
-        self._unsynced = []
-        self.content = self.durable[:]
+    def _call(self, operation: str) -> None:
+        self._check_usable()
+        self._disk.call(operation, self._path)
 
-    def damage(self, position: int, mask: int) -> None:
-        """Flip bits of one byte, in what readers see and in what is durable."""
-        self.content[position] ^= mask
-        if position < len(self.durable):
-            self.durable[position] ^= mask
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise ValueError(f"{self._path}: the file is closed")
+        self._check_not_crashed()
+
+    def _check_not_crashed(self) -> None:
+        if self._incarnation != self._disk.crashes:
+            raise OSError(errno.EBADF, "the disk has crashed since the file was opened", self._path)
 
 
-def _apply(durable: bytearray, change: _Write | _Truncate) -> None:
-    if isinstance(change, _Truncate):
-        del durable[change.size :]
-        return
-    if len(durable) < change.position:
-        durable += bytes(change.position - len(durable))
-    durable[change.position : change.position + len(change.data)] = change.data
+class SimulatedLock:
+    """See `DirectoryLock`.  A crash of the disk releases it."""
+
+    def __init__(self, disk: SimulatedDisk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._incarnation = disk.crashes
+
+    def release(self) -> None:
+        if self._incarnation == self._disk.crashes:
+            self._disk.locked.discard(self._path)

@@ -9,7 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.storage.simulated_disk import SimulatedDisk, SimulatedFile
+from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.storage.simulated_file import SimulatedFile
 
 
 def disk_with_file(seed: int = 0, latency: float = 0.0) -> tuple[SimulatedDisk, SimulatedFile]:

@@ -1,0 +1,166 @@
+"""One file of the simulated disk: what a reader sees, what is durable, and what a crash makes of the difference."""
+
+from __future__ import annotations
+
+import random
+from typing import Final, Literal
+
+import attrs
+
+from kraft_trio.storage.disk import Buffer
+
+Loss = Literal["all", "some", "reordered"]
+"""What a crash takes of what was not synced.
+
+* "all": everything.
+* "some": all that follows a random moment, as where things reach the device in order; the write at that moment may be
+  torn.
+* "reordered": each sector of a file and each change of a name is kept or lost by itself, as where a cache writes back
+  in an order of its own; a size may be there without the bytes, which are zeros then.
+"""
+
+SECTOR_BYTES: Final = 512
+"""What a device writes whole or not at all, and in any order.  A page of 4 KiB is eight of them: it may be torn."""
+
+
+@attrs.frozen
+class _Write:
+    position: int
+    data: bytes
+
+
+@attrs.frozen
+class _Truncate:
+    size: int
+
+
+_Change = _Write | _Truncate
+
+
+class Inode:
+    """The content of a file, and the changes since its last sync, in order."""
+
+    __slots__ = ("_changes_settled", "_unsynced", "content", "durable", "mode")
+
+    def __init__(self, mode: int = 0o644) -> None:
+        self.mode = mode
+        self.content = bytearray()
+        """As readers see it."""
+        self.durable = bytearray()
+        """As it is after a crash that loses everything unsynced."""
+        self._unsynced: list[_Change] = []
+        self._changes_settled = 0
+
+    @property
+    def changes_made(self) -> int:
+        """How many changes the file has seen; a mark up to which a later `settle` reaches."""
+        return self._changes_settled + len(self._unsynced)
+
+    def write(self, position: int, data: Buffer) -> None:
+        """Over what is there, or beyond the end: then zeros fill the gap."""
+        change = _Write(position, bytes(data))
+        self._unsynced.append(change)
+        _apply(self.content, change)
+
+    def truncate(self, size: int) -> None:
+        self._unsynced.append(_Truncate(size))
+        del self.content[size:]
+
+    def settle(self, changes: int, *, lost: bool = False) -> None:
+        """Make the first `changes` changes durable.
+
+        With `lost` they are forgotten instead, as after a failed fsync: readers go on seeing them, and no later sync
+        writes them.
+        """
+        count = max(0, changes - self._changes_settled)
+        settled, self._unsynced = self._unsynced[:count], self._unsynced[count:]
+        self._changes_settled += len(settled)
+        if not lost:
+            for change in settled:
+                _apply(self.durable, change)
+
+    def forget_cached(self, position: int) -> None:
+        """What readers see from `position` on is what is durable, with the unsynced changes over it."""
+        from_device = self.durable[:]
+        for change in self._unsynced:
+            _apply(from_device, change)
+        self.content[position:] = from_device[position:]
+
+    def crash(self, lose: Loss, source: random.Random) -> None:
+        """Lose unsynced changes; what is left is what readers see, and durable."""
+        if lose == "some":
+            self._keep_prefix(source)
+        elif lose == "reordered" and self._unsynced:
+            self._keep_sectors(source)
+        self._changes_settled += len(self._unsynced)
+        self._unsynced = []
+        self.content = self.durable[:]
+
+    def damage(self, position: int, mask: int) -> None:
+        """Flip bits of one byte, in what readers see and in what is durable."""
+        self.content[position] ^= mask
+        if position < len(self.durable):
+            self.durable[position] ^= mask
+
+    def copy(self) -> Inode:
+        """Another file with the same content, the same of it durable."""
+        other = Inode(self.mode)
+        other.content = self.content[:]
+        other.durable = self.durable[:]
+        other._unsynced = self._unsynced[:]
+        other._changes_settled = self._changes_settled
+        return other
+
+    def _keep_prefix(self, source: random.Random) -> None:
+        kept = source.randint(0, len(self._unsynced))
+        for change in self._unsynced[:kept]:
+            _apply(self.durable, change)
+        torn = self._unsynced[kept] if kept < len(self._unsynced) else None
+        if isinstance(torn, _Write) and torn.data and source.random() < 0.7:
+            length = source.randrange(len(torn.data))
+            zeros = len(torn.data) - length if source.random() < 0.3 else 0
+            _apply(self.durable, _Write(torn.position, torn.data[:length] + bytes(zeros)))
+
+    def _keep_sectors(self, source: random.Random) -> None:
+        """Each sector is as it was after one of the changes, or before all of them; the size likewise."""
+        moments = len(self._unsynced)
+        state = self.durable[:]
+        sectors_of: list[list[int]] = [[] for _ in range(moments + 1)]
+        for sector in sorted(self._touched_sectors(len(state))):
+            sectors_of[source.randint(0, moments)].append(sector)
+        size_moment = source.randint(0, moments)
+        kept: dict[int, bytes] = {}
+        size = len(state)
+        for moment in range(moments + 1):
+            if moment:
+                _apply(state, self._unsynced[moment - 1])
+            for sector in sectors_of[moment]:
+                kept[sector] = bytes(state[sector * SECTOR_BYTES : (sector + 1) * SECTOR_BYTES])
+            if moment == size_moment:
+                size = len(state)
+        found = self.durable
+        for sector, data in kept.items():
+            _apply(found, _Write(sector * SECTOR_BYTES, data.ljust(SECTOR_BYTES, b"\0")))
+        del found[size:]
+        found += bytes(size - len(found))
+
+    def _touched_sectors(self, size: int) -> set[int]:
+        touched: set[int] = set()
+        for change in self._unsynced:
+            if isinstance(change, _Write):
+                start, end = min(change.position, size), change.position + len(change.data)
+                size = max(size, end)
+            else:
+                start, end, size = change.size, size, change.size
+            if end > start:
+                touched.update(range(start // SECTOR_BYTES, (end - 1) // SECTOR_BYTES + 1))
+        return touched
+
+
+def _apply(content: bytearray, change: _Change) -> None:
+    if isinstance(change, _Truncate):
+        del content[change.size :]
+        return
+    if len(content) < change.position:
+        content += bytes(change.position - len(content))
+    content[change.position : change.position + len(change.data)] = change.data
