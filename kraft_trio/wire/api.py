@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from kraft_trio.wire.apis.add_raft_voter import ADD_RAFT_VOTER
 from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiRange
 from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH
 from kraft_trio.wire.apis.describe_quorum import DESCRIBE_QUORUM
@@ -17,10 +18,14 @@ from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID
 from kraft_trio.wire.apis.list_offsets import LIST_OFFSETS
 from kraft_trio.wire.apis.metadata import METADATA
 from kraft_trio.wire.apis.produce import PRODUCE
+from kraft_trio.wire.apis.remove_raft_voter import REMOVE_RAFT_VOTER
+from kraft_trio.wire.apis.update_features import UPDATE_FEATURES
+from kraft_trio.wire.apis.update_raft_voter import UPDATE_RAFT_VOTER
 from kraft_trio.wire.apis.vote import VOTE
 from kraft_trio.wire.descriptor import Api
 
 __all__ = [
+    "ADD_RAFT_VOTER",
     "APIS",
     "API_VERSIONS",
     "BEGIN_QUORUM_EPOCH",
@@ -33,6 +38,9 @@ __all__ = [
     "LIST_OFFSETS",
     "METADATA",
     "PRODUCE",
+    "REMOVE_RAFT_VOTER",
+    "UPDATE_FEATURES",
+    "UPDATE_RAFT_VOTER",
     "VOTE",
     "Api",
     "advertised_ranges",
@@ -50,7 +58,11 @@ _ALL: Final[tuple[Api[Any, Any], ...]] = (
     BEGIN_QUORUM_EPOCH,
     END_QUORUM_EPOCH,
     DESCRIBE_QUORUM,
+    UPDATE_FEATURES,
     FETCH_SNAPSHOT,
+    ADD_RAFT_VOTER,
+    REMOVE_RAFT_VOTER,
+    UPDATE_RAFT_VOTER,
 )
 
 APIS: Final[Mapping[int, Api[Any, Any]]] = MappingProxyType({api.key: api for api in _ALL})

@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.wire.api import APIS, FETCH, FETCH_SNAPSHOT, METADATA, VOTE
+from kraft_trio.wire.api import ADD_RAFT_VOTER, APIS, FETCH, FETCH_SNAPSHOT, METADATA, UPDATE_FEATURES, VOTE
+from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiVersionsResponse, SupportedFeature
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumNode
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse, FetchResponse
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotResponse
 from kraft_trio.wire.apis.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse, MetadataTopic, TopicMetadata
+from kraft_trio.wire.apis.update_features import UpdateFeaturesRequest
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
 from kraft_trio.wire.codec import decode_request, decode_response, encode_request, encode_response
 from kraft_trio.wire.error_codes import ErrorCode
@@ -45,6 +47,10 @@ def test_a_value_comes_back_as_far_as_its_version_goes(api, version, kind, data)
     value = data.draw(VALUES[api.name, kind])
     if api is VOTE and kind == "request" and version < 2:
         value = attrs.evolve(value, pre_vote=False)
+    if api is ADD_RAFT_VOTER and kind == "request" and version < 1:
+        value = attrs.evolve(value, ack_when_committed=True)
+    if api is UPDATE_FEATURES and kind == "request" and version < 1:
+        value = attrs.evolve(value, validate_only=False)
     if api is METADATA and kind == "request" and version == 0 and value.topics == ():
         value = MetadataRequest(None, value.allow_auto_topic_creation)
     if api is API_VERSIONS and kind == "response" and version < 4:
@@ -63,6 +69,14 @@ VOTE_REQUEST = VoteRequest("c", 2, "t", 0, ReplicaKey(1, NO_DIRECTORY_ID), 5, NO
 def test_a_pre_vote_is_refused_locally_where_the_version_cannot_say_it(version):
     with pytest.raises(UnsupportedVersionError, match="KIP-996"):
         encode_request(VOTE, version, 1, None, VOTE_REQUEST)
+
+
+def test_what_an_old_version_cannot_ask_for_is_refused_locally():
+    early = AddRaftVoterRequest("c", 1000, 4, NO_DIRECTORY_ID, Endpoints(), ack_when_committed=False)
+    with pytest.raises(UnsupportedVersionError, match="KIP-1186"):
+        encode_request(ADD_RAFT_VOTER, 0, 1, None, early)
+    with pytest.raises(UnsupportedVersionError, match="version 1 or later"):
+        encode_request(UPDATE_FEATURES, 0, 1, None, UpdateFeaturesRequest((), validate_only=True))
 
 
 @pytest.mark.parametrize("version", [-1, 3])

@@ -8,8 +8,9 @@ from uuid import UUID
 import attrs
 from hypothesis import strategies as st
 
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.wire.api import APIS
+from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kraft_trio.wire.apis.api_versions import (
     ApiRange,
     ApiVersionsRequest,
@@ -55,6 +56,15 @@ from kraft_trio.wire.apis.produce import (
     ProduceRequest,
     ProduceResponse,
 )
+from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from kraft_trio.wire.apis.update_features import (
+    FeatureResult,
+    FeatureUpdate,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+    UpgradeType,
+)
+from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -89,7 +99,55 @@ def topic_response(response_type: Any, **fields: Any) -> st.SearchStrategy[Any]:
 
 nodes_of_client_apis = tuples(st.tuples(ids, endpoint))
 
+voter_changes = {"error": errors, "error_message": st.none() | texts}
+version_ranges = st.builds(VersionRange, int16, int16)
+
 VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
+    ("AddRaftVoter", "request"): st.builds(
+        AddRaftVoterRequest,
+        cluster_id=st.none() | texts,
+        timeout_ms=int32,
+        voter_id=int32,
+        voter_directory_id=uuids,
+        listeners=listeners,
+        ack_when_committed=st.booleans(),
+    ),
+    ("AddRaftVoter", "response"): st.builds(AddRaftVoterResponse, **voter_changes),
+    ("RemoveRaftVoter", "request"): st.builds(
+        RemoveRaftVoterRequest, cluster_id=st.none() | texts, voter_id=int32, voter_directory_id=uuids
+    ),
+    ("RemoveRaftVoter", "response"): st.builds(RemoveRaftVoterResponse, **voter_changes),
+    ("UpdateRaftVoter", "request"): st.builds(
+        UpdateRaftVoterRequest,
+        cluster_id=st.none() | texts,
+        current_leader_epoch=int32,
+        voter_id=int32,
+        voter_directory_id=uuids,
+        listeners=listeners,
+        kraft_versions=version_ranges,
+    ),
+    ("UpdateRaftVoter", "response"): st.builds(UpdateRaftVoterResponse, error=errors)
+    | st.builds(
+        UpdateRaftVoterResponse,
+        error=errors,
+        leader_id=ids,
+        leader_epoch=int32,
+        leader_endpoint=st.builds(Endpoint, names, st.integers(0, 2**16 - 1)),
+    ),
+    ("UpdateFeatures", "request"): st.builds(
+        UpdateFeaturesRequest,
+        updates=tuples(
+            st.builds(FeatureUpdate, texts, int16, st.sampled_from([UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE]))
+        ),
+        timeout_ms=int32,
+        validate_only=st.booleans(),
+    ),
+    ("UpdateFeatures", "response"): st.builds(
+        UpdateFeaturesResponse,
+        error=errors,
+        error_message=st.none() | texts,
+        results=tuples(st.builds(FeatureResult, texts, errors, st.none() | texts)),
+    ),
     ("Vote", "request"): st.builds(
         VoteRequest,
         cluster_id=st.none() | texts,
@@ -321,6 +379,7 @@ ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
     },
     ("Vote", ReplicaKey): {"directory_id": (1, FOREVER, NO_DIRECTORY_ID)},
     ("Vote", VoteResponse): {"leader_endpoint": (1, FOREVER, None)},
+    ("UpdateFeatures", UpdateFeaturesResponse): {"results": (0, 1, ())},
     ("BeginQuorumEpoch", BeginQuorumEpochRequest): {
         "voter_id": (1, FOREVER, -1),
         "voter_directory_id": (1, FOREVER, NO_DIRECTORY_ID),
