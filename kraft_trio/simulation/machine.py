@@ -53,6 +53,8 @@ class Machine:
     clock_drift: float = 0.0
     """By which share the clock runs fast: with 0.05 each timeout is 5 % shorter.  Counts from the next start on."""
     wall_clock_offset_ms: int = 0
+    kept_disk: SimulatedDisk | None = attrs.field(init=False, default=None)
+    """A copy of the disk, for putting it back in when it has become stale."""
     failure: BaseException | None = attrs.field(init=False, default=None)
     """What the last process ended with, where it was an error."""
     _paused: bool = attrs.field(init=False, default=False)
