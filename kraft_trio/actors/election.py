@@ -243,6 +243,7 @@ class Election:
             epoch=role.epoch,
             by=event.name,
             cause=type(cause).__name__,
+            reason=getattr(cause, "reason", None),
             leader_id=leader_of(role, self._key),
             log_end=str(self._log.end),
         )

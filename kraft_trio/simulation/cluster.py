@@ -25,6 +25,7 @@ from kraft_trio.serde import Serde
 from kraft_trio.simulation.checker import Checker
 from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.simulation.history import History, Operation
+from kraft_trio.simulation.invariants import INVARIANTS, Invariant
 from kraft_trio.simulation.machine import EPOCH_MS, Machine
 from kraft_trio.simulation.message import Message
 from kraft_trio.simulation.network import SimulatedNetwork
@@ -61,6 +62,10 @@ class Setup:
     """Configuration of every node, by key as in a `.properties` file."""
     kraft_version: int = attrs.field(default=1, validator=attrs.validators.in_((0, 1)))
     """0: the voters are named by `controller.quorum.voters`; 1: by the bootstrap checkpoint, with directory ids."""
+    started: tuple[int, ...] | None = None
+    """Ids of the nodes that run from the beginning, all by default; `Machine.start` starts another."""
+    invariants: tuple[type[Invariant], ...] = INVARIANTS
+    """What is checked; fewer where the test itself does what they forbid, as forging requests."""
     on_commit: Callable[[int], OnCommit] | None = None
     """Makes a node's state machine, for each process anew: given the node's id, what is awaited with each batch."""
     serde: Serde | None = None
@@ -73,6 +78,8 @@ class Setup:
             raise ValueError(
                 f"voters {self.voter_ids}, observers {self.observer_ids}: expected each id once, from 0 on"
             )
+        if self.started is not None and not set(self.started) <= set(ids):
+            raise ValueError(f"started {self.started}: expected ids of voters or observers, which are {ids}")
 
     @property
     def voter_ids(self) -> tuple[int, ...]:
@@ -108,7 +115,7 @@ class Cluster:
         """The clients of the run, where somebody has set some to work."""
         self.replicas: list[Replica] = []
         """Every incarnation that there has been, in the order of their making."""
-        self.checker = Checker(self)
+        self.checker = Checker(self, setup.invariants)
         self.history = History(lambda: self.now_s, self._operation_told)
         """What clients asked for, and what became of it."""
         self.network = SimulatedNetwork(self.random("network"), on_message=self._message)
@@ -144,10 +151,10 @@ class Cluster:
         """Run the machines until the block is left, or an invariant is violated; InvariantViolated in that case."""
         with captured_logs(self):
             async with trio.open_nursery() as self._nursery:
-                for node_id in sorted(self.machines):
+                for node_id in sorted(self.machines if self.setup.started is None else self.setup.started):
                     await self.machines[node_id].start()
                 yield self
-                self.nursery.cancel_scope.cancel()
+                self._end_run()
         if self.violation is not None:
             raise self.report(self.violation)
 
@@ -157,6 +164,12 @@ class Cluster:
             return
         self.violation = violation
         self.trace.record("violation", cause=violation.title, facts=list(violation.facts), nodes=list(violation.nodes))
+        self._end_run()
+
+    def _end_run(self) -> None:
+        """Cancel everything, paused processes included: a held task never hears of a cancellation."""
+        for machine in self.machines.values():
+            machine.resume()
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel()
 
@@ -220,6 +233,16 @@ class Cluster:
             if isinstance(node.view.role, Leader) and not self.machines[id].is_paused
         ]
         return max(leaders, key=lambda node: node.view.epoch, default=None)
+
+    def others(self, node: Node) -> list[Node]:
+        """The initial voters that run, but this one, by id."""
+        return [other for id, other in self.nodes.items() if other is not node and id in self.voter_ids]
+
+    def key_of(self, node_id: int) -> ReplicaKey:
+        """Of the incarnation that machine's disk is formatted as.  Raises KeyError."""
+        replica = self.machines[node_id].replica
+        assert replica is not None, f"node {node_id} is not formatted"
+        return replica.key
 
     def replica_of(self, key: ReplicaKey) -> Replica:
         """The incarnation of that key.  Raises KeyError."""
@@ -335,12 +358,22 @@ def simulate(main: Callable[[Cluster], Awaitable[T]], setup: Setup | None = None
     """Run `main` against a cluster of whole nodes, started already, in virtual time; returns what it returns.
 
     `fields` are those of Setup, where none is given.  The same seed gives the same run.  Raises InvariantViolated when
-    an invariant does not hold, wherever that comes to light, and what `main` raises.
+    an invariant does not hold, wherever that comes to light, and otherwise what `main` raises.
     """
     chosen = setup if setup is not None else Setup(**fields)  # type: ignore[arg-type]
 
     async def run() -> T:
+        failure: BaseException | None = None
         async with Cluster(chosen).running() as cluster:
-            return await main(cluster)
+            try:
+                result = await main(cluster)
+            except trio.Cancelled:
+                raise
+            except BaseException as error:
+                # Held back, so that it comes out by itself, and not at all where a violation is the cause.
+                failure = error
+        if failure is not None:
+            raise failure
+        return result
 
     return run_deterministically(run, seed=chosen.seed)

@@ -54,7 +54,7 @@ class SimulatedListener:
         self._acceptable.move_to(self._waiting[0][0])
 
     async def accept(self) -> ImmediateStream:
-        if self._acceptable.is_awaited:
+        if self._acceptable.is_awaited and not self._is_closed:
             raise trio.BusyResourceError("another task is accepting")
         await trio.lowlevel.checkpoint()
         while True:
@@ -105,7 +105,7 @@ class HostNetwork:
                 return connection.opener_end
             await trio.sleep_until(give_up_at)
             interval *= 2
-        raise NetworkError(f"cannot connect: {os.strerror(errno.ETIMEDOUT)}")
+        raise _failed(errno.ETIMEDOUT)
 
     async def _try_once(self, endpoint: Endpoint, there: Link, back: Link) -> SimulatedConnection | None:
         """One SYN and its answer; None where either is lost, or the queue is full."""
@@ -123,7 +123,7 @@ class HostNetwork:
             return None
         if listener is None:
             await trio.sleep(back.latency_s())
-            raise NetworkError(f"cannot connect: {os.strerror(errno.ECONNREFUSED)}")
+            raise _failed(errno.ECONNREFUSED)
         connection = self.network.connect(self.host, listener)
         listener.offer(connection, trio.current_time())
         try:
@@ -136,7 +136,7 @@ class HostNetwork:
 
     def _refuse_if_cut(self, there: Link, back: Link) -> None:
         if there.resets or back.resets:
-            raise NetworkError(f"cannot connect: {os.strerror(errno.ECONNREFUSED)}")
+            raise _failed(errno.ECONNREFUSED)
 
     async def listen(self, endpoint: Endpoint) -> SimulatedListener:
         self.network.power_on(self.host)
@@ -153,3 +153,10 @@ class HostNetwork:
         listener = SimulatedListener(self.network, Endpoint(self.host, port), self.host)
         self.network.listeners[self.host, port] = listener
         return listener
+
+
+def _failed(number: int) -> NetworkError:
+    """As the real network says it, with what the operating system says behind it."""
+    error = NetworkError(f"cannot connect: {os.strerror(number)}")
+    error.__cause__ = OSError(number, os.strerror(number))
+    return error

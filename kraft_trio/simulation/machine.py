@@ -53,6 +53,8 @@ class Machine:
     clock_drift: float = 0.0
     """By which share the clock runs fast: with 0.05 each timeout is 5 % shorter.  Counts from the next start on."""
     wall_clock_offset_ms: int = 0
+    kept_disk: SimulatedDisk | None = attrs.field(init=False, default=None)
+    """A copy of the disk, for putting it back in when it has become stale."""
     failure: BaseException | None = attrs.field(init=False, default=None)
     """What the last process ended with, where it was an error."""
     _paused: bool = attrs.field(init=False, default=False)
@@ -181,20 +183,24 @@ class Machine:
 
     # The process
 
-    async def start(self) -> None:
-        """Start a process on the disk; returns once it runs, or has ended at once.  Nothing where one runs."""
-        if self.is_running:
-            return
-        await self._ended.wait()
+    async def start(self) -> Node | None:
+        """Start a process on the disk, where none runs; its node, or None where it has ended at once.
+
+        Waits for the tasks of a process that was killed to end.
+        """
+        if not self.is_running:
+            await self._ended.wait()
         if not self.is_running:
             self._ended = trio.Event()
             await self.cluster.nursery.start(self._run)
+        return self._node
 
     async def _run(self, *, task_status: trio.TaskStatus[None]) -> None:
         process.set(self.id)
         setup = self.cluster.setup
         self._starts += 1
-        self._stop, self.failure, self._excuse = trio.Event(), None, "the disk is damaged" if self._disk_is_bad else ""
+        self._stop, self.failure = trio.Event(), None
+        self._excuse = "its disk fails" if self._disk_is_bad or self.disk.has_faults else ""
         environment = Environment(
             network=self.cluster.network.seen_from(self.host),
             disk=self.disk,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from kraft_trio.errors import StorageError
+from kraft_trio.errors import ProtocolError, StorageError
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.control_records import KRaftVersion, VotersRecord
 from kraft_trio.protocol.roles import ElectionState, Leader
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.batch import Record, decode_control_batch, iter_headers, peek_header
+from kraft_trio.storage.batch import Record, check_crc, decode_control_batch, iter_headers, peek_header
 from kraft_trio.storage.batch_header import BatchHeader
 from kraft_trio.storage.disk import Buffer, join
 from kraft_trio.storage.partition_files import LOG, QUORUM_STATE
@@ -143,10 +143,20 @@ class Replica:
 
     def load(self) -> None:
         """Read the log from the files as its process has just opened them."""
+        known = {(entry.path, entry.position): entry for entry in self.entries} if self.machine.has_bad_disk else {}
         self.entries = []
         for path, content in self._segments():
             for position, header in iter_headers(content):
-                self.entries.append(self._entry(header, content, path, position))
+                entry = self._entry(header, content, path, position)
+                before = known.get((path, position))
+                if (
+                    before is not None
+                    and before.identity == entry.identity
+                    and not _is_whole(content, position, header)
+                ):
+                    # Damaged since it was written, which its CRC shows and which nobody has read yet.
+                    entry = attrs.evolve(entry, chain=before.chain)
+                self.entries.append(entry)
 
     def append(self, buffer: Buffer, count: int, path: str, position: int) -> Sequence[Entry]:
         """Take in the `count` batches at the beginning of the buffer; the new entries."""
@@ -215,6 +225,14 @@ class Replica:
             voters=voters,
             kraft_version=kraft_version,
         )
+
+
+def _is_whole(buffer: Buffer, position: int, header: BatchHeader) -> bool:
+    try:
+        check_crc(buffer, position, header)
+    except ProtocolError:
+        return False
+    return True
 
 
 def _next_offset_of(entry: Entry) -> int:

@@ -20,7 +20,10 @@ Buffer = bytes | bytearray | memoryview
 
 
 class DiskFile(Protocol):
-    """An open file that is read anywhere, written at its end, and has one writer.  Whoever opened it closes it."""
+    """An open file that is read anywhere, written at its end or over what it has, by one writer.
+
+    Whoever opened it closes it.
+    """
 
     @property
     def path(self) -> str: ...
@@ -41,12 +44,22 @@ class DiskFile(Protocol):
         """Write all of `data` at the end.  Raises OSError, after which the bytes beyond `size()` are undefined."""
         ...
 
+    def overwrite(self, position: int, data: Buffer) -> None:
+        """Write all of `data` over what the file has from `position` on; not beyond its end.
+
+        Until the next sync a crash may leave any part of it.  Raises OSError, after which any part of it is written.
+        """
+        ...
+
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes, not more than it has."""
         ...
 
     async def sync(self) -> None:
-        """Make durable whatever was appended or truncated before the call.  Shielded: see the module's docstring."""
+        """Make durable whatever was appended, overwritten or truncated before the call.
+
+        Shielded: see the module's docstring.
+        """
         ...
 
     def sync_now(self) -> None:

@@ -126,6 +126,7 @@ class Log(ReadableLog):
         """How many there were; and how many of them are durable."""
         self._synced_truncations = 0
         self._syncs: list[_SyncUnderWay] = []
+        self._recovery_point = loaded.recovery_point
         self.voters: VoterHistory = loaded.voters
         self.producers: ProducerStates = loaded.producers
         self.poisoned: BaseException | None = None
@@ -289,7 +290,10 @@ class Log(ReadableLog):
         if self.poisoned is not None:
             raise self._failure(self.poisoned)
         self._synced_truncations = max(self._synced_truncations, truncations)
-        self._advance_synced_end(under_way.end_offset)
+        try:
+            self._advance_synced_end(under_way.end_offset)
+        except OSError as error:
+            raise self._poison(error) from error
         await trio.lowlevel.checkpoint_if_cancelled()
         return under_way.end_offset
 
@@ -300,6 +304,7 @@ class Log(ReadableLog):
 
     def _advance_synced_end(self, offset: int) -> None:
         if offset > self._synced_end_offset:
+            self._recovery_point.advance(offset)
             self._synced_end_offset = offset
             if self.watcher is not None:
                 self.watcher.synced(offset)
@@ -334,6 +339,7 @@ class Log(ReadableLog):
             under_way.end_offset = min(under_way.end_offset, offset)
         self._truncations += 1
         try:
+            self._recovery_point.go_back(offset)
             forget_known_good_points_above(self._disk, self._directory, offset)
             self._segments.truncate(segment, position, offset)
             self._end_offset = offset
@@ -381,11 +387,13 @@ class Log(ReadableLog):
                     self._sync_now()
                 self._segments.write_indexes()
                 write_known_good_point(self._disk, self._directory, self._end_offset, self.producers)
+                self._recovery_point.remove()
         except OSError as error:
             raise self._poison(error) from error
         finally:
             self._closed = True
             self._segments.close()
+            self._recovery_point.close()
             self._wake()
 
     def _check_usable(self) -> None:

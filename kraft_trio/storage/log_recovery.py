@@ -1,12 +1,13 @@
 """Opening a log: what is in its directory, made ready to be appended to, or refused.
 
-After an unclean stop the log may end in the middle of a write.  Such a torn tail is cut.  Anything else that is wrong
-is damage, which an fsync had promised against: the log is then refused, as a node that has forgotten records it
-acknowledged must not vote (scenario S13).  Damage it is
+After an unclean stop the log may end in the middle of a write, or in writes of which the device has some and not those
+before.  Such a tail is cut where it first makes no sense.  Anything wrong before it is damage, which an fsync had
+promised against: the log is then refused, as a node that has forgotten records it acknowledged must not vote (scenario
+S13).  Damage it is
 
 * in any segment but the last: a segment is synced before the next one is made;
 * before the last known good point, the offset of the newest producer snapshot;
-* where a batch with a right CRC lies at or beyond it.
+* before the recovery point; or, where there is none, where a batch with a right CRC lies at or beyond it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from kraft_trio.storage.checkpoint import read_checkpoint_voters
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.known_good_point import load_known_good_point
 from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
-from kraft_trio.storage.log_scan import LogScan, find_batch_after, scan_segment
+from kraft_trio.storage.log_scan import LogScan, ScanEnd, find_batch_after, scan_segment
 from kraft_trio.storage.partition_metadata import decode_partition_metadata, encode_partition_metadata
+from kraft_trio.storage.recovery_point import RecoveryPoint, read_recovery_point
 from kraft_trio.storage.segment import Segment
 
 log = structlog.get_logger(__name__)
@@ -48,6 +50,7 @@ class LoadedLog:
     epochs: EpochCache
     voters: VoterHistory
     producers: ProducerStates
+    recovery_point: RecoveryPoint
     start_snapshot_id: OffsetAndEpoch | None
     """The snapshot that ends where the log starts, or later; None for a log that starts at 0."""
 
@@ -82,11 +85,12 @@ def _load(
     producers = ProducerStates()
     known_good_offset = load_known_good_point(disk, directory, segments[0].base_offset, producers)
     scan = LogScan(segments[0].base_offset, producers)
-    _scan_segments(segments, scan, known_good_offset)
+    _scan_segments(segments, scan, known_good_offset, read_recovery_point(disk, directory))
     _load_voters(disk, directory, names, snapshot_id, scan, voters)
     epochs = EpochCache(scan.epochs)
     _write_derived(disk, directory, segments, epochs)
-    return LoadedLog(segments, scan.next_offset, epochs, voters, producers, snapshot_id)
+    recovery_point = RecoveryPoint(disk, directory, scan.next_offset)
+    return LoadedLog(segments, scan.next_offset, epochs, voters, producers, recovery_point, snapshot_id)
 
 
 def _check_topic(disk: Disk, directory: str, topic_id: UUID) -> None:
@@ -139,8 +143,10 @@ def _open_segments(disk: Disk, directory: str, names: list[str], snapshot_id: Of
     return segments
 
 
-def _scan_segments(segments: list[Segment], scan: LogScan, known_good_offset: int) -> None:
+def _scan_segments(segments: list[Segment], scan: LogScan, known_good_offset: int, recovery_point: int | None) -> None:
     last = segments[-1]
+    # All before it (exclusive) has been synced; a segment is, before the next one is made.
+    synced_offset = max(known_good_offset, recovery_point or 0, last.base_offset)
     # A killed process may have left bytes here that it had not synced.
     last.file.sync_now()
     for segment in segments:
@@ -149,36 +155,45 @@ def _scan_segments(segments: list[Segment], scan: LogScan, known_good_offset: in
                 f"{segment.file.path}: its first offset is {segment.base_offset}, the segment before it ends at "
                 f"{scan.next_offset}"
             )
-        _scan_segment(segment, scan, known_good_offset, is_last=segment is last)
-    if scan.next_offset < known_good_offset:
+        end = _scan_segment(segment, scan, known_good_offset)
+        if end.damage is not None:
+            where = f"{segment.file.path}: position {end.position}: {end.damage}"
+            if segment is not last:
+                raise CorruptLogError(f"{where}; later segments follow, so this is no torn tail")
+            if scan.next_offset < synced_offset:
+                raise CorruptLogError(
+                    f"{where}; the log was synced up to offset {synced_offset}, so this is no torn tail"
+                )
+            _cut(segment, scan, end, knows_synced_offset=recovery_point is not None)
+    if scan.next_offset < synced_offset:
         raise CorruptLogError(
             f"{last.file.path}: the log ends at offset {scan.next_offset}, position {last.size}, but was synced up to "
-            f"offset {known_good_offset}: its end is missing"
+            f"offset {synced_offset}: its end is missing"
         )
 
 
-def _scan_segment(segment: Segment, scan: LogScan, known_good_offset: int, *, is_last: bool) -> None:
+def _scan_segment(segment: Segment, scan: LogScan, known_good_offset: int) -> ScanEnd:
+    """Take in all batches up to the end, or to the first damage."""
     with segment.file.view() as view:
         end = scan_segment(segment, view, scan, 0, known_good_offset)
-    where = f"{segment.file.path}: position {end.position}"
-    if end.damage is not None:
-        raise CorruptLogError(
-            f"{where}: {end.damage}; the log was synced up to offset {known_good_offset}, so this is no torn tail"
-        )
-    if end.position == segment.size:
-        return
-    # From here on what counts is what the device holds: see `DiskFile.forget_cached`.
-    segment.file.forget_cached(end.position)
-    with segment.file.view() as view:
-        end = scan_segment(segment, view, scan, end.position, None)
-        if end.damage is None:
-            return
-        where = f"{segment.file.path}: position {end.position}: {end.damage}"
-        if not is_last:
-            raise CorruptLogError(f"{where}; later segments follow, so this is no torn tail")
-        found = find_batch_after(view, end.position, scan.next_offset, scan.latest_epoch)
+    if end.damage is None and end.position < segment.size:
+        # From here on what counts is what the device holds: see `DiskFile.forget_cached`.
+        segment.file.forget_cached(end.position)
+        with segment.file.view() as view:
+            end = scan_segment(segment, view, scan, end.position, None)
+    return end
+
+
+def _cut(segment: Segment, scan: LogScan, end: ScanEnd, *, knows_synced_offset: bool) -> None:
+    """Drop what follows the last sound batch of the last segment; refuse where that may have been synced."""
+    if not knows_synced_offset:
+        with segment.file.view() as view:
+            found = find_batch_after(view, end.position, scan.next_offset, scan.latest_epoch)
         if found is not None:
-            raise CorruptLogError(f"{where}; a batch with a right CRC is at position {found}, so this is no torn tail")
+            raise CorruptLogError(
+                f"{segment.file.path}: position {end.position}: {end.damage}; a batch with a right CRC is at position "
+                f"{found}, so this is no torn tail"
+            )
     log.warning(
         "torn tail cut",
         file=segment.file.path,

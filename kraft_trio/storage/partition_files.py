@@ -14,6 +14,7 @@ CHECKPOINT = ".checkpoint"
 QUORUM_STATE = "quorum-state"
 PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+RECOVERY_POINT = "recovery-point"
 BOOTSTRAP_CHECKPOINT = "00000000000000000000-0000000000.checkpoint"
 
 _OFFSET_NAME = re.compile(r"([0-9]{20})(\.log|\.index|\.timeindex|\.snapshot)")

@@ -73,6 +73,17 @@ class RealFile:
                     written += os.pwrite(self._descriptor, part, self._size + written)
         self._size += size
 
+    def overwrite(self, position: int, data: Buffer) -> None:
+        self._check_open()
+        size = len(data)
+        if not 0 <= position <= self._size - size:
+            raise ValueError(f"{self._path}: cannot overwrite {size} bytes at {position}, the file has {self._size}")
+        written = os.pwrite(self._descriptor, data, position)
+        if written != size:
+            with memoryview(data) as view:
+                while written < size:
+                    written += os.pwrite(self._descriptor, view[written:], position + written)
+
     def truncate(self, size: int) -> None:
         self._check_open()
         if not 0 <= size <= self._size:

@@ -100,6 +100,11 @@ class SimulatedDisk:
         """
         self._faults.fail(operation, name, code, times)
 
+    @property
+    def has_faults(self) -> bool:
+        """Whether a call may fail: a failure or crash point is yet to be met, or there is a hook or a capacity."""
+        return self._faults.is_pending or self.capacity is not None
+
     def clear_faults(self) -> None:
         """From now on nothing fails: no hook, failure, crash point or capacity is left; slowness stays."""
         self._faults.clear()

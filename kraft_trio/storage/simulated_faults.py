@@ -49,6 +49,10 @@ class DiskFaults:
             raise ValueError(f"point: call {point}, expected one to come: {self.calls} have been made")
         self._crash_points.append(_CrashPoint(point, after, crash))
 
+    @property
+    def is_pending(self) -> bool:
+        return bool(self._failures or self._crash_points or self.hook)
+
     def clear(self) -> None:
         self.hook = None
         self._failures.clear()

@@ -191,3 +191,21 @@ def test_a_lock_is_held_once(place: Place) -> None:
     lock.release()
     lock.release()
     place.disk.lock(f"{place.root}/.lock").release()
+
+
+def test_an_overwrite_changes_those_bytes_and_no_others(place: Place) -> None:
+    file = place.disk.open(f"{place.root}/a", create=True)
+    file.append(b"123456")
+    file.overwrite(1, b"ab")
+    file.overwrite(5, bytearray(b"z"))
+    file.overwrite(6, b"")
+    assert file.read_at(0, 10) == b"1ab45z"
+    file.append(b"7")
+    file.sync_now()
+    assert place.disk.read_bytes(f"{place.root}/a") == b"1ab45z7"
+    for position, size in ((6, 2), (-1, 1), (8, 0)):
+        with pytest.raises(ValueError, match=f"cannot overwrite {size} bytes at {position}, the file has 7"):
+            file.overwrite(position, bytes(size))
+    file.close()
+    with pytest.raises(ValueError, match="closed"):
+        file.overwrite(0, b"1")

@@ -18,6 +18,7 @@ from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_bat
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.log_append import plan_leader_append
 from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
+from kraft_trio.storage.recovery_point import decode_recovery_point, encode_recovery_point
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import (
     DIRECTORY,
@@ -30,16 +31,26 @@ from tests.storage.support import (
     values_in,
 )
 
+RECOVERY_POINT = f"{DIRECTORY}/recovery-point"
 
-def stopped_disk(*values: bytes, segment_bytes: int = 1 << 30) -> tuple[SimulatedDisk, list[int]]:
-    """A disk whose process was killed after it had synced one batch for each value; where the batches begin."""
+
+def stopped_disk(
+    *values: bytes, segment_bytes: int = 1 << 30, synced: int | None = None
+) -> tuple[SimulatedDisk, list[int]]:
+    """A disk whose process was killed after it had appended one batch for each value; where the batches begin.
+
+    The log had synced as many of them as `synced` says, None: all.
+    """
     disk = SimulatedDisk()
     log = open_log(disk, segment_bytes=segment_bytes)
     positions = []
-    for value in values:
+    for count, value in enumerate(values):
+        if count == synced:
+            log._sync_now()
         positions.append(log.size_in_bytes)
         log.append_as_leader(batch(value), 1)
-    log._segments.active.file.sync_now()
+    if synced is None:
+        log._sync_now()
     disk.kill()
     return disk, positions
 
@@ -59,7 +70,7 @@ def follows(log_bytes: bytes, encoded: bytes, offset: int, epoch: int) -> bytes:
 class TestTornTail:
     @pytest.mark.parametrize("kept", [1, 8, 12, 16, 17, 30, 60, 61, 65, 72])
     def test_a_last_batch_that_is_cut_is_dropped(self, kept: int) -> None:
-        disk, positions = stopped_disk(b"one", b"two", b"three")
+        disk, positions = stopped_disk(b"one", b"two", b"three", synced=2)
         rewrite(disk, lambda data: data.__delitem__(slice(positions[2] + kept, None)))
         with structlog.testing.capture_logs() as logs:
             log = open_log(disk)
@@ -70,7 +81,7 @@ class TestTornTail:
 
     @pytest.mark.parametrize("zeroed_from", [0, 4, 8, 16, 20, 40, 61, 70])
     def test_a_last_batch_of_which_the_rest_is_zeros_is_dropped(self, zeroed_from: int) -> None:
-        disk, positions = stopped_disk(b"one", b"two", b"three")
+        disk, positions = stopped_disk(b"one", b"two", b"three", synced=2)
 
         def zero(data: bytearray) -> None:
             start = positions[2] + zeroed_from
@@ -91,7 +102,7 @@ class TestTornTail:
         assert values_in(open_log(disk)) == [b"one", b"two"]
 
     def test_the_cut_is_durable_and_the_log_goes_on_there(self) -> None:
-        disk, positions = stopped_disk(b"one", b"two")
+        disk, positions = stopped_disk(b"one", b"two", synced=1)
         rewrite(disk, lambda data: data.__delitem__(slice(positions[1] + 20, None)))
         log = open_log(disk)
         disk.crash(lose_everything_unsynced=True)
@@ -116,7 +127,7 @@ class TestTornTail:
         assert values_in(open_log(disk)) == [b"one", b"two"]
 
     def test_a_log_of_one_torn_batch_is_empty(self) -> None:
-        disk, _ = stopped_disk(b"one")
+        disk, _ = stopped_disk(b"one", synced=0)
         rewrite(disk, lambda data: data.__delitem__(slice(-1, None)))
         assert open_log(disk).end == OffsetAndEpoch(0, 0)
 
@@ -127,6 +138,151 @@ class TestTornTail:
         disk.kill()
         rewrite(disk, lambda data: data.__delitem__(slice(-1, None)))
         assert open_log(disk).voters.voters == STATIC_VOTERS
+
+
+class TestRecoveryPoint:
+    """Below it damage is damage, from it on the log is cut at the first thing that is wrong."""
+
+    def test_it_is_told_with_each_sync_and_each_truncation(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(0)
+        for value in (b"one", b"two", b"three"):
+            log.append_as_leader(batch(value), 1)
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(0)
+        log._sync_now()
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(3)
+        log.truncate_to(1)
+        # Before the log goes back, and whatever the disk loses.
+        assert disk.durable_bytes(RECOVERY_POINT) == encode_recovery_point(1)
+        disk.crash("all")
+        assert values_in(open_log(disk)) == [b"one", b"two", b"three"]
+
+    async def test_it_is_told_with_each_sync_off_the_event_loop(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        log.append_as_leader(batch(b"one"), 1)
+        await log.sync()
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(1)
+
+    def test_a_crash_after_a_truncation_was_synced_finds_no_end_missing(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        for value in (b"one", b"two", b"three"):
+            log.append_as_leader(batch(value), 1)
+            log._sync_now()
+        log._recovery_point._file.sync_now()
+        log.truncate_to(1)
+        log._sync_now()
+        disk.crash("all")
+        assert values_in(open_log(disk)) == [b"one"]
+
+    @pytest.mark.parametrize("at", [0, 5, 8, 12, 16, 17, 21, 30, 60, 61, 70])
+    def test_a_hole_behind_it_is_cut_with_the_whole_batches_that_follow(self, at: int) -> None:
+        disk, positions = stopped_disk(b"one", b"two", b"three", b"four", synced=1)
+        changed = positions[1] + at
+        rewrite(disk, lambda data: data.__setitem__(changed, data[changed] ^ 0x40))
+        # The leader epoch is not under the CRC: a higher one is noticed where the next batch falls below it.
+        expected = [b"one", b"two"] if at == 12 else [b"one"]
+        assert values_in(open_log(disk)) == expected
+        disk.crash("all")
+        assert values_in(open_log(disk)) == expected
+
+    def test_a_zeroed_sector_behind_it_is_cut(self) -> None:
+        disk, positions = stopped_disk(b"one", b"x" * 2000, b"three", b"four", synced=1)
+        start = positions[1] + 500
+        rewrite(disk, lambda data: data.__setitem__(slice(start, start + 512), bytes(512)))
+        assert values_in(open_log(disk)) == [b"one"]
+
+    def test_a_missing_end_before_it_is_refused(self) -> None:
+        disk, positions = stopped_disk(b"one", b"two", b"three", synced=2)
+        rewrite(disk, lambda data: data.__delitem__(slice(positions[1], None)))
+        with pytest.raises(CorruptLogError, match="ends at offset 1, position 71, but was synced up to offset 2"):
+            open_log(disk)
+
+    def test_a_batch_cut_before_it_is_refused(self) -> None:
+        disk, positions = stopped_disk(b"one", b"two", b"three", synced=2)
+        rewrite(disk, lambda data: data.__delitem__(slice(positions[1] + 20, None)))
+        with pytest.raises(CorruptLogError, match=f"position {positions[1]}: .*synced up to offset 2"):
+            open_log(disk)
+
+    def test_opening_makes_everything_durable_and_says_so(self) -> None:
+        disk, positions = stopped_disk(b"one", b"two", synced=1)
+        open_log(disk)
+        assert disk.durable_bytes(RECOVERY_POINT) == encode_recovery_point(2)
+        disk.crash("all")
+        disk.damage(FIRST_SEGMENT, positions[1] + 30)
+        with pytest.raises(CorruptLogError, match="synced up to offset 2"):
+            open_log(disk)
+
+    async def test_a_clean_close_needs_none(self) -> None:
+        disk, _ = stopped_disk(b"one", b"two")
+        log = open_log(disk)
+        await log.close()
+        assert disk.peek(RECOVERY_POINT) is None
+
+    async def test_a_poisoned_log_leaves_it_where_it_was(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        log.append_as_leader(batch(b"one"), 1)
+        await log.sync()
+        log.append_as_leader(batch(b"two"), 1)
+        disk.fail("sync", name=".log")
+        with pytest.raises(StorageFailure):
+            await log.sync()
+        await log.close()
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(1)
+
+    async def test_a_log_that_cannot_write_it_is_poisoned(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        log.append_as_leader(batch(b"one"), 1)
+        disk.fail("overwrite", name="recovery-point")
+        with pytest.raises(StorageFailure, match="injected: EIO"):
+            await log.sync()
+        assert log.poisoned is not None
+        assert log.synced_end_offset == 0
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"",
+            b"0\n",
+            encode_recovery_point(2)[:-1],
+            encode_recovery_point(2)[:10] + bytes(22),
+            encode_recovery_point(2).replace(b"2\n", b"1\n", 1),
+            encode_recovery_point(2) + b"0",
+            None,
+        ],
+    )
+    def test_without_one_only_what_can_be_nothing_else_is_a_torn_tail(self, content: bytes | None) -> None:
+        disk, positions = stopped_disk(b"one", b"two", b"three", synced=2)
+        disk.remove(RECOVERY_POINT)
+        if content is not None:
+            disk.replace_now(RECOVERY_POINT, content)
+        with structlog.testing.capture_logs() as logs:
+            assert values_in(open_log(disk)) == [b"one", b"two", b"three"]
+        assert ("recovery point ignored" in [entry["event"] for entry in logs]) is (content is not None)
+        assert disk.durable_bytes(RECOVERY_POINT) == encode_recovery_point(3)
+        disk.kill()
+        disk.remove(RECOVERY_POINT)
+        rewrite(disk, lambda data: data.__delitem__(slice(-1, None)))
+        assert values_in(open_log(disk)) == [b"one", b"two"]
+        disk.kill()
+        disk.remove(RECOVERY_POINT)
+        disk.damage(FIRST_SEGMENT, positions[0] + 30)
+        with pytest.raises(CorruptLogError, match=f"right CRC is at position {positions[1]}"):
+            open_log(disk)
+
+    @pytest.mark.parametrize("offset", [0, 1, 12345, 2**63 - 1])
+    def test_its_record_has_one_length_and_says_what_it_was_given(self, offset: int) -> None:
+        record = encode_recovery_point(offset)
+        assert len(record) == 32
+        assert decode_recovery_point(record) == offset
+        for at in range(len(record)):
+            damaged = bytearray(record)
+            damaged[at] ^= 1
+            assert decode_recovery_point(bytes(damaged)) is None
 
 
 class TestDamage:
@@ -155,8 +311,11 @@ class TestDamage:
             assert values_in(log) == [b"one", b"two"]
 
     @pytest.mark.parametrize(("position", "byte"), [(7, 9), (15, 0), (3, 1)])
-    def test_a_last_batch_whose_crc_is_right_is_no_torn_tail(self, position: int, byte: int) -> None:
+    def test_a_last_batch_whose_crc_is_right_is_no_torn_tail_without_a_recovery_point(
+        self, position: int, byte: int
+    ) -> None:
         disk, positions = stopped_disk(b"one", b"two")
+        disk.remove(RECOVERY_POINT)
 
         def change(data: bytearray) -> None:
             data[positions[1] + position] = byte
@@ -175,6 +334,7 @@ class TestDamage:
 
     def test_an_epoch_that_falls_is_refused(self) -> None:
         disk, _ = stopped_disk(b"one")
+        disk.replace_now(RECOVERY_POINT, encode_recovery_point(3))
         data = follows(follows(disk.read_bytes(FIRST_SEGMENT), batch(b"two"), 1, 5), batch(b"three"), 2, 4)
         disk.replace_now(FIRST_SEGMENT, data)
         with pytest.raises(CorruptLogError, match="leader epoch 4 at offset 2 after epoch 5"):

@@ -9,7 +9,7 @@ from kraft_trio.simulation.invariants.evidence import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
 from kraft_trio.storage.checkpoint import read_checkpoint
 from kraft_trio.storage.disk import join
-from kraft_trio.storage.partition_files import checkpoint_ids, checkpoint_name
+from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT, CHECKPOINT, checkpoint_ids, checkpoint_name
 from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT
 
 if TYPE_CHECKING:
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from kraft_trio.simulation.message import Message
     from kraft_trio.simulation.replica import Replica
     from kraft_trio.storage.batch import Record
-
-BOOTSTRAP = OffsetAndEpoch(0, 0)
-"""The snapshot that formatting writes: it covers nothing."""
 
 
 class SnapshotsCoverTheLog(Invariant):
@@ -83,7 +80,8 @@ class SnapshotsCoverTheLog(Invariant):
 def snapshots_of(replica: Replica) -> list[OffsetAndEpoch]:
     """The ids of the snapshots in its directory but the bootstrap one, ascending."""
     names = replica.machine.disk.peek_names(replica.machine.partition_path)
-    return [snapshot_id for snapshot_id in checkpoint_ids(names) if snapshot_id != BOOTSTRAP]
+    snapshots = [name for name in names if name.endswith(CHECKPOINT) and name != BOOTSTRAP_CHECKPOINT]
+    return checkpoint_ids(snapshots)
 
 
 def snapshot_content(replica: Replica, snapshot_id: OffsetAndEpoch) -> bytes | None:
