@@ -22,7 +22,7 @@ from kraft_trio.config_keys import KEY, Integer, Key, Listener, StaticVoter, con
 from kraft_trio.errors import ConfigError
 from kraft_trio.kafka_keys import is_kafka_key
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
-from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
 
 _KIBIBYTE = 1024
 _MEBIBYTE = 1024 * 1024
@@ -199,6 +199,10 @@ class NodeConfig:
         for listener in self.listeners:
             advertised.setdefault(listener.name, listener.endpoint)
         return Endpoints([(name, advertised[name]) for name in self.controller_listener_names if name in advertised])
+
+    def as_voter(self, directory_id: UUID) -> Voter:
+        """This node as a VotersRecord should name it."""
+        return Voter(ReplicaKey(self.node_id, directory_id), self.advertised_endpoints(), SUPPORTED_KRAFT_VERSIONS)
 
     def advertised_endpoint(self, listener_name: str) -> Endpoint | None:
         """Where clients that came in through this listener are told to connect; None for a name that we do not have."""

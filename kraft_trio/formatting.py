@@ -9,12 +9,10 @@ from uuid import UUID
 
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError
-from kraft_trio.protocol.types import ReplicaKey, VersionRange, directory_id_from_text, directory_id_to_text
-from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.protocol.types import directory_id_from_text, directory_id_to_text
+from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
 from kraft_trio.storage.directory import format_directory, random_directory_id
 from kraft_trio.storage.real_disk import RealDisk
-
-_KRAFT_VERSIONS = VersionRange(0, 1)
 
 
 def random_uuid() -> str:
@@ -24,8 +22,7 @@ def random_uuid() -> str:
 
 def first_voter(config: NodeConfig, directory_id: UUID | None = None) -> Voter:
     """The node of that configuration as one of a new quorum's first voters; its directory id is random by default."""
-    key = ReplicaKey(config.node_id, _random_directory_id() if directory_id is None else directory_id)
-    return Voter(key, config.advertised_endpoints(), _KRAFT_VERSIONS)
+    return config.as_voter(_random_directory_id() if directory_id is None else directory_id)
 
 
 def format_node(config: NodeConfig, cluster_id: str, voters: VoterSet) -> None:
@@ -51,7 +48,7 @@ def format_node(config: NodeConfig, cluster_id: str, voters: VoterSet) -> None:
             directory_id=own.key.directory_id,
             topic_name=config.topic_name,
             voters=voters,
-            kraft_version=_KRAFT_VERSIONS.maximum,
+            kraft_version=SUPPORTED_KRAFT_VERSIONS.maximum,
             timestamp_ms=time.time_ns() // 1_000_000,
         )
 

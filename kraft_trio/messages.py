@@ -15,11 +15,15 @@ import trio
 from kraft_trio.protocol.roles import Role
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
+from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from kraft_trio.wire.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
 
 T = TypeVar("T")
@@ -228,11 +232,49 @@ class DescribeQuorumReceived:
     reply: Reply[DescribeQuorumResponse]
 
 
+# To VoterChangeCoordinator: each `deadline` is on Trio's clock, and bounds all that the change waits for
+
+
+@attrs.frozen
+class AddVoterReceived:
+    request: AddRaftVoterRequest
+    deadline: float
+    reply: Reply[AddRaftVoterResponse]
+
+
+@attrs.frozen
+class RemoveVoterReceived:
+    request: RemoveRaftVoterRequest
+    deadline: float
+    reply: Reply[RemoveRaftVoterResponse]
+
+
+@attrs.frozen
+class UpdateVoterReceived:
+    """Its epoch has been found to be this leader's."""
+
+    request: UpdateRaftVoterRequest
+    deadline: float
+    reply: Reply[UpdateRaftVoterResponse]
+
+
+@attrs.frozen
+class UpdateFeaturesReceived:
+    request: UpdateFeaturesRequest
+    deadline: float
+    reply: Reply[UpdateFeaturesResponse]
+
+
+VoterChangeMessage = AddVoterReceived | RemoveVoterReceived | UpdateVoterReceived | UpdateFeaturesReceived
+
 LeaderMessage = FetchReceived | ProduceReceived | ProducerIdRequested | CommittedEndRequested | DescribeQuorumReceived
 
 
-async def deliver(mailbox: trio.MemorySendChannel[LeaderMessage] | None, message: LeaderMessage) -> bool:
-    """Put a message into the leader's mailbox, waiting while it is full; False where this node does not lead."""
+async def deliver(mailbox: trio.MemorySendChannel[T] | None, message: T) -> bool:
+    """Put a message into the mailbox of an actor of the leader's; False where this node does not lead.
+
+    Waits while it is full.
+    """
     if mailbox is None:
         return False
     try:
@@ -266,6 +308,8 @@ class QuorumView:
     leader_endpoints: Endpoints
     leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None
     """The mailbox of this node's LeaderReplication while it leads."""
+    voter_changes: trio.MemorySendChannel[VoterChangeMessage] | None
+    """The mailbox of this node's VoterChangeCoordinator while it leads."""
     voters: VoterSet
     """The newest set in the log, as the internal listener told it: for display and routing, not for counting."""
     kraft_version: int

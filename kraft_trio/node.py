@@ -22,7 +22,7 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import NodeClosedError, StorageFailure
 from kraft_trio.messages import QuorumView, Reply, ShutDown
-from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.serde import RawSerde, Serde
 from kraft_trio.storage.directory import LockedDirectory
 from kraft_trio.storage.log import Log, LogConfig
@@ -61,6 +61,7 @@ class Node:
         self.key = ReplicaKey(config.node_id, directory.meta_properties.directory_id)
         self.log = log
         self._serde = serde
+        self._observer_versions: dict[ReplicaKey, VersionRange] = {}
         client_id = f"raft-client-{config.node_id}"
         self._client = NetworkClient(environment.network, client_id, environment.random, config.max_request_bytes)
         self._forwarder = NetworkClient(
@@ -75,6 +76,7 @@ class Node:
             client=self._client,
             random_source=environment.random,
             wall_clock_ms=environment.wall_clock_ms,
+            observer_versions=self._observer_versions,
         )
         self._internal_listener = InternalListener(log, self.election.tell)
         self._appender = Appender(
@@ -147,6 +149,13 @@ class Node:
                 for record in records:
                     value = self._serde.decode(record.value or b"")
                     yield Committed(record.offset, record.timestamp_ms, value)
+
+    def observer_supports(self, observer: ReplicaKey, kraft_versions: VersionRange | None) -> None:
+        """Tell which kraft.versions an observer supports; None: it is no more.  They bound an upgrade (KIP-853)."""
+        if kraft_versions is None:
+            self._observer_versions.pop(observer, None)
+        else:
+            self._observer_versions[observer] = kraft_versions
 
     async def shut_down(self) -> None:
         """Hand over: a leader resigns and tells the voters.  Returns once they know, or the grace time is over."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import attrs
 import structlog
@@ -26,6 +26,7 @@ from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.role_changes import Situation, judge_vote, next_role
 from kraft_trio.actors.vote_round import VoteRound
+from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import (
     BeginQuorumEpochReceived,
@@ -40,6 +41,7 @@ from kraft_trio.messages import (
     Stamp,
     TimedOut,
     VoteReceived,
+    VoterChangeMessage,
     VoteRoundEnded,
     VotersChanged,
 )
@@ -67,7 +69,7 @@ from kraft_trio.protocol.roles import (
     initial_role,
     leader_of,
 )
-from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.protocol.votes import voter_key_error
 from kraft_trio.storage.log import Log
@@ -81,6 +83,7 @@ log = structlog.get_logger(__name__)
 
 MAILBOX_SIZE = 256
 LEADER_MAILBOX_SIZE = 1024
+VOTER_CHANGES_MAILBOX_SIZE = 16
 
 
 class Election:
@@ -101,7 +104,9 @@ class Election:
         client: NetworkClient,
         random_source: random.Random,
         wall_clock_ms: Callable[[], int],
+        observer_versions: Mapping[ReplicaKey, VersionRange],
     ) -> None:
+        self._observer_versions = observer_versions
         self._key = key
         self._cluster_id = cluster_id
         self._log = log
@@ -114,11 +119,13 @@ class Election:
         self._role = initial_role(quorum_state.read(), log.end.epoch, key, self._voters)
         self._transitions = 0
         self._timer = trio.CancelScope(deadline=self._election_timeout())
+        self._epoch_nursery: trio.Nursery | None = None
+        self._timer_runs = False
         self._replication: LeaderReplication | FollowerReplication | None = None
         self._is_shutting_down = False
         self._shutdowns: list[Reply[None]] = []
         self._handed_over: Stamp | None = None
-        self.view = Published(self._make_view(None))
+        self.view = Published(self._make_view())
 
     async def tell(self, message: ElectionMessage) -> None:
         """Put a message into the mailbox, waiting while it is full."""
@@ -152,6 +159,7 @@ class Election:
         role, stamp = self._role, self._stamp
         self._replication = None
         leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None = None
+        voter_changes: trio.MemorySendChannel[VoterChangeMessage] | None = None
         context = EpochContext(
             stamp=stamp,
             key=self._key,
@@ -175,16 +183,24 @@ class Election:
                 nursery.start_soon(self._replication.run)
             case Leader():
                 leader_mailbox, inbox = trio.open_memory_channel[LeaderMessage](LEADER_MAILBOX_SIZE)
+                voter_changes, changes = trio.open_memory_channel[VoterChangeMessage](VOTER_CHANGES_MAILBOX_SIZE)
                 leader = LeaderReplication(context, inbox, granting_voters=role.granting_voters)
                 self._replication = leader
                 nursery.start_soon(leader.run)
                 nursery.start_soon(EpochAnnouncer(context, leader.progress).run)
+                nursery.start_soon(VoterChangeCoordinator(context, leader, changes, self._observer_versions).run)
             case Resigned():
                 nursery.start_soon(EndEpochSender(context, role).run)
-        if self._has_timer(role):
-            nursery.start_soon(self._watch_timer, stamp)
-        self.view.publish(self._make_view(leader_mailbox))
+        self._epoch_nursery, self._timer_runs = nursery, False
+        self._start_timer_if_due()
+        self.view.publish(self._make_view(leader_mailbox, voter_changes))
         self._answer_shutdown_if_done()
+
+    def _start_timer_if_due(self) -> None:
+        """At the start of a role, and when an Unattached observer becomes a voter."""
+        if self._epoch_nursery is not None and not self._timer_runs and self._has_timer(self._role):
+            self._timer_runs = True
+            self._epoch_nursery.start_soon(self._watch_timer, self._stamp)
 
     def _has_timer(self, role: Role) -> bool:
         """Leaders and followers watch their own; only members of the newest set campaign (KIP-853, INVARIANTS 16)."""
@@ -278,7 +294,11 @@ class Election:
             may_campaign=not self._is_shutting_down,
         )
 
-    def _make_view(self, leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None) -> QuorumView:
+    def _make_view(
+        self,
+        leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None = None,
+        voter_changes: trio.MemorySendChannel[VoterChangeMessage] | None = None,
+    ) -> QuorumView:
         role = self._role
         leader_id: int | None = None
         endpoints = Endpoints()
@@ -288,7 +308,14 @@ class Election:
             leader_id, endpoints = role.leader_id, role.leader_endpoints
         history = self._log.voters
         return QuorumView(
-            self._stamp, role, leader_id, endpoints, leader_mailbox, history.voters, history.kraft_version
+            self._stamp,
+            role,
+            leader_id,
+            endpoints,
+            leader_mailbox,
+            voter_changes,
+            history.voters,
+            history.kraft_version,
         )
 
     # Answering in the role that has been reached
@@ -307,6 +334,7 @@ class Election:
                 self._amend_role(Event.FETCHED_FROM_LEADER, attrs.evolve(self._role, has_fetched=True))
             case VotersChanged(voters=voters, kraft_version=kraft_version):
                 self.view.publish(attrs.evolve(self.view.value, voters=voters, kraft_version=kraft_version))
+                self._start_timer_if_due()
             case ShutDown(reply=reply):
                 self._is_shutting_down = True
                 self._shutdowns.append(reply)

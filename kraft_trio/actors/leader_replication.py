@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 
 import attrs
 import structlog
@@ -31,6 +32,7 @@ from kraft_trio.protocol.high_watermark import next_high_watermark
 from kraft_trio.protocol.producers import Accept, Duplicate, Refuse, allocate_producer_id
 from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import encode_control_batch, peek_header
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse
 from kraft_trio.wire.apis.fetch import UNSUPPORTED_HIGH_WATERMARK, FetchPartitionResponse
@@ -90,6 +92,8 @@ class LeaderReplication:
         self._parked: list[_ParkedFetch] = []
         self._pending: deque[_PendingAppend] = deque()
         """In the order of their offsets, which a repeated batch does not come in."""
+        self.progressed = trio.lowlevel.ParkingLot()
+        """Its waiters are woken when a replica has fetched."""
         self._next_expiry = trio.CancelScope(deadline=math.inf)
         self._appended = trio.Event()
         self._producer_ids_given = 0
@@ -132,14 +136,14 @@ class LeaderReplication:
                 message.reply.answer(allocate_producer_id(self._epoch, self._producer_ids_given))
                 self._producer_ids_given += 1
             case CommittedEndRequested():
-                message.reply.answer(self._high_watermark)
+                message.reply.answer(self.high_watermark)
             case DescribeQuorumReceived():
                 message.reply.answer(
                     self.progress.describe(
                         message.request,
                         epoch=self._epoch,
                         voters=self._log.voters.voters,
-                        high_watermark=self._high_watermark,
+                        high_watermark=self.high_watermark,
                         leader_end_offset=self._log.synced_end_offset,
                         now_s=trio.current_time(),
                         now_ms=self._context.wall_clock_ms(),
@@ -149,8 +153,13 @@ class LeaderReplication:
     # Appending
 
     def _append_first_batch(self) -> None:
-        """The epoch's first batch, with kraft.version and voters where only the bootstrap checkpoint holds them."""
+        """The epoch's first batch (KIP-853 "First leader").
+
+        With kraft.version and voters where only the bootstrap checkpoint holds them, and with the voters where this
+        leader's own entry is out of date; not behind a set that may be uncommitted, as there is one such at a time.
+        """
         history = self._log.voters
+        voters = self._with_own_entry(history.voters)
         records: list[ControlRecord] = [
             LeaderChange(
                 leader_id=self._key.id,
@@ -159,10 +168,29 @@ class LeaderReplication:
             )
         ]
         if history.came_from_bootstrap:
-            records += [KRaftVersion(history.kraft_version), VotersRecord(history.voters)]
-        batch = encode_control_batch(records, timestamp_ms=self._context.wall_clock_ms())
-        self._log.append_as_leader(bytearray(batch), self._epoch)
+            records += [KRaftVersion(history.kraft_version), VotersRecord(voters)]
+        elif history.kraft_version > 0 and voters != history.voters and not history.uncommitted(self._log.high_watermark):
+            records.append(VotersRecord(voters))
+        self._append_control(records)
+
+    def _with_own_entry(self, voters: VoterSet) -> VoterSet:
+        own = self._context.config.as_voter(self._key.directory_id)
+        return VoterSet(own if voter.key == self._key else voter for voter in voters)
+
+    def append_control(self, *records: ControlRecord) -> int:
+        """Append control records as one batch, in force from now on; the offset after it (exclusive).
+
+        For VoterChangeCoordinator, which runs in the same epoch nursery and decides what may be appended.
+        """
+        next_offset = self._append_control(records)
+        self._complete_fetches()
+        return next_offset
+
+    def _append_control(self, records: Sequence[ControlRecord]) -> int:
+        batch = encode_control_batch(list(records), timestamp_ms=self._context.wall_clock_ms())
+        appended = self._log.append_as_leader(bytearray(batch), self._epoch)
         self._appended.set()
+        return appended.next_offset
 
     def _produce(self, message: ProduceReceived) -> None:
         """Append one client batch (KIP-595 leaves the write path to Produce, DESIGN D4): answered when it commits."""
@@ -199,7 +227,7 @@ class LeaderReplication:
         self._expire_at(deadline)
 
     @property
-    def _high_watermark(self) -> int | None:
+    def high_watermark(self) -> int | None:
         """Exclusive; None until a record of this epoch is on a majority (INVARIANTS 10), whatever was known before."""
         known = self._log.high_watermark
         return known if known is not None and known > self._epoch_start_offset else None
@@ -263,6 +291,8 @@ class LeaderReplication:
             replica, partition.fetch_offset, leader_end_offset=self._log.end_offset, now_s=trio.current_time()
         ):
             self._advance_high_watermark()
+        if self.progressed:
+            self.progressed.unpark_all()
         self._answer_or_park(message)
 
     def _consumer_fetch(self, message: FetchReceived) -> None:
@@ -289,7 +319,7 @@ class LeaderReplication:
 
     def _answer_with_what_there_is(self, message: FetchReceived) -> None:
         """The wait is over: also fewer bytes than were asked for are better than none."""
-        high_watermark = self._high_watermark
+        high_watermark = self.high_watermark
         is_consumer = message.replica is None
         has_records = high_watermark is not None and message.partition.fetch_offset < high_watermark
         records = self._read(message, high_watermark) if is_consumer and has_records else b""
@@ -317,7 +347,7 @@ class LeaderReplication:
                 return False
             message.reply.answer(self._fetch_response(message, self._read(message, None)))
             return True
-        high_watermark = self._high_watermark
+        high_watermark = self.high_watermark
         if high_watermark is None or message.partition.fetch_offset >= high_watermark:
             return False
         records = self._read(message, high_watermark)
@@ -329,7 +359,7 @@ class LeaderReplication:
 
     def _knows_newer_high_watermark(self, message: FetchReceived) -> bool:
         """Whether a replica, by what its request says, can be told a newer high watermark (KIP-1166)."""
-        known, now_known = message.partition.high_watermark, self._high_watermark
+        known, now_known = message.partition.high_watermark, self.high_watermark
         can_be_told = message.replica is not None and known != UNSUPPORTED_HIGH_WATERMARK
         return can_be_told and now_known is not None and known < now_known
 
@@ -346,7 +376,7 @@ class LeaderReplication:
         diverging: OffsetAndEpoch | None = None,
         snapshot_id: OffsetAndEpoch | None = None,
     ) -> FetchPartitionResponse:
-        high_watermark = self._high_watermark
+        high_watermark = self.high_watermark
         known = -1 if high_watermark is None else high_watermark
         return FetchPartitionResponse(
             topic_name=message.partition.topic_name,

@@ -50,6 +50,11 @@ class ProgressTable:
         progress.leader_end_offset_at_last_fetch = leader_end_offset
         return is_news
 
+    def is_caught_up(self, key: ReplicaKey, since_s: float) -> bool:
+        """Whether that replica has held all that the leader's log had at some time since then (Trio's clock)."""
+        progress = self._replicas.get(key)
+        return progress is not None and progress.last_caught_up_s >= since_s
+
     def of_voter(self, voter: Voter) -> ReplicaProgress | None:
         """The progress of the incarnation that is the voter, or None while it has not fetched in this epoch."""
         key = self._incarnation(voter)

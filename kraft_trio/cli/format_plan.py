@@ -16,11 +16,9 @@ import attrs
 from kraft_trio.config import NodeConfig
 from kraft_trio.config_keys import parse_peer, parse_replica_id
 from kraft_trio.errors import ConfigError
-from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange, directory_id_from_text
-from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, directory_id_from_text
+from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
 from kraft_trio.storage.directory import RESERVED_DIRECTORY_IDS
-
-SUPPORTED_KRAFT_VERSIONS = VersionRange(0, 1)
 
 
 class Bootstrap(enum.Enum):
@@ -68,7 +66,7 @@ def plan_format(
     key = ReplicaKey(config.node_id, new_directory_id())
     voters = None
     if bootstrap is Bootstrap.STANDALONE:
-        voters = VoterSet([Voter(key, config.advertised_endpoints(), SUPPORTED_KRAFT_VERSIONS)])
+        voters = VoterSet([config.as_voter(key.directory_id)])
     return FormatPlan(cluster_id, key, kraft_version, voters)
 
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 from uuid import UUID
 
 import attrs
 
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, ReplicaKey, VersionRange
+
+KRAFT_VERSION: Final = "kraft.version"
+"""The name of the feature by which voter sets are in the log (from version 1 on)."""
+
+SUPPORTED_KRAFT_VERSIONS: Final = VersionRange(0, 1)
+"""What this build supports."""
 
 
 @attrs.frozen

@@ -1,0 +1,124 @@
+"""What a change makes of a voter set, or why it is refused (KIP-853 "AddVoter", "RemoveVoter", "UpdateVoter").
+
+Each rule takes the set in force and returns the next one, or a refusal: never half of a change.  Invariant 13 is
+asserted on every way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, VersionRange
+from kraft_trio.protocol.voter_set import Voter, VoterSet
+
+
+@attrs.frozen
+class Refused:
+    """Why a change cannot be made: the name of the error that is answered, and a sentence for a human."""
+
+    error_name: str
+    reason: str
+
+
+def is_single_step(before: VoterSet, after: VoterSet) -> bool:
+    """Whether one set may follow the other: one replica more or less, other endpoints, or directory ids filled in."""
+    return before.has_overlapping_majority(after)
+
+
+def check_new_voter(voter: Voter, default_listener: str) -> Refused | None:
+    """What is wrong with a voter that is to be added or updated, whatever the set; None where nothing is."""
+    if voter.id < 0:
+        return Refused("INVALID_REQUEST", f"voter id {voter.id}: expected 0 or more")
+    if voter.key.directory_id == NO_DIRECTORY_ID:
+        return Refused("INVALID_REQUEST", f"voter {voter.id} without a directory id: expected the one it was formatted with")
+    names = [name for name, _ in voter.endpoints]
+    if len(set(names)) != len(names):
+        return Refused("INVALID_REQUEST", f"listeners {', '.join(names)}: expected each name once")
+    if default_listener not in names:
+        given = ", ".join(names) or "none"
+        return Refused("INVALID_REQUEST", f"listeners {given}: expected {default_listener}, the quorum's own, among them")
+    for name, endpoint in voter.endpoints:
+        if not endpoint.host or endpoint.port == 0:
+            return Refused("INVALID_REQUEST", f"listener {name} at {endpoint}: expected a host and a port from 1 on")
+    return None
+
+
+def add_voter(voters: VoterSet, voter: Voter) -> VoterSet | Refused:
+    """The set with one more voter; DUPLICATE_VOTER where the id is in it, be it with another directory id."""
+    known = voters.get(voter.id)
+    if known is not None:
+        return Refused("DUPLICATE_VOTER", f"voter {known.key} is in the set already; it has to be removed first")
+    return _checked(voters, VoterSet((*voters, voter)))
+
+
+def remove_voter(voters: VoterSet, key: ReplicaKey) -> VoterSet | Refused:
+    """The set without that replica; VOTER_NOT_FOUND unless exactly that one is in it, and is not the last."""
+    known = voters.get(key.id)
+    if known is None:
+        return Refused("VOTER_NOT_FOUND", f"no voter has the id {key.id}: the voters are {_names(voters)}")
+    if known.key != key:
+        return Refused("VOTER_NOT_FOUND", f"voter {key.id} has another directory id: it is {known.key}, not {key}")
+    if len(voters) == 1:
+        return Refused("VOTER_NOT_FOUND", f"{key} is the only voter: a quorum without voters could never go on")
+    return _checked(voters, VoterSet(voter for voter in voters if voter.id != key.id))
+
+
+def update_voter(voters: VoterSet, voter: Voter) -> VoterSet | Refused:
+    """The set with that voter's endpoints and versions; VOTER_NOT_FOUND unless exactly that replica is in it.
+
+    An unknown directory id in the set, from static voters, is filled in; a known one never changes.
+    """
+    if not voters.is_voter(voter.key):
+        return Refused("VOTER_NOT_FOUND", f"{voter.key} is not among the voters {_names(voters)}")
+    return _checked(voters, VoterSet(voter if known.id == voter.id else known for known in voters))
+
+
+def upgrade_voters(
+    voters: VoterSet, told: Mapping[int, Voter], version: int, observers: Mapping[ReplicaKey, VersionRange]
+) -> VoterSet | Refused:
+    """The static set with what the voters have told the leader, for the upgrade to that kraft.version.
+
+    INVALID_UPDATE_VERSION, with everyone who is in the way, where a voter has not told its directory id, or a voter or
+    observer does not support the version.
+    """
+    known = {voter.id: told.get(voter.id, voter) for voter in voters}
+    problems = [
+        f"voter {id} has not told its directory id yet"
+        for id, voter in known.items()
+        if voter.key.directory_id == NO_DIRECTORY_ID
+    ]
+    problems += [
+        f"voter {voter.key} supports {voter.kraft_versions.minimum} to {voter.kraft_versions.maximum}"
+        for voter in known.values()
+        if voter.key.directory_id != NO_DIRECTORY_ID and not voter.kraft_versions.includes(version)
+    ]
+    problems += [
+        f"observer {key} supports {supported.minimum} to {supported.maximum}"
+        for key, supported in sorted(observers.items())
+        if not supported.includes(version)
+    ]
+    if problems:
+        return Refused("INVALID_UPDATE_VERSION", f"kraft.version {version}: {'; '.join(problems)}")
+    return _checked(voters, VoterSet(known.values()))
+
+
+def check_kraft_version(current: int, wanted: int, supported: VersionRange) -> Refused | None:
+    """Whether kraft.version may go from one to the other: never down, never beyond what this build knows."""
+    if not supported.includes(wanted):
+        return Refused(
+            "INVALID_UPDATE_VERSION", f"kraft.version {wanted}: expected {supported.minimum} to {supported.maximum}"
+        )
+    if wanted < current:
+        return Refused("INVALID_UPDATE_VERSION", f"kraft.version {wanted}: it is {current}, and cannot be taken back")
+    return None
+
+
+def _checked(before: VoterSet, after: VoterSet) -> VoterSet:
+    assert is_single_step(before, after), f"{_names(before)} -> {_names(after)}: more than one replica at once"
+    return after
+
+
+def _names(voters: VoterSet) -> str:
+    return ", ".join(str(voter.key) for voter in voters)
