@@ -18,7 +18,7 @@ import attrs
 import javaproperties
 
 from kraft_trio import config_keys as kinds
-from kraft_trio.config_keys import KEY, Integer, Key, Listener, StaticVoter, config_key
+from kraft_trio.config_keys import KEY, Integer, Key, Listener, StaticVoter, Truth, config_key
 from kraft_trio.errors import ConfigError
 from kraft_trio.kafka_keys import is_kafka_key
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
@@ -169,6 +169,12 @@ class NodeConfig:
         Integer(1),
         "How many connections are open at once, over all listeners (Kafka sets no limit by default).",
         default=1000,
+    )
+    auto_join: bool = config_key(
+        "controller.quorum.auto.join.enable",
+        Truth(),
+        "Whether a controller that is no voter makes itself one (KIP-853).",
+        default=False,
     )
     shutdown_grace_ms: int = config_key(
         "kraft.shutdown.grace.ms",

@@ -91,6 +91,24 @@ class Integer:
 
 
 @attrs.frozen
+class Truth:
+    """`true` or `false`, in any case."""
+
+    @property
+    def allowed(self) -> str:
+        return "true or false"
+
+    def parse(self, text: str) -> bool:
+        lowered = text.lower()
+        if lowered not in ("true", "false"):
+            raise ValueError
+        return lowered == "true"
+
+    def format(self, value: bool) -> str:
+        return "true" if value else "false"
+
+
+@attrs.frozen
 class Text:
     """Text made by `read`, which raises ValueError."""
 

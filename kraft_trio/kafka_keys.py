@@ -10,7 +10,7 @@ _NAME_LIST = """
     auto.leader.rebalance.enable authorizer.class.name background.threads broker.heartbeat.interval.ms broker.id
     broker.id.generation.enable broker.rack broker.session.timeout.ms client.quota.callback.class compression.type
     connection.failed.authentication.delay.ms connections.max.idle.ms connections.max.reauth.ms
-    controlled.shutdown.enable controlled.shutdown.max.retries controller.quorum.auto.join.enable
+    controlled.shutdown.enable controlled.shutdown.max.retries
     controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
     create.topic.policy.class.name default.replication.factor delete.topic.enable early.start.listeners
     fetch.max.bytes initial.broker.registration.timeout.ms inter.broker.listener.name inter.broker.protocol.version

@@ -74,6 +74,7 @@ class Node:
             quorum_state=QuorumStateFile(environment.disk, directory.quorum_state_path(config.topic_name)),
             config=config,
             client=self._client,
+            side_client=self._forwarder,
             random_source=environment.random,
             wall_clock_ms=environment.wall_clock_ms,
             observer_versions=self._observer_versions,

@@ -15,6 +15,7 @@ import attrs
 import structlog
 import trio
 
+from kraft_trio.actors.auto_join import AutoJoin
 from kraft_trio.actors.end_epoch_sender import EndEpochSender
 from kraft_trio.actors.epoch_announcer import EpochAnnouncer
 from kraft_trio.actors.epoch_context import EpochContext
@@ -25,6 +26,7 @@ from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.role_changes import Situation, judge_vote, next_role
+from kraft_trio.actors.update_voter_sender import UpdateVoterSender
 from kraft_trio.actors.vote_round import VoteRound
 from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
 from kraft_trio.config import NodeConfig
@@ -40,8 +42,8 @@ from kraft_trio.messages import (
     ShutDown,
     Stamp,
     TimedOut,
-    VoteReceived,
     VoterChangeMessage,
+    VoteReceived,
     VoteRoundEnded,
     VotersChanged,
 )
@@ -102,6 +104,7 @@ class Election:
         quorum_state: QuorumStateFile,
         config: NodeConfig,
         client: NetworkClient,
+        side_client: NetworkClient,
         random_source: random.Random,
         wall_clock_ms: Callable[[], int],
         observer_versions: Mapping[ReplicaKey, VersionRange],
@@ -113,6 +116,7 @@ class Election:
         self._quorum_state = quorum_state
         self._config = config
         self._client = client
+        self._side_client = side_client
         self._random = random_source
         self._wall_clock_ms = wall_clock_ms
         self._mailbox, self._inbox = trio.open_memory_channel[ElectionMessage](MAILBOX_SIZE)
@@ -167,6 +171,7 @@ class Election:
             config=self._config,
             log=self._log,
             client=self._client,
+            side_client=self._side_client,
             random=self._random,
             wall_clock_ms=self._wall_clock_ms,
             tell_election=self.tell,
@@ -181,6 +186,9 @@ class Election:
             case Follower():
                 self._replication = FollowerReplication(context, role)
                 nursery.start_soon(self._replication.run)
+                nursery.start_soon(UpdateVoterSender(context, role).run)
+                if self._config.auto_join:
+                    nursery.start_soon(AutoJoin(context, role).run)
             case Leader():
                 leader_mailbox, inbox = trio.open_memory_channel[LeaderMessage](LEADER_MAILBOX_SIZE)
                 voter_changes, changes = trio.open_memory_channel[VoterChangeMessage](VOTER_CHANGES_MAILBOX_SIZE)

@@ -169,7 +169,9 @@ class LeaderReplication:
         ]
         if history.came_from_bootstrap:
             records += [KRaftVersion(history.kraft_version), VotersRecord(voters)]
-        elif history.kraft_version > 0 and voters != history.voters and not history.uncommitted(self._log.high_watermark):
+        elif (
+            history.kraft_version > 0 and voters != history.voters and not history.uncommitted(self._log.high_watermark)
+        ):
             records.append(VotersRecord(voters))
         self._append_control(records)
 

@@ -14,6 +14,7 @@ from kraft_trio.actors.client_requests import ClientRequests
 from kraft_trio.actors.fetch_requests import FetchRequests, leader_check, leader_endpoint
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
+from kraft_trio.actors.voter_change_requests import VoterChangeRequests
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.messages import (
@@ -28,8 +29,10 @@ from kraft_trio.messages import (
     deliver,
 )
 from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS
 from kraft_trio.storage.log import Log
 from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, INIT_PRODUCER_ID, Api, advertised_ranges
+from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -46,6 +49,9 @@ from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest, InitPro
 from kraft_trio.wire.apis.list_offsets import ListOffsetsRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest
 from kraft_trio.wire.apis.produce import ProduceRequest
+from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
+from kraft_trio.wire.apis.update_features import UpdateFeaturesRequest
+from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
 from kraft_trio.wire.codec import RequestHeader, UnsupportedRequestError
 from kraft_trio.wire.error_codes import ErrorCode
@@ -53,7 +59,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
-KRAFT_VERSIONS = SupportedFeature("kraft.version", 0, 1)
+KRAFT_VERSIONS = SupportedFeature(KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS.minimum, SUPPORTED_KRAFT_VERSIONS.maximum)
 FORWARDER_CLIENT_ID = "kraft-forwarder"
 """By it a node knows a request that was passed on to it already, and passes it on no further."""
 
@@ -78,6 +84,7 @@ class RequestRouter:
         self._view = view
         self._tell_election = tell_election
         self._fetches = FetchRequests(config, cluster_id, view)
+        self._voter_changes = VoterChangeRequests(config, cluster_id, view)
         self._clients = ClientRequests(key, cluster_id, config, log, view)
 
     async def route(self, header: RequestHeader, listener_name: str, request: Any) -> Answer:
@@ -91,6 +98,8 @@ class RequestRouter:
                 return await self._route_to_election(header.api, request)
             case DescribeQuorumRequest():
                 return await self._describe_quorum(header, request)
+            case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest() | UpdateFeaturesRequest():
+                return await self._voter_changes.route(request)
             case FetchSnapshotRequest():
                 return Ready(self._fetch_snapshot(request, listener_name))
             case ApiVersionsRequest():

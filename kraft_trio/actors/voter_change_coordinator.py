@@ -378,9 +378,7 @@ def _wanted_kraft_version(request: UpdateFeaturesRequest) -> int:
     return request.updates[0].max_version_level
 
 
-def _features_response(
-    request: UpdateFeaturesRequest, error: ErrorCode, reason: str | None
-) -> UpdateFeaturesResponse:
+def _features_response(request: UpdateFeaturesRequest, error: ErrorCode, reason: str | None) -> UpdateFeaturesResponse:
     """Versions 0 and 1 repeat the outcome for each feature."""
     return UpdateFeaturesResponse(
         error, reason, tuple(FeatureResult(update.feature, error, reason) for update in request.updates)

@@ -29,19 +29,23 @@ def is_single_step(before: VoterSet, after: VoterSet) -> bool:
 
 def check_new_voter(voter: Voter, default_listener: str) -> Refused | None:
     """What is wrong with a voter that is to be added or updated, whatever the set; None where nothing is."""
-    if voter.id < 0:
-        return Refused("INVALID_REQUEST", f"voter id {voter.id}: expected 0 or more")
-    if voter.key.directory_id == NO_DIRECTORY_ID:
-        return Refused("INVALID_REQUEST", f"voter {voter.id} without a directory id: expected the one it was formatted with")
+    problem = _problem_with(voter, default_listener)
+    return None if problem is None else Refused("INVALID_REQUEST", problem)
+
+
+def _problem_with(voter: Voter, default_listener: str) -> str | None:
     names = [name for name, _ in voter.endpoints]
+    if voter.id < 0:
+        return f"voter id {voter.id}: expected 0 or more"
+    if voter.key.directory_id == NO_DIRECTORY_ID:
+        return f"voter {voter.id} has no directory id: expected that of its formatted directory"
     if len(set(names)) != len(names):
-        return Refused("INVALID_REQUEST", f"listeners {', '.join(names)}: expected each name once")
+        return f"listeners {', '.join(names)}: expected each name once"
     if default_listener not in names:
-        given = ", ".join(names) or "none"
-        return Refused("INVALID_REQUEST", f"listeners {given}: expected {default_listener}, the quorum's own, among them")
+        return f"listeners {', '.join(names) or 'none'}: expected {default_listener}, the quorum's own, among them"
     for name, endpoint in voter.endpoints:
         if not endpoint.host or endpoint.port == 0:
-            return Refused("INVALID_REQUEST", f"listener {name} at {endpoint}: expected a host and a port from 1 on")
+            return f"listener {name} at {endpoint}: expected a host, and a port from 1 on"
     return None
 
 

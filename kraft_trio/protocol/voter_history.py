@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Generic, TypeVar
 
+from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 
 BOOTSTRAP_OFFSET = -1
@@ -140,6 +141,10 @@ class VoterHistory:
     def kraft_version_at(self, offset: int) -> int:
         """The kraft.version in force once the record at `offset` is read."""
         return self._kraft_versions.at(offset)
+
+    def has_named(self, key: ReplicaKey) -> bool:
+        """Whether a VotersRecord that is still known, not only the newest, names exactly that replica."""
+        return any(voter.key == key for voters in self._voters.values for voter in voters)
 
     def uncommitted(self, high_watermark: int | None) -> tuple[int, ...]:
         """The offsets of VotersRecords at or above the high watermark (exclusive); invariant 12 allows one.

@@ -1,0 +1,88 @@
+"""UpdateRaftVoter: a voter tells each new leader where it listens and which kraft.versions it supports (KIP-853)."""
+
+from __future__ import annotations
+
+import structlog
+import trio
+
+from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.messages import LeaderHeardOf
+from kraft_trio.protocol.roles import Follower
+from kraft_trio.protocol.voter_set import Voter
+from kraft_trio.wire.apis.update_raft_voter import UPDATE_RAFT_VOTER, UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from kraft_trio.wire.error_codes import ErrorCode
+
+log = structlog.get_logger(__name__)
+
+SETTLED = frozenset({ErrorCode.none, ErrorCode.unsupported_version})
+
+
+class UpdateVoterSender:
+    """Tells the leader of one epoch, once and again whenever the voter set says something else of this node.
+
+    An observer tells nothing until it is a voter.  What is not acknowledged is told again every fetch timeout.
+    """
+
+    def __init__(self, context: EpochContext, role: Follower) -> None:
+        self._context = context
+        self._role = role
+        self._own = context.config.as_voter(context.key.directory_id)
+        self._acknowledged = False
+
+    async def run(self) -> None:
+        history = self._context.log.voters
+        while True:
+            while not self._is_due(history.voters.get(self._own.id), history.kraft_version):
+                await self._context.log.voters_changed.park()
+            if await self._tell():
+                self._acknowledged = True
+                if history.kraft_version == 0:
+                    # Its answer was not a record that we would read; the upgrade, or another leader, asks anew.
+                    await self._context.log.voters_changed.park()
+            else:
+                await trio.sleep(self._context.config.fetch_timeout_ms / 1000)
+
+    def _is_due(self, known: Voter | None, kraft_version: int) -> bool:
+        if known is None or not known.key.names(self._own.id, self._own.key.directory_id):
+            return False
+        return not self._acknowledged or (kraft_version > 0 and known != self._own)
+
+    async def _tell(self) -> bool:
+        """Send it once; whether the leader has taken it, or never will."""
+        config = self._context.config
+        endpoint = self._role.leader_endpoints.get(config.controller_listener_name)
+        if endpoint is None:
+            return False
+        request = UpdateRaftVoterRequest(
+            cluster_id=self._context.cluster_id,
+            current_leader_epoch=self._context.epoch,
+            voter_id=self._own.id,
+            voter_directory_id=self._own.key.directory_id,
+            listeners=self._own.endpoints,
+            kraft_versions=self._own.kraft_versions,
+        )
+        try:
+            response = await self._context.side_client.request(
+                endpoint, UPDATE_RAFT_VOTER, request, config.request_timeout_ms * 2
+            )
+        except UnsupportedVersionError:
+            return True
+        except NetworkError as error:
+            log.info("voter update not delivered", leader_id=self._role.leader_id, reason=str(error))
+            return False
+        if response.error != ErrorCode.none:
+            log.info("voter update refused", leader_id=self._role.leader_id, error=response.error.name)
+            await self._learn(response)
+        return response.error in SETTLED
+
+    async def _learn(self, response: UpdateRaftVoterResponse) -> None:
+        if response.leader_epoch > self._context.epoch:
+            await self._context.tell_election(
+                LeaderHeardOf.told(
+                    response.leader_epoch,
+                    response.leader_id,
+                    response.leader_endpoint,
+                    self._context.config.controller_listener_name,
+                )
+            )

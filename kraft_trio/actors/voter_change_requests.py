@@ -1,0 +1,127 @@
+"""Requests that change the voters: the checks before they reach the leader's coordinator (FACTS "Voter changes")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+import trio
+
+from kraft_trio.actors.answers import Answer, Awaited, Ready
+from kraft_trio.actors.fetch_requests import leader_check, leader_endpoint
+from kraft_trio.actors.published import Published
+from kraft_trio.config import NodeConfig
+from kraft_trio.messages import (
+    AddVoterReceived,
+    QuorumView,
+    RemoveVoterReceived,
+    Reply,
+    UpdateFeaturesReceived,
+    UpdateVoterReceived,
+    VoterChangeMessage,
+    deliver,
+)
+from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from kraft_trio.wire.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from kraft_trio.wire.error_codes import ErrorCode
+
+T = TypeVar("T")
+
+Request = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest | UpdateFeaturesRequest
+
+REMOVE_TIMEOUT_MS: Final = 10_000
+"""RemoveRaftVoter does not say how long it may take."""
+
+MAX_TIMEOUT_MS: Final = 600_000
+"""What a request may ask for at most."""
+
+
+class VoterChangeRequests:
+    """Routes AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter and UpdateFeatures.
+
+    Whoever does not lead answers who does; an administrator's client goes there.
+    """
+
+    def __init__(self, config: NodeConfig, cluster_id: str, view: Published[QuorumView]) -> None:
+        self._config = config
+        self._cluster_id = cluster_id
+        self._view = view
+
+    async def route(self, request: Request) -> Answer:
+        """Put the request into the coordinator's mailbox, waiting while that is full."""
+        match request:
+            case AddRaftVoterRequest():
+                return await self._deliver(
+                    lambda reply: AddVoterReceived(request, self._deadline(request.timeout_ms), reply),
+                    AddRaftVoterResponse,
+                    self._cluster_error(request.cluster_id) or self._timeout_error(request.timeout_ms),
+                )
+            case RemoveRaftVoterRequest():
+                return await self._deliver(
+                    lambda reply: RemoveVoterReceived(request, self._deadline(REMOVE_TIMEOUT_MS), reply),
+                    RemoveRaftVoterResponse,
+                    self._cluster_error(request.cluster_id),
+                )
+            case UpdateFeaturesRequest():
+                return await self._deliver(
+                    lambda reply: UpdateFeaturesReceived(request, self._deadline(request.timeout_ms), reply),
+                    UpdateFeaturesResponse,
+                    self._timeout_error(request.timeout_ms),
+                )
+            case UpdateRaftVoterRequest():
+                error = self._cluster_error(request.cluster_id)
+                code = leader_check(self._view.value, request.current_leader_epoch)
+                return await self._deliver(
+                    lambda reply: UpdateVoterReceived(request, self._deadline(self._config.request_timeout_ms), reply),
+                    lambda code, _reason: self._update_response(code),
+                    error or (None if code is None else (code, "")),
+                )
+
+    async def _deliver(
+        self,
+        message: Callable[[Reply[T]], VoterChangeMessage],
+        respond: Callable[[ErrorCode, str], T],
+        error: tuple[ErrorCode, str] | None,
+    ) -> Answer:
+        if error is not None:
+            return Ready(respond(*error))
+        reply: Reply[T] = Reply()
+        if await deliver(self._view.value.voter_changes, message(reply)):
+            return Awaited((reply,), _only)
+        return Ready(respond(ErrorCode.not_leader_or_follower, self._who_leads()))
+
+    def _deadline(self, timeout_ms: int) -> float:
+        return trio.current_time() + min(timeout_ms, MAX_TIMEOUT_MS) / 1000
+
+    def _cluster_error(self, cluster_id: str | None) -> tuple[ErrorCode, str] | None:
+        if cluster_id is None or cluster_id == self._cluster_id:
+            return None
+        return ErrorCode.inconsistent_cluster_id, f"cluster id {cluster_id}: this node is of cluster {self._cluster_id}"
+
+    @staticmethod
+    def _timeout_error(timeout_ms: int) -> tuple[ErrorCode, str] | None:
+        if timeout_ms > 0:
+            return None
+        return ErrorCode.invalid_request, f"timeout {timeout_ms} ms: expected more than 0"
+
+    def _who_leads(self) -> str:
+        view = self._view.value
+        endpoint = leader_endpoint(view, self._config.controller_listener_name)
+        if view.leader_id is None:
+            return f"this node knows no leader of epoch {view.epoch}"
+        return f"node {view.leader_id} leads epoch {view.epoch}" + (f", at {endpoint}" if endpoint else "")
+
+    def _update_response(self, error: ErrorCode) -> UpdateRaftVoterResponse:
+        view = self._view.value
+        return UpdateRaftVoterResponse(
+            error,
+            -1 if view.leader_id is None else view.leader_id,
+            view.epoch,
+            leader_endpoint(view, self._config.controller_listener_name),
+        )
+
+
+def _only(responses: Sequence[T]) -> T:
+    return responses[0]
