@@ -80,11 +80,15 @@ class Inode:
                 _apply(self.durable, change)
 
     def forget_cached(self, position: int) -> None:
-        """What readers see from `position` on is what is durable, with the unsynced changes over it."""
+        """What readers see from `position` on is what is durable, with the unsynced changes over it.
+
+        The size stays: what a failed fsync has lost reads as zeros.
+        """
+        size = len(self.content)
         from_device = self.durable[:]
         for change in self._unsynced:
             _apply(from_device, change)
-        self.content[position:] = from_device[position:]
+        self.content[position:] = from_device[position:size].ljust(max(0, size - position), b"\0")
 
     def crash(self, lose: Loss, source: random.Random) -> None:
         """Lose unsynced changes; what is left is what readers see, and durable."""

@@ -147,6 +147,26 @@ def test_a_failed_sync_loses_its_changes_although_later_ones_succeed() -> None:
     assert disk.read_bytes("/d/a") == b"\0\0\0def"
 
 
+def test_bytes_that_a_failed_sync_lost_at_the_end_are_zeros_to_the_next_process_until_it_cuts_them() -> None:
+    disk, file = disk_with_file()
+    file.append(b"kept")
+    file.sync_now()
+    file.append(b"lost")
+    disk.fail("sync")
+    with pytest.raises(OSError, match="injected"):
+        file.sync_now()
+    disk.kill()
+    file = disk.open("/d/a")
+    assert file.read_at(0, 10) == b"keptlost"
+    file.sync_now()
+    file.forget_cached(4)
+    assert (file.size(), file.read_at(0, 10)) == (8, b"kept\0\0\0\0")
+    assert disk.durable_bytes("/d/a") == b"kept"
+    file.truncate(4)
+    file.append(b"new")
+    assert file.read_at(0, 10) == b"keptnew"
+
+
 def test_a_failure_asked_for_hits_that_call_on_that_file_that_often() -> None:
     disk, file = disk_with_file()
     disk.fail("append", name="a", code=errno.ENOSPC, times=2)
