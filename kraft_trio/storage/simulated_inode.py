@@ -126,13 +126,21 @@ class Inode:
             _apply(self.durable, _Write(torn.position, torn.data[:length] + bytes(zeros)))
 
     def _keep_sectors(self, source: random.Random) -> None:
-        """Each sector is as it was after one of the changes, or before all of them; the size likewise."""
+        """Each sector is as it was after one of the changes, or before all of them; the size likewise.
+
+        A random share of them is as it was last, so that whole writes are there behind missing ones.
+        """
         moments = len(self._unsynced)
+        share = source.random()
+
+        def moment_of() -> int:
+            return moments if source.random() < share else source.randint(0, moments)
+
         state = self.durable[:]
         sectors_of: list[list[int]] = [[] for _ in range(moments + 1)]
         for sector in sorted(self._touched_sectors(len(state))):
-            sectors_of[source.randint(0, moments)].append(sector)
-        size_moment = source.randint(0, moments)
+            sectors_of[moment_of()].append(sector)
+        size_moment = moment_of()
         kept: dict[int, bytes] = {}
         size = len(state)
         for moment in range(moments + 1):
