@@ -121,7 +121,7 @@ async def test_a_failure_of_any_write_or_fsync_poisons_and_promises_nothing_more
         assert log.synced_end_offset >= promised
         synced_end_offset = log.synced_end_offset
         disk.hook = None
-        disk.crash(lose_everything_unsynced=True)
+        disk.crash("all")
         assert open_log(disk, segment_bytes=SEGMENT_BYTES).end_offset >= synced_end_offset
     assert fail_at > 20
     await trio.lowlevel.checkpoint()
