@@ -108,7 +108,10 @@ class NetworkClient:
         """
         lease = Lease(trio.CancelScope(deadline=trio.current_time() + timeout_ms / 1000), Reply(), trio.Event())
         try:
-            await send_or_wait(self._peer(endpoint), lease)
+            try:
+                await send_or_wait(self._peer(endpoint), lease)
+            except trio.BrokenResourceError:
+                raise NetworkError(f"{endpoint}: the network client has stopped") from None
             connection = await lease.reply.receive()
             if isinstance(connection, NetworkError):
                 raise connection

@@ -156,7 +156,7 @@ class Cluster:
                 yield self
                 self._end_run()
         if self.violation is not None:
-            raise self.report(self.violation)
+            raise self.report(self.violation) from None
 
     def violate(self, violation: Violation) -> None:
         """Note a violation; the first one ends the run."""

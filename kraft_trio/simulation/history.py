@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import attrs
+
+SHOWN_BYTES: Final = 32
+"""How much of a value is printed."""
 
 
 class Outcome(enum.StrEnum):
@@ -64,7 +68,7 @@ class Operation:
 
     def __str__(self) -> str:
         where = "over the network" if self.via is None else f"in node {self.via}"
-        what = f"{len(self.values)} values" if len(self.values) > 3 else " ".join(map(repr, self.values))
+        what = f"{len(self.values)} values" if len(self.values) > 3 else " ".join(map(_shown, self.values))
         offsets = f" at {_span(self.offsets)}" if self.offsets else ""
         read = "" if self.from_offset is None else f" from {self.from_offset}"
         read += "" if self.end_offset is None else f" to {self.end_offset}"
@@ -179,6 +183,10 @@ class History:
 
 def _check_pending(operation: Operation) -> None:
     assert operation.is_pending, f"{operation}: an operation is completed once"
+
+
+def _shown(value: bytes) -> str:
+    return repr(value) if len(value) <= SHOWN_BYTES else f"{value[:SHOWN_BYTES].rstrip()!r}… ({len(value)} bytes)"
 
 
 def _span(offsets: Sequence[int]) -> str:

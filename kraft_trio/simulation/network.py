@@ -112,6 +112,11 @@ class SimulatedNetwork:
                     if end.host == host:
                         end.incoming.target_host_is_up()
 
+    @property
+    def connection_count(self) -> int:
+        """How many connections there are of which one end at least is open."""
+        return len(self._connections)
+
     # Links
 
     def link(self, source: str, target: str) -> Link:
@@ -356,6 +361,8 @@ class SimulatedNetwork:
         elif fate is FrameFate.DUPLICATE:
             arrives_at = end.outgoing.put(data, message)
             self._repeat(end.connection, message, arrives_at + link.random.uniform(0.0, DUPLICATE_DELAY_MAX_S))
+            end.incoming.fail_for_target(arrives_at)
+            return
         end.connection.reset()
 
     def _repeat(self, first: SimulatedConnection, message: Message, at: float) -> None:

@@ -60,8 +60,8 @@ class FrameFate(Enum):
     CUT = "cut"
     """A part of it arrives, not all; then both ends see a reset."""
     DUPLICATE = "duplicate"
-    """It arrives, both ends see a reset, and later it arrives once more, over a connection that the network opens as
-    its sender would; nobody reads the second answer.  Requests only."""
+    """It arrives, its sender sees a reset and no answer, and later it arrives once more, over a connection that the
+    network opens as its sender would; nobody reads that answer either.  Requests only."""
 
 
 @attrs.define(eq=False)

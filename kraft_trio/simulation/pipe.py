@@ -132,6 +132,16 @@ class Pipe:
         self.source_is_gone = True
         self._pieces = deque(piece for piece in self._pieces if piece.arrives_at < inf)
         self._last_arrival = max((piece.arrives_at for piece in self._pieces), default=-inf)
+        if self.target.is_ghost:
+            self.target.leave()
+
+    def fail_for_target(self, at: float) -> None:
+        """Let the target see a reset at that time, of which the source knows nothing until it sends something."""
+        self._pieces = deque(piece for piece in self._pieces if piece.arrives_at < at)
+        self.target_is_gone = True
+        self.reset_at = min(self.reset_at, at)
+        self.target.rearm()
+        self.reverse.target.give_up_later()
 
     # The target's side
 

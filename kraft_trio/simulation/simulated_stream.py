@@ -234,9 +234,9 @@ class SimulatedStream(ImmediateStream):
         can_be_changed = not (peer.is_ghost or self.incoming.source_is_gone) and self._given_up_at > trio.current_time()
         if can_be_changed and self.incoming.link.passes_handshakes() and self.outgoing.link.passes_handshakes():
             self._given_up_at = inf
-            self.rearm()
         elif can_be_changed:
             self.give_up_later()
+        self.rearm()
 
     def host_is_up(self) -> bool:
         return self.connection.network.is_up(self.host)

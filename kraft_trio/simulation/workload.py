@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = (0.2, 2.0, 20.0)
 """How long clients wait for an answer; one of these for each operation."""
 
+RETRY_BACKOFF_MS: Final = 250
+"""Longer than the library's own, for the sake of simulated time that passes without a leader."""
+
 
 @attrs.define(eq=False)
 class _Client:
@@ -136,7 +139,7 @@ class Workload:
         if is_embedded:
             await self._operate(_Client(name, self._cluster, source, None))
             return
-        async with self._cluster.client(name) as client:
+        async with self._cluster.client(name, retry_backoff_ms=RETRY_BACKOFF_MS) as client:
             await self._operate(_Client(name, self._cluster, source, NetworkAccess(self._cluster, name, client)))
 
     async def _operate(self, client: _Client) -> None:

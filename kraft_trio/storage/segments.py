@@ -6,13 +6,17 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from crc32c import crc32c
+
 from kraft_trio.errors import CorruptLogError, ProtocolError
 from kraft_trio.storage import partition_files
-from kraft_trio.storage.batch_header import FRAME_BYTES, HEADER_BYTES, BatchHeader, peek_header
+from kraft_trio.storage.batch_header import CRC_START, FRAME_BYTES, HEADER_BYTES, BatchHeader, peek_header
 from kraft_trio.storage.disk import Buffer, Disk, join
 from kraft_trio.storage.log_append import PlannedBatch
 from kraft_trio.storage.segment import Segment
 
+_CHECKED_FIELDS = struct.Struct(">qi5xI")
+"""Of a batch's header: base offset, length, CRC."""
 _FRAME = struct.Struct(">qi")
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_POSITION = 23
@@ -98,7 +102,8 @@ class Segments:
     def read(self, offset: int, max_bytes: int, limit: int) -> bytes:
         """Whole batches from the one that holds `offset`, all of them below `limit` (exclusive), both in the log.
 
-        As many as fit in `max_bytes`, but one at least; none if the first reaches beyond the limit.
+        As many as fit in `max_bytes`, but one at least; none if the first reaches beyond the limit.  Each is held
+        against its CRC: what the medium has damaged goes to nobody.  Raises CorruptLogError.
         """
         known_positions = self._known_positions
         segment = self.active
@@ -109,15 +114,15 @@ class Segments:
         if segment is self.active:
             end_position = known_positions.get(limit)
             if end_position is not None and end_position - position <= max_bytes:
-                return segment.file.read_at(position, end_position - position)
+                return _undamaged(segment, position, segment.file.read_at(position, end_position - position))
         data = segment.file.read_at(position, max(max_bytes, HEADER_BYTES))
         size, last_size, next_offset = _whole_batches(data, max_bytes, limit)
         if size:
             if segment is self.active and len(known_positions) <= _MAX_KNOWN_POSITIONS:
                 known_positions[next_offset] = position + size
-            return data if size == len(data) else data[:size]
+            return _undamaged(segment, position, data if size == len(data) else data[:size])
         if last_size:
-            return segment.file.read_at(position, last_size)
+            return _undamaged(segment, position, segment.file.read_at(position, last_size))
         return b""
 
     def batch_for_timestamp(self, timestamp_ms: int) -> BatchHeader | None:
@@ -160,6 +165,25 @@ class Segments:
 
     def _path(self, offset: int, suffix: str) -> str:
         return join(self._directory, partition_files.offset_file_name(offset, suffix))
+
+
+def _undamaged(segment: Segment, position: int, data: bytes) -> bytes:
+    """`data` as it is, whole batches from that position of the segment on.  Raises CorruptLogError."""
+    start, end = 0, len(data)
+    with memoryview(data) as view:
+        while start < end:
+            left = end - start
+            if left < HEADER_BYTES:
+                raise CorruptLogError(f"{segment.file.path}: position {position + start}: {left} bytes are no batch")
+            base_offset, length, crc = _CHECKED_FIELDS.unpack_from(data, start)
+            size = length + FRAME_BYTES
+            if not HEADER_BYTES <= size <= left or crc32c(view[start + CRC_START : start + size]) != crc:
+                raise CorruptLogError(
+                    f"{segment.file.path}: position {position + start}: the batch at offset {base_offset} is damaged: "
+                    f"its {size} bytes do not have the CRC {crc:#010x} that its header says"
+                )
+            start += size
+    return data
 
 
 def _whole_batches(data: bytes, max_bytes: int, limit: int) -> tuple[int, int, int]:

@@ -80,11 +80,15 @@ class Inode:
                 _apply(self.durable, change)
 
     def forget_cached(self, position: int) -> None:
-        """What readers see from `position` on is what is durable, with the unsynced changes over it."""
+        """What readers see from `position` on is what is durable, with the unsynced changes over it.
+
+        The size stays: what a failed fsync has lost reads as zeros.
+        """
+        size = len(self.content)
         from_device = self.durable[:]
         for change in self._unsynced:
             _apply(from_device, change)
-        self.content[position:] = from_device[position:]
+        self.content[position:] = from_device[position:size].ljust(max(0, size - position), b"\0")
 
     def crash(self, lose: Loss, source: random.Random) -> None:
         """Lose unsynced changes; what is left is what readers see, and durable."""
@@ -122,13 +126,21 @@ class Inode:
             _apply(self.durable, _Write(torn.position, torn.data[:length] + bytes(zeros)))
 
     def _keep_sectors(self, source: random.Random) -> None:
-        """Each sector is as it was after one of the changes, or before all of them; the size likewise."""
+        """Each sector is as it was after one of the changes, or before all of them; the size likewise.
+
+        A random share of them is as it was last, so that whole writes are there behind missing ones.
+        """
         moments = len(self._unsynced)
+        share = source.random()
+
+        def moment_of() -> int:
+            return moments if source.random() < share else source.randint(0, moments)
+
         state = self.durable[:]
         sectors_of: list[list[int]] = [[] for _ in range(moments + 1)]
         for sector in sorted(self._touched_sectors(len(state))):
-            sectors_of[source.randint(0, moments)].append(sector)
-        size_moment = source.randint(0, moments)
+            sectors_of[moment_of()].append(sector)
+        size_moment = moment_of()
         kept: dict[int, bytes] = {}
         size = len(state)
         for moment in range(moments + 1):

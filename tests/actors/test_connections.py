@@ -9,16 +9,17 @@ import trio
 import trio.testing
 
 from kraft_trio.errors import NetworkError
+from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import API_VERSIONS, PRODUCE
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest
 from kraft_trio.wire.codec import encode_request, response_correlation_id
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.framing import FrameReader
-from tests.support.cluster import Cluster, endpoint_of
+from tests.support.logs import values_in
+from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import CLIENT, TOPIC, TOPIC_ID, RawClient, batch_of
-
-Clock = trio.testing.MockClock
+from tests.support.timing import set_timing
 
 HELLO = encode_request(API_VERSIONS, 3, 1, "test", ApiVersionsRequest())
 
@@ -35,92 +36,93 @@ GARBAGE = {
 
 @pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE.keys())
 @pytest.mark.parametrize("before", [b"", HELLO], ids=["at first", "after a request"])
-async def test_garbage_ends_its_connection_only(autojump_clock: Clock, garbage: bytes, before: bytes) -> None:
-    async with Cluster(voter_ids=(1,)).running() as cluster:
-        leader = await cluster.wait_for_leader()
-        stamp, end = leader.view.stamp, leader.log.end_offset
-        async with RawClient.connected(cluster, 1) as client:
-            stream = await cluster.network.seen_from(CLIENT).connect(endpoint_of(1))
-            await stream.send_all(before + garbage)
-            with trio.fail_after(1), suppress(trio.BrokenResourceError):
-                while await stream.receive_some():
-                    pass
-            assert (leader.view.stamp, leader.log.end_offset) == (stamp, end)
-            assert (await client.produce(batch_of(b"value"))).base_offset == end
+@on_cluster(voters=1)
+async def test_garbage_ends_its_connection_only(cluster: Cluster, garbage: bytes, before: bytes) -> None:
+    leader = await cluster.wait_for_leader()
+    stamp, end = leader.view.stamp, leader.log.end_offset
+    async with RawClient.connected(cluster, 1) as client:
+        stream = await cluster.network.seen_from(CLIENT).connect(cluster.endpoint_of(1))
+        await stream.send_all(before + garbage)
+        with trio.fail_after(1), suppress(trio.BrokenResourceError):
+            while await stream.receive_some():
+                pass
+        assert (leader.view.stamp, leader.log.end_offset) == (stamp, end)
+        assert (await client.produce(batch_of(b"value"))).base_offset == end
 
 
-async def test_only_a_connection_that_has_proved_itself_may_send_much(autojump_clock: Clock) -> None:
+@on_cluster(voters=1, settings={"kraft.initial.request.max.bytes": "500"})
+async def test_only_a_connection_that_has_proved_itself_may_send_much(cluster: Cluster) -> None:
     """A first request above `kraft.initial.request.max.bytes` is not even read."""
-    async with Cluster(voter_ids=(1,), settings={"kraft.initial.request.max.bytes": "500"}).running() as cluster:
-        await cluster.wait_for_leader()
-        async with RawClient.connected(cluster, 1) as client:
-            assert (await client.produce(batch_of(bytes(1000)))).error == ErrorCode.none
-        stream = await cluster.network.seen_from(CLIENT).connect(endpoint_of(1))
-        await stream.send_all((501).to_bytes(4, "big"))
-        with trio.fail_after(1):
-            assert await stream.receive_some() == b""
+    await cluster.wait_for_leader()
+    async with RawClient.connected(cluster, 1) as client:
+        assert (await client.produce(batch_of(bytes(1000)))).error == ErrorCode.none
+    stream = await cluster.network.seen_from(CLIENT).connect(cluster.endpoint_of(1))
+    await stream.send_all((501).to_bytes(4, "big"))
+    with trio.fail_after(1):
+        assert await stream.receive_some() == b""
 
 
 @pytest.mark.parametrize("sent", [b"", HELLO[:7], HELLO], ids=["nothing", "half a request", "a request"])
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
-async def test_a_connection_that_ends_early_ends_itself_only(autojump_clock: Clock, sent: bytes, reset: bool) -> None:
-    async with Cluster(voter_ids=(1,)).running() as cluster:
-        leader = await cluster.wait_for_leader()
-        stream = await cluster.network.seen_from(CLIENT).connect(endpoint_of(1))
-        if sent:
-            await stream.send_all(sent)
-        if reset:
-            cluster.network.cut(lambda source, _target: source == CLIENT)
-            cluster.heal()
-        else:
-            await stream.aclose()
-        await trio.testing.wait_all_tasks_blocked()
-        await leader.append([b"value"])
+@on_cluster(voters=1)
+async def test_a_connection_that_ends_early_ends_itself_only(cluster: Cluster, sent: bytes, reset: bool) -> None:
+    leader = await cluster.wait_for_leader()
+    stream = await cluster.network.seen_from(CLIENT).connect(cluster.endpoint_of(1))
+    if sent:
+        await stream.send_all(sent)
+    if reset:
+        cluster.network.cut(lambda source, _target: source == CLIENT)
+        cluster.heal()
+    else:
+        await stream.aclose()
+    await trio.testing.wait_all_tasks_blocked()
+    await leader.append([b"value"])
 
 
-async def test_a_client_that_leaves_while_it_waits_changes_nothing_for_others(autojump_clock: Clock) -> None:
+@on_cluster()
+async def test_a_client_that_leaves_while_it_waits_changes_nothing_for_others(cluster: Cluster) -> None:
     """Its append commits all the same; its parked fetch is answered into the void."""
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        await cluster.wait_until_alike()
-        for node in cluster.nodes.values():
-            cluster.disks[node.key.id].sync_latency = lambda: 0.1
-        async with RawClient.connected(cluster, leader.key.id) as client, trio.open_nursery() as nursery:
-            nursery.start_soon(client.produce, batch_of(b"value"))
-            await cluster.wait_until(lambda: b"value" in cluster.values(leader))
-            nursery.cancel_scope.cancel()
-        async with RawClient.connected(cluster, leader.key.id) as client, trio.open_nursery() as nursery:
-            nursery.start_soon(lambda: client.fetch(leader.log.end_offset, max_wait_ms=50, min_bytes=1))
-            await trio.testing.wait_all_tasks_blocked()
-            nursery.cancel_scope.cancel()
-        await leader.append([b"next"])
-        assert cluster.values(leader) == [b"value", b"next"]
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    for node in cluster.nodes.values():
+        cluster.machines[node.key.id].disk.sync_latency = lambda: 0.1
+    async with RawClient.connected(cluster, leader.key.id) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(client.produce, batch_of(b"value"))
+        await cluster.wait_until(lambda: b"value" in values_in(leader))
+        nursery.cancel_scope.cancel()
+    async with RawClient.connected(cluster, leader.key.id) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: client.fetch(leader.log.end_offset, max_wait_ms=50, min_bytes=1))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    await leader.append([b"next"])
+    assert values_in(leader) == [b"value", b"next"]
 
 
-async def test_connections_above_the_limit_are_refused(autojump_clock: Clock) -> None:
-    async with Cluster(voter_ids=(1,), settings={"max.connections": "2"}).running() as cluster:
-        await cluster.wait_for_leader()
-        async with RawClient.connected(cluster, 1) as first:
-            async with RawClient.connected(cluster, 1):
-                with pytest.raises(NetworkError):
-                    async with RawClient.connected(cluster, 1):
-                        pass
-            await trio.testing.wait_all_tasks_blocked()
-            async with RawClient.connected(cluster, 1) as third:
-                assert (await third.describe()).leader_id == (await first.describe()).leader_id == 1
+@on_cluster(voters=1, settings={"max.connections": "2"})
+async def test_connections_above_the_limit_are_refused(cluster: Cluster) -> None:
+    set_timing(cluster)
+    await cluster.wait_for_leader()
+    async with RawClient.connected(cluster, 1) as first:
+        async with RawClient.connected(cluster, 1):
+            with pytest.raises(NetworkError):
+                async with RawClient.connected(cluster, 1):
+                    pass
+        await trio.testing.wait_all_tasks_blocked()
+        async with RawClient.connected(cluster, 1) as third:
+            assert (await third.describe()).leader_id == (await first.describe()).leader_id == 1
 
 
-async def test_requests_of_one_connection_are_answered_in_order(autojump_clock: Clock) -> None:
+@on_cluster(voters=1)
+async def test_requests_of_one_connection_are_answered_in_order(cluster: Cluster) -> None:
     """The first waits for its commit; the second, which could be answered at once, comes after it."""
-    async with Cluster(voter_ids=(1,)).running() as cluster:
-        await cluster.wait_for_leader()
-        cluster.disks[1].sync_latency = lambda: 0.1
-        stream = await cluster.network.seen_from(CLIENT).connect(endpoint_of(1))
-        produce = ProduceRequest(-1, 1000, (ProducePartition(TOPIC, TOPIC_ID, 0, batch_of(b"value")),))
-        begun = trio.current_time()
-        await stream.send_all(encode_request(PRODUCE, 9, 1, "test", produce))
-        await stream.send_all(encode_request(API_VERSIONS, 3, 2, "test", ApiVersionsRequest()))
-        reader = FrameReader(stream, 2**20)
-        answered = [response_correlation_id(await reader.read() or b"") for _ in range(2)]
-        assert answered == [1, 2]
-        assert trio.current_time() - begun >= 0.1
+    await cluster.wait_for_leader()
+    cluster.machines[1].disk.sync_latency = lambda: 0.1
+    stream = await cluster.network.seen_from(CLIENT).connect(cluster.endpoint_of(1))
+    produce = ProduceRequest(-1, 1000, (ProducePartition(TOPIC, TOPIC_ID, 0, batch_of(b"value")),))
+    begun = trio.current_time()
+    await stream.send_all(encode_request(PRODUCE, 9, 1, "test", produce))
+    await stream.send_all(encode_request(API_VERSIONS, 3, 2, "test", ApiVersionsRequest()))
+    reader = FrameReader(stream, 2**20)
+    answered = [response_correlation_id(await reader.read() or b"") for _ in range(2)]
+    assert answered == [1, 2]
+    assert trio.current_time() - begun >= 0.1

@@ -10,14 +10,15 @@ import trio.testing
 
 from kraft_trio.protocol.roles import Follower, Leader, Prospective, Unattached
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
+from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.cluster import CLUSTER_ID, LISTENER
+from kraft_trio.simulation.latency import Latency
 from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.support.cluster import CLUSTER_ID, LISTENER, Cluster, endpoint_of, key_of
-from tests.support.raw_client import TOPIC, RawClient
-
-Clock = trio.testing.MockClock
+from tests.support.on_cluster import on_cluster
+from tests.support.raw_client import FORGED, STRANGER, TOPIC, RawClient
 
 FETCH_TIMEOUT_S = 2.0
 
@@ -26,224 +27,230 @@ FETCH_TIMEOUT_S = 2.0
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["connections break", "nothing arrives"])
-async def test_a_leader_cut_from_the_majority_resigns(autojump_clock: Clock, silent: bool) -> None:
+@on_cluster()
+async def test_a_leader_cut_from_the_majority_resigns(cluster: Cluster, silent: bool) -> None:
     """Within 1.5 fetch timeouts of the last fetch, and not before one (scenario S4)."""
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id}, silent=silent)
-        await trio.sleep(FETCH_TIMEOUT_S)
-        assert isinstance(leader.view.role, Leader)
-        await trio.sleep(FETCH_TIMEOUT_S / 2 + 0.01)
-        assert not isinstance(leader.view.role, Leader)
+    leader = await cluster.wait_for_leader()
+    cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id}, silent=silent)
+    await trio.sleep(FETCH_TIMEOUT_S)
+    assert isinstance(leader.view.role, Leader)
+    await trio.sleep(FETCH_TIMEOUT_S / 2 + 0.01)
+    assert not isinstance(leader.view.role, Leader)
 
 
-async def test_one_voter_in_contact_of_three_is_enough(autojump_clock: Clock) -> None:
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        stamp = leader.view.stamp
-        near, far = cluster.others(leader)
-        cluster.partition({leader.key.id, near.key.id}, {far.key.id})
-        await trio.sleep(10 * FETCH_TIMEOUT_S)
-        assert leader.view.stamp == stamp
+@on_cluster()
+async def test_one_voter_in_contact_of_three_is_enough(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    stamp = leader.view.stamp
+    near, far = cluster.others(leader)
+    cluster.partition({leader.key.id, near.key.id}, {far.key.id})
+    await trio.sleep(10 * FETCH_TIMEOUT_S)
+    assert leader.view.stamp == stamp
 
 
-async def test_observers_do_not_keep_a_leader_in_office(autojump_clock: Clock) -> None:
-    async with Cluster().running(1, 2, 3, 4) as cluster:
-        leader = await cluster.wait_for_leader()
-        observer = cluster.nodes[4]
-        await observer.election.view.wait_for(lambda view: isinstance(view.role, Follower))
-        cluster.partition({leader.key.id, 4}, set(cluster.voter_ids) - {leader.key.id})
-        await trio.sleep(1.5 * FETCH_TIMEOUT_S + 0.01)
-        assert not isinstance(leader.view.role, Leader)
+@on_cluster(observers=1)
+async def test_observers_do_not_keep_a_leader_in_office(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    observer = cluster.nodes[4]
+    await observer.election.view.wait_for(lambda view: isinstance(view.role, Follower))
+    cluster.partition({leader.key.id, 4}, set(cluster.voter_ids) - {leader.key.id})
+    await trio.sleep(1.5 * FETCH_TIMEOUT_S + 0.01)
+    assert not isinstance(leader.view.role, Leader)
 
 
-async def test_a_sole_voter_never_resigns(autojump_clock: Clock) -> None:
-    async with Cluster(voter_ids=(1,)).running() as cluster:
-        leader = await cluster.wait_for_leader()
-        stamp = leader.view.stamp
-        await trio.sleep(100 * FETCH_TIMEOUT_S)
-        assert leader.view.stamp == stamp
+@on_cluster(voters=1)
+async def test_a_sole_voter_never_resigns(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    stamp = leader.view.stamp
+    await trio.sleep(100 * FETCH_TIMEOUT_S)
+    assert leader.view.stamp == stamp
 
 
 # Pre-vote
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["connections break", "nothing arrives"])
-async def test_a_follower_that_was_isolated_disturbs_nobody(autojump_clock: Clock, silent: bool) -> None:
+@on_cluster()
+async def test_a_follower_that_was_isolated_disturbs_nobody(cluster: Cluster, silent: bool) -> None:
     """It asked for pre-votes all the time, so its epoch is where it was (KIP-996)."""
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        stamp = leader.view.stamp
-        lonely, _ = cluster.others(leader)
-        cluster.partition({lonely.key.id}, set(cluster.voter_ids) - {lonely.key.id}, silent=silent)
-        await lonely.election.view.wait_for(lambda view: isinstance(view.role, Prospective))
-        await trio.sleep(20)
-        assert lonely.view.epoch == stamp.epoch
-        await leader.append([b"meanwhile"])
-        cluster.heal()
-        await cluster.wait_until_alike()
-        assert leader.view.stamp == stamp
-        assert isinstance(lonely.view.role, Follower)
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    stamp = leader.view.stamp
+    lonely, _ = cluster.others(leader)
+    cluster.partition({lonely.key.id}, set(cluster.voter_ids) - {lonely.key.id}, silent=silent)
+    await lonely.election.view.wait_for(lambda view: isinstance(view.role, Prospective))
+    await trio.sleep(20)
+    assert lonely.view.epoch == stamp.epoch
+    await leader.append([b"meanwhile"])
+    cluster.heal()
+    await cluster.wait_until_alike()
+    assert leader.view.stamp == stamp
+    assert isinstance(lonely.view.role, Follower)
 
 
-async def test_a_pre_vote_is_refused_by_who_hears_from_a_leader_and_changes_nothing(autojump_clock: Clock) -> None:
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        await cluster.wait_until_alike()
-        for node in (leader, *cluster.others(leader)):
-            before = cluster.disks[node.key.id].read_bytes(f"/data/{TOPIC}-0/quorum-state"), node.view.stamp
-            async with RawClient.connected(cluster, node.key.id) as client:
-                answer = await client.vote(key_of(9), node.view.epoch, (1000, node.view.epoch), pre_vote=True)
-            assert not answer.vote_granted
-            assert answer.leader_id == leader.key.id
-            assert (cluster.disks[node.key.id].read_bytes(f"/data/{TOPIC}-0/quorum-state"), node.view.stamp) == before
+@on_cluster()
+async def test_a_pre_vote_is_refused_by_who_hears_from_a_leader_and_changes_nothing(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    for node in (leader, *cluster.others(leader)):
+        before = cluster.machines[node.key.id].disk.read_bytes(f"/data/{TOPIC}-0/quorum-state"), node.view.stamp
+        async with RawClient.connected(cluster, node.key.id) as client:
+            answer = await client.vote(STRANGER, node.view.epoch, (1000, node.view.epoch), pre_vote=True)
+        assert not answer.vote_granted
+        assert answer.leader_id == leader.key.id
+        assert (
+            cluster.machines[node.key.id].disk.read_bytes(f"/data/{TOPIC}-0/quorum-state"),
+            node.view.stamp,
+        ) == before
 
 
-async def test_a_granted_pre_vote_is_no_vote(autojump_clock: Clock) -> None:
+@on_cluster(started=(1,))
+async def test_a_granted_pre_vote_is_no_vote(cluster: Cluster) -> None:
     """Without a leader pre-votes are granted to any number of candidates; none of them is written down."""
-    async with Cluster().running(1) as cluster:
-        node = cluster.nodes[1]
-        await trio.sleep(0.1)
-        stored = cluster.disks[1].read_bytes(f"/data/{TOPIC}-0/quorum-state")
-        async with RawClient.connected(cluster, 1) as client:
-            answers = [await client.vote(key_of(id), node.view.epoch, (0, 0), pre_vote=True) for id in (2, 3)]
-        assert [answer.vote_granted for answer in answers] == [True, True]
-        assert cluster.disks[1].read_bytes(f"/data/{TOPIC}-0/quorum-state") == stored
+    node = cluster.nodes[1]
+    await trio.sleep(0.1)
+    stored = cluster.machines[1].disk.read_bytes(f"/data/{TOPIC}-0/quorum-state")
+    async with RawClient.connected(cluster, 1) as client:
+        answers = [await client.vote(cluster.key_of(id), node.view.epoch, (0, 0), pre_vote=True) for id in (2, 3)]
+    assert [answer.vote_granted for answer in answers] == [True, True]
+    assert cluster.machines[1].disk.read_bytes(f"/data/{TOPIC}-0/quorum-state") == stored
 
 
 # Votes
 
 
-async def test_one_vote_an_epoch_also_over_a_crash(autojump_clock: Clock) -> None:
+@on_cluster(started=(1,), invariants=FORGED)
+async def test_one_vote_an_epoch_also_over_a_crash(cluster: Cluster) -> None:
     """The answer came after the vote was durable: who restarts keeps to it, for the same key only."""
-    async with Cluster().running(1) as cluster:
-        async with RawClient.connected(cluster, 1) as client:
-            assert (await client.vote(key_of(2), 7, (0, 0))).vote_granted
-        await cluster.crash(1)
-        await cluster.restart(1)
-        async with RawClient.connected(cluster, 1) as client:
-            assert not (await client.vote(key_of(3), 7, (0, 0))).vote_granted
-            assert not (await client.vote(ReplicaKey(2, UUID(int=5555)), 7, (0, 0))).vote_granted, "another disk"
-            assert (await client.vote(key_of(2), 7, (0, 0))).vote_granted, "the same one may ask again"
-            assert (await client.vote(key_of(3), 8, (0, 0))).vote_granted, "the next epoch"
+    async with RawClient.connected(cluster, 1) as client:
+        assert (await client.vote(cluster.key_of(2), 7, (0, 0))).vote_granted
+    cluster.machines[1].crash("all")
+    await cluster.machines[1].start()
+    async with RawClient.connected(cluster, 1) as client:
+        assert not (await client.vote(cluster.key_of(3), 7, (0, 0))).vote_granted
+        assert not (await client.vote(ReplicaKey(2, UUID(int=5555)), 7, (0, 0))).vote_granted, "another disk"
+        assert (await client.vote(cluster.key_of(2), 7, (0, 0))).vote_granted, "the same one may ask again"
+        assert (await client.vote(cluster.key_of(3), 8, (0, 0))).vote_granted, "the next epoch"
 
 
-async def test_votes_with_errors(autojump_clock: Clock) -> None:
-    async with Cluster().running(1) as cluster:
-        async with RawClient.connected(cluster, 1) as client:
-            await client.vote(key_of(2), 7, (0, 0))
-            older = await client.vote(key_of(2), 6, (0, 0))
-            from_the_future = await client.vote(key_of(2), 8, (5, 8))
-            misdirected = await client.vote(key_of(2), 7, (0, 0), receiver=key_of(3))
-            other_disk = await client.vote(key_of(2), 7, (0, 0), receiver=ReplicaKey(1, UUID(int=5555)))
-        assert older.partition_error == ErrorCode.fenced_leader_epoch
-        assert from_the_future.partition_error == ErrorCode.invalid_request
-        assert misdirected.partition_error == other_disk.partition_error == ErrorCode.invalid_voter_key
-        assert cluster.nodes[1].view.epoch == 7
+@on_cluster(started=(1,), invariants=FORGED)
+async def test_votes_with_errors(cluster: Cluster) -> None:
+    async with RawClient.connected(cluster, 1) as client:
+        await client.vote(cluster.key_of(2), 7, (0, 0))
+        older = await client.vote(cluster.key_of(2), 6, (0, 0))
+        from_the_future = await client.vote(cluster.key_of(2), 8, (5, 8))
+        misdirected = await client.vote(cluster.key_of(2), 7, (0, 0), receiver=cluster.key_of(3))
+        other_disk = await client.vote(cluster.key_of(2), 7, (0, 0), receiver=ReplicaKey(1, UUID(int=5555)))
+    assert older.partition_error == ErrorCode.fenced_leader_epoch
+    assert from_the_future.partition_error == ErrorCode.invalid_request
+    assert misdirected.partition_error == other_disk.partition_error == ErrorCode.invalid_voter_key
+    assert cluster.nodes[1].view.epoch == 7
 
 
-async def test_another_cluster_changes_nothing(autojump_clock: Clock) -> None:
+@on_cluster()
+async def test_another_cluster_changes_nothing(cluster: Cluster) -> None:
     """Invariant 23: not even the epoch of a request with a wrong cluster id is looked at."""
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        await cluster.wait_until_alike()
-        for node in (leader, *cluster.others(leader)):
-            stamp, end = node.view.stamp, node.log.end
-            async with RawClient.connected(cluster, node.key.id) as client:
-                vote = await client.vote(key_of(9), 99, (999, 98), cluster_id="another")
-                begin = await client.ask(
-                    BEGIN_QUORUM_EPOCH,
-                    BeginQuorumEpochRequest(
-                        "another", -1, TOPIC, 0, UUID(int=0), 9, 99, Endpoints({LISTENER: endpoint_of(9)})
-                    ),
-                )
-                end_epoch = await client.ask(END_QUORUM_EPOCH, EndQuorumEpochRequest("another", TOPIC, 0, 9, 99))
-            for answer in (vote, begin, end_epoch):
-                assert answer.error == ErrorCode.inconsistent_cluster_id
-            await trio.sleep(0.5)
-            assert (node.view.stamp, node.log.end) == (stamp, end)
-
-
-async def test_a_second_leader_of_one_epoch_is_refused(autojump_clock: Clock) -> None:
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        follower, other = cluster.others(leader)
-        await cluster.wait_until_alike()
-        stamp = follower.view.stamp
-        async with RawClient.connected(cluster, follower.key.id) as client:
-            answer = await client.ask(
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    for node in (leader, *cluster.others(leader)):
+        stamp, end = node.view.stamp, node.log.end
+        async with RawClient.connected(cluster, node.key.id) as client:
+            vote = await client.vote(STRANGER, 99, (999, 98), cluster_id="another")
+            begin = await client.ask(
                 BEGIN_QUORUM_EPOCH,
                 BeginQuorumEpochRequest(
-                    CLUSTER_ID,
-                    -1,
-                    TOPIC,
-                    0,
-                    UUID(int=0),
-                    other.key.id,
-                    stamp.epoch,
-                    Endpoints({LISTENER: endpoint_of(other.key.id)}),
+                    "another", -1, TOPIC, 0, UUID(int=0), 9, 99, Endpoints({LISTENER: cluster.endpoint_of(9)})
                 ),
             )
-        assert answer.partition_error == ErrorCode.invalid_request
-        assert answer.leader_id == leader.key.id
-        assert follower.view.stamp == stamp
+            end_epoch = await client.ask(END_QUORUM_EPOCH, EndQuorumEpochRequest("another", TOPIC, 0, 9, 99))
+        for answer in (vote, begin, end_epoch):
+            assert answer.error == ErrorCode.inconsistent_cluster_id
+        await trio.sleep(0.5)
+        assert (node.view.stamp, node.log.end) == (stamp, end)
+
+
+@on_cluster()
+async def test_a_second_leader_of_one_epoch_is_refused(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    follower, other = cluster.others(leader)
+    await cluster.wait_until_alike()
+    stamp = follower.view.stamp
+    async with RawClient.connected(cluster, follower.key.id) as client:
+        answer = await client.ask(
+            BEGIN_QUORUM_EPOCH,
+            BeginQuorumEpochRequest(
+                CLUSTER_ID,
+                -1,
+                TOPIC,
+                0,
+                UUID(int=0),
+                other.key.id,
+                stamp.epoch,
+                Endpoints({LISTENER: cluster.endpoint_of(other.key.id)}),
+            ),
+        )
+    assert answer.partition_error == ErrorCode.invalid_request
+    assert answer.leader_id == leader.key.id
+    assert follower.view.stamp == stamp
 
 
 # Other incarnations
 
 
-async def test_a_voter_on_a_blank_disk_is_another_replica(autojump_clock: Clock) -> None:
+@on_cluster()
+async def test_a_voter_on_a_blank_disk_is_another_replica(cluster: Cluster) -> None:
     """Scenarios S2 and S8: it reads the log as an observer, and counts neither for votes nor for commits."""
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        swapped, other = cluster.others(leader)
-        cluster.kill(swapped.key.id)
-        await cluster.ended[swapped.key.id].wait()
-        cluster.format(swapped.key.id, directory_id=UUID(int=5555))
-        blank = await cluster.restart(swapped.key.id)
-        await leader.append([b"two of three"])
-        await cluster.wait_until_alike()
-        async with RawClient.connected(cluster, leader.key.id) as client:
-            described = await client.describe()
-        assert blank.key in {observer.key for observer in described.observers}
-        assert {voter.key for voter in described.voters} == {key_of(id) for id in cluster.voter_ids}
+    leader = await cluster.wait_for_leader()
+    swapped, other = cluster.others(leader)
+    machine = cluster.machines[swapped.key.id]
+    machine.kill()
+    await machine.wait_until_ended()
+    machine.replace_disk()
+    blank = await machine.start()
+    assert blank.key.directory_id != swapped.key.directory_id
+    await leader.append([b"two of three"])
+    await cluster.wait_until_alike()
+    async with RawClient.connected(cluster, leader.key.id) as client:
+        described = await client.describe()
+    assert blank.key in {observer.key for observer in described.observers}
+    assert {voter.key for voter in described.voters} == {voter.key for voter in cluster.initial_voters}
 
-        cluster.kill(other.key.id)
-        with trio.move_on_after(1):
-            await leader.append([b"one of three"])
-            pytest.fail("committed by a replica that is no voter")
-        await cluster.wait_until(lambda: not isinstance(leader.view.role, Leader))
-        await trio.sleep(20)
-        assert cluster.leader() is None
-        assert isinstance(blank.view.role, Unattached | Follower), "it does not campaign either"
+    cluster.machines[other.key.id].kill()
+    with trio.move_on_after(1):
+        await leader.append([b"one of three"])
+        pytest.fail("committed by a replica that is no voter")
+    await cluster.wait_until(lambda: not isinstance(leader.view.role, Leader))
+    await trio.sleep(20)
+    assert cluster.leader() is None
+    assert isinstance(blank.view.role, Unattached | Follower), "it does not campaign either"
 
 
 # Slow and far
 
 
-async def test_far_peers_and_slow_disks_only_take_longer(autojump_clock: Clock) -> None:
-    async with Cluster().running() as cluster:
-        cluster.network.latency_s = lambda: 0.1
-        for disk in cluster.disks.values():
-            disk.sync_latency = lambda: 0.2
-        with trio.fail_after(15):
-            leader = await cluster.wait_for_leader()
-            stamp = leader.view.stamp
-            await leader.append([b"value"])
-        await trio.sleep(10)
-        assert leader.view.stamp == stamp
-
-
-async def test_a_commit_waits_for_the_slowest_disk_it_needs(autojump_clock: Clock) -> None:
-    """One slow follower of two does not delay a commit; both do; the leader's own slow disk does not."""
-    async with Cluster().running() as cluster:
+@on_cluster()
+async def test_far_peers_and_slow_disks_only_take_longer(cluster: Cluster) -> None:
+    cluster.network.set_default_link(latency=Latency.constant(0.1))
+    for machine in cluster.machines.values():
+        machine.disk.sync_latency = lambda: 0.2
+    with trio.fail_after(15):
         leader = await cluster.wait_for_leader()
+        stamp = leader.view.stamp
+        await leader.append([b"value"])
+    await trio.sleep(10)
+    assert leader.view.stamp == stamp
+
+
+@on_cluster()
+async def test_a_commit_waits_for_the_slowest_disk_it_needs(cluster: Cluster) -> None:
+    """One slow follower of two does not delay a commit; both do; the leader's own slow disk does not."""
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    one, two = cluster.others(leader)
+    for slow, delayed in (((one,), False), ((one, two), True), ((leader,), False), ((leader, one), True)):
+        for node in cluster.nodes.values():
+            cluster.machines[node.key.id].disk.sync_latency = (lambda: 0.3) if node in slow else (lambda: 0.0)
+        begun = trio.current_time()
+        await leader.append([b"value"])
+        assert (trio.current_time() - begun > 0.29) is delayed
         await cluster.wait_until_alike()
-        one, two = cluster.others(leader)
-        for slow, delayed in (((one,), False), ((one, two), True), ((leader,), False), ((leader, one), True)):
-            for node in cluster.nodes.values():
-                cluster.disks[node.key.id].sync_latency = (lambda: 0.3) if node in slow else (lambda: 0.0)
-            begun = trio.current_time()
-            await leader.append([b"value"])
-            assert (trio.current_time() - begun > 0.29) is delayed
-            await cluster.wait_until_alike()

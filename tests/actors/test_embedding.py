@@ -8,7 +8,8 @@ import trio.testing
 
 from kraft_trio.errors import NodeClosedError, OutcomeUnknownError
 from kraft_trio.node import Node
-from tests.support.cluster import Cluster
+from kraft_trio.simulation import Cluster
+from tests.support.on_cluster import on_cluster
 
 
 async def failure_of(node: Node, outcomes: list[object]) -> None:
@@ -18,31 +19,33 @@ async def failure_of(node: Node, outcomes: list[object]) -> None:
         outcomes.append(type(error))
 
 
-async def test_appends_that_still_wait_are_answered(autojump_clock: trio.testing.MockClock) -> None:
+@on_cluster()
+async def test_appends_that_still_wait_are_answered(cluster: Cluster) -> None:
     """The first was sent and may have taken effect; the second had not left the node."""
-    async with Cluster().running() as cluster, trio.open_nursery() as nursery:
+    async with trio.open_nursery() as nursery:
         leader = await cluster.wait_for_leader()
         cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id})
         outcomes: list[object] = []
         for _ in range(2):
             nursery.start_soon(failure_of, leader, outcomes)
             await trio.testing.wait_all_tasks_blocked()
-        cluster.kill(leader.key.id)
-        await cluster.ended[leader.key.id].wait()
+        cluster.machines[leader.key.id].kill()
+        await cluster.machines[leader.key.id].wait_until_ended()
         await trio.testing.wait_all_tasks_blocked()
         assert set(outcomes) == {OutcomeUnknownError, NodeClosedError}
 
 
-async def test_an_append_to_a_stopped_node_is_refused(autojump_clock: trio.testing.MockClock) -> None:
-    async with Cluster(voter_ids=(1,)).running() as cluster:
-        node = await cluster.wait_for_leader()
-        await cluster.stop(1)
-        with pytest.raises(NodeClosedError):
-            await node.append([b"value"])
+@on_cluster(voters=1)
+async def test_an_append_to_a_stopped_node_is_refused(cluster: Cluster) -> None:
+    node = await cluster.wait_for_leader()
+    await cluster.machines[1].stop()
+    with pytest.raises(NodeClosedError):
+        await node.append([b"value"])
 
 
-async def test_a_reader_hears_that_the_node_has_stopped(autojump_clock: trio.testing.MockClock) -> None:
-    async with Cluster(voter_ids=(1,)).running() as cluster, trio.open_nursery() as nursery:
+@on_cluster(voters=1)
+async def test_a_reader_hears_that_the_node_has_stopped(cluster: Cluster) -> None:
+    async with trio.open_nursery() as nursery:
         node = await cluster.wait_for_leader()
         await node.append([b"value"])
         seen: list[object] = []
@@ -56,7 +59,7 @@ async def test_a_reader_hears_that_the_node_has_stopped(autojump_clock: trio.tes
 
         nursery.start_soon(read)
         await trio.testing.wait_all_tasks_blocked()
-        await cluster.stop(1)
+        await cluster.machines[1].stop()
         with trio.fail_after(1):
             while nursery.child_tasks:  # noqa: ASYNC110
                 await trio.sleep(0.01)

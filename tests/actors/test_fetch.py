@@ -10,34 +10,35 @@ import trio.testing
 
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.simulation import Cluster
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.support.cluster import Cluster, key_of, values_of
-from tests.support.raw_client import RawClient, batch_of
+from tests.support.logs import values_in, values_of
+from tests.support.on_cluster import on_cluster
+from tests.support.raw_client import STRANGER, RawClient, batch_of
+from tests.support.timing import set_timing
 
-Clock = trio.testing.MockClock
-
-OBSERVER = key_of(9)
+OBSERVER = STRANGER
 
 
-async def test_the_epoch_of_a_fetch_is_checked_before_leadership(autojump_clock: Clock) -> None:
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        await cluster.wait_until_alike()
-        epoch = leader.view.epoch
-        for node, in_its_epoch in (
-            (leader, ErrorCode.none),
-            (cluster.others(leader)[0], ErrorCode.not_leader_or_follower),
-        ):
-            async with RawClient.connected(cluster, node.key.id) as client:
-                older = await client.fetch(0, epoch=epoch - 1, last_fetched_epoch=0, replica=OBSERVER)
-                newer = await client.fetch(0, epoch=epoch + 1, last_fetched_epoch=0, replica=OBSERVER)
-                same = await client.fetch(0, epoch=epoch, last_fetched_epoch=0, replica=OBSERVER)
-            assert older.error == ErrorCode.fenced_leader_epoch
-            assert newer.error == ErrorCode.unknown_leader_epoch
-            assert same.error == in_its_epoch
-            for answer in (older, newer, same):
-                assert (answer.leader_id, answer.leader_epoch) == (leader.key.id, epoch)
-            assert leader.view.epoch == node.view.epoch == epoch, "a Fetch raises nobody's epoch"
+@on_cluster()
+async def test_the_epoch_of_a_fetch_is_checked_before_leadership(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    epoch = leader.view.epoch
+    for node, in_its_epoch in (
+        (leader, ErrorCode.none),
+        (cluster.others(leader)[0], ErrorCode.not_leader_or_follower),
+    ):
+        async with RawClient.connected(cluster, node.key.id) as client:
+            older = await client.fetch(0, epoch=epoch - 1, last_fetched_epoch=0, replica=OBSERVER)
+            newer = await client.fetch(0, epoch=epoch + 1, last_fetched_epoch=0, replica=OBSERVER)
+            same = await client.fetch(0, epoch=epoch, last_fetched_epoch=0, replica=OBSERVER)
+        assert older.error == ErrorCode.fenced_leader_epoch
+        assert newer.error == ErrorCode.unknown_leader_epoch
+        assert same.error == in_its_epoch
+        for answer in (older, newer, same):
+            assert (answer.leader_id, answer.leader_epoch) == (leader.key.id, epoch)
+        assert leader.view.epoch == node.view.epoch == epoch, "a Fetch raises nobody's epoch"
 
 
 @pytest.mark.parametrize(
@@ -45,82 +46,84 @@ async def test_the_epoch_of_a_fetch_is_checked_before_leadership(autojump_clock:
     [(-1, 0, 0), (0, -1, 0), (0, 0, -1), (0, 99, 0)],
     ids=["negative offset", "negative last epoch", "negative wait", "last epoch above the current one"],
 )
+@on_cluster(voters=1)
 async def test_impossible_replica_fetches_are_invalid(
-    autojump_clock: Clock, offset: int, last_fetched_epoch: int, max_wait_ms: int
+    cluster: Cluster, offset: int, last_fetched_epoch: int, max_wait_ms: int
 ) -> None:
-    async with Cluster(voter_ids=(1,)).running() as cluster:
-        leader = await cluster.wait_for_leader()
-        async with RawClient.connected(cluster, 1) as client:
-            answer = await client.fetch(
-                offset,
-                epoch=leader.view.epoch,
-                last_fetched_epoch=last_fetched_epoch,
-                replica=OBSERVER,
-                max_wait_ms=max_wait_ms,
-            )
-            described = await client.describe()
-        assert answer.error == ErrorCode.invalid_request
-        assert described.observers == (), "it counts for nothing"
+    leader = await cluster.wait_for_leader()
+    async with RawClient.connected(cluster, 1) as client:
+        answer = await client.fetch(
+            offset,
+            epoch=leader.view.epoch,
+            last_fetched_epoch=last_fetched_epoch,
+            replica=OBSERVER,
+            max_wait_ms=max_wait_ms,
+        )
+        described = await client.describe()
+    assert answer.error == ErrorCode.invalid_request
+    assert described.observers == (), "it counts for nothing"
 
 
-async def test_another_topic_is_unknown(autojump_clock: Clock) -> None:
-    async with Cluster(voter_ids=(1,)).running() as cluster:
-        leader = await cluster.wait_for_leader()
-        async with RawClient.connected(cluster, 1) as client:
-            as_consumer = await client.fetch(0, topic_id=UUID(int=42))
-            as_replica = await client.fetch(0, epoch=leader.view.epoch, replica=OBSERVER, topic_id=UUID(int=42))
-        assert as_consumer.error == ErrorCode.unknown_topic_id
-        assert as_replica.error == ErrorCode.invalid_request
+@on_cluster(voters=1)
+async def test_another_topic_is_unknown(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    async with RawClient.connected(cluster, 1) as client:
+        as_consumer = await client.fetch(0, topic_id=UUID(int=42))
+        as_replica = await client.fetch(0, epoch=leader.view.epoch, replica=OBSERVER, topic_id=UUID(int=42))
+    assert as_consumer.error == ErrorCode.unknown_topic_id
+    assert as_replica.error == ErrorCode.invalid_request
 
 
-async def test_a_diverging_replica_is_told_where(autojump_clock: Clock) -> None:
+@on_cluster()
+async def test_a_diverging_replica_is_told_where(cluster: Cluster) -> None:
     """And its position does not count: it holds something else there."""
-    async with Cluster().running() as cluster:
-        old = await cluster.wait_for_leader()
-        await old.append([b"value"])
-        old_end = old.log.end
-        await cluster.wait_until_alike()
-        cluster.kill(old.key.id)
-        leader = await cluster.wait_until_other_leads(old)
-        epoch = leader.view.epoch
-        high_watermark = leader.high_watermark
-        async with RawClient.connected(cluster, leader.key.id) as client:
-            answer = await client.fetch(
-                old_end.offset + 10, epoch=epoch, last_fetched_epoch=old_end.epoch, replica=key_of(old.key.id)
-            )
-            described = await client.describe()
-        assert answer.diverging == OffsetAndEpoch(old_end.offset, old_end.epoch)
-        assert answer.records == b""
-        (progress,) = [voter for voter in described.voters if voter.key == old.key]
-        assert progress.log_end_offset == -1
-        assert leader.high_watermark == high_watermark
+    old = await cluster.wait_for_leader()
+    await old.append([b"value"])
+    old_end = old.log.end
+    await cluster.wait_until_alike()
+    cluster.machines[old.key.id].kill()
+    leader = await cluster.wait_for_leader(other_than=old)
+    epoch = leader.view.epoch
+    high_watermark = leader.high_watermark
+    async with RawClient.connected(cluster, leader.key.id) as client:
+        answer = await client.fetch(
+            old_end.offset + 10, epoch=epoch, last_fetched_epoch=old_end.epoch, replica=cluster.key_of(old.key.id)
+        )
+        described = await client.describe()
+    assert answer.diverging == OffsetAndEpoch(old_end.offset, old_end.epoch)
+    assert answer.records == b""
+    (progress,) = [voter for voter in described.voters if voter.key == old.key]
+    assert progress.log_end_offset == -1
+    assert leader.high_watermark == high_watermark
 
 
-async def test_a_parked_fetch_ends_with_its_wait(autojump_clock: Clock) -> None:
-    async with Cluster(voter_ids=(1,)).running() as cluster:
-        leader = await cluster.wait_for_leader()
-        end = leader.log.end
-        async with RawClient.connected(cluster, 1) as client:
-            begun = trio.current_time()
-            answer = await client.fetch(
-                end.offset,
-                epoch=leader.view.epoch,
-                last_fetched_epoch=end.epoch,
-                replica=OBSERVER,
-                max_wait_ms=700,
-                high_watermark=end.offset,
-            )
-        assert (answer.error, answer.records) == (ErrorCode.none, b"")
-        assert trio.current_time() - begun == pytest.approx(0.7, abs=0.001)
+@on_cluster(voters=1)
+async def test_a_parked_fetch_ends_with_its_wait(cluster: Cluster) -> None:
+    set_timing(cluster)
+    leader = await cluster.wait_for_leader()
+    end = leader.log.end
+    async with RawClient.connected(cluster, 1) as client:
+        begun = trio.current_time()
+        answer = await client.fetch(
+            end.offset,
+            epoch=leader.view.epoch,
+            last_fetched_epoch=end.epoch,
+            replica=OBSERVER,
+            max_wait_ms=700,
+            high_watermark=end.offset,
+        )
+    assert (answer.error, answer.records) == (ErrorCode.none, b"")
+    assert trio.current_time() - begun == pytest.approx(0.7, abs=0.001)
 
 
+@on_cluster(voters=1)
 async def test_a_parked_replica_gets_records_before_they_are_synced_and_a_consumer_when_they_commit(
-    autojump_clock: Clock,
+    cluster: Cluster,
 ) -> None:
-    async with Cluster(voter_ids=(1,)).running() as cluster, trio.open_nursery() as nursery:
+    async with trio.open_nursery() as nursery:
         leader = await cluster.wait_for_leader()
         end = leader.log.end
-        cluster.disks[1].sync_latency = lambda: 0.2
+        set_timing(cluster, sync_s=0.2)
         seen: dict[str, float] = {}
 
         async def fetch(name: str, **how: object) -> None:
@@ -139,8 +142,9 @@ async def test_a_parked_replica_gets_records_before_they_are_synced_and_a_consum
         assert seen["consumer"] == begun + 0.2
 
 
-async def test_consumers_read_the_leader_up_to_the_high_watermark(autojump_clock: Clock) -> None:
-    async with Cluster().running() as cluster, trio.open_nursery() as nursery:
+@on_cluster()
+async def test_consumers_read_the_leader_up_to_the_high_watermark(cluster: Cluster) -> None:
+    async with trio.open_nursery() as nursery:
         leader = await cluster.wait_for_leader()
         (offset,) = await leader.append([b"committed"])
         await cluster.wait_until_alike()
@@ -160,28 +164,28 @@ async def test_consumers_read_the_leader_up_to_the_high_watermark(autojump_clock
         nursery.cancel_scope.cancel()
 
 
-async def test_one_batch_always_comes_whole(autojump_clock: Clock) -> None:
-    async with Cluster(voter_ids=(1,)).running() as cluster:
-        leader = await cluster.wait_for_leader()
-        (offset,) = await leader.append([bytes(1000)])
-        async with RawClient.connected(cluster, 1) as client:
-            answer = await client.fetch(offset, max_bytes=1)
-        assert values_of(answer.records) == [(offset, bytes(1000))]
+@on_cluster(voters=1)
+async def test_one_batch_always_comes_whole(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    (offset,) = await leader.append([bytes(1000)])
+    async with RawClient.connected(cluster, 1) as client:
+        answer = await client.fetch(offset, max_bytes=1)
+    assert values_of(answer.records) == [(offset, bytes(1000))]
 
 
-async def test_a_stale_answer_from_an_old_leader_changes_nothing(autojump_clock: Clock) -> None:
+@on_cluster()
+async def test_a_stale_answer_from_an_old_leader_changes_nothing(cluster: Cluster) -> None:
     """Nothing arrives for a while, a new leader is elected; what the old one had sent then comes in late (S14)."""
-    async with Cluster().running() as cluster:
-        old = await cluster.wait_for_leader()
+    old = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    follower, other = cluster.others(old)
+    cluster.partition({old.key.id}, {follower.key.id, other.key.id}, silent=True)
+    async with RawClient.connected(cluster, old.key.id) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(client.produce, batch_of(b"never"))
+        new = await cluster.wait_for_leader(other_than=old)
+        await new.append([b"value"])
+        cluster.heal()
         await cluster.wait_until_alike()
-        follower, other = cluster.others(old)
-        cluster.partition({old.key.id}, {follower.key.id, other.key.id}, silent=True)
-        async with RawClient.connected(cluster, old.key.id) as client, trio.open_nursery() as nursery:
-            nursery.start_soon(client.produce, batch_of(b"never"))
-            new = await cluster.wait_until_other_leads(old)
-            await new.append([b"value"])
-            cluster.heal()
-            await cluster.wait_until_alike()
-            nursery.cancel_scope.cancel()
-        assert isinstance(new.view.role, Leader)
-        assert [cluster.values(node) for node in cluster.nodes.values()] == [[b"value"]] * 3
+        nursery.cancel_scope.cancel()
+    assert isinstance(new.view.role, Leader)
+    assert [values_in(node) for node in cluster.nodes.values()] == [[b"value"]] * 3

@@ -14,6 +14,8 @@ from kraft_trio.errors import NetworkError
 from kraft_trio.messages import BeginQuorumEpochReceived, FetchReceived, Reply, VoteReceived
 from kraft_trio.protocol.roles import LAST_EPOCH, Follower
 from kraft_trio.protocol.types import Endpoint, Endpoints
+from kraft_trio.simulation import Cluster, Setup
+from kraft_trio.simulation.cluster import CLUSTER_ID, LISTENER
 from kraft_trio.storage.batch import peek_header
 from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, PRODUCE
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
@@ -24,10 +26,9 @@ from kraft_trio.wire.codec import encode_response
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import TcpNetwork
 from tests.actors.test_rules import leading, vote_request
-from tests.support.cluster import CLUSTER_ID, LISTENER, Cluster, endpoint_of, key_of
-from tests.support.raw_client import CLIENT, TOPIC
-
-Clock = trio.testing.MockClock
+from tests.support.lone_node import lone_node
+from tests.support.on_cluster import on_cluster
+from tests.support.raw_client import CLIENT, STRANGER, TOPIC, TOPIC_ID
 
 
 def test_a_refusal_that_quotes_the_client_fits_every_version() -> None:
@@ -46,81 +47,84 @@ async def test_a_host_name_nobody_can_look_up_is_a_network_error() -> None:
 
 
 @pytest.mark.parametrize("epoch", [LAST_EPOCH + 1, 2**31 - 1])
-async def test_an_epoch_near_the_end_of_numbers_is_not_taken(autojump_clock: Clock, epoch: int) -> None:
+@on_cluster()
+async def test_an_epoch_near_the_end_of_numbers_is_not_taken(cluster: Cluster, epoch: int) -> None:
     """It would be the last: no election could follow it, on no node, ever."""
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        before = leader.view.epoch
-        vote: Reply[object] = Reply()
-        await leader.election.tell(VoteReceived(vote_request(key_of(9), epoch, 100, before), vote))  # type: ignore[arg-type]
-        assert (await vote.receive()).partition_error == ErrorCode.invalid_request  # type: ignore[attr-defined]
-        begin: Reply[object] = Reply()
-        request = BeginQuorumEpochRequest(
-            CLUSTER_ID, -1, TOPIC, 0, key_of(9).directory_id, 9, epoch, Endpoints({LISTENER: endpoint_of(9)})
-        )
-        await leader.election.tell(BeginQuorumEpochReceived(request, begin))  # type: ignore[arg-type]
-        assert (await begin.receive()).partition_error == ErrorCode.invalid_request  # type: ignore[attr-defined]
-        assert leader.view.epoch == before
-        await leader.append([b"still leading"])
+    leader = await cluster.wait_for_leader()
+    before = leader.view.epoch
+    vote: Reply[object] = Reply()
+    await leader.election.tell(VoteReceived(vote_request(STRANGER, epoch, 100, before), vote))  # type: ignore[arg-type]
+    assert (await vote.receive()).partition_error == ErrorCode.invalid_request  # type: ignore[attr-defined]
+    begin: Reply[object] = Reply()
+    request = BeginQuorumEpochRequest(
+        CLUSTER_ID, -1, TOPIC, 0, STRANGER.directory_id, 9, epoch, Endpoints({LISTENER: cluster.endpoint_of(9)})
+    )
+    await leader.election.tell(BeginQuorumEpochReceived(request, begin))  # type: ignore[arg-type]
+    assert (await begin.receive()).partition_error == ErrorCode.invalid_request  # type: ignore[attr-defined]
+    assert leader.view.epoch == before
+    await leader.append([b"still leading"])
 
 
-async def test_a_follower_takes_its_leaders_new_address(autojump_clock: Clock) -> None:
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        follower = next(node for node in cluster.nodes.values() if node is not leader)
-        await follower.election.view.wait_for(lambda view: isinstance(view.role, Follower))
-        moved = Endpoints({LISTENER: Endpoint("moved", 1)})
-        begin: Reply[object] = Reply()
-        request = BeginQuorumEpochRequest(
-            CLUSTER_ID, -1, TOPIC, 0, follower.key.directory_id, leader.key.id, leader.view.epoch, moved
-        )
-        await follower.election.tell(BeginQuorumEpochReceived(request, begin))  # type: ignore[arg-type]
-        await begin.receive()
-        assert follower.view.leader_endpoints == moved
+@on_cluster()
+async def test_a_follower_takes_its_leaders_new_address(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    follower = next(node for node in cluster.nodes.values() if node is not leader)
+    await follower.election.view.wait_for(lambda view: isinstance(view.role, Follower))
+    moved = Endpoints({LISTENER: Endpoint("moved", 1)})
+    begin: Reply[object] = Reply()
+    request = BeginQuorumEpochRequest(
+        CLUSTER_ID, -1, TOPIC, 0, follower.key.directory_id, leader.key.id, leader.view.epoch, moved
+    )
+    await follower.election.tell(BeginQuorumEpochReceived(request, begin))  # type: ignore[arg-type]
+    await begin.receive()
+    assert follower.view.leader_endpoints == moved
 
 
 def consumer_fetch(offset: int, *, min_bytes: int, max_wait_ms: int, max_bytes: int = 10_000) -> FetchReceived:
-    partition = FetchPartition(TOPIC, key_of(0).directory_id, 0, fetch_offset=offset, max_bytes=max_bytes)
+    partition = FetchPartition(TOPIC, TOPIC_ID, 0, fetch_offset=offset, max_bytes=max_bytes)
     request = FetchRequest(min_bytes=min_bytes, max_wait_ms=max_wait_ms, partitions=(partition,))
     reply: Reply[FetchPartitionResponse] = Reply()
     return FetchReceived(request, partition, None, reply)
 
 
 @pytest.mark.parametrize("max_wait_ms", [0, 500])
-async def test_a_consumer_gets_the_tail_though_it_asked_for_more(autojump_clock: Clock, max_wait_ms: int) -> None:
+@on_cluster(voters=1, started=())
+async def test_a_consumer_gets_the_tail_though_it_asked_for_more(cluster: Cluster, max_wait_ms: int) -> None:
     """fetch.min.bytes says how long to wait, not that less is nothing."""
-    async with leading(Cluster(voter_ids=(1,)), 1) as mailbox:
+    async with leading(cluster, 1) as leader:
         await trio.testing.wait_all_tasks_blocked()
         fetch = consumer_fetch(0, min_bytes=100_000, max_wait_ms=max_wait_ms)
         started = trio.current_time()
-        await mailbox.send(fetch)
+        await leader.mailbox.send(fetch)
         answer = await fetch.reply.receive()
         assert answer.records
         assert peek_header(answer.records).base_offset == 0
         assert trio.current_time() - started == pytest.approx(max_wait_ms / 1000)
 
 
-async def test_what_expired_in_the_queue_costs_no_connection(autojump_clock: Clock) -> None:
-    async with Cluster(voter_ids=(1,)).running() as cluster, trio.open_nursery() as nursery:
+@on_cluster(voters=1)
+async def test_what_expired_in_the_queue_costs_no_connection(cluster: Cluster) -> None:
+    async with trio.open_nursery() as nursery:
         await cluster.wait_for_leader()
         client = NetworkClient(cluster.network.seen_from(CLIENT), "test", random.Random(0), 2**20)
         await nursery.start(client.run)
         request = DescribeQuorumRequest(TOPIC)
-        await client.request(endpoint_of(1), DESCRIBE_QUORUM, request, 1000)
-        asked = cluster.network.requests_sent[CLIENT.host, API_VERSIONS.key]
+        await client.request(cluster.endpoint_of(1), DESCRIBE_QUORUM, request, 1000)
+        asked = cluster.network.requests_sent[CLIENT, API_VERSIONS.key]
         with pytest.raises(NetworkError, match="not sent in time"):
-            await client.request(endpoint_of(1), DESCRIBE_QUORUM, request, 0)
-        await client.request(endpoint_of(1), DESCRIBE_QUORUM, request, 1000)
-        assert cluster.network.requests_sent[CLIENT.host, API_VERSIONS.key] == asked, "no new connection was made"
+            await client.request(cluster.endpoint_of(1), DESCRIBE_QUORUM, request, 0)
+        await client.request(cluster.endpoint_of(1), DESCRIBE_QUORUM, request, 1000)
+        assert cluster.network.requests_sent[CLIENT, API_VERSIONS.key] == asked, "no new connection was made"
         nursery.cancel_scope.cancel()
 
 
 async def test_an_answer_that_cannot_be_sent_ends_one_connection(
-    autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer is encoded in the step of whoever gives it; the leader must not end with it."""
-    async with Cluster(voter_ids=(1,)).running() as cluster, trio.open_nursery() as nursery:
-        leader = await cluster.wait_for_leader()
+    cluster = Cluster(Setup(voters=1))
+    async with lone_node(cluster, 1) as leader, trio.open_nursery() as nursery:
+        await leader.append([b"leading"])
         stamp = leader.view.stamp
         client = NetworkClient(cluster.network.seen_from(CLIENT), "test", random.Random(0), 2**20)
         await nursery.start(client.run)
@@ -131,7 +135,7 @@ async def test_an_answer_that_cannot_be_sent_ends_one_connection(
         with monkeypatch.context() as broken:
             broken.setattr("kraft_trio.actors.server_connection.encode_response", described)
             with pytest.raises(NetworkError):
-                await client.request(endpoint_of(1), DESCRIBE_QUORUM, DescribeQuorumRequest(TOPIC), 1000)
+                await client.request(cluster.endpoint_of(1), DESCRIBE_QUORUM, DescribeQuorumRequest(TOPIC), 1000)
         await leader.append([b"still leading"])
         assert leader.view.stamp == stamp
         nursery.cancel_scope.cancel()

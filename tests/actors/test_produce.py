@@ -6,50 +6,53 @@ import pytest
 import trio
 import trio.testing
 
+from kraft_trio.simulation import Cluster
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.support.cluster import Cluster
+from tests.support.logs import values_in
+from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import RawClient, batch_of
-
-Clock = trio.testing.MockClock
-
-
-async def test_the_same_sequence_again_gets_the_same_offset(autojump_clock: Clock) -> None:
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        async with RawClient.connected(cluster, leader.key.id) as client:
-            producer = (await client.init_producer_id()).producer_id
-            first = await client.produce(batch_of(b"a", b"b", producer_id=producer, base_sequence=0))
-            second = await client.produce(batch_of(b"c", producer_id=producer, base_sequence=2))
-            again = await client.produce(batch_of(b"a", b"b", producer_id=producer, base_sequence=0))
-        assert (again.error, again.base_offset) == (ErrorCode.none, first.base_offset)
-        assert second.base_offset == first.base_offset + 2
-        assert cluster.values(leader) == [b"a", b"b", b"c"]
+from tests.support.timing import set_timing
 
 
-async def test_a_duplicate_is_acknowledged_when_the_original_commits(autojump_clock: Clock) -> None:
+@on_cluster()
+async def test_the_same_sequence_again_gets_the_same_offset(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    async with RawClient.connected(cluster, leader.key.id) as client:
+        producer = (await client.init_producer_id()).producer_id
+        first = await client.produce(batch_of(b"a", b"b", producer_id=producer, base_sequence=0))
+        second = await client.produce(batch_of(b"c", producer_id=producer, base_sequence=2))
+        again = await client.produce(batch_of(b"a", b"b", producer_id=producer, base_sequence=0))
+    assert (again.error, again.base_offset) == (ErrorCode.none, first.base_offset)
+    assert second.base_offset == first.base_offset + 2
+    assert values_in(leader) == [b"a", b"b", b"c"]
+
+
+@on_cluster()
+async def test_a_duplicate_is_acknowledged_when_the_original_commits(cluster: Cluster) -> None:
     """Not before: the original is in the log of the leader alone."""
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        async with RawClient.connected(cluster, leader.key.id) as client:
-            cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id})
-            answers = [
-                await client.produce(batch_of(b"a", producer_id=7, base_sequence=0), timeout_ms=500) for _ in range(2)
-            ]
-            assert [answer.error for answer in answers] == [ErrorCode.request_timed_out] * 2
-            cluster.heal()
-            answer = await client.produce(batch_of(b"a", producer_id=7, base_sequence=0))
-        assert answer.error == ErrorCode.none
-        assert cluster.values(leader) == [b"a"]
+    leader = await cluster.wait_for_leader()
+    async with RawClient.connected(cluster, leader.key.id) as client:
+        cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id})
+        answers = [
+            await client.produce(batch_of(b"a", producer_id=7, base_sequence=0), timeout_ms=500) for _ in range(2)
+        ]
+        assert [answer.error for answer in answers] == [ErrorCode.request_timed_out] * 2
+        cluster.heal()
+        answer = await client.produce(batch_of(b"a", producer_id=7, base_sequence=0))
+    assert answer.error == ErrorCode.none
+    assert values_in(leader) == [b"a"]
 
 
-async def test_a_duplicate_does_not_wait_for_what_came_after_the_original(autojump_clock: Clock) -> None:
+@on_cluster()
+async def test_a_duplicate_does_not_wait_for_what_came_after_the_original(cluster: Cluster) -> None:
     """The first batch is committed by the follower's next fetch, the second is not, as that follower is slow."""
-    async with Cluster().running() as cluster, trio.open_nursery() as nursery:
+    async with trio.open_nursery() as nursery:
+        set_timing(cluster)
         leader = await cluster.wait_for_leader()
         await cluster.wait_until_alike()
         for node in cluster.others(leader):
-            cluster.disks[node.key.id].sync_latency = lambda: 0.1
+            cluster.machines[node.key.id].disk.sync_latency = lambda: 0.1
         heard: dict[str, float] = {}
 
         async def produce(name: str, batch: bytes) -> None:
@@ -77,60 +80,60 @@ async def test_a_duplicate_does_not_wait_for_what_came_after_the_original(autoju
     ids=["a gap", "an older producer epoch", "a new producer epoch that does not start at 0"],
 )
 @pytest.mark.parametrize("after", ["at once", "leader change", "restart of all"])
+@on_cluster()
 async def test_sequences_are_kept_by_the_log(
-    autojump_clock: Clock, producer_epoch: int, base_sequence: int, error: ErrorCode, after: str
+    cluster: Cluster, producer_epoch: int, base_sequence: int, error: ErrorCode, after: str
 ) -> None:
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        batches = [batch_of(b"ab", b"c", producer_id=7, producer_epoch=1, base_sequence=0)]
-        async with RawClient.connected(cluster, leader.key.id) as client:
-            first = [await client.produce(batch) for batch in batches]
-        await cluster.wait_until_alike()
-        if after == "leader change":
-            cluster.kill(leader.key.id)
-        elif after == "restart of all":
-            for node_id in cluster.voter_ids:
-                await cluster.crash(node_id)
-            for node_id in cluster.voter_ids:
-                await cluster.restart(node_id)
-        leader = await cluster.wait_for_leader()
-        end = leader.log.end_offset
-        async with RawClient.connected(cluster, leader.key.id) as client:
-            refused = await client.produce(
-                batch_of(b"x", producer_id=7, producer_epoch=producer_epoch, base_sequence=base_sequence)
-            )
-            duplicate = await client.produce(batches[0])
-            assert leader.log.end_offset == end
-            in_order = await client.produce(batch_of(b"d", producer_id=7, producer_epoch=1, base_sequence=2))
-        assert refused.error == error
-        assert refused.error_message is None or "producer 7" in refused.error_message
-        assert (duplicate.error, duplicate.base_offset) == (ErrorCode.none, first[0].base_offset)
-        assert in_order.base_offset == end
+    leader = await cluster.wait_for_leader()
+    batches = [batch_of(b"ab", b"c", producer_id=7, producer_epoch=1, base_sequence=0)]
+    async with RawClient.connected(cluster, leader.key.id) as client:
+        first = [await client.produce(batch) for batch in batches]
+    await cluster.wait_until_alike()
+    if after == "leader change":
+        cluster.machines[leader.key.id].kill()
+    elif after == "restart of all":
+        for node_id in cluster.voter_ids:
+            cluster.machines[node_id].crash("all")
+        for node_id in cluster.voter_ids:
+            await cluster.machines[node_id].start()
+    leader = await cluster.wait_for_leader()
+    end = leader.log.end_offset
+    async with RawClient.connected(cluster, leader.key.id) as client:
+        refused = await client.produce(
+            batch_of(b"x", producer_id=7, producer_epoch=producer_epoch, base_sequence=base_sequence)
+        )
+        duplicate = await client.produce(batches[0])
+        assert leader.log.end_offset == end
+        in_order = await client.produce(batch_of(b"d", producer_id=7, producer_epoch=1, base_sequence=2))
+    assert refused.error == error
+    assert refused.error_message is None or "producer 7" in refused.error_message
+    assert (duplicate.error, duplicate.base_offset) == (ErrorCode.none, first[0].base_offset)
+    assert in_order.base_offset == end
 
 
-async def test_producer_ids_are_unique_across_epochs(autojump_clock: Clock) -> None:
+@on_cluster()
+async def test_producer_ids_are_unique_across_epochs(cluster: Cluster) -> None:
     """Also through followers, and over restarts, although no record tells of them."""
-    async with Cluster().running() as cluster:
-        ids: list[int] = []
-        for _ in range(3):
-            leader = await cluster.wait_for_leader()
-            await cluster.wait_until_alike()
-            end = leader.log.end_offset
-            for node_id in cluster.voter_ids:
-                async with RawClient.connected(cluster, node_id) as client:
-                    # As clients do: a follower's connection to a leader that has restarted is lost once.
+    ids: list[int] = []
+    for _ in range(3):
+        leader = await cluster.wait_for_leader()
+        await cluster.wait_until_alike()
+        end = leader.log.end_offset
+        for node_id in cluster.voter_ids:
+            async with RawClient.connected(cluster, node_id) as client:
+                # As clients do: a follower's connection to a leader that has restarted is lost once.
+                answer = await client.init_producer_id()
+                if answer.error == ErrorCode.not_leader_or_follower:
                     answer = await client.init_producer_id()
-                    if answer.error == ErrorCode.not_leader_or_follower:
-                        answer = await client.init_producer_id()
-                    answers = [answer, await client.init_producer_id()]
-                assert [(answer.error, answer.producer_epoch) for answer in answers] == [(ErrorCode.none, 0)] * 2
-                ids += [answer.producer_id for answer in answers]
-            assert leader.log.end_offset == end
-            await cluster.crash(leader.key.id)
-            await cluster.restart(leader.key.id)
-            await cluster.wait_until_other_leads(leader)
-            await cluster.wait_until_alike()
-        assert len(set(ids)) == len(ids) == 18
+                answers = [answer, await client.init_producer_id()]
+            assert [(answer.error, answer.producer_epoch) for answer in answers] == [(ErrorCode.none, 0)] * 2
+            ids += [answer.producer_id for answer in answers]
+        assert leader.log.end_offset == end
+        cluster.machines[leader.key.id].crash("all")
+        await cluster.machines[leader.key.id].start()
+        await cluster.wait_for_leader(other_than=leader)
+        await cluster.wait_until_alike()
+    assert len(set(ids)) == len(ids) == 18
 
 
 def _with_byte(batch: bytes, position: int, value: int) -> bytes:
@@ -164,65 +167,65 @@ BAD_BATCHES = {
 
 
 @pytest.mark.parametrize(("records", "error"), BAD_BATCHES.values(), ids=BAD_BATCHES.keys())
+@on_cluster(settings={"message.max.bytes": "1000"})
 async def test_bad_batches_are_refused_and_change_nothing(
-    autojump_clock: Clock, records: bytes | None, error: ErrorCode
+    cluster: Cluster, records: bytes | None, error: ErrorCode
 ) -> None:
-    async with Cluster(settings={"message.max.bytes": "1000"}).running() as cluster:
-        leader = await cluster.wait_for_leader()
-        end, stamp = leader.log.end_offset, leader.view.stamp
-        async with RawClient.connected(cluster, leader.key.id) as client:
-            answer = await client.produce(records)
-            assert answer.error == error
-            assert (leader.log.end_offset, leader.view.stamp) == (end, stamp)
-            assert (await client.produce(GOOD)).error == ErrorCode.none
+    leader = await cluster.wait_for_leader()
+    end, stamp = leader.log.end_offset, leader.view.stamp
+    async with RawClient.connected(cluster, leader.key.id) as client:
+        answer = await client.produce(records)
+        assert answer.error == error
+        assert (leader.log.end_offset, leader.view.stamp) == (end, stamp)
+        assert (await client.produce(GOOD)).error == ErrorCode.none
 
 
-async def test_followers_refuse_and_name_the_leader(autojump_clock: Clock) -> None:
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        await cluster.wait_until_alike()
-        follower, _ = cluster.others(leader)
-        async with RawClient.connected(cluster, follower.key.id) as client:
-            answer = await client.produce(GOOD)
-        assert answer.error == ErrorCode.not_leader_or_follower
-        assert (answer.leader_id, answer.leader_epoch) == (leader.key.id, leader.view.epoch)
+@on_cluster()
+async def test_followers_refuse_and_name_the_leader(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    follower, _ = cluster.others(leader)
+    async with RawClient.connected(cluster, follower.key.id) as client:
+        answer = await client.produce(GOOD)
+    assert answer.error == ErrorCode.not_leader_or_follower
+    assert (answer.leader_id, answer.leader_epoch) == (leader.key.id, leader.view.epoch)
 
 
-async def test_an_append_that_does_not_commit_in_time_is_said_to(autojump_clock: Clock) -> None:
+@on_cluster()
+async def test_an_append_that_does_not_commit_in_time_is_said_to(cluster: Cluster) -> None:
     """It may still commit, and does."""
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id})
-        async with RawClient.connected(cluster, leader.key.id) as client:
-            begun = trio.current_time()
-            answer = await client.produce(GOOD, timeout_ms=300)
-        assert answer.error == ErrorCode.request_timed_out
-        assert trio.current_time() - begun == pytest.approx(0.3, abs=0.01)
-        cluster.heal()
-        await cluster.wait_until_alike()
-        assert cluster.values(leader) == [b"value"]
-
-
-async def test_whoever_waits_when_the_leader_resigns_is_told(autojump_clock: Clock) -> None:
-    """Check-quorum ends the epoch: appends and parked fetches get NOT_LEADER_OR_FOLLOWER, at once."""
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id})
-        errors: list[tuple[float, ErrorCode]] = []
-
-        async def produce() -> None:
-            async with RawClient.connected(cluster, leader.key.id) as client:
-                answer = await client.produce(GOOD, timeout_ms=60_000)
-                errors.append((trio.current_time(), answer.error))
-
-        async def consume() -> None:
-            async with RawClient.connected(cluster, leader.key.id) as client:
-                fetched = await client.fetch(leader.log.end_offset, max_wait_ms=60_000, min_bytes=1)
-                errors.append((trio.current_time(), fetched.error))
-
+    leader = await cluster.wait_for_leader()
+    cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id})
+    async with RawClient.connected(cluster, leader.key.id) as client:
         begun = trio.current_time()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(produce)
-            nursery.start_soon(consume)
-        assert [error for _, error in errors] == [ErrorCode.not_leader_or_follower] * 2
-        assert max(at for at, _ in errors) - begun <= 3.01
+        answer = await client.produce(GOOD, timeout_ms=300)
+    assert answer.error == ErrorCode.request_timed_out
+    assert trio.current_time() - begun == pytest.approx(0.3, abs=0.01)
+    cluster.heal()
+    await cluster.wait_until_alike()
+    assert values_in(leader) == [b"value"]
+
+
+@on_cluster()
+async def test_whoever_waits_when_the_leader_resigns_is_told(cluster: Cluster) -> None:
+    """Check-quorum ends the epoch: appends and parked fetches get NOT_LEADER_OR_FOLLOWER, at once."""
+    leader = await cluster.wait_for_leader()
+    cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id})
+    errors: list[tuple[float, ErrorCode]] = []
+
+    async def produce() -> None:
+        async with RawClient.connected(cluster, leader.key.id) as client:
+            answer = await client.produce(GOOD, timeout_ms=60_000)
+            errors.append((trio.current_time(), answer.error))
+
+    async def consume() -> None:
+        async with RawClient.connected(cluster, leader.key.id) as client:
+            fetched = await client.fetch(leader.log.end_offset, max_wait_ms=60_000, min_bytes=1)
+            errors.append((trio.current_time(), fetched.error))
+
+    begun = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(produce)
+        nursery.start_soon(consume)
+    assert [error for _, error in errors] == [ErrorCode.not_leader_or_follower] * 2
+    assert max(at for at, _ in errors) - begun <= 3.01

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import attrs
 import pytest
 import trio
 
@@ -22,13 +23,18 @@ from kraft_trio.messages import (
 )
 from kraft_trio.protocol.control_records import VotersRecord
 from kraft_trio.protocol.roles import Follower, Leader
-from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.cluster import CLUSTER_ID
 from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.support.cluster import CLUSTER_ID, Cluster, key_of, voters_of
+from tests.support.epoch_context import lone_epoch, voters_of
+from tests.support.on_cluster import on_cluster
+from tests.support.raw_client import FORGED, STRANGER
+from tests.support.timing import set_timing
 
 
 def vote_request(
@@ -41,32 +47,33 @@ def vote_request(
         partition=0,
         replica=candidate,
         replica_epoch=epoch,
-        voter_directory_id=key_of(0).directory_id,
+        voter_directory_id=NO_DIRECTORY_ID,
         last_offset=last_offset,
         last_offset_epoch=last_epoch,
         pre_vote=pre_vote,
     )
 
 
-async def test_r1_a_vote_waits_for_the_fsync_under_way(autojump_clock: trio.testing.MockClock) -> None:
+@on_cluster(invariants=FORGED)
+async def test_r1_a_vote_waits_for_the_fsync_under_way(cluster: Cluster) -> None:
     """A follower is syncing what its leader sent when a vote for the next epoch is asked of it.
 
     Answering before the fsync has ended would promise a log end that the epoch's tasks can still move.
     """
-    async with Cluster().running() as cluster, trio.open_nursery() as nursery:
+    async with trio.open_nursery() as nursery:
         leader = await cluster.wait_for_leader()
         follower_id = next(id for id in cluster.voter_ids if id != leader.key.id)
-        candidate = key_of(next(id for id in cluster.voter_ids if id not in (leader.key.id, follower_id)))
+        candidate = cluster.key_of(next(id for id in cluster.voter_ids if id not in (leader.key.id, follower_id)))
         follower = cluster.nodes[follower_id]
         while follower.log.end_offset < leader.log.end_offset:
             await follower.log.changed.park()
         before = follower.log.end
-        cluster.disks[follower_id].sync_latency = lambda: 1.0
+        cluster.machines[follower_id].disk.sync_latency = lambda: 1.0
         nursery.start_soon(leader.append, [b"value"])
         while follower.log.end_offset == before.offset:
             await follower.log.changed.park()
         assert follower.log.synced_end_offset == before.offset, "the fsync must still be under way"
-        cluster.disks[follower_id].sync_latency = lambda: 0.0
+        cluster.machines[follower_id].disk.sync_latency = lambda: 0.0
 
         epoch = follower.view.epoch + 1
         reply: Reply[VoteResponse] = Reply()
@@ -79,17 +86,25 @@ async def test_r1_a_vote_waits_for_the_fsync_under_way(autojump_clock: trio.test
         nursery.cancel_scope.cancel()
 
 
+@attrs.frozen
+class LoneLeader:
+    context: EpochContext
+    mailbox: trio.MemorySendChannel[LeaderMessage]
+    scope: trio.CancelScope
+    """Ends the epoch."""
+
+
 @asynccontextmanager
-async def leading(cluster: Cluster, leader_id: int) -> AsyncIterator[trio.MemorySendChannel[LeaderMessage]]:
-    """LeaderReplication by itself, over that node's log, in epoch 1."""
-    context = cluster.epoch_context(leader_id, Stamp(1, 1))
+async def leading(cluster: Cluster, leader_id: int) -> AsyncIterator[LoneLeader]:
+    """LeaderReplication by itself, over the log of that node, which does not run, in epoch 1."""
+    set_timing(cluster)
+    context = lone_epoch(cluster, leader_id, Stamp(1, 1)).context
     mailbox, inbox = trio.open_memory_channel[LeaderMessage](16)
     leader = LeaderReplication(context, inbox, granting_voters=frozenset({context.key}))
     async with trio.open_nursery() as nursery:
-        cluster.scopes[leader_id] = nursery.cancel_scope
         nursery.start_soon(leader.run)
         await trio.testing.wait_all_tasks_blocked()
-        yield mailbox
+        yield LoneLeader(context, mailbox, nursery.cancel_scope)
         nursery.cancel_scope.cancel()
 
 
@@ -110,59 +125,60 @@ def fetch_at_end(context: EpochContext, replica: ReplicaKey) -> FetchReceived:
     return FetchReceived(request, partition, replica, reply)
 
 
-async def test_r2_records_count_by_the_voter_set_that_came_with_them(autojump_clock: trio.testing.MockClock) -> None:
+@on_cluster(voters=2, observers=2, started=())
+async def test_r2_records_count_by_the_voter_set_that_came_with_them(cluster: Cluster) -> None:
     """Of voters {1,2} the leader and 2 are a majority; a record that brings {1,2,3,4} needs three."""
-    cluster = Cluster(voter_ids=(1, 2))
-    async with leading(cluster, 1) as mailbox:
-        context = cluster.contexts[1]
-        await mailbox.send(fetch_at_end(context, key_of(2)))
+    async with leading(cluster, 1) as leader:
+        context, mailbox = leader.context, leader.mailbox
+        await mailbox.send(fetch_at_end(context, cluster.key_of(2)))
         await trio.testing.wait_all_tasks_blocked()
         assert context.log.high_watermark == context.log.end_offset
 
-        batch = encode_control_batch([VotersRecord(voters_of([1, 2, 3, 4]))], timestamp_ms=0)
+        batch = encode_control_batch([VotersRecord(voters_of(cluster, [1, 2, 3, 4]))], timestamp_ms=0)
         context.log.append_as_leader(batch, 1)
         await context.log.sync()
-        await mailbox.send(fetch_at_end(context, key_of(2)))
+        await mailbox.send(fetch_at_end(context, cluster.key_of(2)))
         await trio.testing.wait_all_tasks_blocked()
         assert context.log.high_watermark == context.log.end_offset - 1, "2 of 4 have synced it"
 
-        await mailbox.send(fetch_at_end(context, key_of(3)))
+        await mailbox.send(fetch_at_end(context, cluster.key_of(3)))
         await trio.testing.wait_all_tasks_blocked()
         assert context.log.high_watermark == context.log.end_offset, "3 of 4 have synced it"
 
 
-async def test_r3_messages_of_an_earlier_stay_are_dropped(autojump_clock: trio.testing.MockClock) -> None:
+@on_cluster()
+async def test_r3_messages_of_an_earlier_stay_are_dropped(cluster: Cluster) -> None:
     """A timer and a resignation that were on their way when the role changed must not hit the role that came after."""
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        follower = next(node for node in cluster.nodes.values() if node is not leader)
-        await follower.election.view.wait_for(lambda view: isinstance(view.role, Follower))
-        for node, role in ((leader, Leader), (follower, Follower)):
-            stamp = node.view.stamp
-            for stale in (Stamp(stamp.epoch, stamp.transition - 1), Stamp(stamp.epoch - 1, stamp.transition)):
-                await node.election.tell(TimedOut(stale))
-                await node.election.tell(LeadershipLost(stale, "stale"))
-            await trio.testing.wait_all_tasks_blocked()
-            assert node.view.stamp == stamp
-            assert isinstance(node.view.role, role)
-        await follower.election.tell(TimedOut(follower.view.stamp))
-        await follower.election.view.wait_for(lambda view: not isinstance(view.role, Follower))
+    leader = await cluster.wait_for_leader()
+    follower = next(node for node in cluster.nodes.values() if node is not leader)
+    await follower.election.view.wait_for(lambda view: isinstance(view.role, Follower))
+    for node, role in ((leader, Leader), (follower, Follower)):
+        stamp = node.view.stamp
+        for stale in (Stamp(stamp.epoch, stamp.transition - 1), Stamp(stamp.epoch - 1, stamp.transition)):
+            await node.election.tell(TimedOut(stale))
+            await node.election.tell(LeadershipLost(stale, "stale"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert node.view.stamp == stamp
+        assert isinstance(node.view.role, role)
+    await follower.election.tell(TimedOut(follower.view.stamp))
+    await follower.election.view.wait_for(lambda view: not isinstance(view.role, Follower))
 
 
-async def test_what_waits_when_the_epoch_ends_is_answered(autojump_clock: trio.testing.MockClock) -> None:
+@on_cluster(started=())
+async def test_what_waits_when_the_epoch_ends_is_answered(cluster: Cluster) -> None:
     """Appends and fetches of a lost epoch get NOT_LEADER_OR_FOLLOWER, those still in the mailbox included."""
-    cluster = Cluster(voter_ids=(1, 2, 3))
     record = encode_batch([NewRecord(value=b"x")], timestamp_ms=0)
     appends: list[Reply[ProducePartitionResponse]] = [Reply(), Reply()]
-    async with leading(cluster, 1) as mailbox:
-        completed = fetch_at_end(cluster.contexts[1], key_of(2))
+    async with leading(cluster, 1) as leader:
+        mailbox = leader.mailbox
+        completed = fetch_at_end(leader.context, cluster.key_of(2))
         await mailbox.send(completed)
         await mailbox.send(ProduceReceived(record, 60_000, appends[0]))
         await trio.testing.wait_all_tasks_blocked()
-        fetches = [fetch_at_end(cluster.contexts[1], key_of(9)) for _ in range(2)]
+        fetches = [fetch_at_end(leader.context, STRANGER) for _ in range(2)]
         await mailbox.send(fetches[0])
         await trio.testing.wait_all_tasks_blocked()
-        cluster.scopes[1].cancel()
+        leader.scope.cancel()
         mailbox.send_nowait(ProduceReceived(record, 60_000, appends[1]))
         mailbox.send_nowait(fetches[1])
     assert (await completed.reply.receive()).records, "the append had completed the parked fetch"

@@ -7,97 +7,101 @@ import trio
 import trio.testing
 
 from kraft_trio.protocol.roles import Follower, Leader
+from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.latency import Latency
 from kraft_trio.wire.api import END_QUORUM_EPOCH
-from tests.support.cluster import Cluster
+from tests.support.logs import values_in
+from tests.support.on_cluster import on_cluster
 
-Clock = trio.testing.MockClock
 
-
-async def test_the_most_caught_up_voter_leads_at_once(autojump_clock: Clock) -> None:
+@on_cluster()
+async def test_the_most_caught_up_voter_leads_at_once(cluster: Cluster) -> None:
     """Well before any election timeout could have run out (they begin at a second)."""
-    async with Cluster().running() as cluster:
-        cluster.network.latency_s = lambda: 0.002
-        leader = await cluster.wait_for_leader()
-        await cluster.wait_until_alike()
-        behind, ahead = cluster.others(leader)
-        cluster.disks[behind.key.id].sync_latency = lambda: 0.05
-        await leader.append([b"value"])
-        await cluster.stop(leader.key.id)
-        with trio.fail_after(0.3):
-            assert (await cluster.wait_for_leader()) is ahead
-        await cluster.wait_until_alike()
+    cluster.network.set_default_link(latency=Latency.constant(0.002))
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    behind, ahead = cluster.others(leader)
+    cluster.machines[behind.key.id].disk.sync_latency = lambda: 0.05
+    await leader.append([b"value"])
+    await cluster.machines[leader.key.id].stop()
+    with trio.fail_after(0.3):
+        assert (await cluster.wait_for_leader()) is ahead
+    await cluster.wait_until_alike()
 
 
-async def test_the_second_successor_waits_its_turn(autojump_clock: Clock) -> None:
+@on_cluster(voters=5)
+async def test_the_second_successor_waits_its_turn(cluster: Cluster) -> None:
     """The preferred successor of four is gone; the next one waits an eighth of the longest backoff, a second."""
-    async with Cluster(voter_ids=(1, 2, 3, 4, 5)).running() as cluster:
-        leader = await cluster.wait_for_leader()
-        await cluster.wait_until_alike()
-        first, second, third, _ = cluster.others(leader)
-        cluster.partition(set(cluster.voter_ids) - {first.key.id}, {first.key.id})
-        begun = trio.current_time()
-        cluster.stops[leader.key.id].set()
-        await second.election.view.wait_for(lambda view: not isinstance(view.role, Follower))
-        assert 0.125 <= trio.current_time() - begun < 0.15
-        assert isinstance(third.view.role, Follower), "its turn comes after 250 ms"
-        assert (await cluster.wait_for_leader()) is second
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    first, second, third, _ = cluster.others(leader)
+    cluster.partition(set(cluster.voter_ids) - {first.key.id}, {first.key.id})
+    begun = trio.current_time()
+    cluster.nursery.start_soon(cluster.machines[leader.key.id].stop)
+    await second.election.view.wait_for(lambda view: not isinstance(view.role, Follower))
+    assert 0.125 <= trio.current_time() - begun < 0.15
+    assert isinstance(third.view.role, Follower), "its turn comes after 250 ms"
+    assert (await cluster.wait_for_leader()) is second
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["connections break", "nothing arrives"])
-async def test_a_leader_that_reaches_nobody_ends_within_the_grace(autojump_clock: Clock, silent: bool) -> None:
-    async with Cluster(settings={"kraft.shutdown.grace.ms": "3000"}).running() as cluster:
-        leader = await cluster.wait_for_leader()
-        cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id}, silent=silent)
-        with trio.fail_after(3.2):
-            await cluster.stop(leader.key.id)
+@on_cluster(settings={"kraft.shutdown.grace.ms": "3000"})
+async def test_a_leader_that_reaches_nobody_ends_within_the_grace(cluster: Cluster, silent: bool) -> None:
+    leader = await cluster.wait_for_leader()
+    cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id}, silent=silent)
+    with trio.fail_after(3.2):
+        await cluster.machines[leader.key.id].stop()
 
 
-async def test_a_leader_does_not_wait_for_a_voter_that_is_down(autojump_clock: Clock) -> None:
+@on_cluster()
+async def test_a_leader_does_not_wait_for_a_voter_that_is_down(cluster: Cluster) -> None:
     """Refused connections a few times in a row are answer enough; the one that is there is told all the same."""
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        down, up = cluster.others(leader)
-        cluster.kill(down.key.id)
-        with trio.fail_after(0.4):
-            await cluster.stop(leader.key.id)
-        with trio.fail_after(0.51):
-            await up.election.view.wait_for(lambda view: not isinstance(view.role, Follower))
+    leader = await cluster.wait_for_leader()
+    down, up = cluster.others(leader)
+    cluster.machines[down.key.id].kill()
+    with trio.fail_after(0.4):
+        await cluster.machines[leader.key.id].stop()
+    with trio.fail_after(0.51):
+        await up.election.view.wait_for(lambda view: not isinstance(view.role, Follower))
 
 
-async def test_a_follower_and_a_sole_voter_stop_at_once(autojump_clock: Clock) -> None:
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        follower, _ = cluster.others(leader)
-        with trio.fail_after(0.1):
-            await cluster.stop(follower.key.id)
-        assert isinstance(leader.view.role, Leader)
-    async with Cluster(voter_ids=(1,)).running() as cluster:
-        await cluster.wait_for_leader()
-        with trio.fail_after(0.1):
-            await cluster.stop(1)
+@on_cluster()
+async def test_a_follower_stops_at_once(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    follower, _ = cluster.others(leader)
+    with trio.fail_after(0.1):
+        await cluster.machines[follower.key.id].stop()
+    assert isinstance(leader.view.role, Leader)
 
 
-async def test_all_stop_together_and_come_back(autojump_clock: Clock) -> None:
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        await leader.append([b"before"])
-        async with trio.open_nursery() as nursery:
-            for node_id in cluster.voter_ids:
-                nursery.start_soon(cluster.stop, node_id)
+@on_cluster(voters=1)
+async def test_a_sole_voter_stops_at_once(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    with trio.fail_after(0.1):
+        await cluster.machines[1].stop()
+
+
+@on_cluster()
+async def test_all_stop_together_and_come_back(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await leader.append([b"before"])
+    async with trio.open_nursery() as nursery:
         for node_id in cluster.voter_ids:
-            await cluster.restart(node_id)
-        leader = await cluster.wait_for_leader()
-        await leader.append([b"after"])
-        await cluster.wait_until_alike()
-        assert cluster.values(leader) == [b"before", b"after"]
+            nursery.start_soon(cluster.machines[node_id].stop)
+    for node_id in cluster.voter_ids:
+        await cluster.machines[node_id].start()
+    leader = await cluster.wait_for_leader()
+    await leader.append([b"after"])
+    await cluster.wait_until_alike()
+    assert values_in(leader) == [b"before", b"after"]
 
 
-async def test_a_lost_answer_to_the_resignation_is_asked_for_again(autojump_clock: Clock) -> None:
-    async with Cluster().running() as cluster:
-        leader = await cluster.wait_for_leader()
-        await cluster.wait_until_alike()
-        cluster.network.lose_answers(END_QUORUM_EPOCH, times=2)
-        await cluster.stop(leader.key.id)
-        assert cluster.network.answers_still_to_lose(END_QUORUM_EPOCH) == 0
-        with trio.fail_after(2):
-            assert (await cluster.wait_for_leader()).key.id != leader.key.id
+@on_cluster()
+async def test_a_lost_answer_to_the_resignation_is_asked_for_again(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    planned = cluster.network.lose_answers(END_QUORUM_EPOCH, times=2)
+    await cluster.machines[leader.key.id].stop()
+    assert planned.times == 0
+    with trio.fail_after(2):
+        assert (await cluster.wait_for_leader()).key.id != leader.key.id

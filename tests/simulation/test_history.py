@@ -92,6 +92,8 @@ def test_an_operation_says_who_did_what_and_what_came_of_it() -> None:
     clock.now_s = 1.25
     history.succeed(append, offsets=[4, 5])
     assert str(append) == "a/0 append in node 2: b'x' b'y' at 4..5, invoked at 0.000000 s, ok at 1.250000 s"
+    long = history.invoke("append", client="a", values=[b"x/7" + b" " * 97])
+    assert "b'x/7'… (100 bytes)" in str(long)
     read = history.invoke("read", client="b", from_offset=3)
     history.fail(read, "no leader")
     assert str(read) == (

@@ -68,7 +68,7 @@ def test_formatting_survives_a_crash_once_it_has_returned() -> None:
     disk = SimulatedDisk()
     format_it(disk)
     before = disk.read_bytes(BOOTSTRAP)
-    disk.crash(lose_everything_unsynced=True)
+    disk.crash("all")
     assert read_meta_properties(disk, "/data") == MetaProperties("c", 1, DIRECTORY_ID)
     assert disk.read_bytes(BOOTSTRAP) == before
 

@@ -202,7 +202,7 @@ class TestSync:
             await trio.testing.wait_all_tasks_blocked()
             log.append_as_leader(batch(b"x"), 1)
         assert (log.end_offset, log.synced_end_offset) == (3, 2)
-        disk.crash(lose_everything_unsynced=True)
+        disk.crash("all")
         assert open_log(disk).end_offset == 2
 
     async def test_a_truncation_during_a_sync_takes_back_what_it_would_have_covered(
@@ -224,7 +224,7 @@ class TestSync:
             assert log.synced_end_offset == 2
         assert answers == [2]
         assert (log.end_offset, log.synced_end_offset) == (5, 2)
-        disk.crash(lose_everything_unsynced=True)
+        disk.crash("all")
         assert open_log(disk).end_offset == 2
 
     async def test_a_truncation_takes_back_what_was_synced(self) -> None:
@@ -273,7 +273,7 @@ class TestSync:
         await log.sync()
         log.truncate_to(2)
         await log.sync()
-        disk.crash(lose_everything_unsynced=True)
+        disk.crash("all")
         assert open_log(disk).end_offset == 2
 
     async def test_a_sync_that_began_before_a_truncation_does_not_make_it_durable(
@@ -288,7 +288,7 @@ class TestSync:
             await trio.testing.wait_all_tasks_blocked()
             log.truncate_to(2)
         await log.sync()
-        disk.crash(lose_everything_unsynced=True)
+        disk.crash("all")
         assert open_log(disk).end_offset == 2
 
     async def test_what_a_truncation_dropped_never_comes_back_behind_new_records(self) -> None:
@@ -424,7 +424,7 @@ class TestPoison:
             nursery.start_soon(log.close)
             await trio.testing.wait_all_tasks_blocked()
             log.append_as_leader(batch(b"late"), 1)
-        disk.crash(lose_everything_unsynced=True)
+        disk.crash("all")
         assert open_log(disk).end_offset == 3
 
 
@@ -541,7 +541,7 @@ class TestSegments:
         names = disk.list_directory(DIRECTORY)
         assert [name for name in names if name.endswith(".log")] == [f"{0:020d}.log", f"{4:020d}.log"]
         assert {f"{0:020d}.index", f"{0:020d}.timeindex", f"{4:020d}.snapshot"} <= set(names)
-        disk.crash(lose_everything_unsynced=True)
+        disk.crash("all")
         assert open_log(disk).end_offset == 4
 
     def test_roll_by_age_counts_from_when_the_segment_was_begun_whatever_records_say(self) -> None:

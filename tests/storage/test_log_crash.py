@@ -8,84 +8,86 @@ import pytest
 import trio
 
 from kraft_trio.errors import StorageFailure
+from kraft_trio.storage.log import Log
 from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.storage.simulated_inode import Loss
 from tests.storage.support import batch, open_log, values_in
 
 SEGMENT_BYTES = 320
 
 
 class Life:
-    """Appends, syncs, rolls, truncations and a clean close, until the disk crashes at call number `crash_at`."""
+    """Appends, syncs, rolls, truncations and a clean close, on a disk that crashes at some call.
 
-    def __init__(self, seed: int, crash_at: int) -> None:
-        self.disk = SimulatedDisk(random.Random(seed))
-        self.crash_at = crash_at
-        self.calls = 0
+    The values are of `value_bytes` bytes, and four or five of them make a segment.
+    """
+
+    def __init__(self, disk: SimulatedDisk, value_bytes: int) -> None:
+        self.disk = disk
+        self.value_bytes = value_bytes
         self.promised: list[bytes] = []
         """The values that sync said are durable, and nothing has truncated since."""
         self.possible: list[list[bytes]] = [[]]
         """Every content that the log has had since; a crash leaves a prefix of one of them."""
 
-    def count(self, _operation: str, _path: str) -> None:
-        self.calls += 1
-        if self.calls == self.crash_at:
-            self.disk.crash()
+    def open(self) -> Log:
+        return open_log(self.disk, segment_bytes=5 * self.value_bytes + 220)
 
     async def run(self) -> None:
-        self.disk.hook = self.count
-        try:
-            log = open_log(self.disk, segment_bytes=SEGMENT_BYTES)
-            content: list[bytes] = []
-            epoch = 1
-            for step in range(14):
-                value = b"%d" % step * 20
-                self.possible.append([*content, value])
-                log.append_as_leader(batch(value), epoch)
-                content.append(value)
-                if step % 3 == 1:
-                    await log.sync()
-                    self.promised = list(content)
-                if step in (5, 11):
-                    keep = 3 if step == 5 else 5
-                    # From here on the records above may be gone, and until the next sync may be there.
-                    self.promised = content[:keep]
-                    log.truncate_to(keep)
-                    content = content[:keep]
-                    self.possible.append(list(content))
-                    epoch += 1
-                if step == 8:
-                    await log.close()
-                    self.promised = list(content)
-                    log = open_log(self.disk, segment_bytes=SEGMENT_BYTES)
-            await log.close()
-            self.promised = list(content)
-        finally:
-            self.disk.hook = None
+        log = self.open()
+        content: list[bytes] = []
+        epoch = 1
+        for step in range(14):
+            value = b"%02d" % step * (self.value_bytes // 2)
+            self.possible.append([*content, value])
+            log.append_as_leader(batch(value), epoch)
+            content.append(value)
+            if step % 3 == 1:
+                await log.sync()
+                self.promised = list(content)
+            if step in (5, 11):
+                keep = 3 if step == 5 else 5
+                # From here on the records above may be gone, and until the next sync may be there.
+                self.promised = content[:keep]
+                log.truncate_to(keep)
+                content = content[:keep]
+                self.possible.append(list(content))
+                epoch += 1
+            if step == 8:
+                await log.close()
+                self.promised = list(content)
+                log = self.open()
+        await log.close()
+        self.promised = list(content)
 
 
-@pytest.mark.parametrize("seed", range(6))
-async def test_what_was_promised_survives_a_crash_at_any_call(seed: int) -> None:
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("lose", ["all", "some", "reordered"])
+@pytest.mark.parametrize("value_bytes", [40, 600, 1400])
+async def test_what_was_promised_survives_a_crash_at_any_call(value_bytes: int, lose: Loss, after: bool) -> None:
     crash_at = 0
     while True:
         crash_at += 1
-        life = Life(seed * 1000 + crash_at, crash_at)
+        disk = SimulatedDisk(random.Random(f"{value_bytes}/{crash_at}"))
+        disk.crash_at(crash_at, lose=lose, after=after)
+        life = Life(disk, value_bytes)
         try:
             await life.run()
         except StorageFailure:
             pass
-        if life.calls < crash_at:
+        where = f"crash at call {crash_at}"
+        if disk.calls < crash_at:
             break
-        reopened = open_log(life.disk, segment_bytes=SEGMENT_BYTES)
-        found = values_in(reopened)
-        assert found[: len(life.promised)] == life.promised, f"crash at call {crash_at}"
-        assert any(content[: len(found)] == found for content in life.possible), f"crash at call {crash_at}"
+        found = values_in(life.open())
+        assert found[: len(life.promised)] == life.promised, where
+        assert any(content[: len(found)] == found for content in life.possible), where
         # What is found is durable, and the log can be used.
-        life.disk.crash(lose_everything_unsynced=True)
-        again = open_log(life.disk, segment_bytes=SEGMENT_BYTES)
-        assert values_in(again) == found
+        disk.crash("all")
+        again = life.open()
+        assert values_in(again) == found, where
         again.append_as_leader(batch(b"after"), again.end.epoch + 1)
         await again.close()
-    assert crash_at > 100
+    assert crash_at > 150
 
 
 async def test_a_failure_of_any_write_or_fsync_poisons_and_promises_nothing_more() -> None:
@@ -119,7 +121,7 @@ async def test_a_failure_of_any_write_or_fsync_poisons_and_promises_nothing_more
         assert log.synced_end_offset >= promised
         synced_end_offset = log.synced_end_offset
         disk.hook = None
-        disk.crash(lose_everything_unsynced=True)
+        disk.crash("all")
         assert open_log(disk, segment_bytes=SEGMENT_BYTES).end_offset >= synced_end_offset
     assert fail_at > 20
     await trio.lowlevel.checkpoint()

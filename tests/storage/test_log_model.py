@@ -13,6 +13,7 @@ from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.storage.simulated_inode import Loss
 from tests.storage.support import open_log
 
 SEGMENT_BYTES = 600
@@ -81,11 +82,11 @@ class LogModel(RuleBasedStateMachine):
     def commit_what_is_synced(self) -> None:
         self.log.advance_high_watermark(self.log.synced_end_offset)
 
-    @rule(lose_everything=st.booleans())
-    def crash(self, lose_everything: bool) -> None:
+    @rule(lose=st.sampled_from(("all", "some", "reordered")))
+    def crash(self, lose: Loss) -> None:
         synced_end_offset = self.log.synced_end_offset
         was = self.batches
-        self.disk.crash(lose_everything_unsynced=lose_everything)
+        self.disk.crash(lose)
         self.reopen()
         end_offset = self.log.end_offset
         assert end_offset >= synced_end_offset

@@ -105,7 +105,7 @@ class TestTornTail:
         disk, positions = stopped_disk(b"one", b"two", synced=1)
         rewrite(disk, lambda data: data.__delitem__(slice(positions[1] + 20, None)))
         log = open_log(disk)
-        disk.crash(lose_everything_unsynced=True)
+        disk.crash("all")
         assert len(disk.read_bytes(FIRST_SEGMENT)) == positions[1]
         log = open_log(disk)
         log.append_as_leader(batch(b"new"), 2)
@@ -528,7 +528,7 @@ class TestOtherFiles:
         log.append_as_leader(batch(b"one"), 1)
         disk.kill()
         assert open_log(disk).synced_end_offset == 1
-        disk.crash(lose_everything_unsynced=True)
+        disk.crash("all")
         assert values_in(open_log(disk)) == [b"one"]
 
     def test_a_trimmed_log_has_its_producers_from_the_snapshot_at_its_start(self) -> None:

@@ -46,7 +46,7 @@ async def test_a_written_state_survives_a_crash() -> None:
     disk, file = disk_and_file()
     assert file.read() is None
     await file.write(STATE, 1, VoterSet())
-    disk.crash(lose_everything_unsynced=True)
+    disk.crash("all")
     assert file.read() == STATE
 
 
@@ -55,7 +55,7 @@ async def test_a_cancelled_write_is_durable_before_its_caller_goes_on(autojump_c
     with trio.move_on_after(1):
         await file.write(STATE, 1, VoterSet())
     assert trio.current_time() == 3.0
-    disk.crash(lose_everything_unsynced=True)
+    disk.crash("all")
     assert file.read() == STATE
 
 

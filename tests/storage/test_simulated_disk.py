@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import random
 
 import pytest
@@ -11,6 +12,7 @@ import trio.testing
 
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.simulated_file import SimulatedFile
+from kraft_trio.storage.simulated_inode import SECTOR_BYTES
 
 
 def disk_with_file(seed: int = 0, latency: float = 0.0) -> tuple[SimulatedDisk, SimulatedFile]:
@@ -26,7 +28,7 @@ def test_a_crash_loses_what_was_not_synced_and_nothing_else() -> None:
     file.append(b"synced")
     file.sync_now()
     file.append(b"not")
-    disk.crash(lose_everything_unsynced=True)
+    disk.crash("all")
     assert disk.read_bytes("/d/a") == b"synced"
 
 
@@ -58,7 +60,7 @@ def test_an_unsynced_truncation_may_be_undone_by_a_crash() -> None:
     file.append(b"123456")
     file.sync_now()
     file.truncate(2)
-    disk.crash(lose_everything_unsynced=True)
+    disk.crash("all")
     assert disk.read_bytes("/d/a") == b"123456"
 
 
@@ -66,11 +68,11 @@ def test_names_come_back_or_vanish_unless_their_directory_was_synced() -> None:
     disk, _ = disk_with_file()
     disk.open("/d/new", create=True)
     disk.rename("/d/a", "/d/b")
-    disk.crash(lose_everything_unsynced=True)
+    disk.crash("all")
     assert disk.list_directory("/d") == ["a"]
     disk.rename("/d/a", "/d/b")
     disk.sync_directory("/d")
-    disk.crash(lose_everything_unsynced=True)
+    disk.crash("all")
     assert disk.list_directory("/d") == ["b"]
 
 
@@ -78,7 +80,7 @@ def test_a_durable_replacement_survives_and_the_other_kind_may_not() -> None:
     disk, _ = disk_with_file()
     disk.replace_now("/d/q", b"1")
     disk.replace_now("/d/q", b"2", durable=False)
-    disk.crash(lose_everything_unsynced=True)
+    disk.crash("all")
     assert disk.read_bytes("/d/q") == b"1"
 
 
@@ -89,7 +91,7 @@ async def test_a_sync_covers_what_was_there_when_it_began(autojump_clock: trio.t
         nursery.start_soon(file.sync)
         await trio.testing.wait_all_tasks_blocked()
         file.append(b"during")
-    disk.crash(lose_everything_unsynced=True)
+    disk.crash("all")
     assert disk.read_bytes("/d/a") == b"before"
 
 
@@ -99,7 +101,7 @@ async def test_a_cancelled_sync_lasts_as_long_as_any(autojump_clock: trio.testin
     with trio.move_on_after(1):
         await file.sync()
     assert trio.current_time() == 5.0
-    disk.crash(lose_everything_unsynced=True)
+    disk.crash("all")
     assert disk.read_bytes("/d/a") == b"1"
 
 
@@ -114,7 +116,7 @@ async def test_a_sync_that_a_crash_overtakes_makes_nothing_durable(autojump_cloc
     async with trio.open_nursery() as nursery:
         nursery.start_soon(sync)
         await trio.testing.wait_all_tasks_blocked()
-        disk.crash(lose_everything_unsynced=True)
+        disk.crash("all")
     assert disk.read_bytes("/d/a") == b""
 
 
@@ -143,8 +145,28 @@ def test_a_failed_sync_loses_its_changes_although_later_ones_succeed() -> None:
     assert file.read_at(0, 10) == b"abcdef"
     file.forget_cached(0)
     assert file.read_at(0, 10) == b"\0\0\0def"
-    disk.crash(lose_everything_unsynced=True)
+    disk.crash("all")
     assert disk.read_bytes("/d/a") == b"\0\0\0def"
+
+
+def test_bytes_that_a_failed_sync_lost_at_the_end_are_zeros_to_the_next_process_until_it_cuts_them() -> None:
+    disk, file = disk_with_file()
+    file.append(b"kept")
+    file.sync_now()
+    file.append(b"lost")
+    disk.fail("sync")
+    with pytest.raises(OSError, match="injected"):
+        file.sync_now()
+    disk.kill()
+    file = disk.open("/d/a")
+    assert file.read_at(0, 10) == b"keptlost"
+    file.sync_now()
+    file.forget_cached(4)
+    assert (file.size(), file.read_at(0, 10)) == (8, b"kept\0\0\0\0")
+    assert disk.durable_bytes("/d/a") == b"kept"
+    file.truncate(4)
+    file.append(b"new")
+    assert file.read_at(0, 10) == b"keptnew"
 
 
 def test_a_failure_asked_for_hits_that_call_on_that_file_that_often() -> None:
@@ -167,7 +189,7 @@ def test_the_hook_sees_every_call_and_may_crash_the_disk_there() -> None:
     def hook(operation: str, path: str) -> None:
         calls.append((operation, path))
         if operation == "sync":
-            disk.crash(lose_everything_unsynced=True)
+            disk.crash("all")
 
     disk.hook = hook
     file.append(b"1")
@@ -194,3 +216,303 @@ def test_damage_stays_after_a_crash() -> None:
     disk.damage("/d/a", 1, 0x80)
     disk.crash()
     assert disk.read_bytes("/d/a") == b"\x00\x80"
+
+
+class TestReordered:
+    """A crash that keeps sectors and names in an order of its own."""
+
+    def test_each_sector_is_as_it_was_at_some_moment(self) -> None:
+        seen = set()
+        for seed in range(400):
+            disk, file = disk_with_file(seed)
+            file.append(b"0" * 3 * SECTOR_BYTES)
+            file.sync_now()
+            for fill in (b"1", b"2"):
+                file.overwrite(0, fill * 3 * SECTOR_BYTES)
+            disk.crash("reordered")
+            data = disk.read_bytes("/d/a")
+            sectors = [data[at : at + SECTOR_BYTES] for at in range(0, len(data), SECTOR_BYTES)]
+            assert all(sector in (b"0" * SECTOR_BYTES, b"1" * SECTOR_BYTES, b"2" * SECTOR_BYTES) for sector in sectors)
+            seen.add(bytes(sector[0] for sector in sectors))
+        assert seen == {bytes(digits) for digits in itertools.product(b"012", repeat=3)}
+
+    def test_later_writes_may_be_there_without_earlier_ones_which_are_zeros_then(self) -> None:
+        seen = set()
+        for seed in range(200):
+            disk, file = disk_with_file(seed)
+            file.append(b"0" * 10)
+            file.sync_now()
+            file.append(b"1" * (2 * SECTOR_BYTES - 10))
+            file.append(b"2" * SECTOR_BYTES)
+            disk.crash("reordered")
+            data = disk.read_bytes("/d/a")
+            assert data[:10] == b"0" * 10, "what was synced stays"
+            assert len(data) in (10, 2 * SECTOR_BYTES, 3 * SECTOR_BYTES)
+            seen.add(
+                (data[10:11], data[SECTOR_BYTES : SECTOR_BYTES + 1], data[2 * SECTOR_BYTES : 2 * SECTOR_BYTES + 1])
+            )
+        assert {(b"\0", b"\0", b"2"), (b"1", b"\0", b"2"), (b"1", b"1", b"\0"), (b"1", b"1", b"2")} <= seen
+        assert {(b"", b"", b""), (b"\0", b"1", b"")} <= seen
+
+    def test_a_truncation_may_be_undone_with_or_without_its_bytes(self) -> None:
+        seen = set()
+        for seed in range(200):
+            disk, file = disk_with_file(seed)
+            file.append(b"1" * 2 * SECTOR_BYTES)
+            file.sync_now()
+            file.truncate(SECTOR_BYTES // 2)
+            disk.crash("reordered")
+            data = disk.read_bytes("/d/a")
+            assert data[: SECTOR_BYTES // 2] == b"1" * (SECTOR_BYTES // 2)
+            seen.add((len(data), data[-1:], data.count(b"1") // (SECTOR_BYTES // 2)))
+        assert seen == {
+            (SECTOR_BYTES // 2, b"1", 1),
+            (2 * SECTOR_BYTES, b"1", 4),
+            (2 * SECTOR_BYTES, b"1", 3),
+            (2 * SECTOR_BYTES, b"\0", 2),
+            (2 * SECTOR_BYTES, b"\0", 1),
+        }
+
+    def test_each_change_of_a_name_is_kept_or_lost_and_a_rename_as_a_whole(self) -> None:
+        seen = set()
+        for seed in range(200):
+            disk, _ = disk_with_file(seed)
+            disk.rename("/d/a", "/d/b")
+            disk.open("/d/c", create=True)
+            disk.rename("/d/c", "/d/d")
+            disk.crash("reordered")
+            seen.add(tuple(disk.list_directory("/d")))
+        assert seen == {(first, *second) for first, second in itertools.product("ab", [(), ("c",), ("d",)])}
+
+    def test_a_removed_file_comes_back_or_not(self) -> None:
+        seen = set()
+        for seed in range(30):
+            disk, _ = disk_with_file(seed)
+            disk.remove("/d/a")
+            disk.crash("reordered")
+            seen.add(tuple(disk.list_directory("/d")))
+        assert seen == {(), ("a",)}
+
+    def test_nothing_that_was_synced_is_lost(self) -> None:
+        for seed in range(30):
+            disk, file = disk_with_file(seed)
+            file.append(b"1" * 1000)
+            file.sync_now()
+            disk.replace_now("/d/q", b"q")
+            disk.crash("reordered")
+            assert (disk.read_bytes("/d/a"), disk.read_bytes("/d/q")) == (b"1" * 1000, b"q")
+
+
+def test_one_seed_loses_the_same_and_what_to_lose_is_checked() -> None:
+    def content(seed: int) -> bytes:
+        disk, file = disk_with_file(seed)
+        for fill in b"123":
+            file.append(bytes([fill]) * 700)
+        disk.crash("reordered")
+        return disk.read_bytes("/d/a")
+
+    assert content(5) == content(5)
+    assert len({content(seed) for seed in range(10)}) > 3
+    with pytest.raises(ValueError, match="lose: 'most', expected"):
+        SimulatedDisk().crash("most")  # type: ignore[arg-type]
+
+
+class TestCrashPoints:
+    def test_before_a_call_it_has_not_taken_effect_and_after_it_it_has(self) -> None:
+        for after in (False, True):
+            disk, file = disk_with_file()
+            file.append(b"1")
+            disk.crash_at(lambda operation, path: (operation, path) == ("sync", "/d/a"), after=after, lose="all")
+            with pytest.raises(OSError, match=f"crashed {'after' if after else 'at'} sync"):
+                file.sync_now()
+            assert disk.read_bytes("/d/a") == (b"1" if after else b"")
+
+    def test_the_call_is_named_by_its_number(self) -> None:
+        disk, file = disk_with_file()
+        disk.crash_at(disk.calls + 2, lose="all")
+        file.append(b"1")
+        with pytest.raises(OSError, match="crashed at sync"):
+            file.sync_now()
+        assert disk.crashes == 1
+        with pytest.raises(ValueError, match=f"point: call {disk.calls}, expected one to come"):
+            disk.crash_at(disk.calls)
+
+    def test_something_else_may_be_done_instead(self) -> None:
+        disk, file = disk_with_file()
+        disk.crash_at(disk.calls + 1, crash=disk.kill, after=True)
+        with pytest.raises(OSError, match="crashed after append"):
+            file.append(b"1")
+        assert disk.read_bytes("/d/a") == b"1", "a killed process loses nothing"
+
+    @pytest.mark.parametrize(
+        "operation",
+        ["open", "append", "overwrite", "truncate", "sync", "rename", "remove", "sync_directory", "make_directory"],
+    )
+    def test_every_call_that_changes_something_has_both(self, operation: str) -> None:
+        def use(disk: SimulatedDisk) -> None:
+            disk.make_directory("/d")
+            file = disk.open("/d/a", create=True)
+            file.append(b"12")
+            file.overwrite(0, b"3")
+            file.truncate(1)
+            file.sync_now()
+            disk.rename("/d/a", "/d/b")
+            disk.remove("/d/b")
+            disk.sync_directory("/d")
+
+        for after in (False, True):
+            disk = SimulatedDisk()
+            disk.crash_at(lambda name, _path: name == operation, after=after)
+            with pytest.raises(OSError, match=f"crashed {'after' if after else 'at'} {operation}"):
+                use(disk)
+            use(SimulatedDisk())
+
+    def test_a_replacement_has_one_at_each_of_its_steps(self) -> None:
+        disk, _ = disk_with_file()
+        disk.replace_now("/d/q", b"old")
+        calls: list[str] = []
+        disk.hook = lambda operation, _path: calls.append(operation)
+        disk.replace_now("/d/q", b"old")
+        disk.hook = None
+        assert calls == ["open", "append", "sync", "rename", "sync_directory"]
+        for step in range(1, len(calls) + 1):
+            for after in (False, True):
+                disk.crash_at(disk.calls + step, after=after, lose="all")
+                with pytest.raises(OSError, match="crashed"):
+                    disk.replace_now("/d/q", b"new")
+                assert disk.read_bytes("/d/q") == (b"new" if (step, after) == (5, True) else b"old")
+        assert disk.list_directory("/d") == ["a", "q"]
+
+    def test_cleared_faults_are_no_more(self) -> None:
+        disk, file = disk_with_file()
+        disk.hook = lambda _operation, _path: pytest.fail("called")
+        disk.crash_at(disk.calls + 1)
+        disk.fail("append")
+        disk.capacity = 0
+        disk.clear_faults()
+        file.append(b"1")
+        assert disk.crashes == 0
+
+
+class TestFullDisk:
+    def test_what_fits_is_written_and_does_not_count(self) -> None:
+        disk, file = disk_with_file()
+        disk.replace_now("/d/q", b"12")
+        disk.capacity = 5
+        file.append(b"34")
+        with pytest.raises(OSError, match="no space") as caught:
+            file.append(b"567")
+        assert caught.value.errno == errno.ENOSPC
+        assert (file.size(), file.read_at(0, 10)) == (2, b"34")
+        assert disk.peek("/d/a") == b"345"
+        disk.capacity = None
+        file.append(b"6")
+        assert file.read_at(0, 10) == b"346"
+
+    def test_a_replacement_that_does_not_fit_leaves_the_old_content_and_nothing_else(self) -> None:
+        disk, _ = disk_with_file()
+        disk.replace_now("/d/q", b"old")
+        disk.capacity = 5
+        with pytest.raises(OSError, match="no space"):
+            disk.replace_now("/d/q", b"new")
+        assert disk.read_bytes("/d/q") == b"old"
+        assert disk.list_directory("/d") == ["a", "q"]
+        disk.remove("/d/q")
+        disk.replace_now("/d/q", b"new")
+
+    def test_what_is_there_may_be_overwritten_and_what_is_cut_makes_room(self) -> None:
+        disk, file = disk_with_file()
+        file.append(b"123")
+        disk.capacity = 3
+        file.overwrite(0, b"abc")
+        file.truncate(1)
+        file.append(b"BC")
+        assert disk.room() == 0
+        disk.capacity = 1
+        assert disk.room() == 0
+
+
+def test_a_failed_write_may_leave_a_part_behind_the_end() -> None:
+    seen = set()
+    for seed in range(50):
+        disk, file = disk_with_file(seed)
+        file.append(b"1")
+        disk.fail("append")
+        with pytest.raises(OSError, match="injected"):
+            file.append(b"23")
+        assert (file.size(), file.read_at(0, 10)) == (1, b"1")
+        seen.add(disk.peek("/d/a"))
+    assert seen == {b"1", b"12", b"123"}
+
+
+class TestLooking:
+    def test_what_is_seen_and_what_is_durable(self) -> None:
+        disk, file = disk_with_file()
+        file.append(b"synced")
+        file.sync_now()
+        file.append(b"not")
+        disk.open("/d/new", create=True)
+        disk.rename("/d/a", "/d/b")
+        assert (disk.peek("/d/b"), disk.peek("/d/a"), disk.peek("/none/a")) == (b"syncednot", None, None)
+        assert (disk.peek_names("/d"), disk.peek_names("/none")) == (["b", "new"], [])
+        assert (disk.durable_bytes("/d/a"), disk.durable_bytes("/d/b")) == (b"synced", None)
+        assert (disk.durable_slice("/d/a", 2, 3), disk.durable_slice("/d/a", 4, 10)) == (b"nce", b"ed")
+        assert (disk.durable_size("/d/a"), disk.durable_size("/d/b")) == (6, None)
+        disk.crash("all")
+        assert {name: disk.peek(f"/d/{name}") for name in disk.peek_names("/d")} == {"a": b"synced"}
+
+    def test_looking_is_no_call(self) -> None:
+        disk, _ = disk_with_file()
+        calls = disk.calls
+        disk.hook = lambda _operation, _path: pytest.fail("called")
+        disk.peek("/d/a")
+        disk.peek_names("/d")
+        disk.durable_bytes("/d/a")
+        disk.durable_slice("/d/a", 0, 1)
+        disk.durable_size("/d/a")
+        disk.copy()
+        assert disk.calls == calls
+
+
+class TestCopy:
+    def test_it_has_the_same_content_and_the_same_of_it_durable(self) -> None:
+        disk, file = disk_with_file()
+        file.append(b"synced")
+        file.sync_now()
+        file.append(b"not")
+        disk.open("/d/new", create=True)
+        for lose in ("kill", "all"):
+            copy = disk.copy()
+            assert (copy.peek("/d/a"), copy.peek_names("/d")) == (b"syncednot", ["a", "new"])
+            if lose == "all":
+                copy.crash("all")
+                assert (copy.peek("/d/a"), copy.peek_names("/d")) == (b"synced", ["a"])
+
+    def test_neither_sees_what_is_done_to_the_other(self) -> None:
+        disk, file = disk_with_file()
+        disk.lock("/d/.lock")
+        file.append(b"1")
+        disk.fail("append")
+        disk.capacity = 1
+        copy = disk.copy()
+        copy.lock("/d/.lock")
+        copied = copy.open("/d/a")
+        copied.append(b"2")
+        copied.sync_now()
+        copy.damage("/d/a", 0, 0x01)
+        copy.rename("/d/a", "/d/b")
+        copy.sync_directory("/d")
+        assert (copy.peek("/d/b"), copy.durable_bytes("/d/b")) == (b"02", b"02")
+        assert (disk.peek("/d/a"), disk.durable_bytes("/d/a"), disk.peek("/d/b")) == (b"1", b"", None)
+        file.sync_now()
+        assert disk.durable_bytes("/d/a") == b"1"
+        disk.crash("all")
+        assert copied.read_at(0, 10) == b"02", "its files live on"
+
+    def test_both_lose_the_same_from_then_on(self) -> None:
+        disk, file = disk_with_file(3)
+        file.append(b"x" * 5000)
+        copy = disk.copy()
+        disk.crash("reordered")
+        copy.crash("reordered")
+        assert copy.peek("/d/a") == disk.peek("/d/a")

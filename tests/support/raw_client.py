@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 import attrs
 
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, ReplicaKey
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.cluster import CLUSTER_ID
+from kraft_trio.simulation.invariants import INVARIANTS, NothingFromStrangers
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from kraft_trio.wire.api import DESCRIBE_QUORUM, FETCH, INIT_PRODUCER_ID, PRODUCE, VOTE, Api
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
@@ -18,11 +21,16 @@ from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest, InitPro
 from kraft_trio.wire.apis.produce import ProducePartition, ProducePartitionResponse, ProduceRequest
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
 from kraft_trio.wire.connection import Connection
-from tests.support.cluster import CLUSTER_ID, Cluster, endpoint_of
 
 TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
-CLIENT = Endpoint("client", 1)
+CLIENT = "client"
+"""The host that it is on."""
+STRANGER = ReplicaKey(9, UUID(int=1009))
+"""A replica that the cluster does not have."""
+
+FORGED: Final = tuple(invariant for invariant in INVARIANTS if invariant is not NothingFromStrangers)
+"""What still holds where a test asks in the name of replicas that have not begun the epoch that they name."""
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -50,7 +58,7 @@ class RawClient:
     @classmethod
     @asynccontextmanager
     async def connected(cls, cluster: Cluster, node_id: int) -> AsyncIterator[RawClient]:
-        stream = await cluster.network.seen_from(CLIENT).connect(endpoint_of(node_id))
+        stream = await cluster.network.seen_from(CLIENT).connect(cluster.endpoint_of(node_id))
         client = cls(await Connection.negotiated(stream, "test", 2**24))
         try:
             yield client

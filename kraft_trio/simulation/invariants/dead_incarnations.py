@@ -39,7 +39,7 @@ class DeadIncarnations(Invariant):
             if not is_member(voters, voter):
                 self.violated(fact, f"{voter} is not in its voters {text_of(voters)}", concerned)
             vote = self.evidence.stored_vote(voter, new.epoch)
-            if not self.evidence.is_vote_for(vote, key):
+            if not self.evidence.is_vote_for(vote, key, voter):
                 held = "no vote" if vote is None else f"a vote for {vote}"
                 self.violated(fact, f"the device of {voter} never held but {held} in that epoch", concerned)
 

@@ -53,7 +53,9 @@ class EpochsNeverFall(Invariant):
             self.violated(f"{key} had stored epoch {highest}", f"now it has stored epoch {stored.epoch}", (key.id,))
         self._stored[key] = max(highest, stored.epoch)
         vote = given_vote(role, key)
-        is_vote_stored = stored.voted_key is None if vote is None else self.evidence.is_vote_for(stored.voted_key, vote)
+        is_vote_stored = (
+            stored.voted_key is None if vote is None else self.evidence.is_vote_for(stored.voted_key, vote, key)
+        )
         if isinstance(role, Leader | Resigned):
             # Its vote for itself is implied by its leadership.
             is_vote_stored = is_vote_stored or stored.voted_key is None

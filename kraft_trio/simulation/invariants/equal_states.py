@@ -44,6 +44,7 @@ class EqualStates(Invariant):
                 self._check_snapshots(replica)
 
     def applied(self, replica: Replica, base_offset: int, records: Sequence[Record]) -> None:
+        self._check_snapshots(replica)
         node_id = replica.key.id
         known, by = self._states.setdefault(replica.applied_end, (replica.applied_chain, node_id))
         if known != replica.applied_chain:

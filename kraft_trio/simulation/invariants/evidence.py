@@ -73,11 +73,19 @@ class Evidence:
         claims = (self.claims.get((replica.key, epoch)) for replica in self.incarnations(member))
         return max((claim for claim in claims if claim is not None), default=None)
 
-    def is_vote_for(self, stored: ReplicaKey | None, candidate: ReplicaKey) -> bool:
-        """Whether a stored vote is one for that replica; kraft.version 0 stores an id alone."""
+    def is_vote_for(self, stored: ReplicaKey | None, candidate: ReplicaKey, by: ReplicaKey) -> bool:
+        """Whether a vote that `by` has stored is one for that replica.
+
+        kraft.version 0 stores an id alone, and so does who has not learned of a later one: all but the initial voters
+        learn of it from the log.
+        """
         if stored is None:
             return False
-        return stored == candidate or (self._cluster.setup.kraft_version == 0 and is_same_replica(stored, candidate))
+        return stored == candidate or (self._may_know_version_0_alone(by) and is_same_replica(stored, candidate))
+
+    def _may_know_version_0_alone(self, key: ReplicaKey) -> bool:
+        cluster = self._cluster
+        return cluster.setup.kraft_version == 0 or all(voter.key != key for voter in cluster.initial_voters)
 
     # Being told
 

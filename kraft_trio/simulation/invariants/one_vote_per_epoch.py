@@ -46,16 +46,17 @@ class OneVotePerEpoch(Invariant):
             if vote is not None:
                 self._votes[key, epoch] = vote
                 self._check_asked(replica, epoch, vote)
-        elif vote is None or not (self.evidence.is_vote_for(vote, known) or self.evidence.is_vote_for(known, vote)):
+        elif vote is None or not any(self.evidence.is_vote_for(a, b, key) for a, b in ((vote, known), (known, vote))):
             fact = f"{key} voted for {known} in epoch {epoch}"
             self.violated(fact, f"it {how} {'no vote' if vote is None else f'a vote for {vote}'} in it", (key.id,))
 
     def _check_asked(self, replica: Replica, epoch: int, vote: ReplicaKey) -> None:
-        is_own = self.evidence.is_vote_for(vote, replica.key)
-        candidates = self._asked.get((replica.key.id, epoch), ())
-        if not is_own and not any(self.evidence.is_vote_for(vote, candidate) for candidate in candidates):
-            fact = f"{replica.key} voted for {vote} in epoch {epoch}"
-            self.violated(fact, f"no vote request of {vote} in epoch {epoch} has reached it", (replica.key.id, vote.id))
+        key = replica.key
+        is_own = self.evidence.is_vote_for(vote, key, key)
+        candidates = self._asked.get((key.id, epoch), ())
+        if not is_own and not any(self.evidence.is_vote_for(vote, candidate, key) for candidate in candidates):
+            fact = f"{key} voted for {vote} in epoch {epoch}"
+            self.violated(fact, f"no vote request of {vote} in epoch {epoch} has reached it", (key.id, vote.id))
 
     def message_delivered(self, message: Message) -> None:
         if message.api_key != VOTE.key or not message.is_request or not isinstance(message.value, VoteRequest):
@@ -80,7 +81,7 @@ class OneVotePerEpoch(Invariant):
         vote = self.evidence.stored_votes.get((voter.key, epoch))
         if state is not None and state.epoch == epoch:
             vote = voter.key if state.leader_id == voter.key.id else state.voted_key
-        if not self.evidence.is_vote_for(vote, candidate):
+        if not self.evidence.is_vote_for(vote, candidate, voter.key):
             fact = f"{voter.key} granted {candidate} its vote in epoch {epoch}"
             holds = "never held a vote" if vote is None else f"holds a vote for {vote}"
             self.violated(fact, f"its device {holds} in that epoch", (voter.key.id, candidate.id))

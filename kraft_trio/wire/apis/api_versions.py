@@ -6,6 +6,7 @@ any client can read it.
 
 from __future__ import annotations
 
+import functools
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from typing import Final
@@ -21,6 +22,7 @@ NO_FINALIZED_EPOCH: Final = -1
 SOFTWARE_NAME: Final = "kraft-trio"
 
 
+@functools.cache
 def _software_version() -> str:
     try:
         return package_version(SOFTWARE_NAME)

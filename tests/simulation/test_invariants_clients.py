@@ -1,0 +1,326 @@
+"""Invariants of snapshots, states and clients fire: 18, 19 and 21."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.simulation.history import Operation
+from kraft_trio.storage.checkpoint import encode_bootstrap_checkpoint
+from tests.simulation.fabricated_cluster import FabricatedCluster, voters_of
+from tests.simulation.invariant_stories import Stories, Story
+from tests.simulation.test_invariants_log import start_epoch
+
+STORIES = Stories()
+
+
+# 18. Snapshots cover what the log has lost
+
+
+@STORIES.of(18)
+def a_log_that_begins_above_0_without_a_snapshot(cluster: FabricatedCluster) -> Iterator[None]:
+    start_epoch(cluster, b"value")
+    cluster.end(2)
+    yield
+    cluster.start(2, log_start_offset=1)
+
+
+@STORIES.of(18)
+def a_log_that_begins_behind_its_snapshot(cluster: FabricatedCluster) -> Iterator[None]:
+    start_epoch(cluster, b"value")
+    cluster.put_snapshot(2, OffsetAndEpoch(1, 1))
+    cluster.end(2)
+    yield
+    cluster.start(2, log_start_offset=2)
+
+
+@STORIES.of(18)
+def a_snapshot_without_its_footer(cluster: FabricatedCluster) -> Iterator[None]:
+    start_epoch(cluster, b"value")
+    whole = encode_bootstrap_checkpoint(voters_of(1, 2, 3), 1, 0)
+    cluster.end(2)
+    cluster.put_snapshot(2, OffsetAndEpoch(1, 1), whole[: len(whole) // 2])
+    yield
+    cluster.start(2, log_start_offset=1, voters=voters_of(1, 2, 3))
+
+
+@STORIES.of(18)
+def a_snapshot_of_what_is_not_committed(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster, b"value")
+    cluster.append(1, epoch, b"other")
+    cluster.put_snapshot(1, OffsetAndEpoch(3, epoch))
+    yield
+    cluster.apply(1)
+
+
+@STORIES.of(18)
+def a_snapshot_of_another_epoch(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster, b"value")
+    cluster.put_snapshot(1, OffsetAndEpoch(2, epoch + 1))
+    yield
+    cluster.end(1)
+
+
+@STORIES.of(18)
+def a_snapshot_that_is_found_at_the_end_only(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster, b"value")
+    cluster.put_snapshot(1, OffsetAndEpoch(9, epoch))
+    yield
+    cluster.checker.finished()
+
+
+@STORIES.of(18)
+def a_leader_asks_for_a_snapshot(cluster: FabricatedCluster) -> Iterator[None]:
+    start_epoch(cluster)
+    yield
+    cluster.fetch_snapshot(1, 2)
+
+
+# 19. Equal snapshots, equal states
+
+
+@STORIES.of(19)
+def two_snapshots_of_one_id(cluster: FabricatedCluster) -> Iterator[None]:
+    start_epoch(cluster, b"value")
+    cluster.put_snapshot(1, OffsetAndEpoch(2, 1))
+    cluster.apply(1)
+    cluster.put_snapshot(2, OffsetAndEpoch(2, 1), encode_bootstrap_checkpoint(voters_of(1, 2, 3), 1, timestamp_ms=1))
+    yield
+    cluster.end(2)
+
+
+@STORIES.of(19)
+def a_snapshot_that_changes(cluster: FabricatedCluster) -> Iterator[None]:
+    start_epoch(cluster, b"value")
+    cluster.put_snapshot(1, OffsetAndEpoch(2, 1))
+    cluster.restart(1)
+    cluster.put_snapshot(1, OffsetAndEpoch(2, 1), encode_bootstrap_checkpoint(voters_of(1, 2, 3), 1, timestamp_ms=1))
+    yield
+    cluster.checker.finished()
+
+
+@STORIES.of(19)
+def two_states_at_one_offset(cluster: FabricatedCluster) -> Iterator[None]:
+    start_epoch(cluster, b"value")
+    cluster.apply(1)
+    yield
+    cluster.apply(2, (1, b"other"))
+
+
+@STORIES.of(19)
+def a_state_that_has_seen_more(cluster: FabricatedCluster) -> Iterator[None]:
+    """The values at the end agree; what came before them does not."""
+    start_epoch(cluster, b"value", b"other")
+    cluster.apply(1)
+    yield
+    cluster.apply(2, (2, b"other"))
+
+
+# 21. What clients were told
+
+
+def appending(cluster: FabricatedCluster, *values: bytes) -> Operation:
+    return cluster.history.invoke("append", client="a", values=values)
+
+
+def reading(cluster: FabricatedCluster, from_offset: int = 0) -> Operation:
+    return cluster.history.invoke("read", client="b", from_offset=from_offset, is_linearizable=True)
+
+
+def written(cluster: FabricatedCluster, *values: bytes) -> int:
+    """Node 1 leads; the values are committed from offset 1 on and acknowledged to their client.  The epoch."""
+    epoch = start_epoch(cluster)
+    for offset, value in enumerate(values, 1):
+        operation = appending(cluster, value)
+        cluster.append(1, epoch, value)
+        cluster.commit_everywhere(1, [2, 3])
+        cluster.history.succeed(operation, offsets=[offset])
+    return epoch
+
+
+@STORIES.of(21)
+def an_acknowledgement_before_the_commit(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    operation = appending(cluster, b"value")
+    cluster.append(1, epoch, b"value")
+    yield
+    cluster.history.succeed(operation, offsets=[1])
+
+
+@STORIES.of(21)
+def an_acknowledgement_of_a_value_that_is_not_there(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    operation = appending(cluster, b"value")
+    cluster.append(1, epoch, b"other")
+    cluster.commit_everywhere(1, [2, 3])
+    yield
+    cluster.history.succeed(operation, offsets=[1])
+
+
+@STORIES.of(21)
+def an_acknowledgement_at_the_wrong_offset(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    operation = appending(cluster, b"value")
+    cluster.append(1, epoch, b"value")
+    cluster.append(1, epoch, b"other")
+    cluster.commit_everywhere(1, [2, 3])
+    yield
+    cluster.history.succeed(operation, offsets=[2])
+
+
+@STORIES.of(21)
+def a_value_takes_effect_twice(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = written(cluster, b"value")
+    cluster.append(1, epoch, b"value")
+    yield
+    cluster.commit_everywhere(1, [2, 3])
+
+
+@STORIES.of(21)
+def a_value_that_was_given_up_takes_effect_twice(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    operation = appending(cluster, b"value")
+    cluster.append(1, epoch, b"value")
+    cluster.append(1, epoch, b"value")
+    cluster.history.lose(operation, "no answer")
+    yield
+    cluster.commit_everywhere(1, [2, 3])
+
+
+@STORIES.of(21)
+def a_failed_append_takes_effect_later(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    cluster.history.fail(appending(cluster, b"value"), "refused")
+    cluster.append(1, epoch, b"value")
+    yield
+    cluster.commit_everywhere(1, [2, 3])
+
+
+@STORIES.of(21)
+def an_append_fails_that_has_taken_effect(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    operation = appending(cluster, b"value")
+    cluster.append(1, epoch, b"value")
+    cluster.commit_everywhere(1, [2, 3])
+    yield
+    cluster.history.fail(operation, "refused")
+
+
+@STORIES.of(21)
+def half_of_an_append_takes_effect(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    cluster.history.lose(appending(cluster, b"value", b"other"), "no answer")
+    cluster.append(1, epoch, b"value")
+    yield
+    cluster.commit_everywhere(1, [2, 3])
+
+
+@STORIES.of(21)
+def an_append_takes_effect_before_one_that_had_ended(cluster: FabricatedCluster) -> Iterator[None]:
+    """Both stand where they were told, so nothing but the order is wrong."""
+    epoch = start_epoch(cluster)
+    first = appending(cluster, b"first")
+    cluster.append(1, epoch, b"second")
+    cluster.append(1, epoch, b"first")
+    cluster.commit_everywhere(1, [2, 3])
+    cluster.history.succeed(first, offsets=[2])
+    second = cluster.history.invoke("append", client="b", values=[b"second"])
+    yield
+    cluster.history.succeed(second, offsets=[1])
+
+
+@STORIES.of(21)
+def a_read_misses_an_acknowledged_write(cluster: FabricatedCluster) -> Iterator[None]:
+    written(cluster, b"first", b"second")
+    read = reading(cluster)
+    yield
+    cluster.history.succeed(read, offsets=[1], values=[b"first"], end_offset=2)
+
+
+@STORIES.of(21)
+def a_read_misses_what_another_has_read(cluster: FabricatedCluster) -> Iterator[None]:
+    """Nobody was told that the write succeeded; but somebody saw it."""
+    epoch = written(cluster, b"first")
+    appending(cluster, b"second")
+    cluster.append(1, epoch, b"second")
+    cluster.commit_everywhere(1, [2, 3])
+    cluster.history.succeed(reading(cluster, 2), offsets=[2], values=[b"second"], end_offset=3)
+    read = reading(cluster)
+    yield
+    cluster.history.succeed(read, offsets=[1], values=[b"first"], end_offset=2)
+
+
+@STORIES.of(21)
+def a_read_has_a_gap(cluster: FabricatedCluster) -> Iterator[None]:
+    written(cluster, b"first", b"second", b"third")
+    read = reading(cluster)
+    yield
+    cluster.history.succeed(read, offsets=[1, 3], values=[b"first", b"third"], end_offset=4)
+
+
+@STORIES.of(21)
+def a_read_of_what_is_not_committed(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = written(cluster, b"first")
+    cluster.append(1, epoch, b"second")
+    read = reading(cluster)
+    yield
+    cluster.history.succeed(read, offsets=[1, 2], values=[b"first", b"second"], end_offset=3)
+
+
+@STORIES.of(21)
+def a_write_of_unknown_fate_lands_before_what_had_ended(cluster: FabricatedCluster) -> Iterator[None]:
+    """Nobody says where it took effect but the log, so that only the whole history shows it."""
+    epoch = start_epoch(cluster)
+    first = appending(cluster, b"first")
+    cluster.append(1, epoch, b"second")
+    cluster.append(1, epoch, b"first")
+    cluster.commit_everywhere(1, [2, 3])
+    cluster.history.succeed(first, offsets=[2])
+    cluster.history.lose(cluster.history.invoke("append", client="b", values=[b"second"]), "no answer")
+    yield
+    cluster.checker.finished()
+
+
+@pytest.mark.parametrize("story", STORIES.all, ids=lambda story: story.name)
+def test_a_broken_rule_is_found(story: Story) -> None:
+    story.tell()
+
+
+def test_lawful_clients_are_silent() -> None:
+    """Overlapping appends in either order, a lost one that is there and one that is not, a failed one, reads."""
+    cluster = FabricatedCluster()
+    cluster.checker.knows_every_write = True
+    epoch = written(cluster, b"first")
+    late, early = appending(cluster, b"late"), cluster.history.invoke("append", client="c", values=[b"early", b"too"])
+    lost, gone = (cluster.history.invoke("append", client=name, values=[name.encode()]) for name in ("lost", "gone"))
+    for values in ((b"early", b"too"), (b"late",), (b"lost",)):
+        cluster.append(1, epoch, *values)
+    old_read = cluster.history.invoke("read-known", client="d", from_offset=1, is_linearizable=False)
+    cluster.commit_everywhere(1, [2, 3])
+    cluster.history.succeed(late, offsets=[4])
+    cluster.history.lose(lost, "no answer")
+    cluster.history.lose(gone, "no answer")
+    cluster.history.succeed(early, offsets=[2, 3])
+    cluster.history.succeed(old_read, offsets=[1], values=[b"first"], end_offset=2)
+    cluster.history.fail(cluster.history.invoke("append", client="e", values=[b"refused"]), "refused")
+    read = reading(cluster, 3)
+    cluster.history.succeed(read, offsets=[3, 4, 5], values=[b"too", b"late", b"lost"], end_offset=6)
+    cluster.history.fail(reading(cluster), "timed out")
+    for node_id in (1, 2, 3):
+        cluster.put_snapshot(node_id, OffsetAndEpoch(6, epoch))
+        cluster.apply(node_id)
+    cluster.restart(2)
+    cluster.checker.finished()
+    assert not cluster.violations, str(cluster.violations[0])
+
+
+def test_a_log_that_begins_at_its_snapshot_is_silent() -> None:
+    cluster = FabricatedCluster()
+    start_epoch(cluster, b"value")
+    cluster.put_snapshot(2, OffsetAndEpoch(2, 1))
+    cluster.end(2)
+    cluster.start(2, log_start_offset=2)
+    cluster.fetch_snapshot(3, 1)
+    assert not cluster.violations, str(cluster.violations[0])

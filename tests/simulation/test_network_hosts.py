@@ -1,0 +1,194 @@
+"""Hosts that die: by kill -9, where the kernel tells the peers, and by losing their power, where nobody does."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from kraft_trio.errors import NetworkError
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.simulation.host_network import BACKLOG
+from tests.simulation.echo_world import ANSWERED, LATENCY_S, NOTHING, EchoWorld, request_frame
+
+Clock = trio.testing.MockClock
+
+
+async def test_the_peers_of_a_killed_process_see_a_reset(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b", "c")).running() as world:
+        opened, accepted = await world.connect("a", "b"), await world.connect("b", "c")
+        begun = trio.current_time()
+        world.network.disconnect_host("b", silent=False)
+        with pytest.raises(trio.BrokenResourceError):
+            await opened.receive_some()
+        assert trio.current_time() - begun == pytest.approx(LATENCY_S)
+        with pytest.raises(trio.BrokenResourceError):
+            accepted.send_now(b"from the grave")
+        await accepted.aclose()
+        await opened.aclose()
+        await trio.sleep(1)
+        assert world.network.connection_count == 0, "c has seen a reset too, and closed"
+
+
+async def test_what_a_killed_process_had_sent_arrives_before_the_reset(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        stream = await world.connect("b", "a")
+        await stream.send_all(request_frame(1000))
+        world.network.disconnect_host("b", silent=False)
+        await trio.sleep(1)
+        assert world.heard == [("a", 1000)]
+
+
+async def test_connecting_to_where_a_process_was_killed_is_refused(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        world.network.disconnect_host("b", silent=False)
+        begun = trio.current_time()
+        with pytest.raises(NetworkError, match="refused"):
+            await world.connect("a", "b")
+        assert trio.current_time() - begun == pytest.approx(2 * LATENCY_S)
+
+
+async def test_connecting_to_a_machine_that_is_off_waits_until_it_is_on(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        world.network.disconnect_host("b", silent=True)
+        begun = trio.current_time()
+
+        async def restart() -> None:
+            await trio.sleep(2)
+            await world.serve("b")
+
+        world.nursery.start_soon(restart)
+        await world.connect("a", "b")
+        assert trio.current_time() - begun == pytest.approx(3 + 2 * LATENCY_S)
+
+
+async def test_connecting_to_a_machine_that_stays_off_fails_in_the_end(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        world.network.disconnect_host("b", silent=True)
+        begun = trio.current_time()
+        with pytest.raises(NetworkError, match="timed out"):
+            await world.connect("a", "b")
+        assert trio.current_time() - begun == pytest.approx(127)
+
+
+async def test_a_machine_that_is_on_again_without_its_process_refuses(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        world.network.disconnect_host("b", silent=True)
+        world.network.power_on("b")
+        with pytest.raises(NetworkError, match="refused"):
+            await world.connect("a", "b")
+
+
+async def test_a_connection_to_a_machine_that_went_off_is_half_open_until_keep_alive_ends_it(
+    autojump_clock: Clock,
+) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        stream = await world.connect("a", "b")
+        world.network.disconnect_host("b", silent=True)
+        begun = trio.current_time()
+        await stream.send_all(request_frame(1000))
+        await trio.sleep(80)
+        assert stream.send_now(b"x") == 1, "nothing tells that nobody is there"
+        with pytest.raises(trio.BrokenResourceError, match="timed out"):
+            await stream.receive_some()
+        assert trio.current_time() - begun == pytest.approx(90)
+
+
+async def test_a_half_open_connection_is_reset_once_the_machine_is_on_and_something_was_sent(
+    autojump_clock: Clock,
+) -> None:
+    """What was sent in vain goes out again after 0.2, 0.6, 1.4, 3.0 s: the new kernel knows no such connection."""
+    async with EchoWorld(("a", "b")).running() as world:
+        asks, idles = await world.connect("a", "b"), await world.connect("a", "b")
+        world.network.disconnect_host("b", silent=True)
+        begun = trio.current_time()
+        await asks.send_all(request_frame(1000))
+        await trio.sleep(2)
+        await world.serve_soon("b")
+        with pytest.raises(trio.BrokenResourceError, match="reset"):
+            await asks.receive_some()
+        assert trio.current_time() - begun == pytest.approx(3.0 + 2 * LATENCY_S, abs=0.02)
+        assert idles.send_now(request_frame(1001)) > 0
+        with pytest.raises(trio.BrokenResourceError, match="reset"):
+            await idles.receive_some()
+        assert world.heard == []
+
+
+async def test_a_reset_that_a_cut_swallows_leaves_the_peer_half_open(autojump_clock: Clock) -> None:
+    """A reset is sent once.  The peer learns of it when it sends something itself, the cut being over."""
+    async with EchoWorld(("a", "b")).running() as world:
+        stream = await world.connect("a", "b")
+        world.network.isolate("b")
+        world.network.disconnect_host("b", silent=False)
+        await trio.sleep(10)
+        world.network.heal()
+        with trio.move_on_after(10) as patience:
+            await stream.receive_some()
+        assert patience.cancelled_caught
+        assert stream.send_now(request_frame(1000)) > 0
+        begun = trio.current_time()
+        with pytest.raises(trio.BrokenResourceError):
+            await stream.receive_some()
+        assert trio.current_time() - begun == pytest.approx(2 * LATENCY_S)
+
+
+async def test_a_request_left_behind_by_a_process_that_gave_up_still_arrives(autojump_clock: Clock) -> None:
+    """Its kernel goes on sending what it had taken, though the connection is closed."""
+    async with EchoWorld(("a", "b")).running() as world:
+        stream = await world.connect("a", "b")
+        world.network.isolate("b")
+        await stream.send_all(request_frame(1000))
+        await stream.aclose()
+        await trio.sleep(1)
+        world.network.heal()
+        await trio.sleep(1)
+        assert world.heard == [("b", 1000)]
+        assert world.network.connection_count == 0
+
+
+async def test_a_killed_process_leaves_nothing_behind_that_has_not_left(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        stream = await world.connect("a", "b")
+        world.network.clog("a", "b")
+        await stream.send_all(request_frame(1000))
+        world.network.disconnect_host("a", silent=False)
+        world.network.heal()
+        await trio.sleep(100)
+        assert world.heard == []
+        assert world.network.connection_count == 0
+
+
+async def test_a_host_that_comes_back_is_reached(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        for silent in (False, True):
+            assert await world.ask("a", "b") == ANSWERED
+            world.network.disconnect_host("b", silent=silent)
+            assert await world.ask("a", "b") == NOTHING
+            await world.serve_soon("b")
+            assert await world.ask("a", "b", anew=True) == ANSWERED
+
+
+async def test_who_connects_to_a_full_queue_waits_for_room(autojump_clock: Clock) -> None:
+    network = EchoWorld(()).network
+    listener = await network.seen_from("b").listen(Endpoint("b", 9093))
+    for _ in range(BACKLOG):
+        await network.seen_from("a").connect(listener.endpoint)
+    with trio.move_on_after(10) as patience:
+        await network.seen_from("a").connect(listener.endpoint)
+    assert patience.cancelled_caught
+    await (await listener.accept()).aclose()
+    await network.seen_from("a").connect(listener.endpoint)
+
+
+async def test_a_cancelled_connect_leaves_no_connection(autojump_clock: Clock) -> None:
+    """The other side may have seen it already; it then sees its end as well."""
+    async with EchoWorld(("a", "b")).running() as world:
+        with trio.move_on_after(1.5 * LATENCY_S):
+            await world.connect("a", "b")
+        await trio.sleep(1)
+        assert world.network.connection_count == 0
+
+
+def test_a_host_without_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="host=''"):
+        EchoWorld(()).network.seen_from("")

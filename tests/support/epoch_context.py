@@ -1,0 +1,63 @@
+"""What one task of an epoch needs, for tests of a single actor, over the disk of a node that does not run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import attrs
+
+from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.messages import ElectionMessage, Stamp
+from kraft_trio.protocol.types import Endpoints, VersionRange
+from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.cluster import LISTENER
+from kraft_trio.storage.log import Log, LogConfig
+
+
+@attrs.define
+class LoneEpoch:
+    """An EpochContext with nobody around it."""
+
+    context: EpochContext
+    told: list[ElectionMessage]
+    """What the actor has told Election."""
+
+
+def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp) -> LoneEpoch:
+    """Over that node's own log, just formatted; nothing leaves its network client, which does not run."""
+    machine, config = cluster.machines[node_id], cluster.config_of(node_id)
+    log = Log.open(
+        machine.disk,
+        machine.partition_path,
+        topic_id=config.topic_id,
+        static_voters=config.static_voter_set(),
+        config=LogConfig(),
+        now_ms=lambda: 0,
+    )
+    told: list[ElectionMessage] = []
+
+    async def tell_election(message: ElectionMessage) -> None:
+        told.append(message)
+
+    context = EpochContext(
+        stamp=stamp,
+        key=cluster.key_of(node_id),
+        cluster_id=cluster.cluster_id,
+        config=config,
+        log=log,
+        client=NetworkClient(cluster.network.seen_from(machine.host), "test", random.Random(0), 1024 * 1024),
+        random=random.Random(0),
+        wall_clock_ms=lambda: 0,
+        tell_election=tell_election,
+    )
+    return LoneEpoch(context, told)
+
+
+def voters_of(cluster: Cluster, node_ids: Iterable[int]) -> VoterSet:
+    """The set of these nodes, with directory ids and endpoints."""
+    return VoterSet(
+        Voter(cluster.key_of(id), Endpoints({LISTENER: cluster.endpoint_of(id)}), VersionRange(0, 1)) for id in node_ids
+    )

@@ -1,0 +1,24 @@
+"""A node by itself: nobody looks at what it logs, and what ends it comes out of the block."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from kraft_trio.environment import Environment
+from kraft_trio.node import Node, open_node
+from kraft_trio.simulation import Cluster
+
+
+@asynccontextmanager
+async def lone_node(cluster: Cluster, node_id: int) -> AsyncIterator[Node]:
+    """That node of a cluster, which must not run, until the block is left."""
+    machine = cluster.machines[node_id]
+    environment = Environment(
+        network=cluster.network.seen_from(machine.host),
+        disk=machine.disk,
+        random=cluster.random("lone node"),
+        wall_clock_ms=machine.wall_clock_ms,
+    )
+    async with open_node(machine.config, environment=environment) as node:
+        yield node

@@ -1,0 +1,45 @@
+"""Async test functions that run against a simulated cluster, under virtual time and with the invariants checked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial, wraps
+from typing import Any
+
+import trio
+
+from kraft_trio.simulation import Cluster, Setup, simulate
+
+LIMIT_S = 600
+"""How long a test may take, in virtual time."""
+
+
+def on_cluster(**fields: Any) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+    """Let pytest run an async test whose first parameter is a Cluster, made by the fields of a Setup.
+
+    TooSlowError after LIMIT_S.
+    """
+    setup = Setup(**fields)
+
+    def decorate(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        _, *parameters = inspect.signature(test).parameters.values()
+
+        @wraps(test)
+        def run(**arguments: Any) -> None:
+            run_on_cluster(partial(test, **arguments), setup)
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+def run_on_cluster(test: Callable[[Cluster], Awaitable[None]], setup: Setup) -> None:
+    """Run a test against the cluster of that Setup.  TooSlowError after LIMIT_S."""
+
+    async def limited(cluster: Cluster) -> None:
+        with trio.fail_after(LIMIT_S):
+            await test(cluster)
+
+    simulate(limited, setup)
