@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
 
 import attrs
 import trio
 
 from kraft_trio.client.connecting import ask, drop, open_connection
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
-from kraft_trio.errors import NetworkError, UnsupportedVersionError
-from kraft_trio.protocol.types import Endpoint
-from kraft_trio.wire.api import DESCRIBE_QUORUM, METADATA
+from kraft_trio.client.voter_change import VoterChangeError
+from kraft_trio.errors import NetworkError, OutcomeUnknownError, UnsupportedVersionError
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
+from kraft_trio.wire.api import (
+    ADD_RAFT_VOTER,
+    DESCRIBE_QUORUM,
+    METADATA,
+    REMOVE_RAFT_VOTER,
+    UPDATE_FEATURES,
+    Api,
+)
+from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse
+from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
+from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import Network, TcpNetwork
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
 
 DEFAULT_TOPIC: Final = "__cluster_metadata"
 _RETRY_MS: Final = 200
@@ -74,6 +88,78 @@ class AdminClient:
                 return outcome
             await trio.sleep(_RETRY_MS / 1000)
 
+    async def add_metadata_voter(
+        self,
+        voter: ReplicaKey,
+        listeners: Endpoints,
+        *,
+        cluster_id: str | None = None,
+        timeout_ms: int = 30_000,
+        ack_when_committed: bool = True,
+    ) -> None:
+        """Make a replica a voter (KIP-853 "AddVoter"); returns when that has committed, or been appended.
+
+        The leader waits, `timeout_ms` at most, for earlier changes and for the replica to catch up.  Raises
+        VoterChangeError, NetworkError where no leader could be asked, OutcomeUnknownError where none answered.
+        """
+        request = AddRaftVoterRequest(
+            cluster_id, timeout_ms, voter.id, voter.directory_id, listeners, ack_when_committed
+        )
+        response = await self._change(f"add voter {voter}", ADD_RAFT_VOTER, request, timeout_ms)
+        _require_done(f"add voter {voter}", response.error, response.error_message)
+
+    async def remove_metadata_voter(
+        self, voter: ReplicaKey, *, cluster_id: str | None = None, timeout_ms: int = 30_000
+    ) -> None:
+        """Make exactly that replica no voter any more (KIP-853 "RemoveVoter"); returns when that has committed.
+
+        Raises what `add_metadata_voter` does.
+        """
+        request = RemoveRaftVoterRequest(cluster_id, voter.id, voter.directory_id)
+        response = await self._change(f"remove voter {voter}", REMOVE_RAFT_VOTER, request, timeout_ms)
+        _require_done(f"remove voter {voter}", response.error, response.error_message)
+
+    async def update_features(
+        self, levels: Mapping[str, int], *, validate_only: bool = False, timeout_ms: int = 30_000
+    ) -> None:
+        """Finalize feature levels; `kraft.version` is the only one here (KIP-853 "UpdateFeatures").
+
+        Raises what `add_metadata_voter` does.
+        """
+        updates = tuple(FeatureUpdate(name, level) for name, level in levels.items())
+        request = UpdateFeaturesRequest(updates, timeout_ms, validate_only)
+        response = await self._change("update features", UPDATE_FEATURES, request, timeout_ms)
+        failed = next((result for result in response.results if result.error != ErrorCode.none), None)
+        error, message = (
+            (response.error, response.error_message) if failed is None else (failed.error, failed.error_message)
+        )
+        _require_done("update features", error, message)
+
+    async def _change(self, what: str, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int) -> ResponseT:
+        """Put a request to the leader, whoever that is by then; a node that does not lead has done nothing.
+
+        Raises NetworkError where it was never sent, OutcomeUnknownError where it was and no answer came.
+        """
+        deadline = trio.current_time() + timeout_ms / 1000
+        while True:
+            answers = await self._ask_quorum()
+            leader = next((answer.view.endpoint for answer in answers if answer.description is not None), None)
+            if leader is not None:
+                connection = await open_connection(self._network, leader, self._client_id, self._request_timeout_ms)
+                try:
+                    # The leader answers in time; what is added is for the way.
+                    response = await ask(connection, api, request, timeout_ms + self._request_timeout_ms)
+                except NetworkError as error:
+                    raise OutcomeUnknownError(f"{what}: sent to {leader}, which did not answer: {error}") from error
+                finally:
+                    await drop(connection)
+                if not _is_elsewhere(response):
+                    return response
+            if trio.current_time() + _RETRY_MS / 1000 > deadline:
+                said = "; ".join(str(answer.view) for answer in answers)
+                raise NetworkError(f"{what}: no leader found in {timeout_ms} ms: {said}")
+            await trio.sleep(_RETRY_MS / 1000)
+
     async def _ask_quorum(self) -> list[_Answer]:
         """The bootstrap nodes' answers, and those of the leaders they name; ends early with that of a leader."""
         answers = await self._ask_all(self._bootstrap)
@@ -116,6 +202,17 @@ class AdminClient:
             return await ask(connection, METADATA, MetadataRequest(topics=None), self._request_timeout_ms)
         except UnsupportedVersionError:
             return None
+
+
+def _is_elsewhere(response: object) -> bool:
+    """Whether it is another node that leads: nothing was appended here, as the answer came at once."""
+    message = getattr(response, "error_message", None) or ""
+    return getattr(response, "error", None) == ErrorCode.not_leader_or_follower and "waiting" not in message
+
+
+def _require_done(what: str, error: ErrorCode, message: str | None) -> None:
+    if error != ErrorCode.none:
+        raise VoterChangeError(what, error, message)
 
 
 def _topic_name(metadata: MetadataResponse | None) -> str:
