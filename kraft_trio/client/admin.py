@@ -148,13 +148,11 @@ class AdminClient:
                 connection = await open_connection(self._network, leader, self._client_id, self._request_timeout_ms)
                 try:
                     # The leader answers in time; what is added is for the way.
-                    response = await ask(connection, api, request, timeout_ms + self._request_timeout_ms)
+                    return await ask(connection, api, request, timeout_ms + self._request_timeout_ms)
                 except NetworkError as error:
                     raise OutcomeUnknownError(f"{what}: sent to {leader}, which did not answer: {error}") from error
                 finally:
                     await drop(connection)
-                if not _is_elsewhere(response):
-                    return response
             if trio.current_time() + _RETRY_MS / 1000 > deadline:
                 said = "; ".join(str(answer.view) for answer in answers)
                 raise NetworkError(f"{what}: no leader found in {timeout_ms} ms: {said}")
@@ -202,12 +200,6 @@ class AdminClient:
             return await ask(connection, METADATA, MetadataRequest(topics=None), self._request_timeout_ms)
         except UnsupportedVersionError:
             return None
-
-
-def _is_elsewhere(response: object) -> bool:
-    """Whether it is another node that leads: nothing was appended here, as the answer came at once."""
-    message = getattr(response, "error_message", None) or ""
-    return getattr(response, "error", None) == ErrorCode.not_leader_or_follower and "waiting" not in message
 
 
 def _require_done(what: str, error: ErrorCode, message: str | None) -> None:
