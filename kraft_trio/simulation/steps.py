@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
 
 
+class NotAsExpected(AssertionError):
+    """A step found something else than it says: what was expected, and what there is."""
+
+
 class Step:
     """One thing that is done to a cluster.  Subclasses are frozen attrs classes; their docstring is the manual."""
 
@@ -25,7 +29,7 @@ class Step:
     async def take(self, cluster: Cluster) -> None:
         """Do it.  A fault that makes no sense now (a node that does not run is killed) does nothing.
 
-        Returns once it is done; what follows from it goes on by itself.
+        Returns once it is done; what follows from it goes on by itself.  Raises NotAsExpected, if it expects anything.
         """
         raise NotImplementedError
 
