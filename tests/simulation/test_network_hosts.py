@@ -132,6 +132,41 @@ async def test_a_reset_that_a_cut_swallows_leaves_the_peer_half_open(autojump_cl
         assert trio.current_time() - begun == pytest.approx(2 * LATENCY_S)
 
 
+async def test_a_reset_on_a_clogged_link_comes_late(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        before, during = await world.connect("a", "b"), await world.connect("b", "a")
+        world.network.disconnect_host("b", silent=False)
+        world.network.clog("b", "a")
+        await trio.sleep(10)
+        assert before.send_now(b"x") == 1
+        world.network.heal()
+        begun = trio.current_time()
+        with pytest.raises(trio.BrokenResourceError, match="reset"):
+            await before.receive_some()
+        assert trio.current_time() - begun == pytest.approx(LATENCY_S)
+        await before.aclose()
+        await during.aclose()
+        await trio.sleep(1)
+        assert world.network.connection_count == 0
+
+
+async def test_the_end_of_a_connection_whose_bytes_cannot_leave_is_found_out_by_keep_alive(
+    autojump_clock: Clock,
+) -> None:
+    """The end of the stream waits behind what is stopped; the other side asks, and nobody knows the connection."""
+    async with EchoWorld(("a", "b")).running() as world:
+        stream = await world.connect("a", "b")
+        world.network.one_way("a", "b")
+        await stream.send_all(request_frame(1000))
+        await stream.aclose()
+        world.network.one_way("a", "b", handshakes=False)
+        world.network.heal(world.network.cuts[-1])
+        await trio.sleep(89)
+        assert world.network.connection_count == 1
+        await trio.sleep(2)
+        assert world.network.connection_count == 0
+
+
 async def test_a_request_left_behind_by_a_process_that_gave_up_still_arrives(autojump_clock: Clock) -> None:
     """Its kernel goes on sending what it had taken, though the connection is closed."""
     async with EchoWorld(("a", "b")).running() as world:
