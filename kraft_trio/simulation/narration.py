@@ -42,10 +42,14 @@ class NodeSummary:
     epoch: int
     log_end: int
     """Exclusive, like the high watermark."""
-    high_watermark: int
+    high_watermark: int | None
     voters: tuple[int, ...]
 
     def log(self) -> str:
+        if self.log_end == 0:
+            return "log empty"
+        if self.high_watermark is None:
+            return f"log to {self.log_end}, nothing known to be committed"
         committed = "all committed" if self.log_end == self.high_watermark else f"committed to {self.high_watermark}"
         return f"log to {self.log_end}, {committed}"
 
@@ -109,7 +113,7 @@ class Narrator:
         for node_id, node in self._cluster.nodes.items():
             view = node.view
             present[node_id] = NodeSummary(
-                _known_leader(view), view.epoch, node.log.end_offset, node.high_watermark or 0, view.voters.ids
+                _known_leader(view), view.epoch, node.log.end_offset, node.high_watermark, view.voters.ids
             )
         return present
 
@@ -198,8 +202,10 @@ def _torn_tail(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{event.node} cuts a torn tail off its log: {event.details.get('reason') or 'no whole batch there'}"
 
 
-def _poisoned(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
-    yield f"{event.node} poisons its storage: {event.details['reason']}"
+def _poisoned(cluster: Cluster, event: TraceEvent) -> Iterator[str]:
+    """Not of a process that has been ended already: to that, every disk has failed."""
+    if event.node is not None and cluster.machines[event.node].is_running:
+        yield f"{event.node} poisons its storage: {event.details['reason']}"
 
 
 def _ended(cluster: Cluster, event: TraceEvent) -> Iterator[str]:

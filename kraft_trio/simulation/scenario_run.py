@@ -15,7 +15,7 @@ from kraft_trio.simulation.narration import Narrator
 from kraft_trio.simulation.scenario_header import Header
 from kraft_trio.simulation.scenario_script import Script, StepLine
 from kraft_trio.simulation.steps import NotAsExpected
-from kraft_trio.simulation.steps_election import Elect
+from kraft_trio.simulation.steps_election import Campaign, Elect
 from kraft_trio.simulation.trace import Trace
 from kraft_trio.simulation.violation import InvariantViolated
 
@@ -83,7 +83,7 @@ class _ScriptRun:
         line: StepLine | None = None
         try:
             async with cluster.running():
-                await _let_processes_begin(cluster)
+                await self._let_processes_begin(cluster)
                 narrator.told()
                 for line in self.script.step_lines:
                     if not await self._take(line, cluster, narrator):
@@ -98,14 +98,25 @@ class _ScriptRun:
 
     async def _take(self, line: StepLine, cluster: Cluster, narrator: Narrator) -> bool:
         """Take one step; whether it was as it expects."""
-        narrator.pushed = line.step.node if isinstance(line.step, Elect) else None
+        narrator.pushed = line.step.node if isinstance(line.step, Elect | Campaign) else None
         try:
             await line.step.take(cluster)
-            await _let_processes_begin(cluster)
+            await self._let_processes_begin(cluster)
         except NotAsExpected as error:
             self.failure = self._located(line, str(error))
         self._note(line, narrator)
         return self.failure is None
+
+    async def _let_processes_begin(self, cluster: Cluster) -> None:
+        """Wait a little for every process that has just been started to take its first role, so that it can be told."""
+
+        def have_begun() -> bool:
+            nodes = (machine.replica for machine in cluster.machines.values() if machine.node and not machine.is_paused)
+            return all(replica is not None and replica.view is not None for replica in nodes)
+
+        if not any(step.keeps_time for step in self.script.steps):
+            with suppress(trio.TooSlowError):
+                await cluster.wait_until(have_begun, within_s=BEGUN_WITHIN_S)
 
     def _note(self, line: StepLine | None, narrator: Narrator) -> None:
         if line is None or len(self.outputs) == len(self.script.step_lines):
@@ -118,17 +129,6 @@ class _ScriptRun:
         if line is None:
             return f"{self.script.name}: {problem}"
         return f"{self.script.name}, line {line.number}: {problem}\n    {line.step.text}"
-
-
-async def _let_processes_begin(cluster: Cluster) -> None:
-    """Wait a little for every process that has just been started to take its first role, so that it can be told."""
-
-    def have_begun() -> bool:
-        nodes = (machine.replica for machine in cluster.machines.values() if machine.node and not machine.is_paused)
-        return all(replica is not None and replica.view is not None for replica in nodes)
-
-    with suppress(trio.TooSlowError):
-        await cluster.wait_until(have_begun, within_s=BEGUN_WITHIN_S)
 
 
 def _check_history(cluster: Cluster) -> None:

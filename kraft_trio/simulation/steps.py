@@ -26,6 +26,9 @@ class Step:
 
     verb: ClassVar[str]
 
+    keeps_time: ClassVar[bool] = False
+    """Whether it happens at a time of its own: then nothing else may take time in a script that has such a step."""
+
     async def take(self, cluster: Cluster) -> None:
         """Do it.  A fault that makes no sense now (a node that does not run is killed) does nothing.
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 ELECTED_WITHIN_S: Final = 30.0
 
+CAMPAIGNED_WITHIN_S: Final = 1.0
+
 SPREAD_WITHIN_S: Final = 1.0
 """How long the step waits for the others to have heard of the leader, and of what it has committed."""
 
@@ -52,6 +54,22 @@ class Elect(Step):
             f"elect {self.node}: expected it to lead and to have committed within {ELECTED_WITHIN_S:g} s; "
             f"it is {type(view.role).__name__} in epoch {view.epoch}"
         )
+
+
+@register
+@attrs.frozen
+class Campaign(Step):
+    """Lets a node campaign as `elect` does, but once, and whatever comes of it."""
+
+    verb: ClassVar[str] = "campaign"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        machine = cluster.machines[self.node]
+        if machine.node is None or machine.is_paused:
+            return
+        with trio.move_on_after(CAMPAIGNED_WITHIN_S):
+            await _campaign(machine.node)
 
 
 async def _campaign(node: Node) -> bool:
