@@ -48,6 +48,8 @@ class Evidence:
         """The requests for a real vote that have reached a node, by its id and the epoch."""
         self.newest_epoch = 0
         """The highest epoch that anybody has published."""
+        self._node_ids: dict[str, int | None] = {}
+        """By the name of a host; None for a client's."""
         self._replicas: dict[ReplicaKey, Replica] = {}
         self._incarnations: dict[int, list[ReplicaKey]] = {}
 
@@ -55,8 +57,11 @@ class Evidence:
 
     def replica_at(self, host: str) -> Replica | None:
         """The replica whose process speaks from that host; None for a client's."""
-        node_id = host.removeprefix(NODE_HOST)
-        machine = self._cluster.machines.get(int(node_id)) if node_id.isdecimal() and node_id != host else None
+        if host not in self._node_ids:
+            node_id = host.removeprefix(NODE_HOST)
+            self._node_ids[host] = int(node_id) if node_id.isdecimal() and node_id != host else None
+        found = self._node_ids[host]
+        machine = None if found is None else self._cluster.machines.get(found)
         return None if machine is None else machine.replica
 
     def incarnations(self, member: ReplicaKey) -> list[Replica]:
