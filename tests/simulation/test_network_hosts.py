@@ -9,6 +9,8 @@ import trio.testing
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation.host_network import BACKLOG
+from kraft_trio.simulation.latency import Latency
+from kraft_trio.wire.api import API_VERSIONS
 from tests.simulation.echo_world import ANSWERED, LATENCY_S, NOTHING, EchoWorld, request_frame
 
 Clock = trio.testing.MockClock
@@ -37,6 +39,35 @@ async def test_what_a_killed_process_had_sent_arrives_before_the_reset(autojump_
         world.network.disconnect_host("b", silent=False)
         await trio.sleep(1)
         assert world.heard == [("a", 1000)]
+
+
+async def test_the_reset_comes_behind_what_takes_longest(autojump_clock: Clock) -> None:
+    network = EchoWorld(()).network
+    listener = await network.seen_from("a").listen(Endpoint("a", 9093))
+    near = await network.seen_from("b").connect(listener.endpoint)
+    far = await listener.accept()
+    begun = trio.current_time()
+    for latency_s in (5, 0):
+        network.set_link("b", "a", latency=Latency.constant(latency_s))
+        await near.send_all(b"x")
+    network.disconnect_host("b", silent=False)
+    assert [await far.receive_some() for _ in range(2)] == [b"x", b"x"]
+    with pytest.raises(trio.BrokenResourceError):
+        await far.receive_some()
+    assert trio.current_time() - begun == 5
+
+
+async def test_nothing_arrives_of_what_is_behind_something_that_never_will(autojump_clock: Clock) -> None:
+    """The sender dies while a request of its is stopped: what came after that could pass, but not without it."""
+    async with EchoWorld(("a", "b")).running() as world:
+        stream = await world.connect("b", "a")
+        world.network.one_way("b", "a")
+        await stream.send_all(request_frame(1000))
+        await stream.send_all(request_frame(1001, API_VERSIONS))
+        world.network.disconnect_host("b", silent=False)
+        await trio.sleep(1)
+        assert world.heard == []
+        assert world.network.connection_count == 0
 
 
 async def test_connecting_to_where_a_process_was_killed_is_refused(autojump_clock: Clock) -> None:
