@@ -23,6 +23,7 @@ class At(Step):
     """Waits until that much virtual time has passed since the run began; not at all where it has."""
 
     verb: ClassVar[str] = "at"
+    keeps_time: ClassVar[bool] = True
     time_us: int = part(DURATION)
 
     async def take(self, cluster: Cluster) -> None:
