@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 from kraft_trio.errors import NetworkError, ProtocolError
+from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation.latency import Latency
 from kraft_trio.simulation.network_faults import FrameFate, frames_of
 from kraft_trio.wire.api import API_VERSIONS, FETCH, VOTE
@@ -109,6 +110,20 @@ async def test_a_frame_lost_with_its_connection(autojump_clock: Clock, is_reques
         assert (("b", 1000) in world.heard) is not is_request
         assert await world.ask("a", "b", anew=True) == ANSWERED, "it was planned once"
         assert world.network.faults["reset"] == 1
+
+
+async def test_nothing_comes_after_a_reset(autojump_clock: Clock) -> None:
+    """Not even to a reader that looks late."""
+    network = EchoWorld(()).network
+    listener = await network.seen_from("b").listen(Endpoint("b", 9093))
+    near = await network.seen_from("a").connect(listener.endpoint)
+    far = await listener.accept()
+    network.plan(frames_of(FETCH, is_request=True), FrameFate.RESET)
+    await near.send_all(request_frame(1000))
+    await near.send_all(request_frame(1001))
+    await trio.sleep(1)
+    with pytest.raises(trio.BrokenResourceError):
+        await far.receive_some()
 
 
 @pytest.mark.parametrize("is_request", [True, False], ids=["request", "answer"])

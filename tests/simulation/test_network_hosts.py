@@ -234,6 +234,20 @@ async def test_a_host_that_comes_back_is_reached(autojump_clock: Clock) -> None:
             assert await world.ask("a", "b", anew=True) == ANSWERED
 
 
+async def test_nothing_comes_of_the_last_steps_of_a_process_that_has_ended(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        ended = world.network.seen_from("a")
+        world.network.disconnect_host("a", silent=True)
+        with pytest.raises(NetworkError, match="down"):
+            await ended.connect(Endpoint("b", 9093))
+        with pytest.raises(OSError, match="down"):
+            await ended.listen(Endpoint("a", 9093))
+        assert not world.network.is_up("a")
+        assert await world.ask("b", "a") == NOTHING
+        await world.serve_soon("a")
+        assert await world.ask("b", "a", anew=True) == ANSWERED
+
+
 async def test_who_connects_to_a_full_queue_waits_for_room(autojump_clock: Clock) -> None:
     network = EchoWorld(()).network
     listener = await network.seen_from("b").listen(Endpoint("b", 9093))
