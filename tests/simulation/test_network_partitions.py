@@ -6,8 +6,9 @@ import pytest
 import trio
 import trio.testing
 
+from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.simulation.network_faults import Blocked, Manner
+from kraft_trio.simulation.network_faults import Blocked, Manner, on_link
 from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.framing import FrameReader
 from tests.simulation.echo_world import ANSWERED, HEARD, LATENCY_S, NOTHING, EchoWorld, request_frame
@@ -173,6 +174,21 @@ async def test_connections_over_a_cut_that_resets_break_at_once(autojump_clock: 
         await within.send_all(request_frame(1000))
         assert await within.receive_some()
         assert await world.ask("a", "b", anew=True, within_s=0.1) == NOTHING
+
+
+async def test_one_direction_that_resets_ends_connections_for_both_sides(autojump_clock: Clock) -> None:
+    network = EchoWorld(()).network
+    listener = await network.seen_from("b").listen(Endpoint("b", 9093))
+    near = await network.seen_from("a").connect(listener.endpoint)
+    far = await listener.accept()
+    network.cut(on_link("a", "b", Blocked.EVERYTHING), Manner.RESET)
+    for end in (near, far):
+        with pytest.raises(trio.BrokenResourceError):
+            end.send_now(b"x")
+    await network.seen_from("a").listen(Endpoint("a", 9093))
+    for source, target in (("a", "b"), ("b", "a")):
+        with pytest.raises(NetworkError, match="refused"):
+            await network.seen_from(source).connect(Endpoint(target, 9093))
 
 
 async def test_a_connection_is_opened_by_the_next_syn_after_the_end_of_the_cut(autojump_clock: Clock) -> None:
