@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kraft_trio.simulation import (
     expectations,
+    steps_campaign,
     steps_disk,
     steps_election,
     steps_network,
@@ -29,6 +30,7 @@ STEP_MODULES = (
     steps_network,
     steps_disk,
     steps_stranger,
+    steps_campaign,
 )
 """In the order in which the manual shows them."""
 

@@ -76,7 +76,7 @@ def _facts(cluster: Cluster) -> list[object]:
 @register
 @attrs.frozen
 class Drift(Step):
-    """Lets a machine's clock run fast (+) or slow (-) from now on; +0% is a true one."""
+    """Lets a machine's clock run fast (+) or slow (-), from the next start of its process on; +0% is a true one."""
 
     verb: ClassVar[str] = "drift"
     node: int = part(NODE)
