@@ -9,7 +9,7 @@ from uuid import UUID
 import attrs
 import trio
 
-from kraft_trio.errors import NetworkError, ProtocolError
+from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.simulation.step_parts import NODE, NODES
 from kraft_trio.simulation.step_syntax import part
@@ -75,7 +75,7 @@ async def _ask(cluster: Cluster, node_id: int, api: Api[Any, Any], request: obje
             response = await connection.request(api, request)
         finally:
             await connection.aclose()
-    except (NetworkError, ProtocolError) as error:
+    except (NetworkError, ProtocolError, UnsupportedVersionError) as error:
         return str(error)
     errors = [response.error, getattr(response, "partition_error", ErrorCode.none)]
     errors += [partition.error for partition in getattr(response, "partitions", ())]

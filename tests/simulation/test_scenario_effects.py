@@ -286,6 +286,19 @@ def test_older_builds_are_not_asked_for_pre_votes_and_newer_ones_are() -> None:
     on_cluster(main, started=())
 
 
+def test_a_stranger_gets_nothing_done_with_an_older_build_either() -> None:
+    async def main(cluster: Cluster) -> None:
+        await take(cluster, "older 2", "start 1 2 3", "elect 1", "intrude 2", "settle", "expect epoch 1")
+        answers = [event for event in cluster.trace.last_events([2], 400) if event.kind == "stranger"]
+        assert [event.details["api"] for event in answers] == [
+            "Vote", "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "Fetch"
+        ]  # fmt: skip
+        assert "pre" in answers[0].cause
+        assert {event.cause for event in answers[1:]} == {"INCONSISTENT_CLUSTER_ID"}
+
+    on_cluster(main, started=())
+
+
 def test_a_node_that_cannot_win_is_not_elected() -> None:
     async def main(cluster: Cluster) -> None:
         await take(cluster, "elect 1", "isolate 3", 'append "a"')
