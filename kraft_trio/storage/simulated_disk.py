@@ -82,8 +82,9 @@ class SimulatedDisk:
     ) -> None:
         """Crash at the call with this number (the first of a disk is 1), or the next one that the predicate names.
 
-        Before it takes effect, or `after` it did but before its caller hears of it; the call raises OSError.  `crash`
-        is what to do instead of `self.crash(lose)`, where more than the disk loses power.
+        Before it takes effect, or `after` it did but before its caller hears of it (calls that only read have no such
+        moment); the call raises OSError.  `crash` is what to do instead of `self.crash(lose)`, where more than the disk
+        loses power.
         """
         self._faults.crash_at(point, crash if crash is not None else lambda: self.crash(lose), after=after)
 
@@ -176,7 +177,7 @@ class SimulatedDisk:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             inode = Inode()
             names.add(base_name(path), inode)
-            self.done("open", path)
+        self.done("open", path)
         return SimulatedFile(self, path, inode)
 
     def exists(self, path: str) -> bool:
@@ -193,14 +194,15 @@ class SimulatedDisk:
     def make_directory(self, path: str) -> None:
         self.call("make_directory", path)
         missing = []
-        while path not in self._directories:
-            if self.exists(path):
-                raise FileExistsError(errno.EEXIST, "a file is in the way", path)
-            missing.append(path)
-            path = parent(path)
+        directory = path
+        while directory not in self._directories:
+            if self.exists(directory):
+                raise FileExistsError(errno.EEXIST, "a file is in the way", directory)
+            missing.append(directory)
+            directory = parent(directory)
         for directory in reversed(missing):
             self._directories[directory] = Names()
-            self.done("make_directory", directory)
+        self.done("make_directory", path)
 
     def read_bytes(self, path: str) -> bytes:
         self.call("read_bytes", path)
@@ -259,8 +261,11 @@ class SimulatedDisk:
             raise AlreadyLockedError(
                 f"{path}: the lock is held by another process; one node at a time may use its directory"
             )
-        self.open(path, create=True).close()
+        names = self._names(parent(path))
+        if base_name(path) not in names.present:
+            names.add(base_name(path), Inode())
         self.locked.add(path)
+        self.done("lock", path)
         return SimulatedLock(self, path)
 
     def close(self) -> None:
