@@ -199,6 +199,7 @@ class Machine:
         process.set(self.id)
         setup = self.cluster.setup
         self._starts += 1
+        self.disk.is_attached = True
         self._stop, self.failure = trio.Event(), None
         self._excuse = "its disk fails" if self._disk_is_bad or self.disk.has_faults else ""
         environment = Environment(
@@ -279,6 +280,8 @@ class Machine:
         scope = self._scope
         assert scope is not None
         self._excuse = excuse
+        # Its tasks run on until they hear of it, and must not reach the disk.
+        self.disk.is_attached = False
         self._gone("")
         scope.cancel()
 

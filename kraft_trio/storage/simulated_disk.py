@@ -32,6 +32,8 @@ class SimulatedDisk:
         self.sync_latency = sync_latency
         self.capacity: int | None = None
         """How many bytes all files together may have; None: any number.  What is there already stays."""
+        self.is_attached = True
+        """Whether a process may use it.  While not, every call raises OSError: a dead process writes nothing more."""
         self.crashes = 0
         """How often the disk has crashed; files and locks of an earlier count are dead."""
         self.locked: set[str] = set()
@@ -275,6 +277,8 @@ class SimulatedDisk:
 
     def call(self, operation: str, path: str) -> None:
         """A call begins.  Raises OSError where it is to fail, or the disk crashes there."""
+        if not self.is_attached:
+            raise OSError(errno.EIO, f"the process that called {operation} is dead", path)
         crashes = self.crashes
         self._faults.call(operation, path)
         if crashes != self.crashes:

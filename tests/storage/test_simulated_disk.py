@@ -209,6 +209,25 @@ def test_a_killed_process_leaves_unsynced_bytes_to_the_next_one() -> None:
     assert disk.open("/d/a").read_at(0, 10) == b"1"
 
 
+def test_a_dead_process_writes_nothing_more() -> None:
+    disk, _ = disk_with_file()
+    disk.is_attached = False
+    for write in (
+        lambda: disk.replace_now("/d/q", b"1", durable=False),
+        lambda: disk.rename("/d/a", "/d/b"),
+        lambda: disk.remove("/d/a"),
+        lambda: disk.open("/d/new", create=True),
+        lambda: disk.make_directory("/e"),
+        lambda: disk.lock("/d/.lock"),
+    ):
+        with pytest.raises(OSError, match="is dead"):
+            write()
+    assert disk.peek_names("/d") == ["a"]
+    assert not disk.exists("/e")
+    disk.is_attached = True
+    disk.remove("/d/a")
+
+
 def test_damage_stays_after_a_crash() -> None:
     disk, file = disk_with_file()
     file.append(b"\x00\x00")
