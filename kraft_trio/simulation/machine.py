@@ -236,7 +236,9 @@ class Machine:
         self._watch = ReplicaWatch(self.cluster, self.replica, node)
 
     def _failed(self, error: Exception) -> None:
-        self.failure = error
+        if self._scope is not None:
+            # Else it was killed, and that is what it ended with.
+            self.failure = error
         if not (self._excuse and _is_expected(error)):
             self.cluster.bug(f"node {self.id} ended with {type(error).__name__}: {error}", (self.id,), error)
 
