@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from kraft_trio.simulation.faults_process import down, everyone_down
 from kraft_trio.simulation.machine import Loss
 from kraft_trio.simulation.steps import Step
-from kraft_trio.simulation.steps_disk import BlankDisk, FailSync, FailWrite, Rot, SlowDisk
+from kraft_trio.simulation.steps_disk import BlankDisk, CrashIn, FailSync, FailWrite, FreeDisk, FullDisk, Rot, SlowDisk
 from kraft_trio.simulation.steps_process import Crash, Restart, Start
 from kraft_trio.simulation.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
 
@@ -52,6 +53,24 @@ def _fail(timeline: Timeline, at_us: int, failing: type[FailSync | FailWrite]) -
     span_us = timeline.span_us(100 * MILLISECOND_US, 15 * SECOND_US)
     if (node := timeline.claim(at_us, span_us)) is not None:
         timeline.add(at_us, failing(node))
+        timeline.add(at_us + span_us, Restart((node,)))
+
+
+@fault("disk")
+def full_disk(timeline: Timeline, at_us: int) -> None:
+    span_us = timeline.span_us(100 * MILLISECOND_US, 15 * SECOND_US)
+    if (node := timeline.claim(at_us, span_us)) is not None:
+        timeline.add(at_us, FullDisk(node, round(math.exp(timeline.random.uniform(0.0, math.log(20_000))))))
+        timeline.add(at_us + span_us, FreeDisk(node))
+        timeline.add(at_us + span_us, Restart((node,)))
+
+
+@fault("disk")
+def crash_in(timeline: Timeline, at_us: int) -> None:
+    """A crash within whatever the storage is doing: of one call of it, chosen among the next hundred."""
+    span_us = timeline.span_us(100 * MILLISECOND_US, 15 * SECOND_US)
+    if (node := timeline.claim(at_us, span_us)) is not None:
+        timeline.add(at_us, CrashIn(node, timeline.random.randint(1, 100), _loss(timeline)))
         timeline.add(at_us + span_us, Restart((node,)))
 
 

@@ -21,6 +21,7 @@ from kraft_trio.simulation.steps_network import (
     SetLatency,
     Unclog,
 )
+from kraft_trio.simulation.steps_stranger import Intrude
 from kraft_trio.simulation.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
 
 
@@ -123,3 +124,9 @@ def cut_frames(timeline: Timeline, at_us: int) -> None:
 @fault("network")
 def duplicates(timeline: Timeline, at_us: int) -> None:
     _share(timeline, at_us, Duplicates, 200_000)
+
+
+@fault("network")
+def stranger(timeline: Timeline, at_us: int) -> None:
+    """A peer of another cluster, from a later epoch."""
+    timeline.add(at_us, Intrude(timeline.random.choice(timeline.node_ids)))

@@ -1,11 +1,13 @@
-"""Random faults of processes and of clocks."""
+"""Random faults of processes, of the builds they are of, and of clocks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from kraft_trio.simulation.steps import Step
+from kraft_trio.simulation.steps_election import Campaign
 from kraft_trio.simulation.steps_process import Kill, Pause, Restart, Resume, Start, Stop
+from kraft_trio.simulation.steps_stranger import Newer, Older
 from kraft_trio.simulation.steps_time import Drift, JumpClock
 from kraft_trio.simulation.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
 
@@ -66,6 +68,20 @@ def everyone_down(timeline: Timeline, at_us: int, end: Callable[[tuple[int, ...]
         back_us += timeline.span_us(1 * MILLISECOND_US, 3 * SECOND_US)
         timeline.add(back_us, Start((node,)))
         timeline.occupy(node, back_us)
+
+
+@fault("process")
+def campaign(timeline: Timeline, at_us: int) -> None:
+    """A voter that disrupts: it campaigns without asking first whether anyone would vote for it."""
+    voters = [node for node in timeline.header.voters if node not in timeline.spoiled]
+    timeline.add(at_us, Campaign(timeline.random.choice(voters)))
+
+
+@fault("versions", min_nodes=2)
+def mixed_versions(timeline: Timeline, at_us: int) -> None:
+    nodes = timeline.split()[0]
+    timeline.add(at_us, Older(nodes))
+    timeline.add(at_us + timeline.span_us(1 * SECOND_US, 60 * SECOND_US), Newer(nodes))
 
 
 # Time

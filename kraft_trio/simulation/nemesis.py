@@ -23,7 +23,7 @@ from kraft_trio.simulation.timeline import SECOND_US, FaultKind, Timeline
 
 T = TypeVar("T")
 
-PROFILES: Final = ("network", "disk", "process", "time")
+PROFILES: Final = ("network", "disk", "process", "time", "versions")
 """What can be made to fail; `all` stands for all of them, `none` for nothing."""
 
 _VOTERS: Final = ((3, 12), (5, 6), (1, 2), (2, 1), (4, 1))

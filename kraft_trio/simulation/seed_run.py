@@ -22,8 +22,8 @@ from kraft_trio.simulation.trace_file import TraceHeader, TraceWriter
 from kraft_trio.simulation.violation import InvariantViolated
 from kraft_trio.simulation.watchdog import Stuck, real_time_limit
 
-REAL_LIMIT_S: Final = 120.0
-"""How long a run of a virtual minute may take, in real time, before it counts as stuck; longer ones in proportion."""
+CPU_LIMIT_S: Final = 120.0
+"""How long a run of a virtual minute may take, in CPU seconds, before it counts as stuck; longer ones in proportion."""
 
 _TRACEBACK_LINES: Final = 60
 
@@ -68,7 +68,7 @@ class _Run:
         began = time.perf_counter()
         failure: Failure | None = None
         try:
-            with real_time_limit(REAL_LIMIT_S * max(1.0, self.plan.duration_us / 60e6)):
+            with real_time_limit(CPU_LIMIT_S * max(1.0, self.plan.duration_us / 60e6)):
                 run_deterministically(self._main, seed=self.plan.seed)
         except InvariantViolated as violated:
             failure = _violation(violated)

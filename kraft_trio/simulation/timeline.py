@@ -104,7 +104,7 @@ class FaultKind:
 
     name: str
     profile: str
-    """What kind of thing fails: `network`, `disk`, `process` or `time`."""
+    """What kind of thing fails: `network`, `disk`, `process`, `time` or `versions`."""
     make: Make
     min_nodes: int = 1
 

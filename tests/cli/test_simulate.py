@@ -167,7 +167,11 @@ class TestScripts:
         (["--time", "10"], 1, "--time 10: expected a duration, as in 500ms, 60s, 10m or 2h"),
         (["--time", "0s"], 1, "time: 0s; expected more"),
         (["--nodes", "0"], 1, "nodes: 0; expected 1 to 9"),
-        (["--faults", "all,gremlins"], 1, "faults: 'all'; expected all, none, or some of network, disk, process, time"),
+        (
+            ["--faults", "all,gremlins"],
+            1,
+            "faults: 'all'; expected all, none, or some of network, disk, process, time, versions",
+        ),
         (["--seeds", "1:3", "--trace", "x"], 1, "--trace x: one file for 2 seeds; expected {seed} in its name"),
         (["--trace", "/no/such/place", "--seed", "1"], 1, "/no/such/place: No such file or directory"),
     ],

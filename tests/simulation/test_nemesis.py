@@ -25,11 +25,15 @@ SEEDS = range(250)
 VERBS = {
     "network": {
         *("cut", "isolate", "bridge", "ring", "one-way", "requests-only", "answers-only", "clog", "unclog", "heal"),
-        *("latency", "loss", "resets", "cut-frames", "duplicates"),
+        *("latency", "loss", "resets", "cut-frames", "duplicates", "intrude"),
     },
-    "process": {"kill", "stop", "restart", "pause", "resume", "start"},
-    "disk": {"crash", "start", "restart", "slow-disk", "fail-sync", "fail-write", "blank-disk", "rot"},
+    "process": {"kill", "stop", "restart", "pause", "resume", "start", "campaign"},
+    "disk": {
+        *("crash", "crash-in", "start", "restart", "slow-disk", "fail-sync", "fail-write", "full-disk", "free-disk"),
+        *("blank-disk", "rot"),
+    },
     "time": {"drift", "jump-clock", "restart"},
+    "versions": {"older", "newer"},
 }
 
 
