@@ -10,9 +10,9 @@ import pytest
 import trio
 import trio.testing
 
+from kraft_trio.storage.disk import SECTOR_BYTES
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.simulated_file import SimulatedFile
-from kraft_trio.storage.simulated_inode import SECTOR_BYTES
 
 
 def disk_with_file(seed: int = 0, latency: float = 0.0) -> tuple[SimulatedDisk, SimulatedFile]:
