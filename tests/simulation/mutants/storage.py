@@ -117,7 +117,7 @@ def a_torn_tail_is_trusted() -> Iterable[Change]:
 
 @mutant(breaks="recovery cuts nothing that was synced", found_by=(7, 20, 11), run=EVERYBODY)
 def recovery_cuts_the_last_batch() -> Iterable[Change]:
-    def scan_segments(segments: Any, scan: Any, _known_good_offset: int, _recovery_point: int | None) -> None:
+    def scan_segments(segments: Any, scan: Any, *_: object) -> None:
         for segment in segments:
             with segment.file.view() as view:
                 last = max((header.base_offset for _, header in iter_headers(bytes(view))), default=0)
@@ -130,7 +130,7 @@ def recovery_cuts_the_last_batch() -> Iterable[Change]:
 
 @mutant(breaks="damage to what was synced is no torn tail", found_by=(7, 11, 20), run=ROTTEN, seeds=3)
 def damage_is_cut_like_a_torn_tail() -> Iterable[Change]:
-    def scan_segments(segments: Any, scan: Any, _known_good_offset: int, _recovery_point: int | None) -> None:
+    def scan_segments(segments: Any, scan: Any, *_: object) -> None:
         for segment in segments:
             with segment.file.view() as view:
                 end = scan_segment(segment, view, scan, 0, None)
