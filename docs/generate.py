@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kraft_trio.config import KEYS
 from kraft_trio.protocol.transition_diagram import transition_diagram
+from kraft_trio.simulation.invariants import INVARIANTS
 from kraft_trio.simulation.scenario_header import HEADER_ITEMS
 from kraft_trio.simulation.step_catalog import STEP_MODULES
 from kraft_trio.simulation.steps import STEPS
@@ -64,6 +65,21 @@ def scenarios() -> str:
     return _table(("file", "what it shows"), rows)
 
 
+def invariants() -> str:
+    rows = []
+    for invariant in sorted(INVARIANTS, key=lambda invariant: invariant.number):
+        argument = " ".join((invariant.__doc__ or "").split())
+        rows.append(
+            (
+                str(invariant.number),
+                invariant.title,
+                f"`{invariant.__name__}`",
+                argument.split(". ")[0].rstrip(".") + ".",
+            )
+        )
+    return _table(("", "rule", "class", "why"), rows)
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "transitions": transitions,
     "versions": versions,
@@ -71,6 +87,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "scenario-header": scenario_header,
     "scenario-steps": scenario_steps,
     "scenarios": scenarios,
+    "invariants": invariants,
 }
 
 
