@@ -86,7 +86,7 @@ class Pipe:
         category = self._category
         if not data or (message is not None and message.api_key == API_VERSIONS.key):
             category = _HANDSHAKES
-        is_stopped = self._last_arrival == inf or link.blocked & category
+        is_stopped = self.is_stopped or link.blocked & category
         arrives_at = inf if is_stopped else max(now + link.latency_s() + delay_s, self._last_arrival)
         if self.target_is_gone and not is_stopped:
             self._bounce(arrives_at)
@@ -206,7 +206,6 @@ class Pipe:
             self.reverse.reset(arrives_at)
         elif self.reverse.reset_at == inf:
             self._unheard_since = min(self._unheard_since, arrives_at)
-            self.reverse.target.give_up_later()
 
     # The network's side
 

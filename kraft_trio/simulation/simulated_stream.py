@@ -174,7 +174,7 @@ class SimulatedStream(ImmediateStream):
         if message is not None:
             message.delivered = True
             self.connection.network.report(message)
-        sender = self.incoming.reverse.target
+        sender = self.outgoing.target
         if sender._writable.is_awaited:
             sender.rearm()
         return data
@@ -221,8 +221,11 @@ class SimulatedStream(ImmediateStream):
             self._end()
 
     def _end(self) -> None:
+        peer = self.outgoing.target
         self.rearm()
-        self.incoming.reverse.target.rearm()
+        peer.rearm()
+        if peer.is_ghost:
+            peer.leave()
         self.connection.forget_if_closed()
 
     def give_up_later(self) -> None:

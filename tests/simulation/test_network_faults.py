@@ -179,6 +179,23 @@ async def test_a_duplicated_request_is_handled_twice(autojump_clock: Clock) -> N
         assert world.network.connection_count == 0
 
 
+async def test_a_server_that_never_answers_is_rid_of_both_connections_in_the_end(autojump_clock: Clock) -> None:
+    """Nobody is at the other end of either: keep-alive finds out."""
+    network = EchoWorld(()).network
+    listener = await network.seen_from("b").listen(Endpoint("b", 9093))
+    near = await network.seen_from("a").connect(listener.endpoint)
+    network.plan(frames_of(FETCH, is_request=True), FrameFate.DUPLICATE)
+    await near.send_all(request_frame(1000))
+    for _ in range(2):
+        far = await listener.accept()
+        assert await far.receive_some() == request_frame(1000)
+        with trio.fail_after(100), pytest.raises(trio.BrokenResourceError, match="timed out"):
+            await far.receive_some()
+        await far.aclose()
+    await near.aclose()
+    assert network.connection_count == 0
+
+
 async def test_a_duplicate_dies_with_the_process_it_was_for(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         world.network.plan(frames_of(FETCH, is_request=True), FrameFate.DUPLICATE)

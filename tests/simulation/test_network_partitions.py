@@ -8,6 +8,7 @@ import trio.testing
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.simulation.latency import Latency
 from kraft_trio.simulation.network_faults import Blocked, Manner, on_link
 from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.framing import FrameReader
@@ -174,6 +175,35 @@ async def test_connections_over_a_cut_that_resets_break_at_once(autojump_clock: 
         await within.send_all(request_frame(1000))
         assert await within.receive_some()
         assert await world.ask("a", "b", anew=True, within_s=0.1) == NOTHING
+
+
+async def test_what_is_on_its_way_over_a_connection_that_breaks_is_lost(autojump_clock: Clock) -> None:
+    """Also to a reader that looks only when it would have arrived."""
+    network = EchoWorld(()).network
+    listener = await network.seen_from("b").listen(Endpoint("b", 9093))
+    near = await network.seen_from("a").connect(listener.endpoint)
+    far = await listener.accept()
+    network.set_default_link(latency=Latency.constant(1))
+    await near.send_all(b"x")
+    network.partition(["a"], ["b"], silent=False)
+    await trio.sleep(2)
+    with pytest.raises(trio.BrokenResourceError):
+        await far.receive_some()
+
+
+async def test_what_a_cut_has_lost_is_sent_again_though_a_clog_follows_the_cut(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        stream = await world.connect("a", "b")
+        cut = world.network.isolate("b")
+        await stream.send_all(request_frame(1000))
+        world.network.clog("a", "b")
+        world.network.heal(cut)
+        await trio.sleep(1.5)
+        world.network.heal()
+        await trio.sleep(1.4)
+        assert world.heard == [], "TCP's next attempt is 3 s after the first"
+        await trio.sleep(0.2)
+        assert world.heard == [("b", 1000)]
 
 
 async def test_one_direction_that_resets_ends_connections_for_both_sides(autojump_clock: Clock) -> None:
