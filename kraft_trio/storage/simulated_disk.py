@@ -56,14 +56,9 @@ class SimulatedDisk:
         """How many calls there were, failed ones included."""
         return self._faults.calls
 
-    def crash(self, lose: Loss = "some", *, lose_everything_unsynced: bool = False) -> None:
-        """Lose power and what of the unsynced `lose` says; open files and locks are dead.
-
-        `lose_everything_unsynced` is the same as `lose="all"`.
-        """
-        if lose_everything_unsynced:
-            lose = "all"
-        elif lose not in ("all", "some", "reordered"):
+    def crash(self, lose: Loss = "some") -> None:
+        """Lose power and what of the unsynced `lose` says; open files and locks are dead."""
+        if lose not in ("all", "some", "reordered"):
             raise ValueError(f'lose: {lose!r}, expected "all", "some" or "reordered"')
         self.kill()
         inodes: dict[Inode, None] = {}
