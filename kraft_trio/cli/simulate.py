@@ -23,7 +23,6 @@ from kraft_trio.simulation.scenario_script import Script, StepLine, read_script
 from kraft_trio.simulation.seed_run import TraceTo, run_plan, run_seed
 from kraft_trio.simulation.shrink import shrink
 from kraft_trio.simulation.step_parts import duration_from_text, duration_text
-from kraft_trio.simulation.trace_file import TraceHeader, TraceWriter
 
 _DEFAULTS = PlanOptions()
 _SEED_IN_PATH = "{seed}"
@@ -37,6 +36,7 @@ class _Request:
     jobs: int
     trace: str | None
     ndjson: bool
+    messages: bool
 
     def replay(self, seed: int) -> str:
         """The command line that runs that seed again."""
@@ -56,6 +56,7 @@ class _Request:
 @click.option("--jobs", type=click.IntRange(1), help="How many processes; as many as there are CPUs where not given.")
 @click.option("--trace", metavar="FILE", help="Write every event; of several seeds, {seed} in the name is each one's.")
 @click.option("--ndjson", is_flag=True, help="Write the trace as lines of JSON, not as msgpack.")
+@click.option("--messages", is_flag=True, help="Have every message on the network in the trace as well.")
 @click.option(
     "--shrink", "shrinks", is_flag=True, help="Make the first seed that fails as small as possible, a script."
 )
@@ -72,6 +73,7 @@ def simulate(
     jobs: int | None,
     trace: str | None,
     ndjson: bool,
+    messages: bool,
     shrinks: bool,
 ) -> int:
     """Run clusters of whole nodes in virtual time and check the invariants at every step.
@@ -83,6 +85,8 @@ def simulate(
     """
     if files and (option := _given_for_seeds(context)) is not None:
         raise click.UsageError(f"{option} and FILE exclude each other: a script says all of it by itself", context)
+    if trace is None and (ndjson or messages):
+        raise click.UsageError(f"{'--ndjson' if ndjson else '--messages'} needs --trace FILE", context)
     if seed is not None and seeds is not None:
         raise click.UsageError("--seed and --seeds exclude each other", context)
     request = _Request(
@@ -92,6 +96,7 @@ def simulate(
         jobs or len(os.sched_getaffinity(0)),
         trace,
         ndjson,
+        messages,
     )
     if files:
         return _run_scripts(files, request)
@@ -105,7 +110,7 @@ def _given_for_seeds(context: click.Context) -> str | None:
     """The first option on the command line that says something about random runs."""
     for parameter in context.command.params:
         is_given = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
-        if is_given and parameter.name not in ("files", "trace", "ndjson"):
+        if is_given and parameter.name not in ("files", "trace", "ndjson", "messages"):
             return parameter.opts[0]
     return None
 
@@ -162,7 +167,8 @@ def _run_one(seed: int, request: _Request) -> Outcome:
     if request.trace is None:
         return run_seed(seed, request.options)
     path = request.trace.replace(_SEED_IN_PATH, str(seed))
-    return run_seed(seed, request.options, TraceTo(path, request.ndjson, request.replay(seed)))
+    trace_to = TraceTo(path, request.replay(seed), ndjson=request.ndjson, messages=request.messages)
+    return run_seed(seed, request.options, trace_to)
 
 
 def _shrink(outcome: Outcome, request: _Request) -> None:
@@ -207,8 +213,8 @@ def _traced(script: Script, request: _Request) -> ScriptOutcome:
     if request.trace is None:
         return run_script(script, on_step=_show)
     command = shlex.join(["kraft", "simulate", script.name])
-    header = TraceHeader(script.header.seed, command, script.text)
-    with TraceWriter(request.trace, header, ndjson=request.ndjson) as writer:
+    trace_to = TraceTo(request.trace, command, ndjson=request.ndjson, messages=request.messages)
+    with trace_to.writer(script.header.seed, script.text) as writer:
         return run_script(script, on_step=_show, on_trace=writer.attach)
 
 

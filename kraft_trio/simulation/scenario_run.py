@@ -14,7 +14,7 @@ from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.simulation.narration import Narrator
 from kraft_trio.simulation.scenario_header import Header
 from kraft_trio.simulation.scenario_script import Script, StepLine
-from kraft_trio.simulation.steps import NotAsExpected
+from kraft_trio.simulation.steps import NotAsExpected, take
 from kraft_trio.simulation.steps_election import Campaign, Elect
 from kraft_trio.simulation.trace import Trace
 from kraft_trio.simulation.violation import InvariantViolated
@@ -100,7 +100,7 @@ class _ScriptRun:
         """Take one step; whether it was as it expects."""
         narrator.pushed = line.step.node if isinstance(line.step, Elect | Campaign) else None
         try:
-            await line.step.take(cluster)
+            await take(line.step, cluster)
             await self._let_processes_begin(cluster)
         except NotAsExpected as error:
             self.failure = self._located(line, str(error))

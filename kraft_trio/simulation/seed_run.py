@@ -17,6 +17,7 @@ from kraft_trio.simulation.nemesis import PlanOptions, make_plan
 from kraft_trio.simulation.outcome import Failure, Outcome
 from kraft_trio.simulation.plan import Plan
 from kraft_trio.simulation.scenario_run import setup_of
+from kraft_trio.simulation.steps import take
 from kraft_trio.simulation.trace import Trace, TraceEvent
 from kraft_trio.simulation.trace_file import TraceHeader, TraceWriter
 from kraft_trio.simulation.violation import InvariantViolated
@@ -33,9 +34,16 @@ class TraceTo:
     """Where the trace of a run goes.  The file is made or emptied."""
 
     path: str
-    ndjson: bool
     command: str
     """The command line that replays the run, for the header."""
+    ndjson: bool = False
+    messages: bool = False
+    """Whether every message on the network becomes an event too."""
+
+    def writer(self, seed: int, script: str) -> TraceWriter:
+        """Make the file.  Raises OSError."""
+        header = TraceHeader(seed, self.command, script)
+        return TraceWriter(self.path, header, ndjson=self.ndjson, messages=self.messages)
 
 
 def run_seed(seed: int, options: PlanOptions, trace_to: TraceTo | None = None) -> Outcome:
@@ -43,8 +51,7 @@ def run_seed(seed: int, options: PlanOptions, trace_to: TraceTo | None = None) -
     plan = make_plan(seed, options)
     if trace_to is None:
         return run_plan(plan)
-    header = TraceHeader(seed, trace_to.command, plan.script().text)
-    with TraceWriter(trace_to.path, header, ndjson=trace_to.ndjson) as writer:
+    with trace_to.writer(seed, plan.script().text) as writer:
         return run_plan(plan, writer.attach)
 
 
@@ -91,7 +98,7 @@ class _Run:
             self.on_trace(cluster.trace)
         async with cluster.running():
             for step in self.plan.steps():
-                await step.take(cluster)
+                await take(step, cluster)
 
     def _noted(self, event: TraceEvent) -> None:
         self.virtual_s = event.time_us / 1e6

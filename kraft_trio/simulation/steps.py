@@ -67,6 +67,12 @@ class Step:
         return (cls.__doc__ or "").strip().split("\n")[0]
 
 
+async def take(step: Step, cluster: Cluster) -> None:
+    """Take a step, as an event of the trace."""
+    cluster.trace.record("step", cause=step.text)
+    await step.take(cluster)
+
+
 S = TypeVar("S", bound=Step)
 
 _steps: dict[str, type[Step]] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
@@ -25,7 +27,7 @@ from kraft_trio.simulation.steps import Step
 from kraft_trio.simulation.steps_disk import Rot
 from kraft_trio.simulation.steps_network import Cut
 from kraft_trio.simulation.steps_process import Kill, Pause, Restart
-from kraft_trio.simulation.trace import TraceEvent
+from kraft_trio.simulation.trace import Trace, TraceEvent
 from kraft_trio.simulation.trace_file import open_trace
 from kraft_trio.storage.log import Log
 
@@ -88,14 +90,48 @@ class TestTrace:
         seen: list[TraceEvent] = []
         listened = run_plan(make_plan(5, SHORT), lambda trace: trace.listeners.append(seen.append))
         path = tmp_path / "trace"
-        outcome = run_seed(5, SHORT, TraceTo(str(path), ndjson, "kraft simulate --seed 5"))
+        outcome = run_seed(5, SHORT, TraceTo(str(path), "kraft simulate --seed 5", ndjson=ndjson))
         assert outcome.digest == listened.digest
         with open_trace(path) as (header, events):
             assert list(events) == seen
         assert (header.seed, header.command) == (5, "kraft simulate --seed 5")
         assert parse_script(header.script).steps == tuple(make_plan(5, SHORT).steps())
         assert [event.sequence for event in seen] == list(range(len(seen)))
-        assert {"start", "role", "append", "sync", "high_watermark", "apply", "operation"} <= {e.kind for e in seen}
+        texts = [event.cause for event in seen if event.kind == "step"]
+        assert texts == [step.text for step in make_plan(5, SHORT).steps()]
+
+    def test_messages_change_nothing_but_the_file(self, tmp_path: Any) -> None:
+        plain = run_seed(5, SHORT, TraceTo(str(tmp_path / "plain"), "command"))
+        chatty = run_seed(5, SHORT, TraceTo(str(tmp_path / "chatty"), "command", messages=True))
+        assert chatty.digest == plain.digest
+        with open_trace(tmp_path / "plain") as (_, events):
+            without = [attrs.evolve(event, sequence=0) for event in events]
+        with open_trace(tmp_path / "chatty") as (_, events):
+            kept = [event for event in events if event.kind != "message"]
+        assert [attrs.evolve(event, sequence=0) for event in kept] == without
+        assert kept[-1].sequence > len(without)
+
+    def test_the_document_describes_every_kind_with_its_details(self) -> None:
+        """All but the details of "log", which are the fields of the node's own log line."""
+        seen: dict[str, set[str]] = {}
+
+        def note(event: TraceEvent) -> None:
+            seen.setdefault(event.kind, set()).update(event.details)
+
+        def listen(trace: Trace) -> None:
+            trace.records_messages = True
+            trace.listeners.append(note)
+
+        for seed in range(6):
+            run_plan(make_plan(seed, SHORT), listen)
+        run_plan(make_plan(1, attrs.evolve(SHORT, profiles=())), listen)
+        document = (Path(__file__).parents[2] / "docs" / "TRACE.md").read_text().partition("## Kinds of event")[2]
+        rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]*)\|", document, re.MULTILINE)
+        documented = {kind: set(re.findall(r"`(\w+)`", details)) for kind, details in rows}
+        documented["log"] = seen["log"]
+        assert seen.keys() <= documented.keys()
+        assert documented.keys() - seen.keys() <= {"violation", "stranger", "truncate"}
+        assert {kind: documented[kind] for kind in seen} == seen
 
     def test_the_trace_is_there_before_its_first_event(self) -> None:
         counts: list[int] = []
