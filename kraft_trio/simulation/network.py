@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from math import inf
 from typing import Any, Final
 
 import attrs
@@ -366,15 +367,16 @@ class SimulatedNetwork:
             end.outgoing.put(data[: link.random.randrange(1, len(data))], None)
         elif fate is FrameFate.DUPLICATE:
             arrives_at = end.outgoing.put(data, message)
-            self._repeat(end.connection, message, arrives_at + link.random.uniform(0.0, DUPLICATE_DELAY_MAX_S))
-            end.incoming.fail_for_target(arrives_at)
+            if arrives_at < inf:
+                self._repeat(end.connection, message, arrives_at + link.random.uniform(0.0, DUPLICATE_DELAY_MAX_S))
+                end.incoming.fail_for_target(arrives_at)
             return
         end.connection.reset()
 
     def _repeat(self, first: SimulatedConnection, message: Message, at: float) -> None:
         """Deliver a request once more at that time, over a connection that only the network knows of."""
         listener = self.listeners.get((first.endpoint.host, first.endpoint.port))
-        if listener is None or at == float("inf"):
+        if listener is None:
             return
         connection = self.connect(message.source, listener)
         connection.be_ghost()

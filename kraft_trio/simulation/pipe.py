@@ -151,6 +151,7 @@ class Pipe:
         self.target_is_gone = True
         self.reset_at = min(self.reset_at, at)
         self.target.rearm()
+        self.reverse.source_is_gone = True
         self.reverse.target.give_up_later()
 
     # The target's side

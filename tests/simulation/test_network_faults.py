@@ -189,6 +189,7 @@ async def test_a_server_that_never_answers_is_rid_of_both_connections_in_the_end
     for _ in range(2):
         far = await listener.accept()
         assert await far.receive_some() == request_frame(1000)
+        network.heal(network.isolate("a"))
         with trio.fail_after(100), pytest.raises(trio.BrokenResourceError, match="timed out"):
             await far.receive_some()
         await far.aclose()
@@ -222,6 +223,19 @@ async def test_a_duplicate_waits_for_the_end_of_a_cut(autojump_clock: Clock) -> 
         world.network.heal()
         await trio.sleep(5)
         assert len(world.heard) == 2
+
+
+async def test_what_is_stopped_is_not_duplicated(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        stream = await world.connect("a", "b")
+        world.network.clog("a", "b")
+        world.network.plan(frames_of(FETCH, is_request=True), FrameFate.DUPLICATE)
+        await stream.send_all(request_frame(1000))
+        await trio.sleep(5)
+        world.network.heal()
+        assert await stream.receive_some()
+        await trio.sleep(5)
+        assert world.heard == [("b", 1000)]
 
 
 async def test_planned_faults_meet_what_they_were_planned_for(autojump_clock: Clock) -> None:
@@ -273,6 +287,7 @@ def test_a_probability_that_is_none_is_refused_and_changes_nothing(name: str) ->
             network.set_link("a", "b", **{name: value})
         with pytest.raises(ValueError, match=f"{name}={value}: a probability"):
             network.set_default_link(**{name: value})
+    network.set_link("a", "b", latency=Latency.constant(1))
     assert not network.link("a", "b").has_faults
 
 

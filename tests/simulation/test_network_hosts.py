@@ -281,6 +281,14 @@ async def test_a_host_that_comes_back_is_reached(autojump_clock: Clock) -> None:
             assert await world.ask("a", "b", anew=True) == ANSWERED
 
 
+async def test_a_machine_is_on_again_when_its_next_process_connects(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        world.network.disconnect_host("b", silent=True)
+        assert not world.network.is_up("b")
+        assert await world.ask("b", "a") == ANSWERED
+        assert world.network.is_up("b")
+
+
 async def test_nothing_comes_of_the_last_steps_of_a_process_that_has_ended(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         ended = world.network.seen_from("a")

@@ -253,6 +253,31 @@ async def test_a_connection_over_a_long_cut_is_given_up_by_both_sides(autojump_c
         assert world.network.connection_count == 0, "the other side has given up as well, and closed"
 
 
+async def test_a_connection_that_was_given_up_stays_so_though_nobody_looked(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        near = await world.connect("a", "b")
+        world.network.isolate("b")
+        await trio.sleep(100)
+        world.network.heal()
+        with pytest.raises(trio.BrokenResourceError, match="given up"):
+            near.send_now(b"x")
+
+
+async def test_a_syn_that_a_cut_meets_on_its_way_is_lost(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        begun = trio.current_time()
+
+        async def cut() -> None:
+            await trio.sleep(0.5 * LATENCY_S)
+            isolation = world.network.isolate("b")
+            await trio.sleep(LATENCY_S)
+            world.network.heal(isolation)
+
+        world.nursery.start_soon(cut)
+        await world.connect("a", "b")
+        assert trio.current_time() - begun == pytest.approx(1 + 2 * LATENCY_S)
+
+
 async def test_a_connection_over_a_shorter_cut_lives_on(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         near = await world.connect("a", "b")
