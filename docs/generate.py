@@ -5,12 +5,17 @@ A generated part stands between a line `<!-- generated: NAME -->` and a line `<!
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kraft_trio.config import KEYS
 from kraft_trio.protocol.transition_diagram import transition_diagram
+from kraft_trio.simulation.invariants import INVARIANTS
+from kraft_trio.simulation.scenario_header import HEADER_ITEMS
+from kraft_trio.simulation.step_catalog import STEP_MODULES
+from kraft_trio.simulation.steps import STEPS
 from kraft_trio.wire.api import APIS
 
 DOCUMENTS = Path(__file__).parent
@@ -38,10 +43,51 @@ def config_keys() -> str:
     return _table(("key", "default", "allowed", "meaning"), rows)
 
 
+def scenario_header() -> str:
+    return _table(("line", "what it says"), ((f"`{i.syntax()}`", i.summary()) for i in HEADER_ITEMS.values()))
+
+
+def scenario_steps() -> str:
+    parts = []
+    for module in STEP_MODULES:
+        title = (module.__doc__ or "").split("\n")[0]
+        steps = [step for step in STEPS.values() if step.__module__ == module.__name__]
+        parts.append(f"{title}\n\n" + _table(("step", ""), ((f"`{s.syntax()}`", s.summary()) for s in steps)))
+    return "\n".join(parts)
+
+
+def scenarios() -> str:
+    rows = []
+    for path in sorted((DOCUMENTS.parent / "tests" / "scenarios").glob("*.txt")):
+        lines = itertools.takewhile(lambda line: line.startswith("# "), path.read_text().splitlines())
+        argument = " ".join(line.removeprefix("# ") for line in lines)
+        rows.append((f"`{path.name}`", argument))
+    return _table(("file", "what it shows"), rows)
+
+
+def invariants() -> str:
+    rows = []
+    for invariant in sorted(INVARIANTS, key=lambda invariant: invariant.number):
+        argument = " ".join((invariant.__doc__ or "").split())
+        rows.append(
+            (
+                str(invariant.number),
+                invariant.title,
+                f"`{invariant.__name__}`",
+                argument.split(". ")[0].rstrip(".") + ".",
+            )
+        )
+    return _table(("", "rule", "class", "why"), rows)
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "transitions": transitions,
     "versions": versions,
     "config-keys": config_keys,
+    "scenario-header": scenario_header,
+    "scenario-steps": scenario_steps,
+    "scenarios": scenarios,
+    "invariants": invariants,
 }
 
 

@@ -11,6 +11,7 @@ from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.actors.server_connection import ServerConnection
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError
+from kraft_trio.wire.immediate_stream import ImmediateStream
 from kraft_trio.wire.network import Listener, Network
 
 log = structlog.get_logger(__name__)
@@ -65,7 +66,7 @@ class NetworkServer:
             with trio.CancelScope(shield=True):
                 await listener.aclose()
 
-    async def _serve(self, listener_name: str, stream: trio.abc.Stream) -> None:
+    async def _serve(self, listener_name: str, stream: ImmediateStream) -> None:
         self._connections += 1
         try:
             connection = ServerConnection(

@@ -29,7 +29,7 @@ class ServerConnection:
 
     def __init__(
         self,
-        stream: trio.abc.Stream,
+        stream: ImmediateStream,
         listener_name: str,
         router: RequestRouter,
         *,
@@ -106,12 +106,11 @@ class ServerConnection:
 
     def _send(self, frame: bytes) -> None:
         view = memoryview(frame)
-        if isinstance(self._stream, ImmediateStream):
-            try:
-                view = view[self._stream.send_now(view) :]
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                self._give_up()
-                return
+        try:
+            view = view[self._stream.send_now(view) :]
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._give_up()
+            return
         if view:
             self._unsent = view
             self._has_unsent.unpark_all()

@@ -19,6 +19,7 @@ _COMMANDS = {
     "dump-log": ("kraft_trio.cli.dump_log", "dump_log"),
     "metadata-quorum": ("kraft_trio.cli.metadata_quorum", "metadata_quorum"),
     "server": ("kraft_trio.cli.server", "server"),
+    "simulate": ("kraft_trio.cli.simulate", "simulate"),
     "storage": ("kraft_trio.cli.storage", "storage"),
 }
 
@@ -41,7 +42,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="kraft-trio", prog_name="kraft")
 def kraft() -> None:
-    """A KRaft quorum: format and inspect a node's directory, start a node, describe a quorum, dump a log."""
+    """A KRaft quorum: format and inspect a node's directory, start a node, describe a quorum, dump a log, simulate."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -9,11 +9,8 @@ class Alarm:
     """One task may wait for it at a time."""
 
     def __init__(self) -> None:
+        self.is_awaited = False
         self._scope: trio.CancelScope | None = None
-
-    @property
-    def is_awaited(self) -> bool:
-        return self._scope is not None
 
     async def wait_until(self, time: float) -> None:
         """Wait until that time, or the one that it was moved to meanwhile, has come.
@@ -23,11 +20,11 @@ class Alarm:
         if self._scope is not None:
             raise trio.BusyResourceError("another task is waiting already")
         with trio.CancelScope(deadline=time) as scope:
-            self._scope = scope
+            self.is_awaited, self._scope = True, scope
             try:
                 await trio.sleep_forever()
             finally:
-                self._scope = None
+                self.is_awaited, self._scope = False, None
 
     def move_to(self, time: float) -> None:
         """Let the present wait, if there is one, end at that time."""

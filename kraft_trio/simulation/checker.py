@@ -90,6 +90,7 @@ class Checker:
             invariant.message_sent(message)
 
     def message_delivered(self, message: Message) -> None:
+        self.evidence.message_delivered(message)
         for invariant in self._message_delivered:
             invariant.message_delivered(message)
 

@@ -83,14 +83,24 @@ class SimulatedListener:
 
 @attrs.frozen
 class HostNetwork:
-    """A Network: what the processes of one host use."""
+    """A Network: what one process of a host uses."""
 
     network: SimulatedNetwork
     host: str
+    life: int
+    """How many processes of the host had ended before."""
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether the process has ended: some of its tasks may still take a step, and nothing may come of it."""
+        return self.life != self.network.lives[self.host]
 
     async def connect(self, endpoint: Endpoint) -> ImmediateStream:
         """TCP's three-way handshake, over the links as they are at each of its steps."""
         network = self.network
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._is_over:
+            raise _failed(errno.ENETDOWN)
         network.power_on(self.host)
         target = self.host if endpoint.host in _LOOPBACK else endpoint.host
         if not network.knows(target):
@@ -139,8 +149,10 @@ class HostNetwork:
             raise _failed(errno.ECONNREFUSED)
 
     async def listen(self, endpoint: Endpoint) -> SimulatedListener:
-        self.network.power_on(self.host)
         await trio.lowlevel.checkpoint()
+        if self._is_over:
+            raise OSError(errno.ENETDOWN, os.strerror(errno.ENETDOWN))
+        self.network.power_on(self.host)
         if endpoint.host not in ("", "0.0.0.0", "::", self.host, *_LOOPBACK):
             raise OSError(errno.EADDRNOTAVAIL, f"{os.strerror(errno.EADDRNOTAVAIL)}: {endpoint}")
         port = endpoint.port

@@ -199,6 +199,7 @@ class Machine:
         process.set(self.id)
         setup = self.cluster.setup
         self._starts += 1
+        self.disk.is_attached = True
         self._stop, self.failure = trio.Event(), None
         self._excuse = "its disk fails" if self._disk_is_bad or self.disk.has_faults else ""
         environment = Environment(
@@ -235,7 +236,9 @@ class Machine:
         self._watch = ReplicaWatch(self.cluster, self.replica, node)
 
     def _failed(self, error: Exception) -> None:
-        self.failure = error
+        if self._scope is not None:
+            # Else it was killed, and that is what it ended with.
+            self.failure = error
         if not (self._excuse and _is_expected(error)):
             self.cluster.bug(f"node {self.id} ended with {type(error).__name__}: {error}", (self.id,), error)
 
@@ -279,6 +282,8 @@ class Machine:
         scope = self._scope
         assert scope is not None
         self._excuse = excuse
+        # Its tasks run on until they hear of it, and must not reach the disk.
+        self.disk.is_attached = False
         self._gone("")
         scope.cancel()
 

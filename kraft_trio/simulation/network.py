@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from math import inf
 from typing import Any, Final
 
 import attrs
@@ -59,6 +60,8 @@ class SimulatedNetwork:
         self.faults: Counter[str] = Counter()
         """How many frames met which fate other than delivery, by its name; "loss" among them."""
         self.listeners: dict[tuple[str, int], SimulatedListener] = {}
+        self.lives: Counter[str] = Counter()
+        """How often the processes of a host have ended."""
         self._seed = random_source.getrandbits(64)
         self._hosts: dict[str, bool] = {}
         """Whether the machine is on."""
@@ -74,11 +77,14 @@ class SimulatedNetwork:
     # Hosts
 
     def seen_from(self, host: str) -> Network:
-        """The network as the processes of that host see it.  The host need not exist yet."""
+        """The network as a process of that host sees it, until `disconnect_host` ends the process.
+
+        The host need not exist yet.
+        """
         if not host:
             raise ValueError("host='': the name of a host was expected")
         self._hosts.setdefault(host, True)
-        return HostNetwork(self, host)
+        return HostNetwork(self, host, self.lives[host])
 
     def knows(self, host: str) -> bool:
         return host in self._hosts
@@ -92,8 +98,9 @@ class SimulatedNetwork:
         Its listeners and connections are no more.  By kill -9 its kernel tells the peers, who see a reset; `silent`
         says that the machine is off: peers hear nothing, connecting to it waits, and a peer learns of it when
         keep-alive gives up, or by a reset as soon as the machine is on again and something is sent to it.  The machine
-        is on again with the next `listen` or `connect` from it, or by `power_on`.
+        is on again when its next process listens or connects, or by `power_on`.
         """
+        self.lives[host] += 1
         if silent:
             self._hosts[host] = False
         for listener in [listener for listener in self.listeners.values() if listener.host == host]:
@@ -360,15 +367,16 @@ class SimulatedNetwork:
             end.outgoing.put(data[: link.random.randrange(1, len(data))], None)
         elif fate is FrameFate.DUPLICATE:
             arrives_at = end.outgoing.put(data, message)
-            self._repeat(end.connection, message, arrives_at + link.random.uniform(0.0, DUPLICATE_DELAY_MAX_S))
-            end.incoming.fail_for_target(arrives_at)
+            if arrives_at < inf:
+                self._repeat(end.connection, message, arrives_at + link.random.uniform(0.0, DUPLICATE_DELAY_MAX_S))
+                end.incoming.fail_for_target(arrives_at)
             return
         end.connection.reset()
 
     def _repeat(self, first: SimulatedConnection, message: Message, at: float) -> None:
         """Deliver a request once more at that time, over a connection that only the network knows of."""
         listener = self.listeners.get((first.endpoint.host, first.endpoint.port))
-        if listener is None or at == float("inf"):
+        if listener is None:
             return
         connection = self.connect(message.source, listener)
         connection.be_ghost()

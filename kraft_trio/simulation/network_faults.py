@@ -61,7 +61,8 @@ class FrameFate(Enum):
     """A part of it arrives, not all; then both ends see a reset."""
     DUPLICATE = "duplicate"
     """It arrives, its sender sees a reset and no answer, and later it arrives once more, over a connection that the
-    network opens as its sender would; nobody reads that answer either.  Requests only."""
+    network opens as its sender would; nobody reads that answer either.  Requests only, and only where the link is not
+    cut: what is stopped is delivered once."""
 
 
 @attrs.define(eq=False)

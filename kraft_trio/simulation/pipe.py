@@ -65,6 +65,8 @@ class Pipe:
         self.room = WINDOW_BYTES
         self._pieces: deque[Piece] = deque()
         self._last_arrival = -inf
+        self._reset_is_held = False
+        """Whether a reset waits for the end of a clog."""
         self._unheard_since = inf
         """Since when the source has sent what a machine that is off did not hear."""
         self._category = _REQUESTS if carries_requests else _ANSWERS
@@ -84,7 +86,7 @@ class Pipe:
         category = self._category
         if not data or (message is not None and message.api_key == API_VERSIONS.key):
             category = _HANDSHAKES
-        is_stopped = self._last_arrival == inf or link.blocked & category
+        is_stopped = self.is_stopped or link.blocked & category
         arrives_at = inf if is_stopped else max(now + link.latency_s() + delay_s, self._last_arrival)
         if self.target_is_gone and not is_stopped:
             self._bounce(arrives_at)
@@ -105,13 +107,21 @@ class Pipe:
         self._end_with_reset(trio.current_time() if not_before is None else not_before)
 
     def _end_with_reset(self, not_before: float) -> None:
+        link = self.link
+        self._reset_is_held = False
         if self.target_is_gone:
             return
-        if self.link.passes_handshakes():
-            self.reset_at = max(not_before + self.link.latency_s(), self._last_arrival)
+        if link.passes_handshakes():
+            self.reset_at = max(not_before + link.latency_s(), self._last_arrival)
             self.target.rearm()
         else:
-            self.target.give_up_later()
+            self._stop_reset()
+
+    def _stop_reset(self) -> None:
+        """A reset is not sent again when it is lost: the connection is half-open then.  A clog only holds it up."""
+        self.reset_at = inf
+        self._reset_is_held = not self.link.lost & _HANDSHAKES
+        self.target.give_up_later()
 
     def break_now(self) -> None:
         """End the connection for the target at once; what has not arrived is lost."""
@@ -141,6 +151,7 @@ class Pipe:
         self.target_is_gone = True
         self.reset_at = min(self.reset_at, at)
         self.target.rearm()
+        self.reverse.source_is_gone = True
         self.reverse.target.give_up_later()
 
     # The target's side
@@ -182,6 +193,11 @@ class Pipe:
         elif answers and flying:
             self._bounce(flying[0])
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether something in it is stopped."""
+        return self._last_arrival == inf
+
     def has_unread(self, now: float) -> bool:
         return bool(self._pieces and self._pieces[0].data and self._pieces[0].arrives_at <= now)
 
@@ -191,7 +207,6 @@ class Pipe:
             self.reverse.reset(arrives_at)
         elif self.reverse.reset_at == inf:
             self._unheard_since = min(self._unheard_since, arrives_at)
-            self.reverse.target.give_up_later()
 
     # The network's side
 
@@ -204,9 +219,7 @@ class Pipe:
             self.reverse.break_now()
             return
         if now < self.reset_at < inf and link.blocked & _HANDSHAKES:
-            # A reset is not sent again when it is lost: the connection is half-open now.
-            self.reset_at = inf
-            self.target.give_up_later()
+            self._stop_reset()
         last = -inf
         for piece in self._pieces:
             if piece.arrives_at <= now:
@@ -220,6 +233,8 @@ class Pipe:
                 piece.is_lost = False
             last = max(last, piece.arrives_at)
         self._last_arrival = last
+        if self._reset_is_held:
+            self._end_with_reset(now)
         if self.target_is_gone:
             self._bounce_released()
         self.target.watch_links()

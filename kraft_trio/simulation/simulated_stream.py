@@ -174,7 +174,7 @@ class SimulatedStream(ImmediateStream):
         if message is not None:
             message.delivered = True
             self.connection.network.report(message)
-        sender = self.incoming.reverse.target
+        sender = self.outgoing.target
         if sender._writable.is_awaited:
             sender.rearm()
         return data
@@ -191,6 +191,8 @@ class SimulatedStream(ImmediateStream):
             is_over = self.incoming.reset_at <= now or self._given_up_at <= now
             if not is_over and not self.incoming.has_unread(now):
                 self.outgoing.put(b"", None)
+                if self.outgoing.is_stopped:
+                    self.outgoing.target.give_up_later()
             self.incoming.close_target(answers=not is_over)
             self._end()
         await trio.lowlevel.checkpoint()
@@ -219,8 +221,11 @@ class SimulatedStream(ImmediateStream):
             self._end()
 
     def _end(self) -> None:
+        peer = self.outgoing.target
         self.rearm()
-        self.incoming.reverse.target.rearm()
+        peer.rearm()
+        if peer.is_ghost:
+            peer.leave()
         self.connection.forget_if_closed()
 
     def give_up_later(self) -> None:
@@ -230,21 +235,28 @@ class SimulatedStream(ImmediateStream):
 
     def watch_links(self) -> None:
         """Start or stop to count the time that the peer cannot be heard, as the links are now."""
-        peer = self.outgoing.target
-        can_be_changed = not (peer.is_ghost or self.incoming.source_is_gone) and self._given_up_at > trio.current_time()
-        if can_be_changed and self.incoming.link.passes_handshakes() and self.outgoing.link.passes_handshakes():
-            self._given_up_at = inf
-        elif can_be_changed:
-            self.give_up_later()
+        if not (self.outgoing.target.is_ghost or self._given_up_at <= trio.current_time()):
+            if self._hears_of_peer():
+                self._given_up_at = inf
+            else:
+                self.give_up_later()
         self.rearm()
+
+    def _hears_of_peer(self) -> bool:
+        """Whether the peer answers when keep-alive asks for it, or its end is on the way."""
+        incoming, peer = self.incoming, self.outgoing.target
+        is_orphan = incoming.source_is_gone or (peer.is_closed and incoming.is_stopped)
+        return not is_orphan and incoming.link.passes_handshakes() and self.outgoing.link.passes_handshakes()
 
     def host_is_up(self) -> bool:
         return self.connection.network.is_up(self.host)
 
     def rearm(self) -> None:
         """Wake whoever waits at the time that is right now."""
-        self._readable.move_to(self._event_at())
-        self._writable.move_to(self._room_or_end_at())
+        if self._readable.is_awaited:
+            self._readable.move_to(self._event_at())
+        if self._writable.is_awaited:
+            self._writable.move_to(self._room_or_end_at())
 
     def _check_open(self) -> None:
         if self._is_dead:

@@ -4,14 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kraft_trio.simulation import steps_network, steps_process, steps_time
+from kraft_trio.simulation import (
+    expectations,
+    steps_campaign,
+    steps_disk,
+    steps_election,
+    steps_network,
+    steps_operations,
+    steps_process,
+    steps_stranger,
+    steps_time,
+)
 from kraft_trio.simulation.step_syntax import read_fields
 from kraft_trio.simulation.step_words import StepError, Words, split_words
 from kraft_trio.simulation.steps import STEPS, Step
 
 __all__ = ["STEP_MODULES", "parse_step", "step_from_words"]
 
-STEP_MODULES = (steps_time, steps_process, steps_network)
+STEP_MODULES = (
+    steps_time,
+    steps_election,
+    steps_operations,
+    expectations,
+    steps_process,
+    steps_network,
+    steps_disk,
+    steps_stranger,
+    steps_campaign,
+)
 """In the order in which the manual shows them."""
 
 _LONGEST_VERB = 3

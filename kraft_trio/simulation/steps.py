@@ -17,15 +17,22 @@ if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
 
 
+class NotAsExpected(AssertionError):
+    """A step found something else than it says: what was expected, and what there is."""
+
+
 class Step:
     """One thing that is done to a cluster.  Subclasses are frozen attrs classes; their docstring is the manual."""
 
     verb: ClassVar[str]
 
+    keeps_time: ClassVar[bool] = False
+    """Whether it happens at a time of its own: then nothing else may take time in a script that has such a step."""
+
     async def take(self, cluster: Cluster) -> None:
         """Do it.  A fault that makes no sense now (a node that does not run is killed) does nothing.
 
-        Returns once it is done; what follows from it goes on by itself.
+        Returns once it is done; what follows from it goes on by itself.  Raises NotAsExpected, if it expects anything.
         """
         raise NotImplementedError
 
@@ -58,6 +65,12 @@ class Step:
     def summary(cls) -> str:
         """The first line of the docstring."""
         return (cls.__doc__ or "").strip().split("\n")[0]
+
+
+async def take(step: Step, cluster: Cluster) -> None:
+    """Take a step, as an event of the trace."""
+    cluster.trace.record("step", cause=step.text)
+    await step.take(cluster)
 
 
 S = TypeVar("S", bound=Step)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 import trio
 
 from kraft_trio.simulation.step_parts import DRIFT, DURATION, NODE, choice
 from kraft_trio.simulation.step_syntax import part
-from kraft_trio.simulation.steps import Step, register
+from kraft_trio.simulation.steps import NotAsExpected, Step, register
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
+
+QUIET_TIMEOUTS: Final = 3
+"""For how many of the longest timeouts nothing may happen in a cluster that has settled."""
+
+SETTLED_WITHIN_S: Final = 300.0
+LOOK_EVERY_S: Final = 0.02
 
 
 @register
@@ -29,8 +35,48 @@ class Wait(Step):
 
 @register
 @attrs.frozen
+class Settle(Step):
+    """Lets time go on until nothing has changed for a while in any log, epoch, leadership or operation.
+
+    Expects that within 5 minutes.  Nodes that find no leader may go on asking for pre-votes: that changes nothing.
+    """
+
+    verb: ClassVar[str] = "settle"
+
+    async def take(self, cluster: Cluster) -> None:
+        quiet_s = QUIET_TIMEOUTS * _longest_timeout_s(cluster)
+        ends_at_s = cluster.now_s + SETTLED_WITHIN_S
+        before, since_s = _facts(cluster), cluster.now_s
+        while cluster.now_s - since_s < quiet_s:
+            if cluster.now_s > ends_at_s:
+                raise NotAsExpected(f"settle: expected no change any more within {SETTLED_WITHIN_S:g} s")
+            await trio.sleep(LOOK_EVERY_S)
+            if (now := _facts(cluster)) != before:
+                before, since_s = now, cluster.now_s
+
+
+def _longest_timeout_s(cluster: Cluster) -> float:
+    configs = [machine.config for machine in cluster.machines.values()]
+    return max(max(2 * config.election_timeout_ms, config.fetch_timeout_ms) for config in configs) / 1000
+
+
+def _facts(cluster: Cluster) -> list[object]:
+    """What must stay as it is for a cluster to have come to rest."""
+    facts: list[object] = [operation.outcome for operation in cluster.history.operations]
+    for machine in cluster.machines.values():
+        replica = machine.replica
+        facts += [machine.is_running, machine.is_paused, replica]
+        if replica is not None and replica.view is not None:
+            # Not whom it takes for the leader: who cannot reach that one doubts it again and again.
+            facts += [replica.view.epoch, replica.is_leader, replica.log_end, replica.synced_end]
+            facts += [replica.high_watermark, replica.applied_end]
+    return facts
+
+
+@register
+@attrs.frozen
 class Drift(Step):
-    """Lets a machine's clock run fast (+) or slow (-) from now on; +0% is a true one."""
+    """Lets a machine's clock run fast (+) or slow (-), from the next start of its process on; +0% is a true one."""
 
     verb: ClassVar[str] = "drift"
     node: int = part(NODE)

@@ -65,13 +65,17 @@ class TraceWriter:
     Raises OSError as `open` and `write` do.
     """
 
-    def __init__(self, path: str | os.PathLike[str], header: TraceHeader, *, ndjson: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], header: TraceHeader, *, ndjson: bool = False, messages: bool = False
+    ) -> None:
+        self._messages = messages
         self._file: IO[bytes] = open(path, "wb")  # noqa: SIM115
         self._encode_event = _json_line if ndjson else _packed
         self._file.write(self._encode_event(header))
 
     def attach(self, trace: Trace) -> None:
-        """Write every event from now on."""
+        """Write every event from now on; with `messages`, let each message on the network be one."""
+        trace.records_messages = self._messages
         trace.listeners.append(self.write)
 
     def write(self, event: TraceEvent) -> None:

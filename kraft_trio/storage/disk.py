@@ -14,9 +14,12 @@ caller's next checkpoint.  When a nursery has ended, no sync of its tasks is und
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
 Buffer = bytes | bytearray | memoryview
+
+SECTOR_BYTES: Final = 512
+"""What a device writes whole or not at all, and in any order.  A page of 4 KiB is eight of them: it may be torn."""
 
 
 class DiskFile(Protocol):

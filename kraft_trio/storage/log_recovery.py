@@ -7,7 +7,9 @@ S13).  Damage it is
 
 * in any segment but the last: a segment is synced before the next one is made;
 * before the last known good point, the offset of the newest producer snapshot;
-* before the recovery point; or, where there is none, where a batch with a right CRC lies at or beyond it.
+* before the recovery point;
+* from there on, where a batch with a right CRC lies at or beyond it, unless a write is missing between the two.  The
+  recovery point may be behind, so that bits flipped in what was promised must not pass for a torn tail.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from kraft_trio.storage.checkpoint import read_checkpoint_voters
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.known_good_point import load_known_good_point
 from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
-from kraft_trio.storage.log_scan import LogScan, ScanEnd, find_batch_after, scan_segment
+from kraft_trio.storage.log_scan import LogScan, ScanEnd, find_batch_after, is_write_missing, scan_segment
 from kraft_trio.storage.partition_metadata import decode_partition_metadata, encode_partition_metadata
 from kraft_trio.storage.recovery_point import RecoveryPoint, read_recovery_point
 from kraft_trio.storage.segment import Segment
@@ -186,14 +188,16 @@ def _scan_segment(segment: Segment, scan: LogScan, known_good_offset: int) -> Sc
 
 def _cut(segment: Segment, scan: LogScan, end: ScanEnd, *, knows_synced_offset: bool) -> None:
     """Drop what follows the last sound batch of the last segment; refuse where that may have been synced."""
-    if not knows_synced_offset:
-        with segment.file.view() as view:
-            found = find_batch_after(view, end.position, scan.next_offset, scan.latest_epoch)
-        if found is not None:
-            raise CorruptLogError(
-                f"{segment.file.path}: position {end.position}: {end.damage}; a batch with a right CRC is at position "
-                f"{found}, so this is no torn tail"
-            )
+    with segment.file.view() as view:
+        found = find_batch_after(view, end.position, scan.next_offset, scan.latest_epoch)
+        is_hole = (
+            knows_synced_offset and found is not None and is_write_missing(view, end.position, found, scan.next_offset)
+        )
+    if found is not None and not is_hole:
+        raise CorruptLogError(
+            f"{segment.file.path}: position {end.position}: {end.damage}; a batch with a right CRC is at position "
+            f"{found}, so this is no torn tail"
+        )
     log.warning(
         "torn tail cut",
         file=segment.file.path,

@@ -21,6 +21,7 @@ from kraft_trio.storage.batch_header import (
     MAGIC,
     MAGIC_POSITION,
 )
+from kraft_trio.storage.disk import SECTOR_BYTES
 from kraft_trio.storage.segment import Segment
 
 _MAGIC_BYTE = bytes([MAGIC])
@@ -154,6 +155,21 @@ def find_batch_after(view: memoryview, damaged_position: int, next_offset: int, 
             return position
         at = content.find(_MAGIC_BYTE, at + 1)
     return None
+
+
+def is_write_missing(view: memoryview, damaged_position: int, end_position: int, next_offset: int) -> bool:
+    """Whether the batch at the damaged position, which `end_position` is behind of, lacks a sector.
+
+    What was never written reads as zeros, from where the file ended at the time, which is where a batch begins, to the
+    end of that sector; or for a whole sector.  Flipped bits leave no such thing, unless the batch had it.
+    """
+    sector_end = damaged_position - damaged_position % SECTOR_BYTES + SECTOR_BYTES
+    missing = view[damaged_position:sector_end]
+    # Of a few bytes only the base offset is in there, which may well begin with zeros.
+    would_differ = len(missing) >= FRAME_BYTES or any(next_offset.to_bytes(8, "big")[: len(missing)])
+    if would_differ and not any(missing):
+        return True
+    return any(not any(view[at : at + SECTOR_BYTES]) for at in range(sector_end, end_position, SECTOR_BYTES))
 
 
 def _is_whole_batch(view: memoryview, position: int) -> bool:

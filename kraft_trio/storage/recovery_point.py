@@ -2,7 +2,7 @@
 
 A power failure may take any part of what was not synced and leave what lies behind it: a hole, with whole batches
 after it, looks like damage to what had been written long ago.  The recovery point, Kafka's idea, tells them apart.
-Damage before it is damage; from it on nothing was promised to anybody, and the log is cut at the first thing wrong.
+Damage before it is damage; from it on a hole is the end of the log.
 
 It is one small record, overwritten in place after each sync of the log and not synced by itself: one that is behind
 vouches for less.  It must never be ahead, which is why it goes back, durably, before the log does.  After a clean stop

@@ -32,6 +32,8 @@ class SimulatedDisk:
         self.sync_latency = sync_latency
         self.capacity: int | None = None
         """How many bytes all files together may have; None: any number.  What is there already stays."""
+        self.is_attached = True
+        """Whether a process may use it.  While not, every call raises OSError: a dead process writes nothing more."""
         self.crashes = 0
         """How often the disk has crashed; files and locks of an earlier count are dead."""
         self.locked: set[str] = set()
@@ -54,14 +56,9 @@ class SimulatedDisk:
         """How many calls there were, failed ones included."""
         return self._faults.calls
 
-    def crash(self, lose: Loss = "some", *, lose_everything_unsynced: bool = False) -> None:
-        """Lose power and what of the unsynced `lose` says; open files and locks are dead.
-
-        `lose_everything_unsynced` is the same as `lose="all"`.
-        """
-        if lose_everything_unsynced:
-            lose = "all"
-        elif lose not in ("all", "some", "reordered"):
+    def crash(self, lose: Loss = "some") -> None:
+        """Lose power and what of the unsynced `lose` says; open files and locks are dead."""
+        if lose not in ("all", "some", "reordered"):
             raise ValueError(f'lose: {lose!r}, expected "all", "some" or "reordered"')
         self.kill()
         inodes: dict[Inode, None] = {}
@@ -82,8 +79,9 @@ class SimulatedDisk:
     ) -> None:
         """Crash at the call with this number (the first of a disk is 1), or the next one that the predicate names.
 
-        Before it takes effect, or `after` it did but before its caller hears of it; the call raises OSError.  `crash`
-        is what to do instead of `self.crash(lose)`, where more than the disk loses power.
+        Before it takes effect, or `after` it did but before its caller hears of it (calls that only read have no such
+        moment); the call raises OSError.  `crash` is what to do instead of `self.crash(lose)`, where more than the disk
+        loses power.
         """
         self._faults.crash_at(point, crash if crash is not None else lambda: self.crash(lose), after=after)
 
@@ -176,7 +174,7 @@ class SimulatedDisk:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             inode = Inode()
             names.add(base_name(path), inode)
-            self.done("open", path)
+        self.done("open", path)
         return SimulatedFile(self, path, inode)
 
     def exists(self, path: str) -> bool:
@@ -193,14 +191,15 @@ class SimulatedDisk:
     def make_directory(self, path: str) -> None:
         self.call("make_directory", path)
         missing = []
-        while path not in self._directories:
-            if self.exists(path):
-                raise FileExistsError(errno.EEXIST, "a file is in the way", path)
-            missing.append(path)
-            path = parent(path)
+        directory = path
+        while directory not in self._directories:
+            if self.exists(directory):
+                raise FileExistsError(errno.EEXIST, "a file is in the way", directory)
+            missing.append(directory)
+            directory = parent(directory)
         for directory in reversed(missing):
             self._directories[directory] = Names()
-            self.done("make_directory", directory)
+        self.done("make_directory", path)
 
     def read_bytes(self, path: str) -> bytes:
         self.call("read_bytes", path)
@@ -259,8 +258,11 @@ class SimulatedDisk:
             raise AlreadyLockedError(
                 f"{path}: the lock is held by another process; one node at a time may use its directory"
             )
-        self.open(path, create=True).close()
+        names = self._names(parent(path))
+        if base_name(path) not in names.present:
+            names.add(base_name(path), Inode())
         self.locked.add(path)
+        self.done("lock", path)
         return SimulatedLock(self, path)
 
     def close(self) -> None:
@@ -270,6 +272,8 @@ class SimulatedDisk:
 
     def call(self, operation: str, path: str) -> None:
         """A call begins.  Raises OSError where it is to fail, or the disk crashes there."""
+        if not self.is_attached:
+            raise OSError(errno.EIO, f"the process that called {operation} is dead", path)
         crashes = self.crashes
         self._faults.call(operation, path)
         if crashes != self.crashes:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import Final, Literal
+from typing import Literal
 
 import attrs
 
-from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.disk import SECTOR_BYTES, Buffer
 
 Loss = Literal["all", "some", "reordered"]
 """What a crash takes of what was not synced.
@@ -18,9 +18,6 @@ Loss = Literal["all", "some", "reordered"]
 * "reordered": each sector of a file and each change of a name is kept or lost by itself, as where a cache writes back
   in an order of its own; a size may be there without the bytes, which are zeros then.
 """
-
-SECTOR_BYTES: Final = 512
-"""What a device writes whole or not at all, and in any order.  A page of 4 KiB is eight of them: it may be torn."""
 
 
 @attrs.frozen

@@ -8,6 +8,7 @@ import trio
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.wire.immediate_stream import ImmediateStream
 from kraft_trio.wire.tcp_stream import TcpStream
 
 
@@ -18,7 +19,7 @@ class Listener(Protocol):
     def endpoint(self) -> Endpoint:
         """Where it is bound; the port is the real one when 0 was asked for."""
 
-    async def accept(self) -> trio.abc.Stream:
+    async def accept(self) -> ImmediateStream:
         """The next connection.  Raises trio.ClosedResourceError once closed."""
 
     async def aclose(self) -> None: ...
@@ -27,7 +28,7 @@ class Listener(Protocol):
 class Network(Protocol):
     """Opens and accepts byte streams."""
 
-    async def connect(self, endpoint: Endpoint) -> trio.abc.Stream:
+    async def connect(self, endpoint: Endpoint) -> ImmediateStream:
         """Open a stream to that endpoint.  Raises NetworkError when it is refused or cannot be resolved."""
 
     async def listen(self, endpoint: Endpoint) -> Listener:
@@ -45,7 +46,7 @@ class TcpListener:
         host, port = self._inner.socket.getsockname()[:2]
         return Endpoint(host, port)
 
-    async def accept(self) -> trio.abc.Stream:
+    async def accept(self) -> ImmediateStream:
         stream = await self._inner.accept()
         taken = TcpStream.taking_over(stream)
         await trio.aclose_forcefully(stream)
@@ -58,7 +59,7 @@ class TcpListener:
 class TcpNetwork:
     """The real network."""
 
-    async def connect(self, endpoint: Endpoint) -> trio.abc.Stream:
+    async def connect(self, endpoint: Endpoint) -> ImmediateStream:
         try:
             stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
         except (OSError, ValueError) as error:  # ValueError: a host name that no resolver could be asked for

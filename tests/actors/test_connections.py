@@ -66,12 +66,13 @@ async def test_only_a_connection_that_has_proved_itself_may_send_much(cluster: C
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 @on_cluster(voters=1)
 async def test_a_connection_that_ends_early_ends_itself_only(cluster: Cluster, sent: bytes, reset: bool) -> None:
+    set_timing(cluster)
     leader = await cluster.wait_for_leader()
     stream = await cluster.network.seen_from(CLIENT).connect(cluster.endpoint_of(1))
     if sent:
         await stream.send_all(sent)
     if reset:
-        cluster.network.cut(lambda source, _target: source == CLIENT)
+        cluster.network.isolate(CLIENT, silent=False)
         cluster.heal()
     else:
         await stream.aclose()
@@ -84,8 +85,7 @@ async def test_a_client_that_leaves_while_it_waits_changes_nothing_for_others(cl
     """Its append commits all the same; its parked fetch is answered into the void."""
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
-    for node in cluster.nodes.values():
-        cluster.machines[node.key.id].disk.sync_latency = lambda: 0.1
+    set_timing(cluster, sync_s=0.1)
     async with RawClient.connected(cluster, leader.key.id) as client, trio.open_nursery() as nursery:
         nursery.start_soon(client.produce, batch_of(b"value"))
         await cluster.wait_until(lambda: b"value" in values_in(leader))

@@ -149,6 +149,7 @@ async def test_r2_records_count_by_the_voter_set_that_came_with_them(cluster: Cl
 @on_cluster()
 async def test_r3_messages_of_an_earlier_stay_are_dropped(cluster: Cluster) -> None:
     """A timer and a resignation that were on their way when the role changed must not hit the role that came after."""
+    set_timing(cluster)
     leader = await cluster.wait_for_leader()
     follower = next(node for node in cluster.nodes.values() if node is not leader)
     await follower.election.view.wait_for(lambda view: isinstance(view.role, Follower))

@@ -65,7 +65,7 @@ def test_a_bug_keeps_its_traceback(failing: Callable[[BaseException], int], erro
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     out = capsys.readouterr().out
-    for name in ("storage", "server", "metadata-quorum", "dump-log"):
+    for name in ("storage", "server", "simulate", "metadata-quorum", "dump-log"):
         assert f"  {name} " in out
 
 

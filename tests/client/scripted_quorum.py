@@ -1,7 +1,8 @@
-"""A quorum made of scripted nodes on a memory network: answers as real ones do, and misbehaves where a test says so."""
+"""A quorum of scripted nodes on a simulated network: answers as real ones do, and misbehaves where a test says so."""
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +16,8 @@ from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.control_records import LeaderChange
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter
+from kraft_trio.simulation.latency import Latency
+from kraft_trio.simulation.network import SimulatedNetwork
 from kraft_trio.storage.batch import encode_control_batch, patch_base_offset_and_epoch, peek_header
 from kraft_trio.wire.api import (
     API_VERSIONS,
@@ -35,12 +38,13 @@ from kraft_trio.wire.apis.produce import ProducePartitionResponse, ProduceRespon
 from kraft_trio.wire.codec import decode_request, encode_response
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.framing import FrameReader
-from tests.support.memory_network import MemoryNetwork, NodeNetwork
+from kraft_trio.wire.network import Network
 
 TOPIC = "events"
 TOPIC_ID = UUID(int=77)
 CLUSTER_ID = "scripted"
-CLIENT = Endpoint("client", 1)
+CLIENT = "client"
+"""The host that it is on."""
 
 
 class CutError(Exception):
@@ -63,6 +67,12 @@ def endpoint_of(node_id: int) -> Endpoint:
     return Endpoint(f"node-{node_id}", 9093)
 
 
+def _network_without_latency() -> SimulatedNetwork:
+    network = SimulatedNetwork(random.Random(0))
+    network.set_default_link(latency=Latency.constant(0.0))
+    return network
+
+
 @attrs.define
 class ScriptedQuorum:
     """`faults` are met one by one by Produce before it appends, `late_faults` after; `leader_id` may be changed."""
@@ -70,11 +80,12 @@ class ScriptedQuorum:
     node_ids: tuple[int, ...] = (1, 2, 3)
     leader_id: int | None = 1
     leader_epoch: int = 5
-    network: MemoryNetwork = attrs.field(factory=MemoryNetwork)
+    network: SimulatedNetwork = attrs.field(factory=_network_without_latency)
     faults: deque[Fault | None] = attrs.field(factory=deque)
     late_faults: deque[Fault | None] = attrs.field(factory=deque)
     fetch_faults: deque[Fault | None] = attrs.field(factory=deque)
     down: set[int] = attrs.field(factory=set)
+    """Nodes that nobody reaches from the beginning."""
     unserved: set[int] = attrs.field(factory=set)
     """Keys of APIs that the nodes do not have."""
     topic_name: str = TOPIC
@@ -89,18 +100,20 @@ class ScriptedQuorum:
     _grown: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[NodeNetwork]:
+    async def running(self) -> AsyncIterator[Network]:
         """The network as the client sees it; the nodes run until the block is left."""
         async with trio.open_nursery() as nursery:
             for node_id in self.node_ids:
-                nursery.start_soon(
-                    self._serve,
-                    node_id,
-                    await self.network.seen_from(endpoint_of(node_id)).listen(endpoint_of(node_id)),
-                )
-            self.network.is_cut = lambda _source, target: target in {endpoint_of(id) for id in self.down}
+                endpoint = endpoint_of(node_id)
+                nursery.start_soon(self._serve, node_id, await self.network.seen_from(endpoint.host).listen(endpoint))
+            for node_id in sorted(self.down):
+                self.take_down(node_id)
             yield self.network.seen_from(CLIENT)
             nursery.cancel_scope.cancel()
+
+    def take_down(self, node_id: int) -> None:
+        """From now on connections to that node are refused; those that there are end."""
+        self.network.isolate(endpoint_of(node_id).host, silent=False)
 
     @property
     def bootstrap(self) -> list[Endpoint]:

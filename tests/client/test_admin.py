@@ -71,14 +71,14 @@ class TestNoLeader:
             CLUSTER_ID,
             (
                 NodeView(endpoint_of(1), None, None, 5),
-                NodeView(endpoint_of(2), "refused"),
+                NodeView(endpoint_of(2), "Connection refused"),
                 NodeView(endpoint_of(3), None, None, 5),
             ),
         )
         assert answer.reachable == 2
         assert list(map(str, answer.views)) == [
             "node-1:9093: knows no leader in epoch 5",
-            "node-2:9093: refused",
+            "node-2:9093: Connection refused",
             "node-3:9093: knows no leader in epoch 5",
         ]
 
@@ -89,7 +89,7 @@ class TestNoLeader:
         assert isinstance(answer, NoLeader)
         assert [str(view) for view in answer.views] == [
             "node-1:9093: names node 3 as leader in epoch 5",
-            "node-3:9093: refused",
+            "node-3:9093: Connection refused",
         ]
 
     async def test_nobody_reachable_is_known_at_once(self, autojump_clock: MockClock) -> None:

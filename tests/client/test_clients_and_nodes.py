@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import random
-
 import trio
-from trio.testing import MockClock
 
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.client.quorum_description import QuorumDescription
-from kraft_trio.protocol.types import Endpoint
-from tests.support.cluster import Cluster, endpoint_of
-
-CLIENT = Endpoint("client", 1)
+from kraft_trio.simulation import Cluster
+from tests.support.on_cluster import on_cluster
 
 
-async def test_appends_and_reads_survive_the_leader(autojump_clock: MockClock) -> None:
-    cluster = Cluster()
+@on_cluster()
+async def test_appends_and_reads_survive_the_leader(cluster: Cluster) -> None:
     values = [b"%d" % number for number in range(40)]
     offsets: list[int] = []
     seen: list[bytes | None] = []
@@ -33,20 +28,14 @@ async def test_appends_and_reads_survive_the_leader(autojump_clock: MockClock) -
             if len(seen) == len(values):
                 return
 
-    with trio.fail_after(300):
-        async with cluster.running():
-            network = cluster.network.seen_from(CLIENT)
-            bootstrap = [endpoint_of(id) for id in cluster.voter_ids]
-            first = await cluster.wait_for_leader()
-            async with LogClient(
-                bootstrap, topic_name=first.config.topic_name, network=network, random_source=random.Random(3)
-            ) as client:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(append, client)
-                    nursery.start_soon(read, client)
-                    await trio.sleep(1)
-                    cluster.kill(first.key.id)
-            answer = await AdminClient(bootstrap, network=network).describe_quorum()
+    first = await cluster.wait_for_leader()
+    async with cluster.client("log") as client, trio.open_nursery() as nursery:
+        nursery.start_soon(append, client)
+        nursery.start_soon(read, client)
+        await trio.sleep(1)
+        cluster.machines[first.key.id].kill()
+    bootstrap = [cluster.endpoint_of(id) for id in cluster.voter_ids]
+    answer = await AdminClient(bootstrap, network=cluster.network.seen_from("client-admin")).describe_quorum()
     assert seen == values
     assert offsets == sorted(set(offsets))
     assert isinstance(answer, QuorumDescription)

@@ -178,12 +178,13 @@ class FabricatedCluster:
         replica.view = replica.high_watermark = None
         replica.synced_end = replica.log_end
         replica.reset_applied()
-        log = SimpleNamespace(log_start_offset=log_start_offset, voters=SimpleNamespace(voters=voters or VoterSet()))
+        sets = VoterSets()
+        sets.started(replica)
+        last = sets.last(replica)
+        offset = None if last.is_configured else last.base_offset
+        history = SimpleNamespace(voters=last.voters if voters is None else voters, voters_offset=offset)
+        log = SimpleNamespace(log_start_offset=log_start_offset, voters=history)
         replica.node = cast(Node, SimpleNamespace(log=log, election=SimpleNamespace(progress=Progress())))
-        if voters is None:
-            sets = VoterSets()
-            sets.started(replica)
-            log.voters.voters = sets.newest(replica)
         self.checker.started(replica)
         return replica
 
@@ -236,9 +237,9 @@ class FabricatedCluster:
         voted = stored.voted_key if stored is not None and stored.epoch == epoch else None
         self.become(node_id, Follower(epoch, leader_id, endpoints_of(leader_id), voted))
 
-    def vote(self, node_id: int, candidate: ReplicaKey, epoch: int) -> None:
-        """Be asked for a vote, give it, store it, and answer."""
-        request = self.vote_request(candidate, node_id, epoch)
+    def vote(self, node_id: int, candidate: ReplicaKey, epoch: int, log_end: tuple[int, int] | None = None) -> None:
+        """Be asked for a vote, give it, store it, and answer; `log_end`: of an epoch and up to an offset."""
+        request = self.vote_request(candidate, node_id, epoch, log_end=log_end)
         self.become(node_id, Unattached(epoch, None, candidate))
         self.vote_response(request, granted=True)
 
@@ -311,7 +312,7 @@ class FabricatedCluster:
         entries = replica.append(batches, count, SEGMENT, position)
         for entry in entries:
             if entry.voters is not None:
-                self.count_by(node_id, entry.voters)
+                self.count_by(node_id, entry.voters, entry.base_offset)
         if voters is not None:
             self.count_by(node_id, voters)
         self.checker.appended(replica, entries, replica.is_leader if by_leader is None else by_leader)
@@ -321,9 +322,10 @@ class FabricatedCluster:
         """Append a VotersRecord; the node then counts by that set, or by the one it is said to use."""
         return self.append(node_id, epoch, control=[VotersRecord(voters)], voters=uses)
 
-    def count_by(self, node_id: int, voters: VoterSet) -> None:
+    def count_by(self, node_id: int, voters: VoterSet, offset: int = -1) -> None:
+        """The node takes that set, of the record at that offset, for the one in force; -1 for the bootstrap set's."""
         node: Any = self.replica(node_id).node
-        node.log.voters.voters = voters
+        node.log.voters.voters, node.log.voters.voters_offset = voters, offset
 
     def copy(self, source: int, target: int, up_to: int | None = None) -> None:
         """The target fetches what the source has beyond its end, up to an offset, and syncs it."""
@@ -341,13 +343,14 @@ class FabricatedCluster:
         replica.synced_end = replica.log_end
         self.checker.synced(replica, replica.log_end)
 
-    def truncate(self, node_id: int, offset: int, *, voters: VoterSet | None = None) -> None:
+    def truncate(self, node_id: int, offset: int, *, voters: VoterSet | None = None, voters_offset: int = -1) -> None:
+        """Drop what is at that offset and above; the node then counts by the set it did, or by the one given."""
         replica, disk = self.replica(node_id), self.machines[node_id].disk
         removed = replica.truncate(offset)
         if removed:
             disk.files[SEGMENT] = disk.files[SEGMENT][: removed[0].position]
         if voters is not None:
-            self.count_by(node_id, voters)
+            self.count_by(node_id, voters, voters_offset)
         self.checker.truncated(replica, offset, removed)
 
     def commit(self, node_id: int, high_watermark: int, *, old: int | None = -1) -> None:
@@ -411,10 +414,20 @@ class FabricatedCluster:
         self.checker.message_delivered(message)
 
     def vote_request(
-        self, candidate: ReplicaKey, voter: int, epoch: int, *, pre_vote: bool = False, source: str | None = None
+        self,
+        candidate: ReplicaKey,
+        voter: int,
+        epoch: int,
+        *,
+        pre_vote: bool = False,
+        log_end: tuple[int, int] | None = None,
     ) -> Message:
-        value = VoteRequest(CLUSTER_ID, voter, "log", 0, candidate, epoch, key_of(voter).directory_id, 0, 0, pre_vote)
-        return self.request(VOTE, value, source or f"node-{candidate.id}", f"node-{voter}")
+        """It says how far the candidate's log goes, or what it is told to say."""
+        log = self.replica(candidate.id)
+        last_epoch, end = log_end or (log.entries[-1].epoch if log.entries else 0, log.log_end)
+        directory_id = key_of(voter).directory_id
+        value = VoteRequest(CLUSTER_ID, voter, "log", 0, candidate, epoch, directory_id, end, last_epoch, pre_vote)
+        return self.request(VOTE, value, f"node-{candidate.id}", f"node-{voter}")
 
     def vote_response(self, request: Message, *, granted: bool) -> None:
         self.response(request, VoteResponse(vote_granted=granted))

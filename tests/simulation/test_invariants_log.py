@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kraft_trio.protocol.roles import Resigned, Unattached
-from tests.simulation.fabricated_cluster import SEGMENT, FabricatedCluster, voters_of
+from tests.simulation.fabricated_cluster import SEGMENT, FabricatedCluster, key_of, voters_of
 from tests.simulation.invariant_stories import Stories, Story
 
 STORIES = Stories()
@@ -186,6 +186,27 @@ def a_deposed_leader_commits_what_its_successor_lacks(cluster: FabricatedCluster
     cluster.sync(1)
     yield
     cluster.commit(1, cluster.replica(1).log_end)
+
+
+@STORIES.of(7)
+def a_vote_for_a_shorter_log(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster, b"value")
+    cluster.append(1, epoch, b"other")
+    cluster.copy(1, 2)
+    later = cluster.stand(3)
+    yield
+    cluster.vote(2, key_of(3), later)
+
+
+@STORIES.of(7)
+def a_vote_for_a_longer_log_of_an_earlier_epoch(cluster: FabricatedCluster) -> Iterator[None]:
+    start_epoch(cluster, b"value")
+    cluster.elect(2, by=[3])
+    cluster.copy(2, 3)
+    cluster.follow(1, 2, 2)
+    later = cluster.stand(1)
+    yield
+    cluster.vote(3, key_of(1), later, log_end=(1, 99))
 
 
 @STORIES.of(7)

@@ -120,6 +120,11 @@ ILLEGAL = {
     "a batch acknowledged with a gap": ("a+x,y a=1,3", ".xzy", "its 2 values, one batch, were answered 1, 3"),
     "too few offsets": ("a+x,y a=1", ".xy", "its 2 values, one batch, were answered 1"),
     "appends against real time": ("a+x a=2 b+y b=1", ".yx", "b/0 append over the network: b'y' at 1"),
+    "one completed last does not make good for one completed before": (
+        "a+x b+y a=3 b=1 c+z c=2",
+        ".yzx",
+        "c/0 append over the network: b'z' at 2",
+    ),
     "an append against real time, of one client": ("a+x a=2 a+y a=1", ".yx", "a/1 append over the network"),
     "an unknown append that took effect before it was asked for": ("a+x a=2 b+y b?", ".yx", "took effect at 1"),
     "a stale read": ("a+x a=1 b+y b=2 c<0 c=1:x/2", ".xy", "invoked later, took effect at 2"),

@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 from kraft_trio.errors import NetworkError, ProtocolError
+from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation.latency import Latency
 from kraft_trio.simulation.network_faults import FrameFate, frames_of
 from kraft_trio.wire.api import API_VERSIONS, FETCH, VOTE
@@ -111,6 +112,20 @@ async def test_a_frame_lost_with_its_connection(autojump_clock: Clock, is_reques
         assert world.network.faults["reset"] == 1
 
 
+async def test_nothing_comes_after_a_reset(autojump_clock: Clock) -> None:
+    """Not even to a reader that looks late."""
+    network = EchoWorld(()).network
+    listener = await network.seen_from("b").listen(Endpoint("b", 9093))
+    near = await network.seen_from("a").connect(listener.endpoint)
+    far = await listener.accept()
+    network.plan(frames_of(FETCH, is_request=True), FrameFate.RESET)
+    await near.send_all(request_frame(1000))
+    await near.send_all(request_frame(1001))
+    await trio.sleep(1)
+    with pytest.raises(trio.BrokenResourceError):
+        await far.receive_some()
+
+
 @pytest.mark.parametrize("is_request", [True, False], ids=["request", "answer"])
 async def test_of_a_frame_that_is_cut_a_part_arrives_and_then_a_reset(autojump_clock: Clock, is_request: bool) -> None:
     async with EchoWorld(("a", "b")).running() as world:
@@ -164,6 +179,24 @@ async def test_a_duplicated_request_is_handled_twice(autojump_clock: Clock) -> N
         assert world.network.connection_count == 0
 
 
+async def test_a_server_that_never_answers_is_rid_of_both_connections_in_the_end(autojump_clock: Clock) -> None:
+    """Nobody is at the other end of either: keep-alive finds out."""
+    network = EchoWorld(()).network
+    listener = await network.seen_from("b").listen(Endpoint("b", 9093))
+    near = await network.seen_from("a").connect(listener.endpoint)
+    network.plan(frames_of(FETCH, is_request=True), FrameFate.DUPLICATE)
+    await near.send_all(request_frame(1000))
+    for _ in range(2):
+        far = await listener.accept()
+        assert await far.receive_some() == request_frame(1000)
+        network.heal(network.isolate("a"))
+        with trio.fail_after(100), pytest.raises(trio.BrokenResourceError, match="timed out"):
+            await far.receive_some()
+        await far.aclose()
+    await near.aclose()
+    assert network.connection_count == 0
+
+
 async def test_a_duplicate_dies_with_the_process_it_was_for(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         world.network.plan(frames_of(FETCH, is_request=True), FrameFate.DUPLICATE)
@@ -190,6 +223,19 @@ async def test_a_duplicate_waits_for_the_end_of_a_cut(autojump_clock: Clock) -> 
         world.network.heal()
         await trio.sleep(5)
         assert len(world.heard) == 2
+
+
+async def test_what_is_stopped_is_not_duplicated(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        stream = await world.connect("a", "b")
+        world.network.clog("a", "b")
+        world.network.plan(frames_of(FETCH, is_request=True), FrameFate.DUPLICATE)
+        await stream.send_all(request_frame(1000))
+        await trio.sleep(5)
+        world.network.heal()
+        assert await stream.receive_some()
+        await trio.sleep(5)
+        assert world.heard == [("b", 1000)]
 
 
 async def test_planned_faults_meet_what_they_were_planned_for(autojump_clock: Clock) -> None:
@@ -241,6 +287,7 @@ def test_a_probability_that_is_none_is_refused_and_changes_nothing(name: str) ->
             network.set_link("a", "b", **{name: value})
         with pytest.raises(ValueError, match=f"{name}={value}: a probability"):
             network.set_default_link(**{name: value})
+    network.set_link("a", "b", latency=Latency.constant(1))
     assert not network.link("a", "b").has_faults
 
 

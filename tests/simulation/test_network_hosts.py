@@ -9,6 +9,9 @@ import trio.testing
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation.host_network import BACKLOG
+from kraft_trio.simulation.latency import Latency
+from kraft_trio.wire.api import API_VERSIONS
+from kraft_trio.wire.immediate_stream import ImmediateStream
 from tests.simulation.echo_world import ANSWERED, LATENCY_S, NOTHING, EchoWorld, request_frame
 
 Clock = trio.testing.MockClock
@@ -37,6 +40,35 @@ async def test_what_a_killed_process_had_sent_arrives_before_the_reset(autojump_
         world.network.disconnect_host("b", silent=False)
         await trio.sleep(1)
         assert world.heard == [("a", 1000)]
+
+
+async def test_the_reset_comes_behind_what_takes_longest(autojump_clock: Clock) -> None:
+    network = EchoWorld(()).network
+    listener = await network.seen_from("a").listen(Endpoint("a", 9093))
+    near = await network.seen_from("b").connect(listener.endpoint)
+    far = await listener.accept()
+    begun = trio.current_time()
+    for latency_s in (5, 0):
+        network.set_link("b", "a", latency=Latency.constant(latency_s))
+        await near.send_all(b"x")
+    network.disconnect_host("b", silent=False)
+    assert [await far.receive_some() for _ in range(2)] == [b"x", b"x"]
+    with pytest.raises(trio.BrokenResourceError):
+        await far.receive_some()
+    assert trio.current_time() - begun == 5
+
+
+async def test_nothing_arrives_of_what_is_behind_something_that_never_will(autojump_clock: Clock) -> None:
+    """The sender dies while a request of its is stopped: what came after that could pass, but not without it."""
+    async with EchoWorld(("a", "b")).running() as world:
+        stream = await world.connect("b", "a")
+        world.network.one_way("b", "a")
+        await stream.send_all(request_frame(1000))
+        await stream.send_all(request_frame(1001, API_VERSIONS))
+        world.network.disconnect_host("b", silent=False)
+        await trio.sleep(1)
+        assert world.heard == []
+        assert world.network.connection_count == 0
 
 
 async def test_connecting_to_where_a_process_was_killed_is_refused(autojump_clock: Clock) -> None:
@@ -79,19 +111,33 @@ async def test_a_machine_that_is_on_again_without_its_process_refuses(autojump_c
             await world.connect("a", "b")
 
 
+@pytest.mark.parametrize("asks", [False, True], ids=["idle", "with a request unanswered"])
 async def test_a_connection_to_a_machine_that_went_off_is_half_open_until_keep_alive_ends_it(
-    autojump_clock: Clock,
+    autojump_clock: Clock, asks: bool
 ) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         stream = await world.connect("a", "b")
         world.network.disconnect_host("b", silent=True)
         begun = trio.current_time()
-        await stream.send_all(request_frame(1000))
-        await trio.sleep(80)
-        assert stream.send_now(b"x") == 1, "nothing tells that nobody is there"
+        if asks:
+            await stream.send_all(request_frame(1000))
+            await trio.sleep(80)
+            assert stream.send_now(b"x") == 1, "nothing tells that nobody is there"
         with pytest.raises(trio.BrokenResourceError, match="timed out"):
             await stream.receive_some()
         assert trio.current_time() - begun == pytest.approx(90)
+        with pytest.raises(trio.BrokenResourceError):
+            stream.send_now(b"x")
+
+
+async def test_a_cut_that_comes_and_goes_brings_no_dead_machine_back(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        stream = await world.connect("a", "b")
+        world.network.disconnect_host("b", silent=True)
+        world.network.isolate("a")
+        world.network.heal()
+        with trio.fail_after(91), pytest.raises(trio.BrokenResourceError, match="timed out"):
+            await stream.receive_some()
 
 
 async def test_a_half_open_connection_is_reset_once_the_machine_is_on_and_something_was_sent(
@@ -132,6 +178,73 @@ async def test_a_reset_that_a_cut_swallows_leaves_the_peer_half_open(autojump_cl
         assert trio.current_time() - begun == pytest.approx(2 * LATENCY_S)
 
 
+async def test_a_reset_on_a_clogged_link_comes_late(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        before, during = await world.connect("a", "b"), await world.connect("b", "a")
+        world.network.disconnect_host("b", silent=False)
+        world.network.clog("b", "a")
+        await trio.sleep(10)
+        assert before.send_now(b"x") == 1
+        world.network.heal()
+        begun = trio.current_time()
+        with pytest.raises(trio.BrokenResourceError, match="reset"):
+            await before.receive_some()
+        assert trio.current_time() - begun == pytest.approx(LATENCY_S)
+        await before.aclose()
+        await during.aclose()
+        await trio.sleep(1)
+        assert world.network.connection_count == 0
+
+
+@pytest.mark.parametrize("is_cut_meanwhile", [False, True])
+async def test_the_end_of_a_connection_whose_bytes_cannot_leave_is_found_out_by_keep_alive(
+    autojump_clock: Clock, is_cut_meanwhile: bool
+) -> None:
+    """The end of the stream waits behind what is stopped; the other side asks, and nobody knows the connection."""
+    async with EchoWorld(("a", "b")).running() as world:
+        stream = await world.connect("a", "b")
+        world.network.one_way("a", "b")
+        await stream.send_all(request_frame(1000))
+        await stream.aclose()
+        if is_cut_meanwhile:
+            world.network.heal(world.network.isolate("a"))
+        await trio.sleep(89)
+        assert world.network.connection_count == 1
+        await trio.sleep(2)
+        assert world.network.connection_count == 0
+
+
+async def test_what_reaches_a_host_after_the_stream_was_closed_is_answered_with_a_reset(autojump_clock: Clock) -> None:
+    near, far = await pair_of(EchoWorld(()))
+    await near.send_all(b"too late")
+    await far.aclose()
+    assert await near.receive_some() == b"", "the end was sent first"
+    await trio.sleep(LATENCY_S)
+    with pytest.raises(trio.BrokenResourceError):
+        near.send_now(b"x")
+
+
+async def test_and_so_is_what_a_cut_has_stopped_once_it_gets_there(autojump_clock: Clock) -> None:
+    world = EchoWorld(())
+    near, far = await pair_of(world)
+    world.network.clog("a", "b")
+    await near.send_all(b"too late")
+    await far.aclose()
+    await trio.sleep(10)
+    assert near.send_now(b"x") == 1
+    world.network.heal()
+    await trio.sleep(3 * LATENCY_S)
+    with pytest.raises(trio.BrokenResourceError):
+        near.send_now(b"x")
+
+
+async def pair_of(world: EchoWorld) -> tuple[ImmediateStream, ImmediateStream]:
+    """Both ends of a connection from a to b."""
+    listener = await world.network.seen_from("b").listen(Endpoint("b", 9093))
+    near = await world.network.seen_from("a").connect(listener.endpoint)
+    return near, await listener.accept()
+
+
 async def test_a_request_left_behind_by_a_process_that_gave_up_still_arrives(autojump_clock: Clock) -> None:
     """Its kernel goes on sending what it had taken, though the connection is closed."""
     async with EchoWorld(("a", "b")).running() as world:
@@ -166,6 +279,28 @@ async def test_a_host_that_comes_back_is_reached(autojump_clock: Clock) -> None:
             assert await world.ask("a", "b") == NOTHING
             await world.serve_soon("b")
             assert await world.ask("a", "b", anew=True) == ANSWERED
+
+
+async def test_a_machine_is_on_again_when_its_next_process_connects(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        world.network.disconnect_host("b", silent=True)
+        assert not world.network.is_up("b")
+        assert await world.ask("b", "a") == ANSWERED
+        assert world.network.is_up("b")
+
+
+async def test_nothing_comes_of_the_last_steps_of_a_process_that_has_ended(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        ended = world.network.seen_from("a")
+        world.network.disconnect_host("a", silent=True)
+        with pytest.raises(NetworkError, match="down"):
+            await ended.connect(Endpoint("b", 9093))
+        with pytest.raises(OSError, match="down"):
+            await ended.listen(Endpoint("a", 9093))
+        assert not world.network.is_up("a")
+        assert await world.ask("b", "a") == NOTHING
+        await world.serve_soon("a")
+        assert await world.ask("b", "a", anew=True) == ANSWERED
 
 
 async def test_who_connects_to_a_full_queue_waits_for_room(autojump_clock: Clock) -> None:

@@ -79,6 +79,16 @@ async def test_an_answer_knows_its_request(autojump_clock: Clock) -> None:
         assert "request 7 a -> b" in repr(request)
 
 
+async def test_an_answer_to_nothing_takes_no_other_requests_place(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        near, far = await pair(world)
+        await near.send_all(request_frame(6))
+        await far.send_all(answer_frame(5))
+        await far.send_all(answer_frame(6))
+        request, stray, answer = world.sent
+        assert (stray.request, answer.request) == (None, request)
+
+
 async def test_what_is_no_request_has_no_value(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         near, _far = await pair(world)

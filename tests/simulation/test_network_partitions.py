@@ -6,8 +6,10 @@ import pytest
 import trio
 import trio.testing
 
+from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.simulation.network_faults import Blocked, Manner
+from kraft_trio.simulation.latency import Latency
+from kraft_trio.simulation.network_faults import Blocked, Manner, on_link
 from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.framing import FrameReader
 from tests.simulation.echo_world import ANSWERED, HEARD, LATENCY_S, NOTHING, EchoWorld, request_frame
@@ -175,6 +177,50 @@ async def test_connections_over_a_cut_that_resets_break_at_once(autojump_clock: 
         assert await world.ask("a", "b", anew=True, within_s=0.1) == NOTHING
 
 
+async def test_what_is_on_its_way_over_a_connection_that_breaks_is_lost(autojump_clock: Clock) -> None:
+    """Also to a reader that looks only when it would have arrived."""
+    network = EchoWorld(()).network
+    listener = await network.seen_from("b").listen(Endpoint("b", 9093))
+    near = await network.seen_from("a").connect(listener.endpoint)
+    far = await listener.accept()
+    network.set_default_link(latency=Latency.constant(1))
+    await near.send_all(b"x")
+    network.partition(["a"], ["b"], silent=False)
+    await trio.sleep(2)
+    with pytest.raises(trio.BrokenResourceError):
+        await far.receive_some()
+
+
+async def test_what_a_cut_has_lost_is_sent_again_though_a_clog_follows_the_cut(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        stream = await world.connect("a", "b")
+        cut = world.network.isolate("b")
+        await stream.send_all(request_frame(1000))
+        world.network.clog("a", "b")
+        world.network.heal(cut)
+        await trio.sleep(1.5)
+        world.network.heal()
+        await trio.sleep(1.4)
+        assert world.heard == [], "TCP's next attempt is 3 s after the first"
+        await trio.sleep(0.2)
+        assert world.heard == [("b", 1000)]
+
+
+async def test_one_direction_that_resets_ends_connections_for_both_sides(autojump_clock: Clock) -> None:
+    network = EchoWorld(()).network
+    listener = await network.seen_from("b").listen(Endpoint("b", 9093))
+    near = await network.seen_from("a").connect(listener.endpoint)
+    far = await listener.accept()
+    network.cut(on_link("a", "b", Blocked.EVERYTHING), Manner.RESET)
+    for end in (near, far):
+        with pytest.raises(trio.BrokenResourceError):
+            end.send_now(b"x")
+    await network.seen_from("a").listen(Endpoint("a", 9093))
+    for source, target in (("a", "b"), ("b", "a")):
+        with pytest.raises(NetworkError, match="refused"):
+            await network.seen_from(source).connect(Endpoint(target, 9093))
+
+
 async def test_a_connection_is_opened_by_the_next_syn_after_the_end_of_the_cut(autojump_clock: Clock) -> None:
     """SYNs go out after 0, 1, 3 and 7 seconds (RFC 6298)."""
     async with EchoWorld(("a", "b")).running() as world:
@@ -205,6 +251,31 @@ async def test_a_connection_over_a_long_cut_is_given_up_by_both_sides(autojump_c
         await near.aclose()
         await trio.testing.wait_all_tasks_blocked()
         assert world.network.connection_count == 0, "the other side has given up as well, and closed"
+
+
+async def test_a_connection_that_was_given_up_stays_so_though_nobody_looked(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        near = await world.connect("a", "b")
+        world.network.isolate("b")
+        await trio.sleep(100)
+        world.network.heal()
+        with pytest.raises(trio.BrokenResourceError, match="given up"):
+            near.send_now(b"x")
+
+
+async def test_a_syn_that_a_cut_meets_on_its_way_is_lost(autojump_clock: Clock) -> None:
+    async with EchoWorld(("a", "b")).running() as world:
+        begun = trio.current_time()
+
+        async def cut() -> None:
+            await trio.sleep(0.5 * LATENCY_S)
+            isolation = world.network.isolate("b")
+            await trio.sleep(LATENCY_S)
+            world.network.heal(isolation)
+
+        world.nursery.start_soon(cut)
+        await world.connect("a", "b")
+        assert trio.current_time() - begun == pytest.approx(1 + 2 * LATENCY_S)
 
 
 async def test_a_connection_over_a_shorter_cut_lives_on(autojump_clock: Clock) -> None:

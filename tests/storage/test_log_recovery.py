@@ -15,6 +15,7 @@ from kraft_trio.protocol.control_records import VotersRecord
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch, patch_base_offset_and_epoch
+from kraft_trio.storage.disk import SECTOR_BYTES
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.log_append import plan_leader_append
 from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
@@ -177,22 +178,48 @@ class TestRecoveryPoint:
         disk.crash("all")
         assert values_in(open_log(disk)) == [b"one"]
 
-    @pytest.mark.parametrize("at", [0, 5, 8, 12, 16, 17, 21, 30, 60, 61, 70])
-    def test_a_hole_behind_it_is_cut_with_the_whole_batches_that_follow(self, at: int) -> None:
-        disk, positions = stopped_disk(b"one", b"two", b"three", b"four", synced=1)
-        changed = positions[1] + at
-        rewrite(disk, lambda data: data.__setitem__(changed, data[changed] ^ 0x40))
-        # The leader epoch is not under the CRC: a higher one is noticed where the next batch falls below it.
-        expected = [b"one", b"two"] if at == 12 else [b"one"]
+    @pytest.mark.parametrize("sector", range(1, 9))
+    def test_a_hole_behind_it_is_cut_with_the_whole_batches_that_follow(self, sector: int) -> None:
+        values = [b"%d" % number * 700 for number in range(6)]
+        disk, positions = stopped_disk(*values, synced=1)
+        data = bytearray(disk.read_bytes(FIRST_SEGMENT))
+        # As a sector that never reached the device: what was synced before is in it, if anything, and then zeros.
+        start = max(positions[1], sector * SECTOR_BYTES)
+        end = (sector + 1) * SECTOR_BYTES
+        data[start:end] = bytes(end - start)
+        disk.replace_now(FIRST_SEGMENT, data)
+        expected = values[: sum(position <= start for position in positions) - 1]
         assert values_in(open_log(disk)) == expected
         disk.crash("all")
         assert values_in(open_log(disk)) == expected
 
-    def test_a_zeroed_sector_behind_it_is_cut(self) -> None:
-        disk, positions = stopped_disk(b"one", b"x" * 2000, b"three", b"four", synced=1)
-        start = positions[1] + 500
-        rewrite(disk, lambda data: data.__setitem__(slice(start, start + 512), bytes(512)))
-        assert values_in(open_log(disk)) == [b"one"]
+    def test_a_hole_that_ends_in_the_first_bytes_of_a_batch_is_cut(self) -> None:
+        for shift in range(8, 13):
+            # The second batch has that many bytes before a sector begins.
+            first = b"x" * (2 * SECTOR_BYTES - 70 - shift)
+            disk, positions = stopped_disk(first, b"two" * 20, b"three", synced=1)
+            assert -positions[1] % SECTOR_BYTES == shift
+            data = bytearray(disk.read_bytes(FIRST_SEGMENT))
+            data[positions[1] : positions[1] + shift] = bytes(shift)
+            disk.replace_now(FIRST_SEGMENT, data)
+            assert values_in(open_log(disk)) == [first], shift
+
+    @pytest.mark.parametrize("at", [0, 5, 7, 8, 11, 16, 17, 21, 30, 60, 61, 70])
+    def test_a_flipped_bit_behind_it_is_no_hole(self, at: int) -> None:
+        """Power was lost, the recovery point with it; what is behind it may have been promised all the same."""
+        for first in (b"one", b"x" * (SECTOR_BYTES - 70 - 5)):
+            disk = SimulatedDisk()
+            log = open_log(disk)
+            log.append_as_leader(batch(first), 1)
+            position = log.size_in_bytes
+            for value in (b"two", b"three", b"four"):
+                log.append_as_leader(batch(value), 1)
+            log._sync_now()
+            disk.crash("all")
+            assert disk.peek(RECOVERY_POINT) == encode_recovery_point(0)
+            disk.damage(FIRST_SEGMENT, position + at, 0x40)
+            with pytest.raises(CorruptLogError, match=f"position {position}: .*so this is no torn tail"):
+                open_log(disk)
 
     def test_a_missing_end_before_it_is_refused(self) -> None:
         disk, positions = stopped_disk(b"one", b"two", b"three", synced=2)

@@ -10,9 +10,9 @@ import pytest
 import trio
 import trio.testing
 
+from kraft_trio.storage.disk import SECTOR_BYTES
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.simulated_file import SimulatedFile
-from kraft_trio.storage.simulated_inode import SECTOR_BYTES
 
 
 def disk_with_file(seed: int = 0, latency: float = 0.0) -> tuple[SimulatedDisk, SimulatedFile]:
@@ -207,6 +207,25 @@ def test_a_killed_process_leaves_unsynced_bytes_to_the_next_one() -> None:
     with pytest.raises(OSError, match="crashed"):
         file.append(b"2")
     assert disk.open("/d/a").read_at(0, 10) == b"1"
+
+
+def test_a_dead_process_writes_nothing_more() -> None:
+    disk, _ = disk_with_file()
+    disk.is_attached = False
+    for write in (
+        lambda: disk.replace_now("/d/q", b"1", durable=False),
+        lambda: disk.rename("/d/a", "/d/b"),
+        lambda: disk.remove("/d/a"),
+        lambda: disk.open("/d/new", create=True),
+        lambda: disk.make_directory("/e"),
+        lambda: disk.lock("/d/.lock"),
+    ):
+        with pytest.raises(OSError, match="is dead"):
+            write()
+    assert disk.peek_names("/d") == ["a"]
+    assert not disk.exists("/e")
+    disk.is_attached = True
+    disk.remove("/d/a")
 
 
 def test_damage_stays_after_a_crash() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from kraft_trio.node import Node
-from kraft_trio.storage.batch import decode_records, peek_header
+from kraft_trio.storage.batch import decode_records, iter_headers
 
 
-def values_of(batch: bytes) -> list[tuple[int, bytes]]:
-    """Offsets and values of a batch; none of a control batch."""
-    header = peek_header(batch)
-    return [] if header.is_control else [(r.offset, r.value or b"") for r in decode_records(batch, 0, header)]
+def values_of(batches: bytes) -> list[tuple[int, bytes]]:
+    """Offsets and values of whole batches; control batches have none."""
+    return [
+        (record.offset, record.value or b"")
+        for position, header in iter_headers(batches)
+        if not header.is_control
+        for record in decode_records(batches, position, header)
+    ]
 
 
 def values_in(node: Node) -> list[bytes]:

@@ -14,6 +14,7 @@ from kraft_trio.simulation.invariants.committed_log import CommittedLog
 from kraft_trio.simulation.invariants.membership import is_same_replica
 from kraft_trio.simulation.invariants.voter_sets import VoterSets
 from kraft_trio.wire.apis.fetch import FETCH, FetchRequest
+from kraft_trio.wire.apis.vote import VOTE, VoteRequest
 
 if TYPE_CHECKING:
     from kraft_trio.messages import QuorumView
@@ -43,8 +44,12 @@ class Evidence:
         """For whom a replica's device has ever held a vote, by epoch.  Leading an epoch is a vote for oneself."""
         self.claims: dict[tuple[ReplicaKey, int], int] = {}
         """The highest fetch offset that a replica has sent in an epoch: so far, it says, it holds the log durably."""
+        self.vote_requests: dict[tuple[int, int], list[VoteRequest]] = {}
+        """The requests for a real vote that have reached a node, by its id and the epoch."""
         self.newest_epoch = 0
         """The highest epoch that anybody has published."""
+        self._node_ids: dict[str, int | None] = {}
+        """By the name of a host; None for a client's."""
         self._replicas: dict[ReplicaKey, Replica] = {}
         self._incarnations: dict[int, list[ReplicaKey]] = {}
 
@@ -52,8 +57,11 @@ class Evidence:
 
     def replica_at(self, host: str) -> Replica | None:
         """The replica whose process speaks from that host; None for a client's."""
-        node_id = host.removeprefix(NODE_HOST)
-        machine = self._cluster.machines.get(int(node_id)) if node_id.isdecimal() and node_id != host else None
+        if host not in self._node_ids:
+            node_id = host.removeprefix(NODE_HOST)
+            self._node_ids[host] = int(node_id) if node_id.isdecimal() and node_id != host else None
+        found = self._node_ids[host]
+        machine = None if found is None else self._cluster.machines.get(found)
         return None if machine is None else machine.replica
 
     def incarnations(self, member: ReplicaKey) -> list[Replica]:
@@ -72,6 +80,11 @@ class Evidence:
         """Of all fetch offsets that this member of a voter set sent in that epoch."""
         claims = (self.claims.get((replica.key, epoch)) for replica in self.incarnations(member))
         return max((claim for claim in claims if claim is not None), default=None)
+
+    def requests_for(self, voter: ReplicaKey, epoch: int, vote: ReplicaKey) -> list[VoteRequest]:
+        """The requests of that candidate for a real vote in that epoch that have reached this voter."""
+        requests = self.vote_requests.get((voter.id, epoch), ())
+        return [request for request in requests if self.is_vote_for(vote, request.replica, voter)]
 
     def is_vote_for(self, stored: ReplicaKey | None, candidate: ReplicaKey, by: ReplicaKey) -> bool:
         """Whether a vote that `by` has stored is one for that replica.
@@ -127,6 +140,13 @@ class Evidence:
         for partition in request.partitions:
             of_epoch = (replica.key, partition.current_leader_epoch)
             self.claims[of_epoch] = max(self.claims.get(of_epoch, 0), partition.fetch_offset)
+
+    def message_delivered(self, message: Message) -> None:
+        if message.api_key != VOTE.key or not message.is_request:
+            return
+        voter, request = self.replica_at(message.target), message.value
+        if voter is not None and isinstance(request, VoteRequest) and not request.pre_vote:
+            self.vote_requests.setdefault((voter.key.id, request.replica_epoch), []).append(request)
 
     def _read_stored(self, replica: Replica) -> None:
         state = replica.durable_election_state()

@@ -3,7 +3,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kraft_trio.protocol.roles import Leader
+from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation.history import Outcome
+from kraft_trio.simulation.invariants.epochs_never_fall import given_vote
 from kraft_trio.simulation.invariants.evidence import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
 
@@ -21,18 +23,25 @@ class LeaderCompleteness(Invariant):
     holds also where the leader of the lower epoch does not know yet that it was replaced, and commits on."""
 
     number = 7
-    title = "a leader holds every record committed or acknowledged in earlier epochs"
+    title = "a leader holds all that was committed or acknowledged before, and votes go to such logs"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)
         self._leaders: dict[int, Replica] = {}
         self._newest_epoch = 0
         """The highest epoch that had a leader."""
+        self._voted: set[tuple[ReplicaKey, int]] = set()
+        """Which replica has given its vote in which epoch."""
         self._acknowledged: dict[int, tuple[int, str]] = {}
         """By the highest epoch with a leader at that time: up to which offset was acknowledged, and to whom."""
 
     def role_changed(self, replica: Replica, old: QuorumView | None, new: QuorumView) -> None:
-        if not isinstance(new.role, Leader) or (old is not None and old.role is new.role):
+        if old is not None and old.role is new.role:
+            return
+        vote = given_vote(new.role, replica.key)
+        if vote is not None and vote.id != replica.key.id:
+            self._check_vote(replica, new.epoch, vote)
+        if not isinstance(new.role, Leader):
             return
         self._leaders[new.epoch] = replica
         self._newest_epoch = max(self._newest_epoch, new.epoch)
@@ -44,6 +53,19 @@ class LeaderCompleteness(Invariant):
                 fact = f"{operation} was acknowledged, up to offset {end}"
                 other = f"{replica.key} leads epoch {new.epoch} with a log up to offset {replica.log_end}"
                 self.violated(fact, other, (replica.key.id,))
+
+    def _check_vote(self, replica: Replica, epoch: int, vote: ReplicaKey) -> None:
+        """When the vote is given: the log ends then where it ended when the decision was made (DESIGN R1)."""
+        if (replica.key, epoch) in self._voted:
+            return
+        self._voted.add((replica.key, epoch))
+        own = (replica.entries[-1].epoch if replica.entries else 0, replica.log_end)
+        requests = self.evidence.requests_for(replica.key, epoch, vote)
+        ends = [(request.last_offset_epoch, request.last_offset) for request in requests]
+        if ends and max(ends) < own:
+            fact = f"{replica.key} has a log up to offset {own[1]}, in epoch {own[0]} there"
+            other = f"it votes for {vote} in epoch {epoch}, whose log ends at {max(ends)[1]} in epoch {max(ends)[0]}"
+            self.violated(fact, other, (replica.key.id, vote.id))
 
     def high_watermark_advanced(self, replica: Replica, old: int | None, new: int) -> None:
         if not replica.is_leader or replica.view is None or replica.view.epoch >= self._newest_epoch:

@@ -28,8 +28,6 @@ class OneVotePerEpoch(Invariant):
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)
         self._votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
-        self._asked: dict[tuple[int, int], list[ReplicaKey]] = {}
-        """Whose real requests have reached a node, by its id and the epoch."""
 
     def role_changed(self, replica: Replica, old: QuorumView | None, new: QuorumView) -> None:
         if old is not None and old.role is new.role:
@@ -53,17 +51,9 @@ class OneVotePerEpoch(Invariant):
     def _check_asked(self, replica: Replica, epoch: int, vote: ReplicaKey) -> None:
         key = replica.key
         is_own = self.evidence.is_vote_for(vote, key, key)
-        candidates = self._asked.get((key.id, epoch), ())
-        if not is_own and not any(self.evidence.is_vote_for(vote, candidate, key) for candidate in candidates):
+        if not is_own and not self.evidence.requests_for(key, epoch, vote):
             fact = f"{key} voted for {vote} in epoch {epoch}"
             self.violated(fact, f"no vote request of {vote} in epoch {epoch} has reached it", (key.id, vote.id))
-
-    def message_delivered(self, message: Message) -> None:
-        if message.api_key != VOTE.key or not message.is_request or not isinstance(message.value, VoteRequest):
-            return
-        voter, request = self.evidence.replica_at(message.target), message.value
-        if voter is not None and not request.pre_vote:
-            self._asked.setdefault((voter.key.id, request.replica_epoch), []).append(request.replica)
 
     def message_sent(self, message: Message) -> None:
         if message.api_key != VOTE.key or message.is_request or message.request is None:

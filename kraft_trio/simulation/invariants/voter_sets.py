@@ -19,12 +19,18 @@ if TYPE_CHECKING:
 
 
 class LoggedVoters(NamedTuple):
-    """A VotersRecord in a log."""
+    """A VotersRecord in a log, or what holds before the first one."""
 
     base_offset: int
     """Of its batch; of a snapshot's set, the last offset that it covers."""
     next_offset: int
     voters: VoterSet
+    is_configured: bool = False
+    """Whether the configuration says so, and no record."""
+
+    def is_at(self, offset: int | None) -> bool:
+        """Whether the record could be at that offset; None: whether there is no record."""
+        return self.is_configured if offset is None else self.base_offset <= offset < self.next_offset
 
 
 class VoterSets:
@@ -50,9 +56,13 @@ class VoterSets:
         while len(stack) > 1 and stack[-1].base_offset >= offset:
             stack.pop()
 
+    def last(self, replica: Replica) -> LoggedVoters:
+        """The last VotersRecord of its log, committed or not."""
+        return self._stacks[replica.key][-1]
+
     def newest(self, replica: Replica) -> VoterSet:
-        """The set in force: of the last VotersRecord in its log, committed or not."""
-        return self._stacks[replica.key][-1].voters
+        """The set in force: that of the last VotersRecord."""
+        return self.last(replica).voters
 
     def before(self, replica: Replica, base_offset: int) -> VoterSet:
         """The set that was in force before the batch at that offset."""
@@ -78,4 +88,4 @@ def _before_the_log(replica: Replica) -> LoggedVoters:
         for record in read_checkpoint(content or b""):
             if isinstance(record, VotersRecord):
                 return LoggedVoters(ids[-1].offset - 1, ids[-1].offset, record.voters)
-    return LoggedVoters(-1, 0, replica.machine.config.static_voter_set())
+    return LoggedVoters(-1, 0, replica.machine.config.static_voter_set(), is_configured=True)

@@ -46,7 +46,8 @@ class VotersInForce(Invariant):
     def _check(self, replica: Replica, when: str) -> None:
         if replica.node is None:
             return
-        newest, used = self.evidence.voters.newest(replica), replica.node.log.voters.voters
-        if used != newest:
-            fact = f"the last voters in the log of {replica.key} are {text_of(newest)}"
-            self.violated(fact, f"it counts by {text_of(used)} after it {when}", (replica.key.id,))
+        last, history = self.evidence.voters.last(replica), replica.node.log.voters
+        if history.voters != last.voters or not last.is_at(history.voters_offset):
+            fact = f"the last voters in the log of {replica.key} are {text_of(last.voters)}, at {last.base_offset}"
+            other = f"it counts by {text_of(history.voters)}, of offset {history.voters_offset}, after it {when}"
+            self.violated(fact, other, (replica.key.id,))

@@ -1,0 +1,223 @@
+"""`kraft simulate`: whole clusters in one process under virtual time, with random faults or by a scenario script."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from random import SystemRandom
+
+import attrs
+import click
+
+from kraft_trio.cli.simulation_display import SeedsDisplay, ShrinkDisplay
+from kraft_trio.errors import ConfigError
+from kraft_trio.simulation.campaign import run_campaign
+from kraft_trio.simulation.nemesis import PROFILES, PlanOptions, make_plan, parse_profiles
+from kraft_trio.simulation.outcome import Outcome
+from kraft_trio.simulation.scenario_run import ScriptOutcome, run_script
+from kraft_trio.simulation.scenario_script import Script, StepLine, read_script
+from kraft_trio.simulation.seed_run import TraceTo, run_plan, run_seed
+from kraft_trio.simulation.shrink import shrink
+from kraft_trio.simulation.step_parts import duration_from_text, duration_text
+
+_DEFAULTS = PlanOptions()
+_SEED_IN_PATH = "{seed}"
+
+
+@attrs.frozen
+class _Request:
+    """What the command line asks for, besides the seeds."""
+
+    options: PlanOptions
+    jobs: int
+    trace: str | None
+    ndjson: bool
+    messages: bool
+
+    def replay(self, seed: int) -> str:
+        """The command line that runs that seed again."""
+        return shlex.join(["kraft", "simulate", "--seed", str(seed), *_words(self.options)])
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--seed", type=click.IntRange(0), help="Run this seed; a random one where none is given.")
+@click.option("--seeds", metavar="A:B", help="Run the seeds from A to B, B excluded.")
+@click.option("--nodes", type=int, help="How many voters; as each seed says where not given.")
+@click.option("--observers", type=int, help="How many observers; as each seed says where not given.")
+@click.option("--time", "duration", default="60s", show_default=True, help="How long faults happen, in virtual time.")
+@click.option(
+    "--faults", default="all", show_default=True, help=f"all, none, or some of {','.join(PROFILES)}, with commas."
+)
+@click.option("--jobs", type=click.IntRange(1), help="How many processes; as many as there are CPUs where not given.")
+@click.option("--trace", metavar="FILE", help="Write every event; of several seeds, {seed} in the name is each one's.")
+@click.option("--ndjson", is_flag=True, help="Write the trace as lines of JSON, not as msgpack.")
+@click.option("--messages", is_flag=True, help="Have every message on the network in the trace as well.")
+@click.option(
+    "--shrink", "shrinks", is_flag=True, help="Make the first seed that fails as small as possible, a script."
+)
+@click.pass_context
+def simulate(
+    context: click.Context,
+    files: tuple[Path, ...],
+    seed: int | None,
+    seeds: str | None,
+    nodes: int | None,
+    observers: int | None,
+    duration: str,
+    faults: str,
+    jobs: int | None,
+    trace: str | None,
+    ndjson: bool,
+    messages: bool,
+    shrinks: bool,
+) -> int:
+    """Run clusters of whole nodes in virtual time and check the invariants at every step.
+
+    With seeds, faults are random, and every run ends with the demand that a majority makes progress.  With FILEs, what
+    happens is what each of these scenario scripts says, and what comes of it is printed below each step.
+
+    Exit code 1 when an invariant was violated or an expectation not met, with the command line that runs it again.
+    """
+    if files and (option := _given_for_seeds(context)) is not None:
+        raise click.UsageError(f"{option} and FILE exclude each other: a script says all of it by itself", context)
+    if trace is None and (ndjson or messages):
+        raise click.UsageError(f"{'--ndjson' if ndjson else '--messages'} needs --trace FILE", context)
+    if seed is not None and seeds is not None:
+        raise click.UsageError("--seed and --seeds exclude each other", context)
+    request = _Request(
+        PlanOptions(
+            voters=nodes, observers=observers, duration_us=_duration_us(duration), profiles=parse_profiles(faults)
+        ),
+        jobs or len(os.sched_getaffinity(0)),
+        trace,
+        ndjson,
+        messages,
+    )
+    if files:
+        return _run_scripts(files, request)
+    chosen = _seeds(seed, seeds)
+    if trace is not None and len(chosen) > 1 and _SEED_IN_PATH not in trace:
+        raise ConfigError(f"--trace {trace}: one file for {len(chosen)} seeds; expected {_SEED_IN_PATH} in its name")
+    return _run_seeds(chosen, request, shrinks)
+
+
+def _given_for_seeds(context: click.Context) -> str | None:
+    """The first option on the command line that says something about random runs."""
+    for parameter in context.command.params:
+        is_given = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
+        if is_given and parameter.name not in ("files", "trace", "ndjson", "messages"):
+            return parameter.opts[0]
+    return None
+
+
+def _duration_us(text: str) -> int:
+    duration_us = duration_from_text(text)
+    if duration_us is None:
+        raise ConfigError(f"--time {text}: expected a duration, as in 500ms, 60s, 10m or 2h")
+    return duration_us
+
+
+def _seeds(seed: int | None, seeds: str | None) -> Sequence[int]:
+    if seeds is None:
+        return [SystemRandom().randrange(2**32) if seed is None else seed]
+    first, colon, last = seeds.partition(":")
+    if not (colon and first.isdecimal() and last.isdecimal()) or int(first) >= int(last):
+        raise ConfigError(f"--seeds {seeds}: expected A:B, two whole numbers, the second the larger")
+    return range(int(first), int(last))
+
+
+def _words(options: PlanOptions) -> list[str]:
+    """The options that are not the defaults, as the command line has them."""
+    words: list[str] = []
+    if options.voters is not None:
+        words += ["--nodes", str(options.voters)]
+    if options.observers is not None:
+        words += ["--observers", str(options.observers)]
+    if options.duration_us != _DEFAULTS.duration_us:
+        words += ["--time", duration_text(options.duration_us)]
+    if options.profiles != _DEFAULTS.profiles:
+        words += ["--faults", ",".join(options.profiles) or "none"]
+    return words
+
+
+# Seeds
+
+
+def _run_seeds(seeds: Sequence[int], request: _Request, shrinks: bool) -> int:
+    began = time.monotonic()
+    jobs = min(request.jobs, len(seeds))
+    run = partial(_run_one, request=request)
+    with SeedsDisplay(len(seeds)) as display:
+        summary = run_campaign(seeds, run, jobs=jobs, on_outcome=partial(display.ended, replay=request.replay))
+    for line in summary.lines(time.monotonic() - began):
+        click.echo(line)
+    if not summary.violations:
+        return 0
+    if shrinks:
+        _shrink(min(summary.violations, key=lambda outcome: outcome.seed), request)
+    return 1
+
+
+def _run_one(seed: int, request: _Request) -> Outcome:
+    if request.trace is None:
+        return run_seed(seed, request.options)
+    path = request.trace.replace(_SEED_IN_PATH, str(seed))
+    trace_to = TraceTo(path, request.replay(seed), ndjson=request.ndjson, messages=request.messages)
+    return run_seed(seed, request.options, trace_to)
+
+
+def _shrink(outcome: Outcome, request: _Request) -> None:
+    plan = make_plan(outcome.seed, request.options)
+    click.echo(f"shrinking seed {outcome.seed}: {len(plan.faults)} faults, {len(plan.header.nodes)} nodes", err=True)
+    shrunk = shrink(plan, outcome, run_plan, on_progress=ShrinkDisplay())
+    failure = shrunk.outcome.failure
+    assert failure is not None
+    comment = "\n".join(
+        [
+            f"Shrunk from: {request.replay(outcome.seed)}",
+            f"{failure.rule} ({failure.title}) is violated at {failure.time_s:.6f} s:",
+            *(f"  {line}" for fact in failure.facts for line in fact.splitlines()[:1]),
+        ]
+    )
+    click.echo(shrunk.plan.script(comment).text, nl=False)
+
+
+# Scripts
+
+
+def _run_scripts(paths: Sequence[Path], request: _Request) -> int:
+    scripts = [read_script(path) for path in paths]
+    if request.trace is not None and len(scripts) > 1:
+        raise ConfigError(f"--trace {request.trace}: one file for {len(scripts)} scripts; expected one script")
+    failures = [script for script in scripts if not _run_script(script, request)]
+    return 1 if failures else 0
+
+
+def _run_script(script: Script, request: _Request) -> bool:
+    """Whether everything was as expected, and no invariant violated."""
+    click.echo(f"# {script.name}")
+    outcome = _traced(script, request)
+    if outcome.failure is None:
+        click.echo(f"# {script.name}: as expected, {outcome.virtual_s:.3f} virtual seconds")
+        return True
+    click.echo(outcome.failure)
+    return False
+
+
+def _traced(script: Script, request: _Request) -> ScriptOutcome:
+    if request.trace is None:
+        return run_script(script, on_step=_show)
+    command = shlex.join(["kraft", "simulate", script.name])
+    trace_to = TraceTo(request.trace, command, ndjson=request.ndjson, messages=request.messages)
+    with trace_to.writer(script.header.seed, script.text) as writer:
+        return run_script(script, on_step=_show, on_trace=writer.attach)
+
+
+def _show(line: StepLine) -> None:
+    for text in line.printed():
+        click.echo(text)

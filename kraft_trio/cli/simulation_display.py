@@ -1,0 +1,65 @@
+"""What `kraft simulate` shows while it runs: bars on stderr, where that is a terminal, and violations on stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from kraft_trio.simulation.campaign import Summary
+from kraft_trio.simulation.outcome import Outcome
+from kraft_trio.simulation.plan import Plan
+
+
+class SeedsDisplay:
+    """A bar on stderr, where that is a terminal; violations on stdout, as they come."""
+
+    def __init__(self, total: int) -> None:
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("seeds, {task.fields[hours]:.2f} virtual hours, {task.fields[violations]} violations"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal or total == 1,
+            transient=True,
+            redirect_stdout=False,
+        )
+        self._task = self._progress.add_task("simulating", total=total, hours=0.0, violations=0)
+        self._summary = Summary()
+
+    def __enter__(self) -> SeedsDisplay:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def ended(self, outcome: Outcome, replay: Callable[[int], str]) -> None:
+        self._summary.add(outcome)
+        hours, violations = self._summary.virtual_s / 3600, len(self._summary.violations)
+        self._progress.update(self._task, advance=1, hours=hours, violations=violations)
+        if outcome.failure is not None:
+            # The bar is out of the way while a report is printed.
+            self._progress.stop()
+            for line in outcome.failure.lines(outcome.seed):
+                click.echo(line)
+            click.echo(f"run it again: {replay(outcome.seed)}")
+            self._progress.start()
+
+
+class ShrinkDisplay:
+    """Tells on stderr, where that is a terminal, how small the plan has become."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+
+    def __call__(self, plan: Plan, runs: int) -> None:
+        if self._console.is_terminal:
+            size = f"{len(plan.faults)} faults, {len(plan.header.nodes)} nodes"
+            self._console.print(f"{runs} runs: {size}", end="\r", highlight=False)

@@ -1,0 +1,131 @@
+"""The nemesis: from a seed, a plan of what goes wrong when.
+
+Each seed has a character of its own: some kinds of fault and not others, each more or less often, rare or dense.  Kinds
+that always all take part would hide what only a few of them bring about: a node that is restarted every second never
+shows what a long life would.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import attrs
+
+from kraft_trio.errors import ConfigError
+from kraft_trio.simulation.fault_kinds import FAULT_KINDS
+from kraft_trio.simulation.faults_disk import spoiled_by
+from kraft_trio.simulation.plan import Plan, TimedStep
+from kraft_trio.simulation.scenario_header import Header
+from kraft_trio.simulation.timeline import SECOND_US, FaultKind, Timeline
+
+T = TypeVar("T")
+
+PROFILES: Final = ("network", "disk", "process", "time", "versions")
+"""What can be made to fail; `all` stands for all of them, `none` for nothing."""
+
+_VOTERS: Final = ((3, 12), (5, 6), (1, 2), (2, 1), (4, 1))
+"""How many voters, and how often out of all."""
+
+
+@attrs.frozen(kw_only=True)
+class PlanOptions:
+    """What the seed does not decide.  Raises ConfigError for what no cluster can be."""
+
+    voters: int | None = attrs.field(default=None)
+    """None: as the seed says."""
+    observers: int | None = attrs.field(default=None)
+    duration_us: int = attrs.field(default=60 * SECOND_US)
+    """How long faults happen, in virtual microseconds; the recovery comes on top."""
+    profiles: tuple[str, ...] = attrs.field(default=PROFILES)
+
+    def __attrs_post_init__(self) -> None:
+        if self.voters is not None and not 1 <= self.voters <= 9:
+            raise ConfigError(f"nodes: {self.voters}; expected 1 to 9")
+        if self.observers is not None and not 0 <= self.observers <= 9:
+            raise ConfigError(f"observers: {self.observers}; expected 0 to 9")
+        if self.duration_us <= 0:
+            raise ConfigError("time: 0s; expected more")
+        for profile in self.profiles:
+            if profile not in PROFILES:
+                raise ConfigError(f"faults: {profile!r}; expected all, none, or some of {', '.join(PROFILES)}")
+
+
+def parse_profiles(text: str) -> tuple[str, ...]:
+    """`all`, `none`, or a list separated by commas.  Raises ConfigError naming what is unknown."""
+    if text == "all":
+        return PROFILES
+    if text == "none":
+        return ()
+    names = tuple(part.strip() for part in text.split(","))
+    return PlanOptions(profiles=names).profiles
+
+
+def make_plan(seed: int, options: PlanOptions) -> Plan:
+    """The plan of that seed: the same for the same options, in every process."""
+    source = random.Random(f"{seed}/plan")
+    voters = _pick(source, _VOTERS) if options.voters is None else options.voters
+    observers = source.choice((0, 0, 1, 2)) if options.observers is None else options.observers
+    voter_ids = tuple(range(1, voters + 1))
+    header = Header(
+        seed=seed,
+        voters=voter_ids,
+        observers=tuple(range(voters + 1, voters + observers + 1)),
+        kraft_version=0 if source.random() < 0.25 else 1,
+        settings=_settings(source),
+    )
+    return Plan(
+        header=header,
+        clients=source.randrange(1, 5),
+        duration_us=options.duration_us,
+        faults=_faults(random.Random(f"{seed}/faults"), header, options),
+    )
+
+
+def is_fair(plan: Plan) -> bool:
+    """Whether a majority of the voters keeps its disks: what must be left of a plan that was cut down."""
+    spoiled = {node for fault in plan.faults for node in spoiled_by(fault.step) if node in plan.header.voters}
+    return len(spoiled) <= (len(plan.header.voters) - 1) // 2 and not (spoiled and plan.header.kraft_version == 0)
+
+
+def _settings(source: random.Random) -> tuple[tuple[str, str], ...]:
+    settings: dict[str, str] = {}
+    if source.random() < 0.4:
+        settings["metadata.log.segment.bytes"] = str(source.choice((1024, 2048, 8192)))
+    if source.random() < 0.2:
+        settings["controller.quorum.fetch.max.bytes"] = str(source.choice((1, 500, 4096)))
+    if source.random() < 0.2:
+        settings["controller.quorum.append.linger.ms"] = str(source.choice((1, 25)))
+    if source.random() < 0.2:
+        timeout_ms = source.choice((200, 500, 3000))
+        settings["controller.quorum.election.timeout.ms"] = str(timeout_ms)
+        settings["controller.quorum.fetch.timeout.ms"] = str(2 * timeout_ms)
+    return tuple(sorted(settings.items()))
+
+
+def _faults(source: random.Random, header: Header, options: PlanOptions) -> tuple[TimedStep, ...]:
+    timeline = Timeline(source, header, options.duration_us)
+    kinds = _character(source, len(header.nodes), options.profiles)
+    if not kinds:
+        return ()
+    mean_gap_us = timeline.span_us(SECOND_US // 4, 8 * SECOND_US)
+    now_us = 0.0
+    while (now_us := now_us + source.expovariate(1 / mean_gap_us)) < options.duration_us:
+        _pick(source, kinds).make(timeline, round(now_us / 1000) * 1000)
+    return tuple(sorted(timeline.steps, key=lambda fault: fault.at_us))
+
+
+def _character(source: random.Random, nodes: int, profiles: tuple[str, ...]) -> tuple[tuple[FaultKind, float], ...]:
+    """The kinds of fault of one run, each with how often it happens."""
+    possible = [kind for kind in FAULT_KINDS.values() if kind.profile in profiles and kind.min_nodes <= nodes]
+    share = source.uniform(0.2, 1.0)
+    chosen = [kind for kind in possible if source.random() < share] or possible
+    return tuple((kind, math.exp(source.uniform(-2.0, 2.0))) for kind in chosen)
+
+
+def _pick(source: random.Random, weighted: Sequence[tuple[T, float]]) -> T:
+    values, weights = zip(*weighted, strict=True)
+    picked: T = source.choices(values, weights)[0]
+    return picked

@@ -1,0 +1,152 @@
+"""The end of a random run: the faults stop, for a majority first and then for everyone, and progress is demanded.
+
+What is demanded is the liveness list: a connected majority elects a leader within a bounded number of election
+timeouts and commits; that leader keeps its leadership whatever the minority does; then, everything healed, whatever
+was pending commits everywhere or has vanished everywhere, and observers catch up.  A demand that is not met is a
+violation like any other.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final, TypeVar
+
+import trio
+
+from kraft_trio.errors import KraftError
+from kraft_trio.node import Node
+from kraft_trio.simulation.cluster import LOOK_EVERY_S, Cluster
+from kraft_trio.simulation.violation import Violation
+
+T = TypeVar("T")
+
+PROGRESS: Final = "once the faults have stopped, a majority makes progress"
+
+ELECTION_TIMEOUTS: Final = 20
+"""Within how many of the longest timeouts a healed majority has a leader that has committed."""
+
+STABLE_TIMEOUTS: Final = 5
+"""For how many of the longest timeouts it must then keep it."""
+
+CATCH_UP_S: Final = 120.0
+"""Within how many virtual seconds everybody has everything, once all is healed."""
+
+
+async def recover(cluster: Cluster) -> None:
+    """End the faults and make the demands, the first unmet one a violation; the clients are stopped on the way."""
+    await _Recovery(cluster).run()
+
+
+class _Recovery:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._random: random.Random = cluster.random("recovery")
+        self._appends = 0
+
+    async def run(self) -> None:
+        cluster = self._cluster
+        majority = self._pick_majority()
+        await self._end_faults(majority)
+        within_s = ELECTION_TIMEOUTS * self._longest_timeout_s()
+        leader = await self._demand(lambda: self._lead_and_commit(majority), within_s, majority)
+        await self._keep_leader(leader, STABLE_TIMEOUTS * self._longest_timeout_s())
+        everyone = sorted(cluster.machines)
+        await self._end_faults(everyone)
+        if cluster.workload is not None:
+            await cluster.workload.stop()
+            await cluster.workload.demand_progress()
+        await self._demand(self._be_alike, CATCH_UP_S, everyone)
+        cluster.checker.finished()
+
+    def _pick_majority(self) -> list[int]:
+        """More than half of the voters, of those that have kept their disks."""
+        cluster = self._cluster
+        whole = [node for node in cluster.voter_ids if cluster.machines[node].is_whole]
+        least = len(cluster.voter_ids) // 2 + 1
+        assert len(whole) >= least, f"only {whole} of the voters {cluster.voter_ids} have kept their disks"
+        return sorted(self._random.sample(whole, self._random.randint(least, len(whole))))
+
+    def _longest_timeout_s(self) -> float:
+        """Of the machines as they are, with their drifting clocks."""
+        configs = [machine.config for machine in self._cluster.machines.values()]
+        return max(max(2 * c.election_timeout_ms, c.fetch_timeout_ms, c.request_timeout_ms) for c in configs) / 1000
+
+    async def _end_faults(self, nodes: Collection[int]) -> None:
+        """Let these nodes run, on machines that work, and reach each other but no other node."""
+        cluster = self._cluster
+        cluster.network.end_faults()
+        others = [node for node in cluster.machines if node not in nodes]
+        if others:
+            cluster.partition(nodes, others, silent=self._random.random() < 0.5)
+        for node in self._random.sample(sorted(nodes), len(nodes)):
+            machine = cluster.machines[node]
+            machine.end_faults()
+            if machine.has_bad_disk:
+                machine.kill()
+                await machine.wait_until_ended()
+                machine.replace_disk()
+            if not machine.is_running:
+                await machine.start()
+
+    async def _demand(self, progress: Callable[[], Awaitable[T]], within_s: float, nodes: Collection[int]) -> T:
+        """What `progress` returns, in time; else this is a violation."""
+        began_at_s = self._cluster.now_s
+        with trio.move_on_after(within_s):
+            return await progress()
+        running = ", ".join(self._described(node) for node in nodes)
+        asked = f"nodes {', '.join(map(str, nodes))} have been without faults since {began_at_s:.3f} s"
+        await self._violated((asked, f"{within_s:.1f} s later: {running}"), nodes)
+        raise AssertionError("unreachable: a violation ends the run")
+
+    async def _violated(self, facts: tuple[str, str], nodes: Collection[int]) -> None:
+        cluster = self._cluster
+        cluster.violate(Violation(0, PROGRESS, cluster.now_s, facts, tuple(sorted(nodes))))
+        await trio.sleep_forever()
+
+    def _described(self, node_id: int) -> str:
+        machine = self._cluster.machines[node_id]
+        if machine.node is None:
+            return f"{node_id} does not run ({machine.failure or 'no failure'})"
+        log, view = machine.node.log, machine.node.view
+        return (
+            f"{node_id} is {type(view.role).__name__} in epoch {view.epoch}, leader {view.leader_id}, "
+            f"log end {log.end}, synced to {log.synced_end_offset}, high watermark {log.high_watermark}"
+        )
+
+    async def _lead_and_commit(self, majority: Collection[int]) -> Node:
+        """The leader, one of the majority, that has committed a new value."""
+        cluster = self._cluster
+        while True:
+            leader = cluster.leader()
+            if leader is None or leader.key.id not in majority:
+                await trio.sleep(LOOK_EVERY_S)
+                continue
+            value = b"recovery/%d" % self._appends
+            self._appends += 1
+            append = cluster.history.invoke("append", client="recovery", values=[value], via=leader.key.id)
+            try:
+                offsets = await leader.append([value])
+            except KraftError as error:
+                cluster.history.lose(append, str(error))
+                await trio.sleep(LOOK_EVERY_S)
+                continue
+            cluster.history.succeed(append, offsets=offsets)
+            if cluster.leader() is leader:
+                return leader
+
+    async def _keep_leader(self, leader: Node, for_s: float) -> None:
+        """An epoch has one leader, so that the same leader in the same epoch at the end was it all the time."""
+        before = leader.view.stamp
+        await trio.sleep(for_s)
+        now = self._cluster.leader()
+        if now is not leader or now.view.stamp != before:
+            found = "nobody" if now is None else f"{now.key.id} in epoch {now.view.epoch}"
+            kept = f"{leader.key.id} led epoch {before.epoch}, reaches a majority and nothing fails"
+            await self._violated((kept, f"{for_s:.1f} s later {found} leads"), [leader.key.id])
+
+    async def _be_alike(self) -> None:
+        cluster = self._cluster
+        await cluster.wait_until(lambda: len(cluster.nodes) == len(cluster.machines), within_s=math.inf)
+        await cluster.wait_until_alike(within_s=math.inf)

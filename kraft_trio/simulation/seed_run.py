@@ -1,0 +1,138 @@
+"""One run of one plan: what came of it, as plain values."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from kraft_trio.simulation.cluster import Cluster
+from kraft_trio.simulation.deterministic import run_deterministically
+from kraft_trio.simulation.history import Outcome as OperationOutcome
+from kraft_trio.simulation.nemesis import PlanOptions, make_plan
+from kraft_trio.simulation.outcome import Failure, Outcome
+from kraft_trio.simulation.plan import Plan
+from kraft_trio.simulation.scenario_run import setup_of
+from kraft_trio.simulation.steps import take
+from kraft_trio.simulation.trace import Trace, TraceEvent
+from kraft_trio.simulation.trace_file import TraceHeader, TraceWriter
+from kraft_trio.simulation.violation import InvariantViolated
+from kraft_trio.simulation.watchdog import Stuck, real_time_limit
+
+CPU_LIMIT_S: Final = 120.0
+"""How long a run of a virtual minute may take, in CPU seconds, before it counts as stuck; longer ones in proportion."""
+
+_TRACEBACK_LINES: Final = 60
+
+
+@attrs.frozen
+class TraceTo:
+    """Where the trace of a run goes.  The file is made or emptied."""
+
+    path: str
+    command: str
+    """The command line that replays the run, for the header."""
+    ndjson: bool = False
+    messages: bool = False
+    """Whether every message on the network becomes an event too."""
+
+    def writer(self, seed: int, script: str) -> TraceWriter:
+        """Make the file.  Raises OSError."""
+        header = TraceHeader(seed, self.command, script)
+        return TraceWriter(self.path, header, ndjson=self.ndjson, messages=self.messages)
+
+
+def run_seed(seed: int, options: PlanOptions, trace_to: TraceTo | None = None) -> Outcome:
+    """Make the plan of that seed and run it.  Raises OSError where the trace cannot be written."""
+    plan = make_plan(seed, options)
+    if trace_to is None:
+        return run_plan(plan)
+    with trace_to.writer(seed, plan.script().text) as writer:
+        return run_plan(plan, writer.attach)
+
+
+def run_plan(plan: Plan, on_trace: Callable[[Trace], object] | None = None) -> Outcome:
+    """Run a plan in this process.  Every fault of the code under test is in the outcome; nothing is raised.
+
+    `on_trace` is given the trace as soon as there is one, before the first event of a node, to listen to it.
+    """
+    return _Run(plan, on_trace).outcome()
+
+
+@attrs.define
+class _Run:
+    plan: Plan
+    on_trace: Callable[[Trace], object] | None
+    cluster: Cluster | None = None
+    virtual_s: float = 0.0
+    elections: int = 0
+
+    def outcome(self) -> Outcome:
+        began = time.perf_counter()
+        failure: Failure | None = None
+        try:
+            with real_time_limit(CPU_LIMIT_S * max(1.0, self.plan.duration_us / 60e6)):
+                run_deterministically(self._main, seed=self.plan.seed)
+        except InvariantViolated as violated:
+            failure = _violation(violated)
+        except (Exception, Stuck) as error:
+            failure = self._bug(error)
+        except BaseExceptionGroup as group:
+            # Trio puts what a task raises into groups, the watchdog's alarm too.
+            if group.split((Exception, Stuck))[1] is not None:
+                raise
+            failure = self._bug(group)
+        real_s = time.perf_counter() - began
+        digest = "" if self.cluster is None else self.cluster.trace.digest()
+        return Outcome(self.plan.seed, failure, self.virtual_s, real_s, digest, self._counts())
+
+    async def _main(self) -> None:
+        cluster = self.cluster = Cluster(setup_of(self.plan.header))
+        cluster.checker.knows_every_write = True
+        cluster.trace.listeners.append(self._noted)
+        if self.on_trace is not None:
+            self.on_trace(cluster.trace)
+        async with cluster.running():
+            for step in self.plan.steps():
+                await take(step, cluster)
+
+    def _noted(self, event: TraceEvent) -> None:
+        self.virtual_s = event.time_us / 1e6
+        if event.kind == "role" and event.role == "Leader":
+            self.elections += 1
+
+    def _bug(self, error: BaseException) -> Failure:
+        lines = traceback.format_exception(error)[-_TRACEBACK_LINES:]
+        events = [] if self.cluster is None else self.cluster.trace.last_events(sorted(self.cluster.machines), 30)
+        return Failure(
+            "stuck" if _is_stuck(error) else type(error).__name__,
+            str(error) or "no message",
+            self.virtual_s,
+            tuple("".join(lines).splitlines()),
+            tuple(map(str, events)),
+        )
+
+    def _counts(self) -> Counter[str]:
+        counts = Counter(fault.step.verb for fault in self.plan.faults)
+        if self.cluster is not None:
+            counts["elections"] = self.elections
+            counts["acknowledged appends"] = self.cluster.history.count("append", OperationOutcome.OK)
+            counts["reads"] = self.cluster.history.count("read", OperationOutcome.OK)
+        return counts
+
+
+def _violation(violated: InvariantViolated) -> Failure:
+    violation = violated.violation
+    rule = f"invariant {violation.invariant}" if violation.invariant else "simulation"
+    return Failure(rule, violation.title, violation.time_s, violation.facts, tuple(map(str, violated.last_events)))
+
+
+def _is_stuck(error: BaseException | None) -> bool:
+    """Whether the watchdog ended the run, be it that Trio took its alarm for a bug of its own."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(_is_stuck(member) for member in error.exceptions)
+    return error is not None and (isinstance(error, Stuck) or _is_stuck(error.__cause__))

@@ -1,0 +1,200 @@
+"""Steps of disks: slow and full ones, calls that fail, rotten bits, other disks."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+
+from kraft_trio.simulation.step_parts import DURATION, NODE, NumberPart, choice
+from kraft_trio.simulation.step_syntax import part
+from kraft_trio.simulation.steps import NotAsExpected, Step, register
+from kraft_trio.storage.disk import join
+from kraft_trio.storage.partition_files import QUORUM_STATE
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.cluster import Cluster
+    from kraft_trio.simulation.machine import Loss, Machine
+    from kraft_trio.simulation.replica import Entry
+
+BYTES: Final = NumberPart("BYTES", "a number of bytes")
+CALLS: Final = NumberPart("CALLS", "a number of calls")
+_ANY: Final = 2**62
+
+_HEADER_BEFORE_CRC: Final = 21
+"""So many bytes of a batch its CRC does not cover: base offset, length, epoch, magic, and the CRC itself."""
+
+
+@register
+@attrs.frozen
+class SlowDisk(Step):
+    """Lets every fsync of a machine take that long from now on."""
+
+    verb: ClassVar[str] = "slow-disk"
+    node: int = part(NODE)
+    duration_us: int = part(DURATION)
+
+    async def take(self, cluster: Cluster) -> None:
+        latency_s = self.duration_us / 1e6
+        cluster.machines[self.node].disk.sync_latency = lambda: latency_s
+
+
+@attrs.frozen
+class _FailingCall(Step):
+    node: int = part(NODE)
+    _operation: ClassVar[str]
+
+    async def take(self, cluster: Cluster) -> None:
+        machine = cluster.machines[self.node]
+        if machine.is_running:
+            machine.excuse(f"{self.verb}: an injected error of the disk")
+            machine.disk.fail(self._operation, code=errno.EIO)
+
+
+@register
+@attrs.frozen
+class FailSync(_FailingCall):
+    """Lets the next fsync of a running node fail; what it should have made durable is lost, and later ones succeed."""
+
+    verb: ClassVar[str] = "fail-sync"
+    _operation: ClassVar[str] = "sync"
+
+
+@register
+@attrs.frozen
+class FailWrite(_FailingCall):
+    """Lets the next write of a running node fail."""
+
+    verb: ClassVar[str] = "fail-write"
+    _operation: ClassVar[str] = "append"
+
+
+@register
+@attrs.frozen
+class FullDisk(Step):
+    """Leaves a disk that many bytes of room: what would need more fails."""
+
+    verb: ClassVar[str] = "full-disk"
+    node: int = part(NODE)
+    room_bytes: int = part(BYTES, default=0)
+
+    async def take(self, cluster: Cluster) -> None:
+        machine = cluster.machines[self.node]
+        machine.excuse("full-disk: no room is left on the disk")
+        machine.disk.capacity = _ANY
+        room = machine.disk.room()
+        assert room is not None, "it has just been given a capacity"
+        machine.disk.capacity = _ANY - room + self.room_bytes
+
+
+@register
+@attrs.frozen
+class FreeDisk(Step):
+    """Gives a full disk room again."""
+
+    verb: ClassVar[str] = "free-disk"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        cluster.machines[self.node].disk.capacity = None
+
+
+@register
+@attrs.frozen
+class CrashIn(Step):
+    """Takes a machine's power at the CALLS-th call of its storage from now on, before that call has taken effect."""
+
+    verb: ClassVar[str] = "crash-in"
+    node: int = part(NODE)
+    calls: int = part(CALLS)
+    lose: Loss = part(choice("all", "some", "reordered"), default="all")
+
+    async def take(self, cluster: Cluster) -> None:
+        machine = cluster.machines[self.node]
+        machine.disk.crash_at(machine.disk.calls + max(1, self.calls), crash=lambda: machine.crash(self.lose))
+
+
+@register
+@attrs.frozen
+class Rot(Step):
+    """Damages a disk: one bit inside the log with good batches behind it, or what makes quorum-state unreadable."""
+
+    verb: ClassVar[str] = "rot"
+    node: int = part(NODE)
+    file: str = part(choice("log", "quorum-state"), default="log")
+
+    async def take(self, cluster: Cluster) -> None:
+        machine = cluster.machines[self.node]
+        if self.file == "quorum-state":
+            path, position = join(machine.partition_path, QUORUM_STATE), 0
+            if not machine.disk.durable_bytes(path):
+                return
+        else:
+            entry = _inner_entry(machine)
+            if entry is None:
+                return
+            path, position = entry.path, entry.position + (_HEADER_BEFORE_CRC + entry.size) // 2
+        machine.excuse(f"rot: one byte of {path} is damaged", damages=True)
+        machine.disk.damage(path, position)
+
+
+def _inner_entry(machine: Machine) -> Entry | None:
+    """The middle one of the batches that the device holds and that have another one behind them in their file."""
+    if (replica := machine.replica) is None:
+        return None
+    held = [entry for entry in replica.entries if replica.has_durably(entry)]
+    inner = [entry for entry, following in itertools.pairwise(held) if entry.path == following.path]
+    return inner[len(inner) // 2] if inner else None
+
+
+@register
+@attrs.frozen
+class BlankDisk(Step):
+    """Takes a machine's power and puts a blank disk in, formatted under the same id, with a new directory id."""
+
+    verb: ClassVar[str] = "blank-disk"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        _demand_directory_ids(cluster, self.verb)
+        machine = cluster.machines[self.node]
+        machine.crash("all")
+        await machine.wait_until_ended()
+        machine.replace_disk()
+
+
+@register
+@attrs.frozen
+class KeepDisk(Step):
+    """Copies a machine's disk as it is now, for `stale-disk`."""
+
+    verb: ClassVar[str] = "keep-disk"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        machine = cluster.machines[self.node]
+        machine.kept_disk = machine.disk.copy()
+
+
+@register
+@attrs.frozen
+class StaleDisk(Step):
+    """Takes a machine's power and puts in what `keep-disk` has copied: it forgets what it has promised since."""
+
+    verb: ClassVar[str] = "stale-disk"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        machine = cluster.machines[self.node]
+        if machine.kept_disk is None:
+            return
+        machine.crash("all")
+        await machine.wait_until_ended()
+        machine.replace_disk(machine.kept_disk.copy())
+
+
+def _demand_directory_ids(cluster: Cluster, verb: str) -> None:
+    if cluster.setup.kraft_version == 0:
+        raise NotAsExpected(f"{verb}: kraft-version 0 has no directory ids to tell one disk from another; expected 1")

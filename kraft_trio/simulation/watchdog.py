@@ -1,0 +1,41 @@
+"""A limit in real time for a run in virtual time: a loop in which no virtual time passes never ends by itself."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+WAITING_FACTOR: Final = 10
+"""How much longer than its limit a run may take by the clock on the wall: other processes want the CPUs too."""
+
+_TIMERS: Final = ((signal.ITIMER_PROF, signal.SIGPROF, 1), (signal.ITIMER_REAL, signal.SIGALRM, WAITING_FACTOR))
+
+
+class Stuck(BaseException):
+    """Raised wherever the run happens to be when its time is over.  No Exception: nothing must handle it."""
+
+
+@contextmanager
+def real_time_limit(limit_s: float) -> Iterator[None]:
+    """Raise Stuck in the block after `limit_s` seconds of CPU, which tell of a loop, or ten times as many of real time,
+    which tell of tasks that all wait for nothing; without effect outside of a process's main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_signal: int, _frame: object) -> None:
+        raise Stuck(f"still running after {limit_s:g} s")
+
+    before = [signal.signal(number, end) for _, number, _ in _TIMERS]
+    for timer, _, factor in _TIMERS:
+        signal.setitimer(timer, limit_s * factor)
+    try:
+        yield
+    finally:
+        for timer, _, _ in _TIMERS:
+            signal.setitimer(timer, 0.0)
+        for (_, number, _), handler in zip(_TIMERS, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,299 @@
+"""Mutants of followers and of what applications are given."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from typing import Any
+
+from kraft_trio.actors import (
+    fetch_requests,
+    follower_replication,
+    leader_discovery,
+    replica_fetch,
+    request_router,
+    state_machine_driver,
+)
+from kraft_trio.actors.follower_replication import FollowerReplication
+from kraft_trio.actors.state_machine_driver import StateMachineDriver
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.step_catalog import parse_step
+from kraft_trio.storage.batch import decode_records
+from kraft_trio.storage.log import Log
+from kraft_trio.storage.simulated_inode import SECTOR_BYTES
+
+from .commits import COMES_BACK
+from .mutant import Change, mutant, without_assertions
+from .runs import campaign, custom, script, storm
+
+CALM = storm("nothing", seconds=3, clients=4)
+RESTARTED = script(
+    "a follower is restarted",
+    """
+    elect 1
+    wait 500ms
+    restart 2
+    wait 1s
+    """,
+    clients=3,
+)
+ONE_BATCH = {"controller.quorum.fetch.max.bytes": "1"}
+FILLING, PADDING = 427, 38
+SLOW_FOLLOWER = script(
+    "a follower with a slow disk",
+    """
+    set controller.quorum.election.timeout.ms 200
+    set controller.quorum.fetch.timeout.ms 400
+    elect 1
+    slow-disk 2 100ms
+    wait 1s
+    """,
+    clients=4,
+)
+STRANGER = script(
+    "a node of another cluster",
+    """
+    elect 1
+    append "a"
+    intrude 1
+    wait 1s
+    """,
+)
+REELECTED = script(
+    "a follower that missed two elections",
+    """
+    set controller.quorum.fetch.timeout.ms 20000
+    elect 1
+    append "a"
+    isolate 2
+    elect 3
+    elect 1
+    heal
+    wait 1s
+    """,
+)
+COMES_BACK_AND_CRASHES = script(
+    "a leader cut off with records that nobody else has comes back, and crashes",
+    """
+    set controller.quorum.election.timeout.ms 200
+    set controller.quorum.fetch.timeout.ms 400
+    elect 1
+    wait 200ms
+    isolate 1
+    wait 900ms
+    slow-disk 1 100ms
+    heal
+    wait 150ms
+    crash 1 reordered
+    start 1
+    wait 1s
+    """,
+    clients=6,
+)
+
+
+async def _overwrites(cluster: Cluster) -> None:
+    """1 has two records of a later epoch where the next leader has one of an earlier epoch, of the same size.
+
+    While 1 writes that one over the first of its two, its power fails.  A new record with the old one behind it would
+    look like a log, as epochs rise along it.
+    """
+
+    async def take(*steps: str) -> None:
+        for step in steps:
+            await parse_step(step).take(cluster)
+
+    async def append_alone(node_id: int, value: str) -> None:
+        end = cluster.nodes[node_id].log.end_offset
+        cluster.nursery.start_soon(parse_step(f'append "{value}" via {node_id}').take, cluster)
+        await cluster.wait_until(lambda: cluster.nodes[node_id].log.synced_end_offset > end)
+
+    await take("elect 2", f'append "{"a" * FILLING}" via 2', 'append "b" via 1', 'append "c" via 3', "settle")
+    end = cluster.nodes[1].log.end_offset
+    await take("isolate 2")
+    await append_alone(2, "x" * PADDING)
+    await take("answers-only 3 -> 1")
+    await campaign(cluster, 1)
+    await cluster.wait_until(lambda: cluster.nodes[1].log.synced_end_offset > end)
+    await append_alone(1, "y")
+    first_of_1, first_of_2 = (cluster.replica_of(cluster.nodes[node].key).entries_from(end)[0] for node in (1, 2))
+    assert first_of_1.size == first_of_2.size, f"PADDING is off by {first_of_1.size - first_of_2.size}"
+    beyond = (first_of_1.position + first_of_1.size) % SECTOR_BYTES
+    assert not beyond, f"FILLING is off by {-beyond}: what is left of the old tail must begin with a sector"
+    machine = cluster.machines[1]
+    machine.disk.sync_latency = lambda: 0.1
+    await take("heal")
+    await take("isolate 1")
+    await campaign(cluster, 2)
+    await cluster.wait_until(lambda: (cluster.nodes[2].log.high_watermark or 0) > end + 1)
+    await take("heal")
+    replica = cluster.replica_of(cluster.nodes[1].key)
+    await cluster.wait_until(lambda: [entry.epoch for entry in replica.entries_from(end)] == [first_of_2.epoch])
+    await take("crash 1 reordered", "start 1", "wait 1s")
+
+
+OVERWRITES = custom("a torn overwrite of a diverging tail", _overwrites, settings=ONE_BATCH)
+UNASSERTED_FETCH = (
+    (follower_replication, "replica_fetch_request", without_assertions(replica_fetch.replica_fetch_request)),
+    (leader_discovery, "replica_fetch_request", without_assertions(replica_fetch.replica_fetch_request)),
+)
+
+
+class _NoSync:
+    """A log whose `sync` returns before anything is durable."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    async def sync(self) -> int:
+        import trio
+
+        await trio.lowlevel.checkpoint()
+        return self._log.end_offset
+
+
+@mutant(breaks="a follower has synced what it asks to go on from", found_by=(20,), run=CALM)
+def a_follower_fetches_before_its_fsync() -> Iterable[Change]:
+    real = FollowerReplication._apply
+
+    async def apply(self: Any, partition: Any) -> bool:
+        log = self._context.log
+        sync, log.sync = log.sync, _NoSync(log).sync
+        try:
+            return await real(self, partition)
+        finally:
+            log.sync = sync
+
+    return [(FollowerReplication, "_apply", apply), *UNASSERTED_FETCH]
+
+
+@mutant(breaks="a follower knows to be committed what it has", found_by=(8,), run=SLOW_FOLLOWER, seeds=3)
+def a_follower_takes_the_high_watermark_as_it_is_told() -> Iterable[Change]:
+    real = FollowerReplication._apply
+
+    async def apply(self: Any, partition: Any) -> bool:
+        log = self._context.log
+        if partition.high_watermark > (log.high_watermark or 0):
+            known, log._high_watermark = log._high_watermark, partition.high_watermark
+            if log.watcher is not None:
+                log.watcher.high_watermark_advanced(known, partition.high_watermark)
+        return await real(self, partition)
+
+    return [(FollowerReplication, "_apply", apply)]
+
+
+@mutant(breaks="a follower drops only what conflicts", found_by=(9,), run=COMES_BACK)
+def a_diverging_log_is_truncated_wholly() -> Iterable[Change]:
+    return [
+        (follower_replication, "truncation_point", lambda *_: OffsetAndEpoch(0, 0)),
+        (FollowerReplication, "_truncate", _truncate_blindly),
+        (Log, "truncate_to", without_assertions(Log.truncate_to)),
+    ]
+
+
+def _truncate_blindly(self: Any, _partition: Any) -> None:
+    self._context.log.truncate_to(0)
+
+
+@mutant(breaks="a follower drops what conflicts", found_by=(0,), run=COMES_BACK)
+def a_follower_does_not_truncate() -> Iterable[Change]:
+    async def wait(self: Any, partition: Any) -> bool:
+        return False if partition.diverging is not None else bool(await real(self, partition))
+
+    real = FollowerReplication._apply
+    return [(FollowerReplication, "_apply", wait)]
+
+
+@mutant(breaks="a truncation is durable before something else is written", found_by=(5, 6), run=OVERWRITES, seeds=16)
+def a_truncation_is_not_synced() -> Iterable[Change]:
+    real = FollowerReplication._apply
+
+    async def apply(self: Any, partition: Any) -> bool:
+        if partition.diverging is None:
+            return await real(self, partition)
+        self._truncate(partition)
+        self._context.log._synced_truncations = self._context.log._truncations
+        return True
+
+    return [(FollowerReplication, "_apply", apply), *UNASSERTED_FETCH]
+
+
+@mutant(breaks="a Fetch is answered by the leader of its epoch", found_by=(6, 10, 20), run=REELECTED)
+def the_epoch_of_a_fetch_is_not_looked_at() -> Iterable[Change]:
+    real_append = Log.append_as_follower
+
+    def check(view: Any, _request_epoch: int) -> Any:
+        return real_check(view, -1)
+
+    real_check = fetch_requests.leader_check
+    return [
+        (fetch_requests, "leader_check", check),
+        (Log, "append_as_follower", lambda self, batches, max_epoch=None: real_append(self, batches)),
+        (FollowerReplication, "_fetch_once", _fetch_once_unchecked()),
+    ]
+
+
+def _fetch_once_unchecked() -> Any:
+    import inspect
+    import textwrap
+
+    source = textwrap.dedent(inspect.getsource(FollowerReplication._fetch_once))
+    check = "if (partition.leader_id, partition.leader_epoch) != (self._role.leader_id, self._context.epoch):"
+    assert check in source, "the check that this mutant takes out has changed"
+    made: dict[str, Any] = {}
+    exec(source.replace(check, "if False:"), vars(follower_replication), made)
+    return made["_fetch_once"]
+
+
+# What applications are given
+
+
+@mutant(breaks="a state machine is given what is committed", found_by=(8,), run=CALM)
+def the_state_machine_is_given_what_is_not_committed() -> Iterable[Change]:
+    async def batches(log: Any, from_offset: int, limit: int, *_: Any) -> AsyncGenerator[Any, None]:
+        offset = from_offset
+        while True:
+            for header, batch in log.iter_batches(offset, log.end_offset):
+                if not header.is_control:
+                    yield decode_records(batch, 0, header, limit)
+                offset = header.next_offset
+            await log.changed.park()
+
+    return [(state_machine_driver, "committed_batches", batches)]
+
+
+@mutant(breaks="a state machine is given each record once", found_by=(8,), run=CALM)
+def the_state_machine_is_given_a_batch_twice() -> Iterable[Change]:
+    real = StateMachineDriver.__init__
+
+    def init(self: Any, log: Log, on_commit: Any, limit: int) -> None:
+        async def twice(records: Any) -> None:
+            await on_commit(records)
+            if records[0].offset % 7 == 0:
+                await on_commit(records)
+
+        real(self, log, twice, limit)
+
+    return [(StateMachineDriver, "__init__", init)]
+
+
+@mutant(breaks="a state machine is given every record", found_by=(8,), run=RESTARTED)
+def the_state_machine_misses_what_came_before_it() -> Iterable[Change]:
+    async def run(self: Any) -> None:
+        while self._log.high_watermark is None:
+            await self._log.changed.park()
+        batches = state_machine_driver.committed_batches
+        async with aclosing(batches(self._log, self._log.high_watermark, self._max_decompressed_bytes)) as committed:
+            async for records in committed:
+                await self._on_commit(records)
+
+    return [(StateMachineDriver, "run", run)]
+
+
+@mutant(breaks="a request of another cluster changes nothing", found_by=(23,), run=STRANGER, seeds=2)
+def the_cluster_id_is_not_looked_at() -> Iterable[Change]:
+    return [(request_router.RequestRouter, "_identity_error", lambda self, cluster_id, topic, partition: None)]

@@ -1,0 +1,116 @@
+"""What a mutant is, how it is switched on, and how it is found."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import attrs
+
+from kraft_trio.simulation import InvariantViolated, Violation, simulate
+from kraft_trio.simulation.invariants import INVARIANTS
+from kraft_trio.simulation.steps import NotAsExpected
+from kraft_trio.simulation.watchdog import real_time_limit
+
+from .runs import Run
+
+Change = tuple[object, str, object]
+"""An owner, the name of something in it, and what stands there instead."""
+
+REAL_LIMIT_S = 30.0
+
+
+def without_assertions(function: Callable[..., Any]) -> Any:
+    """The same function without its `assert`s: whoever breaks a rule on purpose takes out what asserts it, too."""
+
+    class Removed(ast.NodeTransformer):
+        def visit_Assert(self, _node: ast.Assert) -> ast.AST:
+            return ast.Pass()
+
+    tree = Removed().visit(ast.parse(textwrap.dedent(inspect.getsource(function))))
+    made: dict[str, Any] = {}
+    exec(compile(ast.fix_missing_locations(tree), inspect.getfile(function), "exec"), function.__globals__, made)
+    return made[function.__name__]
+
+
+@attrs.frozen
+class Found:
+    """A mutant, given away."""
+
+    seed: int
+    violation: Violation
+    cpu_s: float
+    """Processor time, from the first seed on."""
+
+
+@attrs.frozen(kw_only=True)
+class Mutant:
+    """One rule of the nodes, broken on purpose as a programmer could break it; the simulator is left as it is."""
+
+    name: str
+    breaks: str
+    """The rule, in a line."""
+    found_by: tuple[int, ...]
+    """The invariants that may be the first to notice; 0 is the demand for progress, and that no node ends by itself."""
+    run: Run
+    seeds: int
+    """With so many seeds, from 0 on, at least one run must give it away."""
+    changes: Callable[[], Iterable[Change]]
+
+    @contextmanager
+    def switched_on(self) -> Iterator[None]:
+        """While it is open, every node has the broken rule."""
+        with ExitStack() as stack:
+            for owner, name, instead in self.changes():
+                stack.enter_context(mock.patch.object(owner, name, instead))
+            yield
+
+    def hunt(self, *, only: int | None = None) -> Found | None:
+        """Run seed after seed until an invariant is violated; `only` leaves all other invariants out."""
+        began_s = time.process_time()
+        for seed in range(self.seeds):
+            with self.switched_on():
+                violation = violation_of(self.run, seed, only=only)
+            if violation is not None:
+                return Found(seed, violation, time.process_time() - began_s)
+        return None
+
+
+def violation_of(run: Run, seed: int, *, only: int | None = None) -> Violation | None:
+    """What a run of that seed comes to; None where all went well, or where it could not do what it is about."""
+    setup = attrs.evolve(run.setup, seed=seed)
+    if only is not None:
+        chosen = tuple(invariant for invariant in INVARIANTS if invariant.number == only)
+        setup = attrs.evolve(setup, invariants=chosen)
+    with real_time_limit(REAL_LIMIT_S):
+        try:
+            simulate(run.main, setup)
+        except InvariantViolated as violated:
+            return violated.violation
+        except NotAsExpected:
+            pass
+    return None
+
+
+MUTANTS: dict[str, Mutant] = {}
+"""Every mutant by its name, in the order of the table."""
+
+
+def mutant(
+    *, breaks: str, found_by: tuple[int, ...], run: Run, seeds: int = 1
+) -> Callable[[Callable[[], Iterable[Change]]], Callable[[], Iterable[Change]]]:
+    """Decorator: a function that says what to change becomes a mutant under its own name."""
+
+    def register(changes: Callable[[], Iterable[Change]]) -> Callable[[], Iterable[Change]]:
+        name = changes.__name__.replace("_", " ")
+        assert name not in MUTANTS, f"two mutants are called {name!r}"
+        MUTANTS[name] = Mutant(name=name, breaks=breaks, found_by=found_by, run=run, seeds=seeds, changes=changes)
+        return changes
+
+    return register

@@ -1,0 +1,141 @@
+"""The runs that give mutants away: scripts for what needs one certain order of events, storms for what chance finds."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Awaitable, Callable, Sequence
+
+import attrs
+import trio
+
+from kraft_trio.messages import TimedOut, VoteRoundEnded
+from kraft_trio.protocol.roles import Prospective
+from kraft_trio.simulation import Cluster, Setup, Violation
+from kraft_trio.simulation.fault_kinds import FAULT_KINDS
+from kraft_trio.simulation.scenario_header import Header
+from kraft_trio.simulation.scenario_script import parse_script
+from kraft_trio.simulation.steps import NotAsExpected
+from kraft_trio.simulation.steps_campaign import At, Recover
+from kraft_trio.simulation.timeline import Timeline
+from kraft_trio.simulation.workload import Workload
+
+FAST = {
+    "controller.quorum.election.timeout.ms": "200",
+    "controller.quorum.fetch.timeout.ms": "400",
+    "controller.quorum.request.timeout.ms": "500",
+}
+"""Timeouts so short that a run of a few seconds has many elections."""
+
+
+LONGEST_US = 1_000_000
+"""How long a fault of a storm lasts at most."""
+
+
+@attrs.define
+class _Hectic(Timeline):
+    """No fault lasts long: there are the more of them in a short run."""
+
+    def span_us(self, shortest_us: int, longest_us: int) -> int:
+        return super().span_us(min(shortest_us, LONGEST_US // 20), min(longest_us, LONGEST_US))
+
+
+@attrs.frozen(eq=False)
+class Run:
+    """A cluster, and what happens to it; the seed is chosen by whoever runs it."""
+
+    name: str
+    """For the table."""
+    setup: Setup
+    main: Callable[[Cluster], Awaitable[None]]
+
+
+def script(name: str, text: str, *, clients: int = 0, expects: bool = False) -> Run:
+    """A scenario; with clients, they write and read all the time.
+
+    If it `expects` to go as it says, then what is not as expected is a violation, of invariant 0.
+    """
+    parsed = parse_script(textwrap.dedent(text), name)
+
+    async def main(cluster: Cluster) -> None:
+        _start_clients(cluster, clients, 10.0)
+        for step in parsed.steps:
+            try:
+                await step.take(cluster)
+            except NotAsExpected as unmet:
+                if not expects:
+                    raise
+                facts = (f"the step is `{step.text}`", str(unmet))
+                cluster.violate(Violation(0, "a scenario goes as it says", cluster.now_s, facts))
+                await trio.sleep_forever()
+
+    return Run(name, _setup(parsed.header), main)
+
+
+def storm(
+    name: str,
+    *kinds: str,
+    seconds: float = 10.0,
+    gap_s: float = 0.5,
+    clients: int = 3,
+    operations_per_s: float = 10.0,
+    recovers: bool = False,
+    voters: int = 3,
+    observers: int = 0,
+    kraft_version: int = 1,
+    settings: Sequence[tuple[str, str]] = (),
+) -> Run:
+    """Faults of these kinds at random times, `gap_s` apart on average, while clients write and read."""
+    header = Header(
+        voters=tuple(range(1, voters + 1)),
+        observers=tuple(range(voters + 1, voters + observers + 1)),
+        kraft_version=kraft_version,
+        settings=tuple({**FAST, **dict(settings)}.items()),
+    )
+
+    async def main(cluster: Cluster) -> None:
+        source = cluster.random("storm")
+        timeline = _Hectic(source, header, round(seconds * 1e6))
+        now_s = 0.0
+        while kinds and (now_s := now_s + source.expovariate(1 / gap_s)) < seconds:
+            FAULT_KINDS[source.choice(kinds)].make(timeline, round(now_s * 1000) * 1000)
+        _start_clients(cluster, clients, operations_per_s)
+        for fault in sorted(timeline.steps, key=lambda fault: fault.at_us):
+            await At(fault.at_us).take(cluster)
+            await fault.step.take(cluster)
+        await At(round(seconds * 1e6)).take(cluster)
+        if recovers:
+            await Recover().take(cluster)
+
+    return Run(name, _setup(header), main)
+
+
+def custom(name: str, main: Callable[[Cluster], Awaitable[None]], **setup: object) -> Run:
+    """What no script can say."""
+    return Run(name, Setup(**setup), main)  # type: ignore[arg-type]
+
+
+async def campaign(cluster: Cluster, *node_ids: int) -> None:
+    """Let these nodes become candidates in the same moment, as among peers that do not know pre-votes."""
+    for node_id in node_ids:
+        election = cluster.nodes[node_id].election
+        await election.tell(TimedOut(election.view.value.stamp))
+    for node_id in node_ids:
+        election = cluster.nodes[node_id].election
+        asking = await election.view.wait_for(lambda view: isinstance(view.role, Prospective))
+        await election.tell(VoteRoundEnded(asking.stamp, won=False, skip_pre_vote=True))
+
+
+def _setup(header: Header) -> Setup:
+    return Setup(
+        voters=header.voters,
+        observers=header.observers,
+        kraft_version=header.kraft_version,
+        settings=dict(header.settings),
+    )
+
+
+def _start_clients(cluster: Cluster, clients: int, operations_per_s: float) -> None:
+    if clients:
+        cluster.checker.knows_every_write = True
+        cluster.workload = Workload(cluster, clients=clients, operations_per_s=operations_per_s)
+        cluster.workload.start()

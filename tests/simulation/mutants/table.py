@@ -1,0 +1,69 @@
+"""The table of docs/SIMULATION.md: which invariant finds which mutant, in which run, and how soon (scripts/mutants)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from . import MUTANTS, Found, Mutant
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "SIMULATION.md"
+BEGIN, END = "<!-- mutants -->\n", "<!-- end of mutants -->"
+TITLES = ("rule", "mutant", "run", "invariant", "seed", "virtual s", "CPU s")
+
+
+def table_names(text: str) -> list[str]:
+    """The mutants in the table of the document, in its order."""
+    rows = [line for line in text[text.index(BEGIN) : text.index(END)].splitlines() if line.startswith("| ")]
+    return [row.split(" | ")[1] for row in rows[1:]]
+
+
+def table(found: dict[str, Found]) -> str:
+    """The section of the document; every mutant has been found."""
+    rows = [_row(MUTANTS[name], one) for name, one in found.items()]
+    numbers = sorted({one.violation.invariant for one in found.values()} - {0})
+    cpu_s = sum(one.cpu_s for one in found.values())
+    return "\n".join(
+        [
+            f"{len(found)} mutants, found by invariants {', '.join(map(str, numbers))} and by 0, which stands for what",
+            "every run demands besides: that no node ends by itself, that a quorum without faults makes progress, and",
+            f"that a scenario goes as it says. All of them took {cpu_s:.0f} s of processor time. Times count from the",
+            "beginning of the run that finds the mutant (virtual), and of the first seed that was tried (CPU).",
+            "",
+            f"| {' | '.join(TITLES)} |",
+            f"|{'---|' * len(TITLES)}",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _row(mutant: Mutant, found: Found) -> str:
+    violation = found.violation
+    cells = (
+        mutant.breaks,
+        mutant.name,
+        mutant.run.name,
+        str(violation.invariant),
+        str(found.seed),
+        f"{violation.time_s:.2f}",
+        f"{found.cpu_s:.1f}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    found: dict[str, Found] = {}
+    for name, mutant in MUTANTS.items():
+        one = mutant.hunt()
+        if one is None or one.violation.invariant not in mutant.found_by:
+            sys.exit(f"{name}: {'not found' if one is None else one.violation}")
+        found[name] = one
+        print(_row(mutant, one), flush=True)
+    text = DOCUMENT.read_text(encoding="utf-8")
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    DOCUMENT.write_text(text[:begin] + table(found) + text[end:], encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

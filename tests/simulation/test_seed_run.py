@@ -1,0 +1,267 @@
+"""One run of one plan: the same history every time, what goes wrong as a value, and what recovery demands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+import pytest
+import trio
+
+from kraft_trio.actors import leader_replication
+from kraft_trio.protocol import votes
+from kraft_trio.simulation import recovery, seed_run
+from kraft_trio.simulation.cluster import Cluster
+from kraft_trio.simulation.nemesis import PlanOptions, make_plan
+from kraft_trio.simulation.outcome import Outcome
+from kraft_trio.simulation.plan import Plan, TimedStep
+from kraft_trio.simulation.recovery import PROGRESS
+from kraft_trio.simulation.scenario_header import Header
+from kraft_trio.simulation.scenario_run import run_script
+from kraft_trio.simulation.scenario_script import parse_script
+from kraft_trio.simulation.seed_run import TraceTo, run_plan, run_seed
+from kraft_trio.simulation.shrink import shrink
+from kraft_trio.simulation.steps import Step
+from kraft_trio.simulation.steps_disk import Rot
+from kraft_trio.simulation.steps_network import Cut
+from kraft_trio.simulation.steps_process import Kill, Pause, Restart
+from kraft_trio.simulation.trace import Trace, TraceEvent
+from kraft_trio.simulation.trace_file import open_trace
+from kraft_trio.storage.log import Log
+
+SHORT = PlanOptions(duration_us=8_000_000)
+SECOND = 1_000_000
+
+
+@pytest.fixture
+def acknowledges_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader takes for committed what it has synced itself."""
+
+    def next_high_watermark(*_args: Any, synced_end_offsets: Any, leader: Any, current: int | None, **_: Any) -> int:
+        committed: int = max(synced_end_offsets[leader], current or 0)
+        return committed
+
+    monkeypatch.setattr(leader_replication, "next_high_watermark", next_high_watermark)
+
+
+class TestTheSameEveryTime:
+    @pytest.mark.parametrize("seed", [1, 2, 3])
+    def test_a_plan_has_one_history(self, seed: int) -> None:
+        plan = make_plan(seed, SHORT)
+        first, second = run_plan(plan), run_plan(plan)
+        assert first.failure is None
+        assert first.digest == second.digest
+        assert attrs.evolve(first, real_s=0.0) == attrs.evolve(second, real_s=0.0)
+        assert first.virtual_s > 8
+
+    def test_its_script_has_the_same_one(self) -> None:
+        plan = make_plan(2, SHORT)
+        script = parse_script(plan.script().text)
+        assert run_script(script).digest == run_plan(plan).digest
+
+    def test_another_seed_has_another(self) -> None:
+        plan = make_plan(1, SHORT)
+        other = attrs.evolve(plan, header=attrs.evolve(plan.header, seed=99))
+        assert run_plan(plan).digest != run_plan(other).digest
+
+
+class TestCounts:
+    def test_what_happened_is_counted(self) -> None:
+        faults = (TimedStep(2 * SECOND, Kill((1,))), TimedStep(3 * SECOND, Kill((1,))))
+        outcome = run_plan(Plan(header=Header(seed=1), clients=2, duration_us=4 * SECOND, faults=faults))
+        assert outcome.failure is None
+        assert outcome.counts["kill"] == 2
+        assert outcome.counts["elections"] >= 1
+        assert outcome.counts["acknowledged appends"] > 2
+        assert outcome.virtual_s > 4
+        assert outcome.real_s > 0
+
+    def test_without_clients_recovery_appends(self) -> None:
+        outcome = run_plan(Plan(header=Header(seed=1), clients=0, duration_us=SECOND))
+        assert outcome.failure is None
+        assert outcome.counts["acknowledged appends"] == 1
+
+
+class TestTrace:
+    @pytest.mark.parametrize("ndjson", [False, True])
+    def test_every_event_is_in_the_file_with_the_script_before_them(self, tmp_path: Any, ndjson: bool) -> None:
+        seen: list[TraceEvent] = []
+        listened = run_plan(make_plan(5, SHORT), lambda trace: trace.listeners.append(seen.append))
+        path = tmp_path / "trace"
+        outcome = run_seed(5, SHORT, TraceTo(str(path), "kraft simulate --seed 5", ndjson=ndjson))
+        assert outcome.digest == listened.digest
+        with open_trace(path) as (header, events):
+            assert list(events) == seen
+        assert (header.seed, header.command) == (5, "kraft simulate --seed 5")
+        assert parse_script(header.script).steps == tuple(make_plan(5, SHORT).steps())
+        assert [event.sequence for event in seen] == list(range(len(seen)))
+        texts = [event.cause for event in seen if event.kind == "step"]
+        assert texts == [step.text for step in make_plan(5, SHORT).steps()]
+
+    def test_messages_change_nothing_but_the_file(self, tmp_path: Any) -> None:
+        plain = run_seed(5, SHORT, TraceTo(str(tmp_path / "plain"), "command"))
+        chatty = run_seed(5, SHORT, TraceTo(str(tmp_path / "chatty"), "command", messages=True))
+        assert chatty.digest == plain.digest
+        with open_trace(tmp_path / "plain") as (_, events):
+            without = [attrs.evolve(event, sequence=0) for event in events]
+        with open_trace(tmp_path / "chatty") as (_, events):
+            kept = [event for event in events if event.kind != "message"]
+        assert [attrs.evolve(event, sequence=0) for event in kept] == without
+        assert kept[-1].sequence > len(without)
+
+    def test_the_document_describes_every_kind_with_its_details(self) -> None:
+        """All but the details of "log", which are the fields of the node's own log line."""
+        seen: dict[str, set[str]] = {}
+
+        def note(event: TraceEvent) -> None:
+            seen.setdefault(event.kind, set()).update(event.details)
+
+        def listen(trace: Trace) -> None:
+            trace.records_messages = True
+            trace.listeners.append(note)
+
+        for seed in range(6):
+            run_plan(make_plan(seed, SHORT), listen)
+        run_plan(make_plan(1, attrs.evolve(SHORT, profiles=())), listen)
+        document = (Path(__file__).parents[2] / "docs" / "TRACE.md").read_text().partition("## Kinds of event")[2]
+        rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]*)\|", document, re.MULTILINE)
+        documented = {kind: set(re.findall(r"`(\w+)`", details)) for kind, details in rows}
+        documented["log"] = seen["log"]
+        assert seen.keys() <= documented.keys()
+        assert documented.keys() - seen.keys() <= {"violation", "stranger", "truncate"}
+        assert {kind: documented[kind] for kind in seen} == seen
+
+    def test_the_trace_is_there_before_its_first_event(self) -> None:
+        counts: list[int] = []
+        run_plan(make_plan(5, SHORT), lambda trace: counts.append(trace.count))
+        assert counts == [0]
+
+
+class TestFailures:
+    @pytest.mark.usefixtures("acknowledges_at_once")
+    def test_a_broken_invariant(self) -> None:
+        outcome = run_plan(make_plan(1, attrs.evolve(SHORT, voters=3, profiles=())))
+        failure = outcome.failure
+        assert failure is not None
+        assert failure.rule == "invariant 11"
+        assert len(failure.facts) == 2
+        assert failure.events
+        assert failure.time_s == pytest.approx(outcome.virtual_s, abs=0.01)
+        lines = failure.lines(1)
+        assert lines[0].startswith("seed 1: invariant 11 (")
+        assert all(any(fact in line for line in lines) for fact in failure.facts)
+
+    @pytest.mark.usefixtures("acknowledges_at_once")
+    def test_shrunk_it_is_a_script_that_fails_again_by_itself(self) -> None:
+        plan = make_plan(1, attrs.evolve(SHORT, voters=5))
+        assert plan.faults
+        shrunk = shrink(plan, run_plan(plan), run_plan)
+        assert shrunk.plan.faults == ()
+        assert len(shrunk.plan.header.nodes) == 2
+        script = run_script(parse_script(shrunk.plan.script("why").text))
+        assert script.failure is not None
+        assert "invariant 11" in script.failure
+        assert script.digest == shrunk.outcome.digest
+
+    def test_an_error_of_the_run_itself(self) -> None:
+        outcome = run_with(Breaks())
+        assert outcome.failure is not None
+        assert outcome.failure.rule == "ExceptionGroup"
+        assert any("ZeroDivisionError: the step is broken" in fact for fact in outcome.failure.facts)
+        assert outcome.failure.time_s == pytest.approx(1.0, abs=1.0)
+
+    @pytest.mark.filterwarnings("ignore:Trio guest run got abandoned")
+    def test_a_run_in_which_no_time_passes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(seed_run, "CPU_LIMIT_S", 0.5)
+        outcome = run_with(Spins())
+        assert outcome.failure is not None
+        assert outcome.failure.rule == "stuck"
+        assert any("still running after 0.5 s" in fact for fact in outcome.failure.facts)
+        assert outcome.real_s < 5
+
+    def test_interrupted_by_the_user_it_is_no_outcome(self) -> None:
+        with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)):
+            run_with(Interrupted())
+
+
+@attrs.frozen
+class Breaks(Step):
+    verb: ClassVar[str] = "break-for-the-test"
+
+    async def take(self, cluster: Cluster) -> None:
+        raise ZeroDivisionError("the step is broken")
+
+
+@attrs.frozen
+class Spins(Step):
+    verb: ClassVar[str] = "spin-for-the-test"
+
+    async def take(self, cluster: Cluster) -> None:
+        while True:
+            await trio.lowlevel.checkpoint()
+
+
+@attrs.frozen
+class Interrupted(Step):
+    verb: ClassVar[str] = "interrupt-for-the-test"
+
+    async def take(self, cluster: Cluster) -> None:
+        raise KeyboardInterrupt
+
+
+def run_with(step: Step) -> Outcome:
+    return run_plan(Plan(header=Header(seed=1), duration_us=2 * SECOND, faults=(TimedStep(SECOND, step),)))
+
+
+class TestRecovery:
+    """Demands of the liveness list, each unmet where a rule is broken, and met where none is."""
+
+    def test_from_everything_at_once(self) -> None:
+        faults = (
+            TimedStep(2 * SECOND, Pause((1, 2))),
+            TimedStep(2 * SECOND, Kill((3,))),
+            TimedStep(2 * SECOND, Cut(((1, 4), (2, 3, 5)), silent=True)),
+        )
+        plan = Plan(header=Header(seed=1, voters=(1, 2, 3, 4, 5)), duration_us=8 * SECOND, faults=faults)
+        assert run_plan(plan).failure is None
+
+    def test_a_majority_that_elects_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        refused = votes.VoteDecision(False, "no")
+        monkeypatch.setattr("kraft_trio.actors.role_changes.decide_vote", lambda *_: refused)
+        assert_no_progress(run_plan(Plan(header=Header(seed=1), clients=1, duration_us=SECOND)), "without faults since")
+
+    def test_a_leader_that_does_not_stay(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("kraft_trio.actors.leader_replication.has_majority_contact", lambda *_: False)
+        plan = Plan(header=Header(seed=1), clients=1, duration_us=SECOND)
+        assert_no_progress(run_plan(plan), "led epoch", "leads")
+
+    def test_a_node_that_never_catches_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What a follower is told of the high watermark, it forgets."""
+        advance = Log.advance_high_watermark
+
+        def only_a_leader_advances(log: Any, offset: int) -> None:
+            if log.watcher._replica.is_leader:
+                advance(log, offset)
+
+        monkeypatch.setattr(Log, "advance_high_watermark", only_a_leader_advances)
+        monkeypatch.setattr(recovery, "CATCH_UP_S", 5.0)
+        plan = Plan(header=Header(seed=1), clients=0, duration_us=SECOND)
+        assert_no_progress(run_plan(plan), "nodes 1, 2, 3 have been without faults since", "high watermark None")
+
+    def test_a_rotten_disk_is_replaced_where_nothing_else_has_replaced_it(self) -> None:
+        faults = (TimedStep(4 * SECOND, Rot(2)), TimedStep(5 * SECOND, Restart((2,))))
+        seen: list[TraceEvent] = []
+        plan = Plan(header=Header(seed=1), clients=2, duration_us=8 * SECOND, faults=faults)
+        outcome = run_plan(plan, lambda trace: trace.listeners.append(seen.append))
+        assert outcome.failure is None
+        assert [event.node for event in seen if event.kind == "fault" and event.cause == "blank disk"] == [2]
+
+
+def assert_no_progress(outcome: Outcome, *facts: str) -> None:
+    assert outcome.failure is not None
+    assert outcome.failure.rule == "simulation"
+    assert outcome.failure.title == PROGRESS
+    for expected, fact in zip(facts, outcome.failure.facts, strict=False):
+        assert expected in fact
