@@ -142,8 +142,8 @@ class Election:
 
     async def run(self) -> None:
         """One epoch nursery after the other; between them nothing of an epoch runs (rule R1)."""
-        # Also where the file says the same: a process that failed at its fsync may have left what is not durable.
-        await self._persist()
+        if election_state_of(self._role, self._key) != self._quorum_state.read():
+            await self._persist()
         message: ElectionMessage | None = None
         while True:
             async with trio.open_nursery() as epoch_nursery:

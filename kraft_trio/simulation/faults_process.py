@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kraft_trio.simulation.steps import Step
+from kraft_trio.simulation.steps_campaign import StrikeLeader
 from kraft_trio.simulation.steps_election import Campaign
+from kraft_trio.simulation.steps_network import Heal
 from kraft_trio.simulation.steps_process import Kill, Pause, Restart, Resume, Start, Stop
 from kraft_trio.simulation.steps_stranger import Newer, Older
 from kraft_trio.simulation.steps_time import Drift, JumpClock
@@ -68,6 +70,16 @@ def everyone_down(timeline: Timeline, at_us: int, end: Callable[[tuple[int, ...]
         back_us += timeline.span_us(1 * MILLISECOND_US, 3 * SECOND_US)
         timeline.add(back_us, Start((node,)))
         timeline.occupy(node, back_us)
+
+
+@fault("process")
+def strike_leader(timeline: Timeline, at_us: int) -> None:
+    """The one node whose end means an election, whoever it is when the time comes."""
+    everyone = timeline.node_ids
+    blow = timeline.random.choice(("kill", "crash", "pause", "isolate", "stall"))
+    ends = {"pause": Resume(everyone), "isolate": Heal(), "stall": Heal()}
+    timeline.add(at_us, StrikeLeader(blow))
+    timeline.add(at_us + timeline.span_us(50 * MILLISECOND_US, 15 * SECOND_US), ends.get(blow, Start(everyone)))
 
 
 @fault("process")

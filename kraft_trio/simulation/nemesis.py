@@ -29,6 +29,10 @@ PROFILES: Final = ("network", "disk", "process", "time", "versions")
 _VOTERS: Final = ((3, 12), (5, 6), (1, 2), (2, 1), (4, 1))
 """How many voters, and how often out of all."""
 
+_PAUSES: Final = ((SECOND_US, 6), (SECOND_US // 4, 3), (SECOND_US // 20, 1))
+"""How long a client waits between two operations, in the mean, and how often.  Only under load is there always
+something that a leader has appended and not committed when it is cut off; but load takes real time."""
+
 
 @attrs.frozen(kw_only=True)
 class PlanOptions:
@@ -79,6 +83,7 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
     return Plan(
         header=header,
         clients=source.randrange(1, 5),
+        clients_every_us=_pick(source, _PAUSES),
         duration_us=options.duration_us,
         faults=_faults(random.Random(f"{seed}/faults"), header, options),
     )

@@ -13,7 +13,7 @@ import attrs
 from kraft_trio.simulation.scenario_header import Header
 from kraft_trio.simulation.scenario_script import Script
 from kraft_trio.simulation.steps import Step
-from kraft_trio.simulation.steps_campaign import At, Clients, Recover
+from kraft_trio.simulation.steps_campaign import USUAL_PAUSE_US, At, Clients, Recover
 
 
 @attrs.frozen
@@ -31,6 +31,8 @@ class Plan:
 
     header: Header
     clients: int = 2
+    clients_every_us: int = USUAL_PAUSE_US
+    """The mean time between two operations of one client."""
     duration_us: int = 60_000_000
     faults: tuple[TimedStep, ...] = ()
     """In the order of their times."""
@@ -42,7 +44,7 @@ class Plan:
     def steps(self) -> Iterator[Step]:
         """The whole run, step by step, waits included."""
         if self.clients:
-            yield Clients(self.clients)
+            yield Clients(self.clients, self.clients_every_us)
         now_us = 0
         for fault in self.faults:
             if fault.at_us > now_us:

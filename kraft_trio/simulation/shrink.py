@@ -15,6 +15,7 @@ from kraft_trio.simulation.nemesis import is_fair
 from kraft_trio.simulation.outcome import Outcome
 from kraft_trio.simulation.plan import Plan, TimedStep
 from kraft_trio.simulation.steps import Step
+from kraft_trio.simulation.steps_campaign import USUAL_PAUSE_US
 from kraft_trio.simulation.timeline import MILLISECOND_US
 
 T = TypeVar("T")
@@ -131,6 +132,8 @@ def _fewer_nodes(plan: Plan) -> Iterator[Plan]:
 def _fewer_clients(plan: Plan) -> Iterator[Plan]:
     for clients in range(plan.clients):
         yield attrs.evolve(plan, clients=clients)
+    if plan.clients_every_us < USUAL_PAUSE_US:
+        yield attrs.evolve(plan, clients_every_us=USUAL_PAUSE_US)
 
 
 def _fewer_settings(plan: Plan) -> Iterator[Plan]:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 import trio
 
 from kraft_trio.simulation.recovery import recover
-from kraft_trio.simulation.step_parts import DURATION, NUMBER
+from kraft_trio.simulation.step_parts import DURATION, NUMBER, choice
 from kraft_trio.simulation.step_syntax import part
 from kraft_trio.simulation.steps import Step, register
+from kraft_trio.simulation.steps_network import Isolate
+from kraft_trio.simulation.steps_process import Crash, Kill, Pause
 from kraft_trio.simulation.workload import Workload
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
+
+USUAL_PAUSE_US: Final = 1_000_000
 
 
 @register
@@ -37,11 +42,43 @@ class Clients(Step):
 
     verb: ClassVar[str] = "clients"
     count: int = part(NUMBER)
+    every_us: int = part(DURATION, after="every", default=USUAL_PAUSE_US)
+    """The mean time from the end of one operation of a client to the beginning of its next."""
+
+    def __attrs_post_init__(self) -> None:
+        if not self.every_us:
+            raise ValueError("every: 0s; expected more")
 
     async def take(self, cluster: Cluster) -> None:
         if cluster.workload is None and self.count:
-            cluster.workload = Workload(cluster, clients=self.count)
+            cluster.workload = Workload(cluster, clients=self.count, operations_per_s=1e6 / self.every_us)
             cluster.workload.start()
+
+
+@register
+@attrs.frozen
+class StrikeLeader(Step):
+    """Does something to the node that leads now, of the highest epoch; nothing where none does.
+
+    A process that is killed, crashed or paused comes back by `start` and `resume`, a cut ends by `heal`.
+    """
+
+    verb: ClassVar[str] = "strike-leader"
+    blow: str = part(choice("kill", "crash", "pause", "isolate", "stall"))
+
+    async def take(self, cluster: Cluster) -> None:
+        leader = cluster.leader()
+        if leader is not None:
+            await _BLOWS[self.blow](leader.key.id).take(cluster)
+
+
+_BLOWS: Final[Mapping[str, Callable[[int], Step]]] = {
+    "kill": lambda node: Kill((node,)),
+    "crash": lambda node: Crash((node,), "reordered"),
+    "pause": lambda node: Pause((node,)),
+    "isolate": Isolate,
+    "stall": lambda node: Isolate(node, silent=True),
+}
 
 
 @register

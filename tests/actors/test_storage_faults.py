@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from kraft_trio.errors import NetworkError, OutcomeUnknownError, StorageFailure
-from kraft_trio.protocol.roles import Follower
+from kraft_trio.protocol.roles import Follower, election_state_of
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.steps_disk import FailSync
 from kraft_trio.wire.error_codes import ErrorCode
@@ -181,3 +181,23 @@ async def test_a_failure_that_meets_a_cancellation_comes_out_by_itself(cluster: 
     with pytest.raises(StorageFailure):
         await fail_while_cancelled()
     assert outcomes == []
+
+
+@on_cluster()
+async def test_a_vote_that_a_failed_process_left_behind_is_made_durable_before_it_is_acted_by(cluster: Cluster) -> None:
+    """The vote's file is renamed, the directory's fsync fails, and the process ends: the next one reads that vote."""
+    leader = await cluster.wait_for_leader()
+    voter = cluster.machines[cluster.others(leader)[0].key.id]
+    voter.excuse("its directory cannot be synced")
+    voter.disk.fail("sync_directory", name="-0")
+    cluster.machines[leader.key.id].kill()
+    await voter.wait_until_ended()
+    assert isinstance(voter.failure, StorageFailure)
+    await voter.start()
+    replica = voter.replica
+    assert replica is not None
+    await cluster.wait_until(lambda: replica.view is not None)
+    assert replica.view is not None
+    stored = replica.durable_election_state()
+    assert stored is not None
+    assert stored == election_state_of(replica.view.role, replica.key)

@@ -27,7 +27,7 @@ VERBS = {
         *("cut", "isolate", "bridge", "ring", "one-way", "requests-only", "answers-only", "clog", "unclog", "heal"),
         *("latency", "loss", "resets", "cut-frames", "duplicates", "intrude"),
     },
-    "process": {"kill", "stop", "restart", "pause", "resume", "start", "campaign"},
+    "process": {"kill", "stop", "restart", "pause", "resume", "start", "campaign", "strike-leader", "heal"},
     "disk": {
         *("crash", "crash-in", "start", "restart", "slow-disk", "fail-sync", "fail-write", "full-disk", "free-disk"),
         *("blank-disk", "rot"),
@@ -196,10 +196,10 @@ def spoiled_nodes(plan: Plan) -> set[int]:
 class TestPlan:
     def test_a_time_is_said_once_for_all_that_happens_then(self) -> None:
         faults = (TimedStep(0, Pause((1,))), TimedStep(1_500_000, Kill((2,))), TimedStep(1_500_000, Start((2,))))
-        plan = Plan(header=Header(seed=9), clients=1, duration_us=2_000_000, faults=faults)
+        plan = Plan(header=Header(seed=9), clients=1, clients_every_us=50_000, duration_us=2_000_000, faults=faults)
         assert plan.script("two lines\nof why").text == (
             "# two lines\n# of why\nseed 9\nvoters 1 2 3\n\n"
-            "clients 1\npause 1\nat 1500ms\nkill 2\nstart 2\nat 2s\nrecover\n"
+            "clients 1 every 50ms\npause 1\nat 1500ms\nkill 2\nstart 2\nat 2s\nrecover\n"
         )
 
     def test_without_clients_none_are_mentioned(self) -> None:

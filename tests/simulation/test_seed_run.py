@@ -24,6 +24,7 @@ from kraft_trio.simulation.scenario_script import parse_script
 from kraft_trio.simulation.seed_run import TraceTo, run_plan, run_seed
 from kraft_trio.simulation.shrink import shrink
 from kraft_trio.simulation.steps import Step
+from kraft_trio.simulation.steps_campaign import StrikeLeader
 from kraft_trio.simulation.steps_disk import Rot
 from kraft_trio.simulation.steps_network import Cut
 from kraft_trio.simulation.steps_process import Kill, Pause, Restart
@@ -82,6 +83,53 @@ class TestCounts:
         outcome = run_plan(Plan(header=Header(seed=1), clients=0, duration_us=SECOND))
         assert outcome.failure is None
         assert outcome.counts["acknowledged appends"] == 1
+
+
+class TestStepsOfPlans:
+    def test_clients_are_as_busy_as_they_are_told(self) -> None:
+        def appends(every_us: int) -> int:
+            plan = Plan(header=Header(seed=1), clients=2, clients_every_us=every_us, duration_us=5 * SECOND)
+            outcome = run_plan(plan)
+            assert outcome.failure is None
+            return outcome.counts["acknowledged appends"]
+
+        assert appends(SECOND // 10) > 4 * appends(SECOND)
+
+    @pytest.mark.parametrize(
+        ("blow", "kind", "cause"),
+        [
+            ("kill", "end", "killed"),
+            ("crash", "end", "crashed, unsynced data lost: reordered"),
+            ("pause", "fault", "paused"),
+        ],
+    )
+    def test_whoever_leads_is_struck(self, blow: str, kind: str, cause: str) -> None:
+        struck = self.events_after(StrikeLeader(blow))
+        assert [(event.kind, event.cause, event.role) for event in struck if event.kind in ("end", "fault")][:1] == [
+            (kind, cause, "Leader")
+        ]
+
+    @pytest.mark.parametrize("blow", ["isolate", "stall"])
+    def test_a_leader_that_is_cut_off_resigns(self, blow: str) -> None:
+        events = self.events_after(StrikeLeader(blow))
+        leader = next(event.leader for event in events if event.leader is not None)
+        roles = [event.role for event in events if event.kind == "role" and event.node == leader]
+        assert roles[0] == "Resigned"
+
+    def events_after(self, step: Step) -> list[TraceEvent]:
+        seen: list[TraceEvent] = []
+        faults = (TimedStep(4 * SECOND, step),)
+        plan = Plan(header=Header(seed=1), clients=1, duration_us=12 * SECOND, faults=faults)
+        outcome = run_plan(plan, lambda trace: trace.listeners.append(seen.append))
+        assert outcome.failure is None
+        struck_at = next(index for index, event in enumerate(seen) if event.cause == step.text)
+        return seen[struck_at + 1 :]
+
+    def test_where_nobody_leads_nobody_is_struck(self) -> None:
+        faults = (TimedStep(0, StrikeLeader("kill")),)
+        outcome = run_plan(Plan(header=Header(seed=1), duration_us=2 * SECOND, faults=faults))
+        assert outcome.failure is None
+        assert outcome.counts["elections"] == 1
 
 
 class TestTrace:

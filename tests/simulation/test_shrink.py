@@ -84,6 +84,13 @@ def test_steps_become_simpler_and_times_rounder() -> None:
     assert plan.header.voters == (3,)
 
 
+def test_clients_become_less_busy() -> None:
+    plan, _ = shrunk(
+        Plan(header=Header(), clients=3, clients_every_us=50_000), lambda plan: "x" if plan.clients == 3 else None
+    )
+    assert plan.clients_every_us == 1_000_000
+
+
 def test_another_rule_is_another_bug() -> None:
     wanted = Isolate(3, silent=True)
 
