@@ -22,6 +22,7 @@ from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.serde import Serde
+from kraft_trio.simulation.administrator import Administrator
 from kraft_trio.simulation.checker import Checker
 from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.simulation.history import History, Operation
@@ -30,6 +31,7 @@ from kraft_trio.simulation.machine import EPOCH_MS, Machine
 from kraft_trio.simulation.message import Message
 from kraft_trio.simulation.network import SimulatedNetwork
 from kraft_trio.simulation.observing import captured_logs
+from kraft_trio.simulation.outlook import Outlook
 from kraft_trio.simulation.replica import Replica
 from kraft_trio.simulation.trace import NO_STATE, NodeState, Trace
 from kraft_trio.simulation.violation import InvariantViolated, Violation
@@ -113,6 +115,11 @@ class Cluster:
         self.violation: Violation | None = None
         self.workload: Workload | None = None
         """The clients of the run, where somebody has set some to work."""
+        self.is_fair = False
+        """Whether disks, voters and addresses that the quorum could never do without are left alone."""
+        self.administrator = Administrator(self)
+        self.outlook = Outlook(self)
+        self._moves: dict[int, int] = {}
         self.replicas: list[Replica] = []
         """Every incarnation that there has been, in the order of their making."""
         self.checker = Checker(self, setup.invariants)
@@ -252,8 +259,13 @@ class Cluster:
         raise KeyError(key)
 
     def endpoint_of(self, node_id: int) -> Endpoint:
-        """Where that node listens."""
-        return Endpoint(f"node-{node_id}", PORT)
+        """Where that node listens, or will from its next start on."""
+        return Endpoint(f"node-{node_id}", PORT + self._moves.get(node_id, 0))
+
+    def move(self, node_id: int) -> None:
+        """Give a node another port from its next start on; each process begins with the addresses as they are then."""
+        self._moves[node_id] = self._moves.get(node_id, 0) + 1
+        self._configs.clear()
 
     def config_of(self, node_id: int) -> NodeConfig:
         """What a node is configured with, drift of its clock aside."""
@@ -276,6 +288,7 @@ class Cluster:
                 "controller.listener.names": LISTENER,
                 "controller.quorum.voters" if is_static else "controller.quorum.bootstrap.servers": named,
                 "metadata.log.dir": "/data",
+                "kraft.metrics.interval.ms": "0",
                 **self.setup.settings,
             }
         ).config

@@ -137,6 +137,20 @@ class ExpectValues(Step):
 
 @register
 @attrs.frozen
+class ExpectVoters(Step):
+    """The voters of the newest set in the logs of the nodes, committed or not."""
+
+    verb: ClassVar[str] = "expect voters"
+    voters: tuple[int, ...] = part(NODES)
+    nodes: tuple[int, ...] | None = part(NODES, after="on", default=None)
+
+    async def take(self, cluster: Cluster) -> None:
+        expected = tuple(sorted(self.voters))
+        _expect_of_each(cluster, self.nodes, "voter set", expected, lambda node: node.log.voters.voters.ids)
+
+
+@register
+@attrs.frozen
 class ExpectAlike(Step):
     """That the nodes have the same log, byte for byte, all of it durable and known to be committed."""
 
@@ -197,18 +211,20 @@ class ExpectEnded(Step):
 @register
 @attrs.frozen
 class ExpectOutcome(Step):
-    """What the client has been told of its append: pending while it has not been told anything."""
+    """What a client has been told of its append, or an administrator of a change, as of "add-voter 4"."""
 
     verb: ClassVar[str] = "expect outcome"
     value: str = part(QUOTED)
     outcome: str = part(choice("ok", "fail", "unknown", "pending"))
 
     async def take(self, cluster: Cluster) -> None:
-        operation = cluster.history.append_of(self.value.encode())
+        operation = cluster.history.append_of(self.value.encode()) or cluster.history.request(self.value)
         if operation is None:
-            raise NotAsExpected(f"{self.value!r} was never appended; expected it to be {self.outcome}")
+            raise NotAsExpected(f"{self.value!r} was never appended or asked for; expected it to be {self.outcome}")
         if operation.outcome.value != self.outcome:
-            raise NotAsExpected(f"the append of {self.value!r} is {operation.outcome.value}; expected {self.outcome}")
+            what = f"the append of {self.value!r}" if operation.values else repr(self.value)
+            found = f"{operation.outcome.value}{f' ({operation.problem})' if operation.problem else ''}"
+            raise NotAsExpected(f"{what} is {found}; expected {self.outcome}")
 
 
 def values_of(node: Node) -> list[str]:

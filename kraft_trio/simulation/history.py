@@ -8,6 +8,8 @@ from typing import Final
 
 import attrs
 
+from kraft_trio.protocol.types import ReplicaKey
+
 SHOWN_BYTES: Final = 32
 """How much of a value is printed."""
 
@@ -56,6 +58,10 @@ class Operation:
     """Of a read that is ok: up to where it read (exclusive)."""
     problem: str = ""
     """Why it failed or is unknown, for a human."""
+    subject: str = ""
+    """Of an administrator's operation: what it is about, the id of a node."""
+    voter: ReplicaKey | None = None
+    """Of a voter change: exactly which replica, once that is known."""
 
     @property
     def is_pending(self) -> bool:
@@ -66,9 +72,15 @@ class Operation:
         """Unique in its history: client and number."""
         return f"{self.client}/{self.number}"
 
+    @property
+    def asks(self) -> str:
+        """Of an administrator's operation: kind and subject, as in "add-voter 4"."""
+        return f"{self.kind} {self.subject}".strip()
+
     def __str__(self) -> str:
         where = "over the network" if self.via is None else f"in node {self.via}"
         what = f"{len(self.values)} values" if len(self.values) > 3 else " ".join(map(_shown, self.values))
+        what = what or self.subject
         offsets = f" at {_span(self.offsets)}" if self.offsets else ""
         read = "" if self.from_offset is None else f" from {self.from_offset}"
         read += "" if self.end_offset is None else f" to {self.end_offset}"
@@ -103,6 +115,7 @@ class History:
         via: int | None = None,
         from_offset: int | None = None,
         is_linearizable: bool | None = None,
+        subject: str = "",
     ) -> Operation:
         """Note that a client is about to begin an operation; an append is linearizable unless said otherwise.
 
@@ -124,6 +137,7 @@ class History:
             bool(values) if is_linearizable is None else is_linearizable,
             self._now_s(),
             self._next_event(),
+            subject=subject,
         )
         self.operations.append(operation)
         self._by_value.update(dict.fromkeys(operation.values, operation))
@@ -159,6 +173,10 @@ class History:
     def append_of(self, value: bytes) -> Operation | None:
         """The operation that asked for this value to be appended; None where nobody did."""
         return self._by_value.get(value)
+
+    def request(self, asks: str) -> Operation | None:
+        """The last operation of an administrator that asks for this, as "add-voter 4"; None where nobody did."""
+        return next((o for o in reversed(self.operations) if o.asks == asks and not o.values), None)
 
     def count(self, kind: str, outcome: Outcome) -> int:
         """How many operations of that kind have that outcome."""

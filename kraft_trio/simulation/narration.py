@@ -14,6 +14,7 @@ import attrs
 
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.roles import Follower, Leader, Prospective
+from kraft_trio.simulation.administrator import ADMINISTRATION
 from kraft_trio.simulation.history import Operation, Outcome
 from kraft_trio.simulation.trace import TraceEvent
 
@@ -43,7 +44,8 @@ class NodeSummary:
     log_end: int
     """Exclusive, like the high watermark."""
     high_watermark: int | None
-    voters: tuple[int, ...]
+    voters: tuple[str, ...]
+    """Each as id and a prime for each disk that the machine had before."""
 
     def log(self) -> str:
         if self.log_end == 0:
@@ -58,7 +60,7 @@ class NodeSummary:
         return f"{leader} in epoch {self.epoch}"
 
     def voter_set(self) -> str:
-        return f"voters {' '.join(map(str, self.voters)) or 'unknown'}"
+        return f"voters {' '.join(self.voters) or 'unknown'}"
 
 
 class Narrator:
@@ -113,7 +115,11 @@ class Narrator:
         for node_id, node in self._cluster.nodes.items():
             view = node.view
             present[node_id] = NodeSummary(
-                _known_leader(view), view.epoch, node.log.end_offset, node.high_watermark, view.voters.ids
+                _known_leader(view),
+                view.epoch,
+                node.log.end_offset,
+                node.high_watermark,
+                tuple(_KEY.sub(self._incarnation, str(voter.key)) for voter in view.voters),
             )
         return present
 
@@ -198,6 +204,10 @@ def _truncating(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{event.node} cuts its log from {log_end} back to {to}: its leader's epoch {epoch} ends at {end}"
 
 
+def _voter_change(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
+    yield f"{event.node} appends at {event.details['offset']}: {event.details['change']}"
+
+
 def _torn_tail(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{event.node} cuts a torn tail off its log: {event.details.get('reason') or 'no whole batch there'}"
 
@@ -223,6 +233,8 @@ def _operation(cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     match operation.outcome:
         case Outcome.OK if operation.kind == "append":
             yield f"{_described(operation)} acknowledged at {_joined(operation.offsets)}"
+        case Outcome.OK if operation.kind in ADMINISTRATION:
+            yield f"{operation.asks}: done"
         case Outcome.OK:
             yield f"{_described(operation)} gives {_quoted(operation.values) or 'nothing'}"
         case Outcome.FAIL:
@@ -240,6 +252,8 @@ def _error(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
 
 
 def _described(operation: Operation) -> str:
+    if operation.kind in ADMINISTRATION:
+        return operation.asks
     what = _quoted(operation.values) if operation.kind == "append" else "read"
     return what if operation.via is None else f"{what} via {operation.via}"
 
@@ -258,6 +272,7 @@ _OF_LOG_LINE: Final[Mapping[str, Tell]] = {
     "role": _role,
     "vote requested": _vote,
     "truncating": _truncating,
+    "voter change appended": _voter_change,
     "torn tail cut": _torn_tail,
     "storage poisoned": _poisoned,
     "records from the leader refused": _error,

@@ -9,6 +9,7 @@ from kraft_trio.simulation import (
     steps_campaign,
     steps_disk,
     steps_election,
+    steps_membership,
     steps_network,
     steps_operations,
     steps_process,
@@ -30,6 +31,7 @@ STEP_MODULES = (
     steps_network,
     steps_disk,
     steps_stranger,
+    steps_membership,
     steps_campaign,
 )
 """In the order in which the manual shows them."""
