@@ -74,12 +74,11 @@ class Node:
             quorum_state=QuorumStateFile(environment.disk, directory.quorum_state_path(config.topic_name)),
             config=config,
             client=self._client,
-            side_client=self._forwarder,
             random_source=environment.random,
             wall_clock_ms=environment.wall_clock_ms,
             observer_versions=self._observer_versions,
         )
-        self._internal_listener = InternalListener(log, self.election.tell)
+        self._internal_listener = InternalListener(log, self.election.tell, (self._client, self._forwarder))
         self._appender = Appender(
             config=config,
             client=self._forwarder,

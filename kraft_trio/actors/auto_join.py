@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
+import attrs
 import structlog
 import trio
 
@@ -24,7 +25,7 @@ class AutoJoin:
     """Removes this node's old incarnation from the voters, then adds this one; every fetch timeout until it is in.
 
     Not where the log says that this very incarnation was a voter and was removed: somebody wanted that (KAFKA-19850).
-    It joins again once it is formatted anew, or added by hand.
+    It joins again once it is formatted anew, or added by hand.  A broker never joins: it is an observer for good.
     """
 
     def __init__(self, context: EpochContext, role: Follower) -> None:
@@ -33,6 +34,8 @@ class AutoJoin:
         self._key = context.key
 
     async def run(self) -> None:
+        if "controller" not in self._context.config.process_roles:
+            return
         history = self._context.log.voters
         while True:
             if history.voters.is_voter(self._key) or history.kraft_version == 0:
@@ -75,8 +78,16 @@ class AutoJoin:
             listeners=own.endpoints,
             ack_when_committed=False,
         )
-        return await self._context.side_client.request(endpoint, ADD_RAFT_VOTER, request, TIMEOUT_MS + 1000)
+        # Both wait for the leader's answer beside the Fetches, without which this node would never catch up.
+        ask = self._context.client.request_apart
+        try:
+            return await ask(endpoint, ADD_RAFT_VOTER, request, TIMEOUT_MS + 1000)
+        except UnsupportedVersionError:
+            # A leader older than KIP-1186 answers when the change has committed.
+            return await ask(
+                endpoint, ADD_RAFT_VOTER, attrs.evolve(request, ack_when_committed=True), TIMEOUT_MS + 1000
+            )
 
     async def _remove(self, endpoint: Endpoint, directory_id: UUID) -> RemoveRaftVoterResponse:
         request = RemoveRaftVoterRequest(self._context.cluster_id, self._key.id, directory_id)
-        return await self._context.side_client.request(endpoint, REMOVE_RAFT_VOTER, request, TIMEOUT_MS)
+        return await self._context.client.request_apart(endpoint, REMOVE_RAFT_VOTER, request, TIMEOUT_MS)

@@ -104,7 +104,6 @@ class Election:
         quorum_state: QuorumStateFile,
         config: NodeConfig,
         client: NetworkClient,
-        side_client: NetworkClient,
         random_source: random.Random,
         wall_clock_ms: Callable[[], int],
         observer_versions: Mapping[ReplicaKey, VersionRange],
@@ -116,7 +115,6 @@ class Election:
         self._quorum_state = quorum_state
         self._config = config
         self._client = client
-        self._side_client = side_client
         self._random = random_source
         self._wall_clock_ms = wall_clock_ms
         self._mailbox, self._inbox = trio.open_memory_channel[ElectionMessage](MAILBOX_SIZE)
@@ -171,7 +169,6 @@ class Election:
             config=self._config,
             log=self._log,
             client=self._client,
-            side_client=self._side_client,
             random=self._random,
             wall_clock_ms=self._wall_clock_ms,
             tell_election=self.tell,

@@ -24,8 +24,6 @@ class EpochContext:
     config: NodeConfig
     log: Log
     client: NetworkClient
-    side_client: NetworkClient
-    """For what a follower asks its leader beside the Fetches, which have the connection of `client` to themselves."""
     random: random.Random
     wall_clock_ms: Callable[[], int]
     tell_election: Callable[[ElectionMessage], Awaitable[None]]

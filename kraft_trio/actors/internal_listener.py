@@ -5,22 +5,34 @@ It publishes what the log has folded already (rule R2): whoever needs the set in
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
+from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.messages import ElectionMessage, VotersChanged
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.log import Log
 
 log = structlog.get_logger(__name__)
 
 
 class InternalListener:
-    """Watches the log for a change of the newest voter set or kraft.version, by append as by truncation (KIP-853)."""
+    """Watches the log for a change of the newest voter set or kraft.version, by append as by truncation (KIP-853).
 
-    def __init__(self, log: Log, tell_election: Callable[[ElectionMessage], Awaitable[None]]) -> None:
+    Lets go of the connections to where no voter is any more: removed ones, and those whose addition was truncated.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        tell_election: Callable[[ElectionMessage], Awaitable[None]],
+        clients: Sequence[NetworkClient],
+    ) -> None:
         self._log = log
         self._tell_election = tell_election
+        self._clients = clients
 
     async def run(self) -> None:
         history = self._log.voters
@@ -28,6 +40,7 @@ class InternalListener:
         while True:
             while (now := (history.voters, history.kraft_version)) == told:
                 await self._log.voters_changed.park()
+            self._forget_left(told[0], now[0])
             told = now
             voters, kraft_version = now
             log.info(
@@ -37,3 +50,14 @@ class InternalListener:
                 offset=history.voters_offset,
             )
             await self._tell_election(VotersChanged(voters, kraft_version))
+
+    def _forget_left(self, before: VoterSet, voters: VoterSet) -> None:
+        still = _endpoints(voters)
+        for endpoint in _endpoints(before):
+            if endpoint not in still:
+                for client in self._clients:
+                    client.forget(endpoint)
+
+
+def _endpoints(voters: VoterSet) -> list[Endpoint]:
+    return [endpoint for voter in voters for _, endpoint in voter.endpoints]

@@ -90,7 +90,7 @@ class NetworkClient:
         try:
             await send_or_wait(self._peer(endpoint), outgoing)
             outcome = await outgoing.reply.receive()
-        except trio.BrokenResourceError:
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise NetworkError(f"{endpoint}: {api.name}: the network client has stopped") from None
         except trio.Cancelled:
             outgoing.scope.cancel()
@@ -110,7 +110,7 @@ class NetworkClient:
         try:
             try:
                 await send_or_wait(self._peer(endpoint), lease)
-            except trio.BrokenResourceError:
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
                 raise NetworkError(f"{endpoint}: the network client has stopped") from None
             connection = await lease.reply.receive()
             if isinstance(connection, NetworkError):
@@ -119,6 +119,32 @@ class NetworkClient:
         finally:
             lease.scope.cancel()
             lease.ended.set()
+
+    async def request_apart(
+        self, endpoint: Endpoint, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int
+    ) -> ResponseT:
+        """Send one request over a connection of its own, which is closed afterwards; nobody waits for it.
+
+        For what takes long, or goes to somebody who may never be asked again.  Raises what `request` raises.
+        """
+        with trio.move_on_after(timeout_ms / 1000):
+            connection: Connection | None = None
+            try:
+                stream = await self._network.connect(endpoint)
+                connection = await Connection.negotiated(stream, self._client_id, self._max_response_bytes)
+                return await connection.request(api, request)
+            except BROKEN as error:
+                raise NetworkError(f"{api.name} to {endpoint}: {error}") from error
+            finally:
+                if connection is not None:
+                    await _close(connection)
+        raise NetworkError(f"{api.name} to {endpoint}: no answer in time")
+
+    def forget(self, endpoint: Endpoint) -> None:
+        """Close the connection to a peer that is none any more, once what is under way there has ended."""
+        mailbox = self._peers.pop(endpoint, None)
+        if mailbox is not None:
+            mailbox.close()
 
     def _peer(self, endpoint: Endpoint) -> trio.MemorySendChannel[Outgoing | Lease]:
         mailbox = self._peers.get(endpoint)
@@ -229,5 +255,9 @@ class _Peer:
     async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + 0.1):
-                await connection.aclose()
+            await _close(connection)
+
+
+async def _close(connection: Connection) -> None:
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + 0.1):
+        await connection.aclose()

@@ -32,16 +32,17 @@ class UpdateVoterSender:
 
     async def run(self) -> None:
         history = self._context.log.voters
+        period_s = self._context.config.fetch_timeout_ms / 1000
         while True:
             while not self._is_due(history.voters.get(self._own.id), history.kraft_version):
                 await self._context.log.voters_changed.park()
             if await self._tell():
                 self._acknowledged = True
-                if history.kraft_version == 0:
-                    # Its answer was not a record that we would read; the upgrade, or another leader, asks anew.
+                # The record that it brought about may be on its way to this log still.
+                with trio.move_on_after(period_s):
                     await self._context.log.voters_changed.park()
             else:
-                await trio.sleep(self._context.config.fetch_timeout_ms / 1000)
+                await trio.sleep(period_s)
 
     def _is_due(self, known: Voter | None, kraft_version: int) -> bool:
         if known is None or not known.key.names(self._own.id, self._own.key.directory_id):
@@ -63,7 +64,8 @@ class UpdateVoterSender:
             kraft_versions=self._own.kraft_versions,
         )
         try:
-            response = await self._context.side_client.request(
+            # Beside the Fetches, which go on while the leader tries the endpoint and waits for the commit.
+            response = await self._context.client.request_apart(
                 endpoint, UPDATE_RAFT_VOTER, request, config.request_timeout_ms * 2
             )
         except UnsupportedVersionError:

@@ -1,15 +1,17 @@
 """Changes the set of voters, one change at a time (KIP-853).
 
-This is where a voter change waits.  Each request is a task under its own deadline; the one whose turn it is holds the
-lock until its VotersRecord has committed, or the epoch is over.  From the append on, the change lives in a cancel
-scope of its own: commit closes it, and so does the end of the epoch nursery, which comes before any truncation.
+This is where a voter change waits.  Each request is a task under its own deadline.  It takes its turn when it has a
+record to append, and keeps it until that has committed, or the epoch is over; while it waits for a new voter to answer
+and to catch up, others may have theirs.  From the append on, the change lives in a cancel scope of its own: commit
+closes it, and so does the end of the epoch nursery, which comes before any truncation.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
 
 import attrs
 import structlog
@@ -28,7 +30,7 @@ from kraft_trio.messages import (
     VoterChangeMessage,
 )
 from kraft_trio.protocol.control_records import ControlRecord, KRaftVersion, VotersRecord
-from kraft_trio.protocol.types import Endpoint, ReplicaKey, VersionRange
+from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import (
     Refused,
     add_voter,
@@ -50,8 +52,11 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-WAITING = 64
+WAITING: Final = 64
 """How many changes may be under way or wait for their turn; beyond that a request is answered at once."""
+
+ASK_AGAIN_S: Final = (0.05, 0.5)
+"""The wait before a voter that gave no answer is asked again: at first, and at most; it doubles each time."""
 
 
 class _RefusedError(Exception):
@@ -71,7 +76,7 @@ class _Change:
     give_answer: Callable[[ErrorCode, str | None], None]
     patience: trio.CancelScope = attrs.field(init=False)
     """Ends the change when its time is over; without a deadline once its record is in the log."""
-    waits_for: str = "its turn"
+    waits_for: str = "earlier voter changes"
     offset: int | None = None
     """Of its record, once that is appended."""
     is_answered: bool = False
@@ -156,11 +161,10 @@ class VoterChangeCoordinator:
                 return change, lambda change: self._upgrade(change, features)
 
     async def _make(self, change: _Change, steps: Steps) -> None:
-        """Take the steps of one change, in its turn and in its time."""
+        """Take the steps of one change, in its time."""
         try:
             with change.patience:
-                async with self._turn:
-                    await steps(change)
+                await steps(change)
             change.answer(ErrorCode.request_timed_out, f"out of time while waiting for {change.waits_for}")
         except _RefusedError as refused:
             change.answer(refused.error, str(refused))
@@ -185,40 +189,42 @@ class VoterChangeCoordinator:
 
         1. Wait until no VotersRecord is uncommitted.
         2. Wait until the LeaderChangeMessage of this epoch is committed; then the version and the id are checked.
-        3. Ask the new voter, on its first listener, for its ApiVersions.
+        3. Ask the new voter, on the listener that the quorum will use, for its ApiVersions.
         4. Check that it supports the finalized kraft.version.
         5. Wait until it has caught up with this log.
-        6. Append the VotersRecord,
+        6. Append the VotersRecord, when it is this change's turn and what was found still holds,
         7. which is in force at once, as the log folds it.
         8. Wait until the majority of the new set has committed it.
         9. Answer.
         """
         _require(check_new_voter(voter, self._context.config.controller_listener_name))
-        await self._until_nothing_is_pending(change)  # 1
-        await self._until_epoch_is_committed(change)  # 2
-        self._require_dynamic_voters()
-        _require(add_voter(self._voters, voter))
+        async with self._in_turn(change):  # 1, 2
+            self._require_dynamic_voters()
+            _require(add_voter(self._voters, voter))
         versions = await self._ask_versions(change, voter)  # 3
         self._require_supported(voter.key, versions)  # 4
-        await self._until_caught_up(change, voter.key)  # 5
-        voters = _require(add_voter(self._voters, attrs.evolve(voter, kraft_versions=versions)))
-        self._append(change, VotersRecord(voters))  # 6, 7
-        if not ack_when_committed:
-            change.answer(ErrorCode.none)
-        await self._until_committed(change)  # 8, 9
+        while change.offset is None:
+            await self._until_caught_up(change, voter.key)  # 5
+            async with self._in_turn(change):
+                if self._is_caught_up(voter.key):
+                    voters = _require(add_voter(self._voters, attrs.evolve(voter, kraft_versions=versions)))
+                    await self._append(change, VotersRecord(voters))  # 6, 7
+                    if not ack_when_committed:
+                        change.answer(ErrorCode.none)
+                    await self._until_committed(change)  # 8, 9
 
     async def _remove(self, change: _Change, key: ReplicaKey) -> None:
         """KIP-853 "RemoveVoter", "Handling": wait as AddVoter does, append, wait for the new majority, answer.
 
-        A leader that has removed itself resigns then, and not before the answer is given.
+        A leader that has removed itself resigns then, and not before the answer is given; it begins nothing more.
         """
-        await self._until_nothing_is_pending(change)
-        await self._until_epoch_is_committed(change)
-        self._require_dynamic_voters()
-        self._append(change, VotersRecord(_require(remove_voter(self._voters, key))))
-        await self._until_committed(change)
-        if not self._voters.is_voter(self._key):
-            await self._context.tell_election(LeadershipLost(self._context.stamp, "removed from the voters"))
+        async with self._in_turn(change):
+            self._require_dynamic_voters()
+            await self._append(change, VotersRecord(_require(remove_voter(self._voters, key))))
+            await self._until_committed(change)
+            if not self._voters.is_voter(self._key):
+                await self._context.tell_election(LeadershipLost(self._context.stamp, "removed from the voters"))
+                await trio.sleep_forever()
 
     async def _update(self, change: _Change, voter: Voter) -> None:
         """KIP-853 "UpdateVoter", "Handling"; with kraft.version 0 only noted, for the upgrade.
@@ -226,44 +232,41 @@ class VoterChangeCoordinator:
         The endpoint is tried first, so that one that nobody reaches never becomes part of the set (KAFKA-20661).
         """
         _require(check_new_voter(voter, self._context.config.controller_listener_name))
-        if self._log.voters.kraft_version == 0:
-            _require(update_voter(self._voters, voter))
-            self._told[voter.id] = voter
-            change.answer(ErrorCode.none)
-            return
-        await self._until_nothing_is_pending(change)
-        await self._until_epoch_is_committed(change)
-        voters = _require(update_voter(self._voters, voter))
-        self._require_supported(voter.key, voter.kraft_versions)
+        async with self._in_turn(change):
+            voters = _require(update_voter(self._voters, voter))
+            if self._log.voters.kraft_version == 0:
+                self._told[voter.id] = voter
+                voters = self._voters
+            else:
+                self._require_supported(voter.key, voter.kraft_versions)
         if voters != self._voters:
             await self._ask_versions(change, voter)
-            self._append(change, VotersRecord(_require(update_voter(self._voters, voter))))
-            await self._until_committed(change)
+            async with self._in_turn(change):
+                await self._append(change, VotersRecord(_require(update_voter(self._voters, voter))))
+                await self._until_committed(change)
         change.answer(ErrorCode.none)
 
     async def _update_own_entry(self, change: _Change) -> None:
         """Bring this leader's own entry up to date, where the first batch of the epoch could not (KIP-853)."""
-        await self._until_epoch_is_committed(change)
-        await self._until_nothing_is_pending(change)
-        own = self._context.config.as_voter(self._key.directory_id)
-        known = self._voters.get(own.id)
-        if self._log.voters.kraft_version > 0 and known is not None and known.key == own.key and known != own:
-            self._append(change, VotersRecord(_require(update_voter(self._voters, own))))
-            await self._until_committed(change)
+        async with self._in_turn(change):
+            own = self._context.config.as_voter(self._key.directory_id)
+            known = self._voters.get(own.id)
+            if self._log.voters.kraft_version > 0 and known is not None and known.key == own.key and known != own:
+                await self._append(change, VotersRecord(_require(update_voter(self._voters, own))))
+                await self._until_committed(change)
         change.answer(ErrorCode.none)
 
     async def _upgrade(self, change: _Change, request: UpdateFeaturesRequest) -> None:
         """KIP-853 "UpdateFeatures", "Handling": kraft.version and the voters in one batch, answered when committed."""
         wanted = _wanted_kraft_version(request)
-        await self._until_nothing_is_pending(change)
-        await self._until_epoch_is_committed(change)
-        current = self._log.voters.kraft_version
-        _require(check_kraft_version(current, wanted, SUPPORTED_KRAFT_VERSIONS))
-        if wanted > current:
-            voters = _require(upgrade_voters(self._voters, self._told, wanted, self._observer_versions))
-            if not request.validate_only:
-                self._append(change, KRaftVersion(wanted), VotersRecord(voters))
-                await self._until_committed(change)
+        async with self._in_turn(change):
+            current = self._log.voters.kraft_version
+            _require(check_kraft_version(current, wanted, SUPPORTED_KRAFT_VERSIONS))
+            if wanted > current:
+                voters = _require(upgrade_voters(self._voters, self._told, wanted, self._observer_versions))
+                if not request.validate_only:
+                    await self._append(change, KRaftVersion(wanted), VotersRecord(voters))
+                    await self._until_committed(change)
         change.answer(ErrorCode.none)
 
     # The steps
@@ -272,6 +275,15 @@ class VoterChangeCoordinator:
     def _voters(self) -> VoterSet:
         """The set in force, read again at each step."""
         return self._log.voters.voters
+
+    @asynccontextmanager
+    async def _in_turn(self, change: _Change) -> AsyncIterator[None]:
+        """A turn of this change: nothing is pending, the epoch is committed, and no other change goes on meanwhile."""
+        change.waits_for = "earlier voter changes"
+        async with self._turn:
+            await self._until_nothing_is_pending(change)
+            await self._until_epoch_is_committed(change)
+            yield
 
     async def _until_nothing_is_pending(self, change: _Change) -> None:
         """Invariant 12: one uncommitted VotersRecord at most."""
@@ -286,34 +298,49 @@ class VoterChangeCoordinator:
             await self._log.changed.park()
 
     async def _until_caught_up(self, change: _Change, key: ReplicaKey) -> None:
-        """Until the replica has lately fetched all that this log had: it will not keep the new majority waiting."""
         change.waits_for = f"replica {key} to catch up with the leader"
-        while key != self._key and not self._leader.progress.is_caught_up(
-            key, trio.current_time() - self._context.config.fetch_timeout_ms / 1000
-        ):
+        while not self._is_caught_up(key):
             await self._leader.progressed.park()
 
+    def _is_caught_up(self, key: ReplicaKey) -> bool:
+        """Whether the replica has lately fetched all that this log had: it will not keep the new majority waiting."""
+        lately = trio.current_time() - self._context.config.fetch_timeout_ms / 1000
+        return self._leader.progress.is_caught_up(key, lately)
+
     async def _ask_versions(self, change: _Change, voter: Voter) -> VersionRange:
-        """The kraft.versions that the voter says it supports, asked again until it answers or the time is over."""
-        endpoint: Endpoint = next(endpoint for _, endpoint in voter.endpoints)
+        """The kraft.versions that the voter says it supports, asked again until it answers or the time is over.
+
+        Over a connection of its own: nothing is left of it where the change is refused.
+        """
+        config = self._context.config
+        endpoint = voter.endpoints.get(config.controller_listener_name)
+        assert endpoint is not None, "checked before"
+        wait_s, longest_s = ASK_AGAIN_S
+        change.waits_for = f"an answer of replica {voter.key} at {endpoint}"
         while True:
-            change.waits_for = f"an answer of replica {voter.key} at {endpoint}"
             try:
-                response = await self._context.client.request(
-                    endpoint, API_VERSIONS, ApiVersionsRequest(), self._context.config.request_timeout_ms
+                response = await self._context.client.request_apart(
+                    endpoint, API_VERSIONS, ApiVersionsRequest(), config.request_timeout_ms
                 )
             except (NetworkError, UnsupportedVersionError) as error:
-                change.waits_for += f": {error}"
+                problem = str(error)
             else:
                 if response.error == ErrorCode.none:
                     ranges = (f for f in response.supported_features if f.name == KRAFT_VERSION)
                     feature = next(ranges, None)
                     return VersionRange() if feature is None else VersionRange(feature.min_version, feature.max_version)
-                change.waits_for += f": {response.error.name}"
-            await trio.sleep(self._context.retry_backoff_s())
+                problem = response.error.name
+            change.waits_for = f"an answer of replica {voter.key} at {endpoint}: {problem}"
+            await trio.sleep(wait_s * self._context.random.uniform(0.8, 1.2))
+            wait_s = min(longest_s, wait_s * 2)
 
-    def _append(self, change: _Change, *records: ControlRecord) -> None:
-        """From here on the change cannot be called back: its deadline ends the wait for the answer, not the change."""
+    async def _append(self, change: _Change, *records: ControlRecord) -> None:
+        """From here on the change cannot be called back: its deadline ends the wait for the answer, not the change.
+
+        In turn only, so that invariants 12 and 14 hold.
+        """
+        # Its time may have run out in this very step: then nothing is appended, and nothing waited for.
+        await trio.lowlevel.checkpoint_if_cancelled()
         change.offset = self._leader.append_control(*records) - 1
         change.patience.deadline = math.inf
         log.info("voter change appended", change=change.what, offset=change.offset)

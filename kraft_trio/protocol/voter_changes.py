@@ -7,11 +7,17 @@ asserted on every way out.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import attrs
 
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
+
+MAX_LISTENERS: Final = 16
+MAX_NAME: Final = 255
+"""How many listeners a voter may have, and how long their names and hosts may be, in characters: every VotersRecord
+and every snapshot repeats them, for all voters, in one batch."""
 
 
 @attrs.frozen
@@ -39,6 +45,13 @@ def _problem_with(voter: Voter, default_listener: str) -> str | None:
         return f"voter id {voter.id}: expected 0 or more"
     if voter.key.directory_id == NO_DIRECTORY_ID:
         return f"voter {voter.id} has no directory id: expected that of its formatted directory"
+    if len(names) > MAX_LISTENERS:
+        return f"{len(names)} listeners: expected at most {MAX_LISTENERS}"
+    too_long = next(
+        (text for name, endpoint in voter.endpoints for text in (name, endpoint.host) if len(text) > MAX_NAME), ""
+    )
+    if too_long:
+        return f"{too_long[:20]}...: {len(too_long)} characters, a listener's name and host have at most {MAX_NAME}"
     if len(set(names)) != len(names):
         return f"listeners {', '.join(names)}: expected each name once"
     if default_listener not in names:
