@@ -208,10 +208,10 @@ class Election:
             self._epoch_nursery.start_soon(self._watch_timer, self._stamp)
 
     def _has_timer(self, role: Role) -> bool:
-        """Leaders and followers watch their own; only members of the newest set campaign (KIP-853, INVARIANTS 16)."""
+        """Leaders and followers watch their own; only members campaign (KIP-853, INVARIANTS 16)."""
         match role:
             case Unattached():
-                return self._voters.is_voter(self._key) and not self._is_shutting_down
+                return self._situation().is_needed and not self._is_shutting_down
             case Prospective() | Candidate() | Resigned():
                 return True
             case _:
@@ -231,6 +231,15 @@ class Election:
     @property
     def _voters(self) -> VoterSet:
         return self._log.voters.voters
+
+    @property
+    def _previous_voters(self) -> VoterSet:
+        """The set before the newest, for as long as this node does not know that the newest is committed."""
+        history = self._log.voters
+        offset = history.voters_offset
+        if offset is None or offset not in history.uncommitted(self._log.high_watermark):
+            return VoterSet()
+        return history.voters_at(offset - 1)
 
     @property
     def _stamp(self) -> Stamp:
@@ -297,6 +306,7 @@ class Election:
             log_end=self._log.end,
             successors=preferred_successors(progress.end_offsets_of_others(self._voters)) if progress else (),
             may_campaign=not self._is_shutting_down,
+            previous_voters=self._previous_voters,
         )
 
     def _make_view(

@@ -106,6 +106,8 @@ class LeaderReplication:
                 nursery.start_soon(self._sync_appended)
                 nursery.start_soon(self._expire_waiting)
                 nursery.start_soon(self._check_quorum)
+                if not self._log.voters.voters.is_voter(self._key):
+                    nursery.start_soon(self._leave_once_committed)
                 await self._serve_mailbox()
         finally:
             self._abandon_waiting()
@@ -458,6 +460,15 @@ class LeaderReplication:
                     refused = DescribeQuorumResponse.refused(message.request, ErrorCode.not_leader_or_follower)
                     message.reply.answer(refused)
         self._mailbox.close()
+
+    # Leaving
+
+    async def _leave_once_committed(self) -> None:
+        """Elected by a set that it is not in, it commits that set and makes way (KIP-853 "RemoveVoter")."""
+        while self.high_watermark is None:
+            await self._log.changed.park()
+        if not self._log.voters.voters.is_voter(self._key):
+            await self._context.tell_election(LeadershipLost(self._context.stamp, "removed from the voters"))
 
     # Check-quorum
 

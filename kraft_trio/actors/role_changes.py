@@ -67,6 +67,17 @@ class Situation:
     """Whom this node would name if it resigned now."""
     may_campaign: bool
     """False while shutting down."""
+    previous_voters: VoterSet = VoterSet()
+    """The set before `voters`, for as long as those are not known to be committed; else empty."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether this node may have to lead, as a member of a set that may be in force.
+
+        Of the one before the newest, too: a leader that has appended its own removal may be the only one whose log is
+        long enough to be elected, and nobody else could commit it then (Ongaro's thesis, 4.2.2).
+        """
+        return any(may_campaign(voters, self.key) for voters in (self.voters, self.previous_voters))
 
     def endpoints_of(self, leader_id: int, told: Endpoints) -> Endpoints:
         """Where that leader is: as a message told, else as the voter set knows."""
@@ -165,7 +176,7 @@ def _on_vote_round_ended(now: Situation, ended: VoteRoundEnded) -> Change | None
 
 def _on_timeout(now: Situation) -> Change | None:
     role = now.role
-    campaigns = now.may_campaign and may_campaign(now.voters, now.key)
+    campaigns = now.may_campaign and now.is_needed
     match role:
         case Unattached() if campaigns:
             voter = now.voters.get(role.leader_id) if role.leader_id is not None else None

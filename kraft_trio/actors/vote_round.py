@@ -32,7 +32,9 @@ class VoteRound:
         self._pre_vote = pre_vote
         self._log_end = log_end
         self._voters = voters
-        self._tally = VoteTally(voters).granted_by(context.key)
+        # A candidate that its newest set does not name anymore does not count itself.
+        tally = VoteTally(voters)
+        self._tally = tally.granted_by(context.key) if voters.is_voter(context.key) else tally
         self._unreachable: set[int] = set()
         self._ended = False
 

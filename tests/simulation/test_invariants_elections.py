@@ -241,6 +241,23 @@ def a_removed_voter_campaigns(cluster: FabricatedCluster) -> Iterator[None]:
     cluster.follow(3, 1, epoch)
     cluster.commit_everywhere(1, [2, 3])
     cluster.change_voters(1, epoch, voters_of(1, 2))
+    cluster.commit_everywhere(1, [2, 3])
+    yield
+    cluster.become(3, Prospective(epoch, 1, endpoints_of(1)))
+
+
+@STORIES.of(16)
+def a_voter_removed_by_the_set_before_the_newest_campaigns(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = cluster.elect(1, by=[2])
+    cluster.follow(3, 1, epoch)
+    cluster.commit_everywhere(1, [2, 3])
+    # While it does not know that its removal is committed, it may still be needed.
+    cluster.change_voters(1, epoch, voters_of(1, 2))
+    cluster.copy(1, 3)
+    cluster.become(3, Prospective(epoch, 1, endpoints_of(1)))
+    cluster.follow(3, 1, epoch)
+    cluster.commit_everywhere(1, [2])
+    cluster.change_voters(1, epoch, voters_of(1))
     cluster.copy(1, 3)
     yield
     cluster.become(3, Prospective(epoch, 1, endpoints_of(1)))

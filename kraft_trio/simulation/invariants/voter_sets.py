@@ -68,6 +68,10 @@ class VoterSets:
         """The set that was in force before the batch at that offset."""
         return next(logged.voters for logged in reversed(self._stacks[replica.key]) if logged.base_offset < base_offset)
 
+    def before_newest(self, replica: Replica) -> list[VoterSet]:
+        """The set that the last VotersRecord replaced; none where there is no other."""
+        return [logged.voters for logged in self._stacks[replica.key][-2:-1]]
+
     def in_log_above(self, replica: Replica, offset: int) -> list[LoggedVoters]:
         """The VotersRecords of its log that end above that offset, oldest first."""
         above = []
