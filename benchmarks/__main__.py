@@ -14,7 +14,7 @@ import click
 import trio
 from rich.console import Console
 
-from benchmarks import etcd_cluster, failover, latency, machine, memory, open_time, simulation, throughput
+from benchmarks import etcd_cluster, failover, latency, machine, membership, memory, open_time, simulation, throughput
 from benchmarks.children import BenchmarkError
 from benchmarks.context import Context
 from benchmarks.report import Report, Section, now
@@ -29,6 +29,7 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
     "latency": latency.measure,
     "throughput": throughput.measure,
     "failover": failover.measure,
+    "membership": membership.measure,
     "open": open_time.measure,
     "memory": memory.measure,
     "simulation": simulation.measure,

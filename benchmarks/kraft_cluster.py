@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from uuid import uuid4
 
 import attrs
@@ -19,6 +20,8 @@ KRAFT = str(Path(sys.executable).with_name("kraft"))
 LEADER_SECONDS = 30.0
 CATCH_UP_SECONDS = 120.0
 
+NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
+
 
 @attrs.define
 class KraftCluster:
@@ -27,16 +30,21 @@ class KraftCluster:
     directory: Path
     ports: dict[int, int]
     overrides: Mapping[str, str]
+    static_voters: bool = False
     children: dict[int, Child] = attrs.field(factory=dict)
 
     @classmethod
     @asynccontextmanager
     async def started(
-        cls, directory: Path, overrides: Mapping[str, str], voters: int = 3
+        cls, directory: Path, overrides: Mapping[str, str], voters: int = 3, *, static_voters: bool = False
     ) -> AsyncIterator[KraftCluster]:
-        """A fresh quorum with a leader, its data below `directory`; stopped on exit."""
+        """A fresh quorum with a leader, its data below `directory`; stopped on exit.
+
+        With `static_voters` it has kraft.version 0 and `controller.quorum.voters`.
+        """
         await trio.Path(directory).mkdir(parents=True, exist_ok=True)
-        cluster = cls(directory, dict(zip(range(1, voters + 1), free_ports(voters), strict=True)), overrides)
+        ports = dict(zip(range(1, voters + 1), free_ports(voters), strict=True))
+        cluster = cls(directory, ports, overrides, static_voters)
         await cluster._format()
         async with stopping(cluster.children):
             for node in cluster.ports:
@@ -44,9 +52,9 @@ class KraftCluster:
             await cluster.leader()
             yield cluster
 
-    async def start(self, node: int) -> None:
-        """Start one node, new or again."""
-        settings = [part for item in self.overrides.items() for part in ("--override", "=".join(item))]
+    async def start(self, node: int, overrides: Mapping[str, str] = NO_OVERRIDES) -> None:
+        """Start one node, new or again, with further overrides of its own."""
+        settings = [part for item in {**self.overrides, **overrides}.items() for part in ("--override", "=".join(item))]
         command = [KRAFT, "server", "start", "-c", str(self._properties(node)), *settings]
         self.children[node] = await start_child(f"kraft node {node}", command, self.directory / f"node-{node}.out")
 
@@ -93,7 +101,11 @@ class KraftCluster:
     async def _format(self) -> None:
         """Write each node's configuration and format its directory with the same initial voters."""
         cluster_id = directory_id_to_text(uuid4())
-        voters = [f"{node}@127.0.0.1:{port}:{directory_id_to_text(uuid4())}" for node, port in self.ports.items()]
+        static = ",".join(f"{node}@127.0.0.1:{port}" for node, port in self.ports.items())
+        voters = ",".join(
+            f"{node}@127.0.0.1:{port}:{directory_id_to_text(uuid4())}" for node, port in self.ports.items()
+        )
+        flags = [] if self.static_voters else ["--initial-controllers", voters]
         async with trio.open_nursery() as nursery:
             for node, port in self.ports.items():
                 properties = {
@@ -103,7 +115,8 @@ class KraftCluster:
                     "controller.listener.names": "CONTROLLER",
                     "controller.quorum.bootstrap.servers": self.bootstrap_servers,
                     "metadata.log.dir": self.directory / f"node-{node}",
+                    **({"controller.quorum.voters": static} if self.static_voters else {}),
                 }
                 self._properties(node).write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
                 command = [KRAFT, "storage", "format", "-t", cluster_id, "-c", str(self._properties(node))]
-                nursery.start_soon(run_to_end, [*command, "--initial-controllers", ",".join(voters)], 60)
+                nursery.start_soon(run_to_end, [*command, *flags], 60)

@@ -1,0 +1,43 @@
+"""Adding controllers: a quorum of one voter grows to three while an application writes (KIP-853 "Add controller").
+
+A new node is formatted without voters, and started: it fetches the log as an observer.  `add-controller`, given the
+new node's configuration file, makes it a voter; the leader waits until it has caught up.
+"""
+
+from __future__ import annotations
+
+from scripts.stories.story import Story
+
+
+def tell(story: Story) -> None:
+    one, two, three = story.make_nodes(1, 2, 3)
+    story.say("A quorum of one voter.")
+    story.make_cluster_id()
+    story.format(one, "--standalone")
+    story.start(one)
+    with story.application():
+        voters = [one]
+        for new in (two, three):
+            story.say(
+                f"{new} is formatted without voters and started. It is an observer: it follows, and does not vote."
+            )
+            story.format(new, "--no-initial-controllers")
+            story.start(new)
+            story.expect(voters=voters, observers=[new])
+            story.say(f"What would change if {new} were a voter?")
+            story.quorum("add-controller", "-c", new.properties.name, "--dry-run")
+            story.expect(voters=voters, observers=[new])
+            story.say("Then it becomes one.")
+            story.quorum("add-controller", "-c", new.properties.name)
+            voters = [*voters, new]
+            story.expect(voters=voters)
+
+        leader = story.leader()
+        story.say(f"The quorum of three survives what the quorum of one did not: the end of {leader}, its leader.")
+        story.kill(leader)
+        story.until("another leader", lambda quorum: quorum.leader_id != leader.id)
+        story.start(leader)
+        story.expect(voters=voters)
+
+    story.say("A replica that is a voter is not added again.")
+    story.quorum("add-controller", "-c", three.properties.name, refused=True)

@@ -1,0 +1,73 @@
+"""An application that writes while the story goes on, and afterwards reads what it has written."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+import trio
+
+from kraft_trio.client.log_client import LogClient
+from kraft_trio.protocol.types import Endpoint
+from scripts.stories.node import StoryError
+
+PAUSE_S = 0.02
+ACKNOWLEDGED_WITHIN_MS = 30_000
+READ_WITHIN_S = 30
+
+
+class Application:
+    """Writes one record after the other, each when the one before is acknowledged, in a thread of its own."""
+
+    def __init__(self, bootstrap: Sequence[Endpoint]) -> None:
+        self._bootstrap = tuple(bootstrap)
+        self._stopping = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="application", daemon=True)
+        self.values: list[bytes] = []
+        """Those acknowledged, in their order."""
+        self.last_offset = -1
+        self.longest_wait_s = 0.0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Wait for the record in hand.  Raises StoryError where a record was not acknowledged."""
+        self.abandon()
+        if self._error is not None:
+            raise StoryError(f"the application failed at record {len(self.values)}: {self._error!r}") from self._error
+
+    def abandon(self) -> None:
+        """The same when the story has failed already."""
+        self._stopping.set()
+        self._thread.join(ACKNOWLEDGED_WITHIN_MS / 1000 + 5)
+
+    def check(self) -> None:
+        """Read the whole log: each record is there once, in its order, and nothing else.  Raises StoryError."""
+        found = trio.run(self._read)
+        if found != self.values:
+            missing, others = set(self.values) - set(found), [value for value in found if value not in self.values]
+            raise StoryError(f"written {len(self.values)}, read {len(found)}: missing {missing}, not written {others}")
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._write)
+        except BaseException as error:
+            self._error = error
+
+    async def _write(self) -> None:
+        async with LogClient(self._bootstrap) as client:
+            while not self._stopping.is_set():
+                value = f"record {len(self.values)}".encode()
+                began = time.monotonic()
+                [self.last_offset] = await client.produce([value], ACKNOWLEDGED_WITHIN_MS)
+                self.longest_wait_s = max(self.longest_wait_s, time.monotonic() - began)
+                self.values.append(value)
+                await trio.sleep(PAUSE_S)
+
+    async def _read(self) -> list[bytes]:
+        with trio.fail_after(READ_WITHIN_S):
+            async with LogClient(self._bootstrap) as client:
+                return [record.value or b"" async for record in client.read(0, until=self.last_offset + 1)]

@@ -1,0 +1,41 @@
+"""Node failure: a voter is gone for good, and another node takes its place (KIP-853 "Node failure recovery").
+
+The new one is added before the failed one is removed: with four voters, three of them alive, there is a majority.
+"""
+
+from __future__ import annotations
+
+from scripts.stories.story import Story
+
+
+def tell(story: Story) -> None:
+    one, two, three, four = story.make_nodes(1, 2, 3, 4)
+    voters = [one, two, three]
+    story.say("A quorum of three voters.")
+    story.begin_with(voters)
+    story.start(*voters)
+    with story.application():
+        story.expect(voters=voters)
+        story.say("The machine of node 3 burns down.")
+        failed, failed_directory_id = three.key, three.directory_id
+        story.kill(three)
+        story.lose_disk(three)
+        story.expect(voters=[one, two], gone=[failed])
+
+        story.say("A new machine, node 4, follows the quorum.")
+        story.format(four, "--no-initial-controllers")
+        story.start(four)
+        story.expect(voters=[one, two], gone=[failed], observers=[four])
+
+        story.say("It becomes a voter; then the one that failed is removed.")
+        story.quorum("add-controller", "-c", four.properties.name)
+        story.expect(voters=[one, two, four], gone=[failed])
+        story.quorum("remove-controller", "-i", "3", "-d", failed_directory_id)
+        story.expect(voters=[one, two, four])
+
+        leader = story.leader()
+        story.say(f"The quorum can do without any one of them again; here without {leader}, its leader.")
+        story.kill(leader)
+        story.until("another leader", lambda quorum: quorum.leader_id != leader.id)
+        story.start(leader)
+        story.expect(voters=[one, two, four])

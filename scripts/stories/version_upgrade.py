@@ -1,0 +1,60 @@
+"""Upgrading kraft.version: voters from a configuration key become voters in the log (KIP-853 "Upgrade KRaft protocol").
+
+With kraft.version 0 `controller.quorum.voters` names the voters, and they cannot be changed.  The upgrade writes them,
+with the directory ids that they have told the leader, to the log; the key is not read any more, and can go.
+"""
+
+from __future__ import annotations
+
+from kraft_trio.protocol.types import NO_DIRECTORY_ID
+from scripts.stories.story import Story
+
+STATIC_VOTERS = "controller.quorum.voters"
+
+
+def tell(story: Story) -> None:
+    voters = story.make_nodes(1, 2, 3)
+    [four] = story.make_nodes(4)
+    story.say("A quorum of three static voters: every file names them, and no directory id is among the names.")
+    story.make_cluster_id()
+    static = {STATIC_VOTERS: ",".join(f"{node.id}@{node.endpoint}" for node in voters)}
+    for node in voters:
+        story.configure(node, static)
+        story.format(node)
+    story.start(*voters)
+    with story.application():
+        story.until(
+            "three voters without directory ids",
+            lambda quorum: (
+                {state.key.directory_id for state in quorum.voters} <= {NO_DIRECTORY_ID}
+                and {state.key.id for state in quorum.voters} == {1, 2, 3}
+            ),
+        )
+        story.quorum("describe", "--status")
+        story.features("describe")
+
+        story.say("Node 4 follows; it cannot become a voter.")
+        story.format(four, "--no-initial-controllers")
+        story.start(four)
+        story.quorum("add-controller", "-c", four.properties.name, refused=True)
+
+        story.say("kraft.version is upgraded to 1.")
+        story.features("upgrade", "--feature", "kraft.version=1", "--dry-run")
+        story.features("upgrade", "--feature", "kraft.version=1")
+        story.features("describe")
+        story.say("The same voters, now with directory ids, are in the log.")
+        story.expect(voters=voters, observers=[four])
+
+        story.say(f"{STATIC_VOTERS} is not needed any more: node by node it goes.")
+        for node in voters:
+            story.stop(node)
+            story.configure(node, without=[STATIC_VOTERS])
+            story.start(node)
+            story.until_in_step(voters=voters, observers=[four])
+
+        story.say("And the voters can be changed.")
+        story.quorum("add-controller", "-c", four.properties.name)
+        story.expect(voters=[*voters, four])
+
+    story.say("There is no way back.")
+    story.features("downgrade", "--feature", "kraft.version=0", refused=True)
