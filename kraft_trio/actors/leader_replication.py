@@ -34,7 +34,7 @@ from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import encode_control_batch, peek_header
-from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse, QuorumReplica
 from kraft_trio.wire.apis.fetch import UNSUPPORTED_HIGH_WATERMARK, FetchPartitionResponse
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
@@ -140,17 +140,25 @@ class LeaderReplication:
             case CommittedEndRequested():
                 message.reply.answer(self.high_watermark)
             case DescribeQuorumReceived():
-                message.reply.answer(
-                    self.progress.describe(
-                        message.request,
-                        epoch=self._epoch,
-                        voters=self._log.voters.voters,
-                        high_watermark=self.high_watermark,
-                        leader_end_offset=self._log.synced_end_offset,
-                        now_s=trio.current_time(),
-                        now_ms=self._context.wall_clock_ms(),
-                    )
+                described = self.progress.describe(
+                    message.request,
+                    epoch=self._epoch,
+                    voters=self._log.voters.voters,
+                    high_watermark=self.high_watermark,
+                    leader_end_offset=self._log.synced_end_offset,
+                    now_s=trio.current_time(),
+                    now_ms=self._context.wall_clock_ms(),
                 )
+                message.reply.answer(attrs.evolve(described, committed_voters=self._committed_voters(described)))
+
+    def _committed_voters(self, described: DescribeQuorumResponse) -> tuple[QuorumReplica, ...]:
+        """The newest committed set with what is known of its replicas, where a newer set has not committed."""
+        high_watermark = self.high_watermark
+        if high_watermark is None or not self._log.voters.uncommitted(high_watermark):
+            return ()
+        known = {replica.key: replica for replica in (*described.voters, *described.observers)}
+        committed = self._log.voters.voters_at(high_watermark - 1)
+        return tuple(known.get(voter.key, QuorumReplica(voter.key, -1)) for voter in committed)
 
     # Appending
 

@@ -17,6 +17,7 @@ from kraft_trio.errors import KraftError
 
 _COMMANDS = {
     "dump-log": ("kraft_trio.cli.dump_log", "dump_log"),
+    "features": ("kraft_trio.cli.features", "features"),
     "metadata-quorum": ("kraft_trio.cli.metadata_quorum", "metadata_quorum"),
     "server": ("kraft_trio.cli.server", "server"),
     "simulate": ("kraft_trio.cli.simulate", "simulate"),
@@ -42,7 +43,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="kraft-trio", prog_name="kraft")
 def kraft() -> None:
-    """A KRaft quorum: format and inspect a node's directory, start a node, describe a quorum, dump a log, simulate."""
+    """A KRaft quorum: format, inspect and recover directories, start nodes, describe and change a quorum, simulate."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""`kraft metadata-quorum`: what a running quorum says of itself."""
+"""`kraft metadata-quorum`: what a running quorum says of itself, and changing its voters."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import click
 import trio
 
+from kraft_trio.cli.controller_commands import add_controller, remove_controller
 from kraft_trio.cli.quorum_layout import (
     no_leader_fields,
     no_leader_text,
@@ -15,39 +16,23 @@ from kraft_trio.cli.quorum_layout import (
     status_fields,
     status_text,
 )
-from kraft_trio.client.admin import AdminClient
+from kraft_trio.cli.quorum_options import QuorumOptions, no_leader_error, quorum_options
+from kraft_trio.cli.replace_controller import replace
 from kraft_trio.client.quorum_description import NoLeader
-from kraft_trio.config_keys import BOOTSTRAP_SERVERS
-from kraft_trio.errors import ConfigError, NetworkError
-from kraft_trio.protocol.types import Endpoint
 
 
 @click.group("metadata-quorum")
-@click.option("--bootstrap-controller", metavar="HOST:PORT[,…]", help="Any nodes of the quorum.")
-@click.option("--bootstrap-server", metavar="HOST:PORT[,…]", help="The same, under Kafka's other name for it.")
-@click.option(
-    "--timeout-ms", type=click.IntRange(1), default=5000, show_default=True, help="How long to look for a leader."
-)
+@quorum_options
 @click.pass_context
 def metadata_quorum(
-    context: click.Context, bootstrap_controller: str | None, bootstrap_server: str | None, timeout_ms: int
+    context: click.Context,
+    bootstrap_controller: str | None,
+    bootstrap_server: str | None,
+    command_config: str | None,
+    timeout_ms: int,
 ) -> None:
-    """Describe a running quorum; the leader is found from any of its nodes."""
-    if (bootstrap_controller is None) == (bootstrap_server is None):
-        raise click.UsageError("give one of --bootstrap-controller and --bootstrap-server", context)
-    flag = "--bootstrap-server" if bootstrap_controller is None else "--bootstrap-controller"
-    endpoints = _parse_bootstrap(flag, bootstrap_controller or bootstrap_server or "")
-    context.obj = AdminClient(endpoints), timeout_ms
-
-
-def _parse_bootstrap(flag: str, text: str) -> tuple[Endpoint, ...]:
-    try:
-        endpoints: tuple[Endpoint, ...] = BOOTSTRAP_SERVERS.parse(text)
-    except ValueError as error:
-        raise ConfigError(f"{flag} {text}: {error}") from error
-    if not endpoints:
-        raise ConfigError(f"{flag}: expected {BOOTSTRAP_SERVERS.allowed}")
-    return endpoints
+    """Describe a running quorum, or change its voters; the leader is found from any of its nodes."""
+    context.obj = QuorumOptions(bootstrap_controller, bootstrap_server, command_config, timeout_ms)
 
 
 @metadata_quorum.command()
@@ -58,16 +43,22 @@ def _parse_bootstrap(flag: str, text: str) -> tuple[Endpoint, ...]:
 @click.pass_context
 def describe(context: click.Context, status: bool, replication: bool, human_readable: bool, as_json: bool) -> None:
     """Describe the quorum.  Where it has no leader, print what each node says instead, and exit with 1."""
+    options: QuorumOptions = context.obj
+    client = options.client(context)
     if status == replication:
         raise click.UsageError("give one of --status and --replication", context)
-    client, timeout_ms = context.obj
-    answer = trio.run(client.describe_quorum, timeout_ms)
+    answer = trio.run(client.describe_metadata_quorum, options.timeout_ms)
     if isinstance(answer, NoLeader):
         click.echo(json.dumps(no_leader_fields(answer)) if as_json else no_leader_text(answer))
-        raise NetworkError(f"no leader: {answer.reachable} of the {len(answer.views)} nodes asked could be reached")
+        raise no_leader_error(answer)
     if as_json:
         click.echo(json.dumps(status_fields(answer) if status else replication_fields(answer)))
     elif status:
         click.echo(status_text(answer))
     else:
         click.echo(replication_text(answer, human_readable=human_readable))
+
+
+metadata_quorum.add_command(add_controller)
+metadata_quorum.add_command(remove_controller)
+metadata_quorum.add_command(replace)

@@ -14,8 +14,16 @@ _LABEL_WIDTH = 24
 _COLUMNS = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status")
 
 
+def labelled(label: str, text: str) -> str:
+    """One line of a status."""
+    return f"{label + ':':<{_LABEL_WIDTH}}{text}"
+
+
 def status_fields(quorum: QuorumDescription) -> dict[str, Any]:
-    """The status as a JSON value; offsets exclusive, -1 for what is unknown."""
+    """The status as a JSON value; offsets exclusive, -1 for what is unknown.
+
+    With the committed voters and how the current ones differ from them, while they do (KIP-853 "describe --status").
+    """
     return {
         "clusterId": quorum.cluster_id,
         "leaderId": quorum.leader_id,
@@ -25,6 +33,7 @@ def status_fields(quorum: QuorumDescription) -> dict[str, Any]:
         "maxFollowerLagTimeMs": quorum.max_follower_lag_time_ms(),
         "currentVoters": [_replica_fields(quorum, state) for state in quorum.voters],
         "currentObservers": [_replica_fields(quorum, state) for state in quorum.observers],
+        **_uncommitted_fields(quorum),
     }
 
 
@@ -32,9 +41,8 @@ def status_text(quorum: QuorumDescription) -> str:
     """The status, one line a field."""
     lines = []
     for name, value in status_fields(quorum).items():
-        label = f"{name[0].upper()}{name[1:]}:"
         text = json.dumps(value) if isinstance(value, list) else "unknown" if value is None else str(value)
-        lines.append(f"{label:<{_LABEL_WIDTH}}{text}")
+        lines.append(labelled(f"{name[0].upper()}{name[1:]}", text))
     return "\n".join(lines)
 
 
@@ -90,11 +98,26 @@ def no_leader_fields(answer: NoLeader) -> dict[str, Any]:
 def no_leader_text(answer: NoLeader) -> str:
     """What the nodes say where there is no leader, in the layout of the status."""
     lines = [
-        f"{'ClusterId:':<{_LABEL_WIDTH}}{answer.cluster_id or 'unknown'}",
-        f"{'LeaderId:':<{_LABEL_WIDTH}}none",
-        *(f"{'Node:':<{_LABEL_WIDTH}}{view}" for view in answer.views),
+        labelled("ClusterId", answer.cluster_id or "unknown"),
+        labelled("LeaderId", "none"),
+        *(labelled("Node", str(view)) for view in answer.views),
     ]
     return "\n".join(lines)
+
+
+def _uncommitted_fields(quorum: QuorumDescription) -> dict[str, Any]:
+    if not quorum.committed_voters:
+        return {}
+    committed = {state.key for state in quorum.committed_voters}
+    current = {state.key for state in quorum.voters}
+    steps = [
+        *(f"add {key}" for key in sorted(current - committed)),
+        *(f"remove {key}" for key in sorted(committed - current)),
+    ]
+    return {
+        "committedVoters": [_replica_fields(quorum, state) for state in quorum.committed_voters],
+        "uncommittedVoterChange": ", ".join(steps) or "update",
+    }
 
 
 def _by_status(quorum: QuorumDescription) -> list[tuple[ReplicaState, str]]:

@@ -1,31 +1,33 @@
-"""Asking a quorum about itself: the leader is found from any node, and where there is none, each node says its view."""
+"""Administering a quorum: describing it, changing its voters, finalizing features; the leader is found from any node.
+
+The names are those of Kafka's Java `Admin` (KIP-853 "Admin client").
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import attrs
 import trio
 
-from kraft_trio.client.connecting import ask, drop, open_connection
-from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
+from kraft_trio.client.connecting import ask, drop
+from kraft_trio.client.feature_metadata import FeatureLevels, FeatureMetadata
+from kraft_trio.client.inquiry import Inquiry
+from kraft_trio.client.quorum_description import NoLeader, QuorumDescription
 from kraft_trio.client.voter_change import VoterChangeError
 from kraft_trio.errors import NetworkError, OutcomeUnknownError, UnsupportedVersionError
-from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
-from kraft_trio.wire.api import (
-    ADD_RAFT_VOTER,
-    DESCRIBE_QUORUM,
-    METADATA,
-    REMOVE_RAFT_VOTER,
-    UPDATE_FEATURES,
-    Api,
-)
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
+from kraft_trio.wire.api import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_FEATURES, Api
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
-from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
-from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
-from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest
+from kraft_trio.wire.apis.update_features import (
+    FeatureUpdate,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+    UpgradeType,
+)
+from kraft_trio.wire.apis.voter_change_response import VoterChangeResponse
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import Network, TcpNetwork
@@ -33,22 +35,23 @@ from kraft_trio.wire.network import Network, TcpNetwork
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
-DEFAULT_TOPIC: Final = "__cluster_metadata"
 _RETRY_MS: Final = 200
 
 
 @attrs.frozen
-class _Answer:
-    """What one node said; `leader` is where it says the leader is."""
+class _Refusal:
+    """How the leader ended a request."""
 
-    view: NodeView
-    cluster_id: str | None = None
-    leader: Endpoint | None = None
-    description: QuorumDescription | None = None
+    error: ErrorCode
+    message: str | None
+
+    def raise_for(self, what: str) -> None:
+        if self.error != ErrorCode.none:
+            raise VoterChangeError(what, self.error, self.message)
 
 
 class AdminClient:
-    """Administrative questions to a quorum.  Holds no connection between calls: nothing to close."""
+    """Administrative requests to a quorum.  Holds no connection between calls: nothing to close."""
 
     def __init__(
         self,
@@ -65,11 +68,15 @@ class AdminClient:
         if not bootstrap:
             raise ValueError("bootstrap: no endpoint given, at least one expected")
         self._bootstrap = tuple(dict.fromkeys(bootstrap))
-        self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
-        self._network = TcpNetwork() if network is None else network
+        self._inquiry = Inquiry(
+            bootstrap,
+            client_id,
+            request_timeout_ms=request_timeout_ms,
+            network=TcpNetwork() if network is None else network,
+        )
 
-    async def describe_quorum(self, timeout_ms: int = 5000) -> QuorumDescription | NoLeader:
+    async def describe_metadata_quorum(self, timeout_ms: int = 5000) -> QuorumDescription | NoLeader:
         """The leader's description of the quorum (KIP-595 "DescribeQuorum").
 
         Asks the bootstrap nodes and whomever they name as leader.  While some node answers but none as leader, tries
@@ -78,7 +85,7 @@ class AdminClient:
         """
         deadline = trio.current_time() + timeout_ms / 1000
         while True:
-            answers = await self._ask_quorum()
+            answers = await self._inquiry.ask()
             for answer in answers:
                 if answer.description is not None:
                     return answer.description
@@ -87,6 +94,9 @@ class AdminClient:
             if outcome.reachable == 0 or trio.current_time() + _RETRY_MS / 1000 > deadline:
                 return outcome
             await trio.sleep(_RETRY_MS / 1000)
+
+    describe_quorum = describe_metadata_quorum
+    """The same, by its name of before."""
 
     async def add_metadata_voter(
         self,
@@ -99,163 +109,147 @@ class AdminClient:
     ) -> None:
         """Make a replica a voter (KIP-853 "AddVoter"); returns when that has committed, or been appended.
 
-        The leader waits, `timeout_ms` at most, for earlier changes and for the replica to catch up.  Raises
-        VoterChangeError, NetworkError where no leader could be asked, OutcomeUnknownError where none answered.
+        The leader waits, `timeout_ms` at most, for earlier changes and for the replica to catch up.  Where the
+        leadership changes meanwhile, the next leader is asked.  Raises VoterChangeError, NetworkError where no leader
+        could be asked, OutcomeUnknownError where the one that was asked did not answer.
         """
-        request = AddRaftVoterRequest(
-            cluster_id, timeout_ms, voter.id, voter.directory_id, listeners, ack_when_committed
+        what = f"add voter {voter}"
+        refusal, was_repeated = await self._change(
+            what,
+            ADD_RAFT_VOTER,
+            lambda left_ms: AddRaftVoterRequest(
+                cluster_id, left_ms, voter.id, voter.directory_id, listeners, ack_when_committed
+            ),
+            _refusal_of_voter_change,
+            timeout_ms,
         )
-        response = await self._change(f"add voter {voter}", ADD_RAFT_VOTER, request, timeout_ms)
-        _require_done(f"add voter {voter}", response.error, response.error_message)
+        if was_repeated and refusal.error == ErrorCode.duplicate_voter and await self._is_voter(voter) is True:
+            return
+        refusal.raise_for(what)
 
     async def remove_metadata_voter(
         self, voter: ReplicaKey, *, cluster_id: str | None = None, timeout_ms: int = 30_000
     ) -> None:
         """Make exactly that replica no voter any more (KIP-853 "RemoveVoter"); returns when that has committed.
 
-        Raises what `add_metadata_voter` does.
+        Where the leadership changes meanwhile, the next leader is asked.  Raises what `add_metadata_voter` does.
         """
-        request = RemoveRaftVoterRequest(cluster_id, voter.id, voter.directory_id)
-        response = await self._change(f"remove voter {voter}", REMOVE_RAFT_VOTER, request, timeout_ms)
-        _require_done(f"remove voter {voter}", response.error, response.error_message)
+        what = f"remove voter {voter}"
+        refusal, was_repeated = await self._change(
+            what,
+            REMOVE_RAFT_VOTER,
+            lambda _left_ms: RemoveRaftVoterRequest(cluster_id, voter.id, voter.directory_id),
+            _refusal_of_voter_change,
+            timeout_ms,
+        )
+        if was_repeated and refusal.error == ErrorCode.voter_not_found and await self._is_voter(voter) is False:
+            return
+        refusal.raise_for(what)
+
+    async def describe_features(self, timeout_ms: int = 5000) -> FeatureMetadata:
+        """The features that the leader supports, and the levels that are finalized (KIP-584).
+
+        Raises NetworkError where no leader could be asked in that time, UnsupportedVersionError.
+        """
+        connection = await self._connect_to_leader("describe features", trio.current_time() + timeout_ms / 1000)
+        await drop(connection)
+        told = connection.api_versions
+        finalized = {feature.name: feature.level for feature in told.finalized_features}
+        return FeatureMetadata(
+            tuple(
+                FeatureLevels(
+                    feature.name,
+                    VersionRange(feature.min_version, feature.max_version),
+                    finalized.get(feature.name, 0),
+                )
+                for feature in sorted(told.supported_features, key=lambda feature: feature.name)
+            ),
+            told.finalized_features_epoch if told.finalized_features_epoch >= 0 else None,
+        )
 
     async def update_features(
-        self, levels: Mapping[str, int], *, validate_only: bool = False, timeout_ms: int = 30_000
+        self,
+        levels: Mapping[str, int],
+        *,
+        validate_only: bool = False,
+        allow_downgrade: bool = False,
+        timeout_ms: int = 30_000,
     ) -> None:
-        """Finalize feature levels; `kraft.version` is the only one here (KIP-853 "UpdateFeatures").
+        """Finalize feature levels; `kraft.version` is the only one here, and never goes down (KIP-853).
 
-        Raises what `add_metadata_voter` does.
+        With `validate_only` nothing is changed.  Raises what `add_metadata_voter` does.
         """
-        updates = tuple(FeatureUpdate(name, level) for name, level in levels.items())
-        request = UpdateFeaturesRequest(updates, timeout_ms, validate_only)
-        response = await self._change("update features", UPDATE_FEATURES, request, timeout_ms)
-        failed = next((result for result in response.results if result.error != ErrorCode.none), None)
-        error, message = (
-            (response.error, response.error_message) if failed is None else (failed.error, failed.error_message)
+        upgrade_type = UpgradeType.SAFE_DOWNGRADE if allow_downgrade else UpgradeType.UPGRADE
+        updates = tuple(FeatureUpdate(name, level, upgrade_type) for name, level in levels.items())
+        refusal, _ = await self._change(
+            "update features",
+            UPDATE_FEATURES,
+            lambda left_ms: UpdateFeaturesRequest(updates, left_ms, validate_only),
+            _refusal_of_features,
+            timeout_ms,
         )
-        _require_done("update features", error, message)
+        refusal.raise_for("update features")
 
-    async def _change(self, what: str, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int) -> ResponseT:
-        """Put a request to the leader, whoever that is by then; a node that does not lead has done nothing.
+    async def _change(
+        self,
+        what: str,
+        api: Api[RequestT, ResponseT],
+        request: Callable[[int], RequestT],
+        refusal_of: Callable[[ResponseT], _Refusal],
+        timeout_ms: int,
+    ) -> tuple[_Refusal, bool]:
+        """Put a request to the leader, and to the next one where that has lost its leadership; how it ended.
 
-        Raises NetworkError where it was never sent, OutcomeUnknownError where it was and no answer came.
+        `request` is told how many milliseconds are left.  The bool: whether an earlier leader was asked, who may have
+        done it.  Raises NetworkError where it was never sent, OutcomeUnknownError where it was and no answer came.
         """
         deadline = trio.current_time() + timeout_ms / 1000
+        was_repeated = False
         while True:
-            answers = await self._ask_quorum()
-            leader = next((answer.view.endpoint for answer in answers if answer.description is not None), None)
-            if leader is not None:
-                connection = await open_connection(self._network, leader, self._client_id, self._request_timeout_ms)
-                try:
-                    # The leader answers in time; what is added is for the way.
-                    return await ask(connection, api, request, timeout_ms + self._request_timeout_ms)
-                except NetworkError as error:
-                    raise OutcomeUnknownError(f"{what}: sent to {leader}, which did not answer: {error}") from error
-                finally:
-                    await drop(connection)
-            if trio.current_time() + _RETRY_MS / 1000 > deadline:
-                said = "; ".join(str(answer.view) for answer in answers)
-                raise NetworkError(f"{what}: no leader found in {timeout_ms} ms: {said}")
-            await trio.sleep(_RETRY_MS / 1000)
-
-    async def _ask_quorum(self) -> list[_Answer]:
-        """The bootstrap nodes' answers, and those of the leaders they name; ends early with that of a leader."""
-        answers = await self._ask_all(self._bootstrap)
-        if any(answer.description is not None for answer in answers):
-            return answers
-        named = dict.fromkeys(answer.leader for answer in answers if answer.leader is not None)
-        further = [endpoint for endpoint in named if endpoint not in self._bootstrap]
-        return [*answers, *await self._ask_all(further)]
-
-    async def _ask_all(self, endpoints: Sequence[Endpoint]) -> list[_Answer]:
-        """Ask all of them at once; the answers in the order of the endpoints, without those a leader forestalled."""
-        answers: dict[Endpoint, _Answer] = {}
-
-        async def ask_one(endpoint: Endpoint) -> None:
-            answers[endpoint] = answer = await self._ask_node(endpoint)
-            if answer.description is not None:
-                nursery.cancel_scope.cancel()
-
-        async with trio.open_nursery() as nursery:
-            for endpoint in endpoints:
-                nursery.start_soon(ask_one, endpoint)
-        return [answers[endpoint] for endpoint in endpoints if endpoint in answers]
-
-    async def _ask_node(self, endpoint: Endpoint) -> _Answer:
-        try:
-            connection = await open_connection(self._network, endpoint, self._client_id, self._request_timeout_ms)
+            connection = await self._connect_to_leader(what, deadline)
+            left_ms = max(1, round((deadline - trio.current_time()) * 1000))
             try:
-                metadata = await self._ask_metadata(connection)
-                request = DescribeQuorumRequest(_topic_name(metadata))
-                response = await ask(connection, DESCRIBE_QUORUM, request, self._request_timeout_ms)
+                # The leader answers in time; what is added is for the way.
+                response = await ask(connection, api, request(left_ms), left_ms + self._request_timeout_ms)
+            except NetworkError as error:
+                raise OutcomeUnknownError(f"{what}: sent to the leader, which did not answer: {error}") from error
             finally:
                 await drop(connection)
-        except (NetworkError, UnsupportedVersionError) as error:
-            return _Answer(NodeView(endpoint, str(error).removeprefix(f"{endpoint}: ")))
-        return _answer_of(endpoint, metadata, response)
+            refusal = refusal_of(response)
+            is_late = trio.current_time() + _RETRY_MS / 1000 > deadline
+            if refusal.error != ErrorCode.not_leader_or_follower or is_late:
+                return refusal, was_repeated
+            was_repeated = True
+            await trio.sleep(_RETRY_MS / 1000)
 
-    async def _ask_metadata(self, connection: Connection) -> MetadataResponse | None:
-        """Cluster id, topic and brokers; None from a node that does not serve Metadata, as Kafka's controllers."""
-        try:
-            return await ask(connection, METADATA, MetadataRequest(topics=None), self._request_timeout_ms)
-        except UnsupportedVersionError:
-            return None
+    async def _connect_to_leader(self, what: str, deadline: float) -> Connection:
+        """Raises NetworkError where there is none until then."""
+        while True:
+            answers = await self._inquiry.ask()
+            said = [str(answer.view) for answer in answers]
+            found = next((answer for answer in answers if answer.description is not None), None)
+            if found is not None:
+                try:
+                    return await self._inquiry.connect(found.leader or found.view.endpoint)
+                except (NetworkError, UnsupportedVersionError) as error:
+                    said.append(str(error))
+            if trio.current_time() + _RETRY_MS / 1000 > deadline:
+                raise NetworkError(f"{what}: no leader could be asked in time: {'; '.join(said)}")
+            await trio.sleep(_RETRY_MS / 1000)
 
-
-def _require_done(what: str, error: ErrorCode, message: str | None) -> None:
-    if error != ErrorCode.none:
-        raise VoterChangeError(what, error, message)
-
-
-def _topic_name(metadata: MetadataResponse | None) -> str:
-    """The name of the quorum's topic: the one that the node has, Kafka's own where it does not tell."""
-    if metadata is not None and len(metadata.topics) == 1 and metadata.topics[0].name:
-        return metadata.topics[0].name
-    return DEFAULT_TOPIC
-
-
-def _answer_of(endpoint: Endpoint, metadata: MetadataResponse | None, response: DescribeQuorumResponse) -> _Answer:
-    cluster_id = None if metadata is None else metadata.cluster_id
-    error = response.error if response.error != ErrorCode.none else response.partition_error
-    leader_id = response.leader_id if response.leader_id >= 0 else None
-    leader_epoch = response.leader_epoch if response.leader_epoch >= 0 else None
-    if error == ErrorCode.none and leader_id is not None and leader_epoch is not None:
-        description = _description(cluster_id, response)
-        return _Answer(NodeView(endpoint, None, leader_id, leader_epoch), cluster_id, description=description)
-    if error not in (ErrorCode.none, ErrorCode.not_leader_or_follower, ErrorCode.leader_not_available):
-        message = response.error_message or response.partition_error_message
-        return _Answer(NodeView(endpoint, f"answers {error.name}" + (f": {message}" if message else "")), cluster_id)
-    leader = None
-    if metadata is not None:
-        known_id, known_epoch = _leader_in(metadata)
-        leader_id = known_id if leader_id is None else leader_id
-        leader_epoch = known_epoch if leader_epoch is None else leader_epoch
-        leader = next((broker.endpoint for broker in metadata.brokers if broker.id == leader_id), None)
-    return _Answer(NodeView(endpoint, None, leader_id, leader_epoch), cluster_id, leader)
+    async def _is_voter(self, key: ReplicaKey) -> bool | None:
+        """Whether exactly that replica is a voter; None where no leader says."""
+        quorum = await self.describe_metadata_quorum()
+        return None if isinstance(quorum, NoLeader) else quorum.voter(key) is not None
 
 
-def _leader_in(metadata: MetadataResponse) -> tuple[int | None, int | None]:
-    """The leader's id and epoch, as far as the partition's metadata tell them."""
-    for topic in metadata.topics:
-        for partition in topic.partitions:
-            leader_id = partition.leader_id if partition.leader_id >= 0 else None
-            return leader_id, partition.leader_epoch if partition.leader_epoch >= 0 else None
-    return None, None
+def _refusal_of_voter_change(response: VoterChangeResponse) -> _Refusal:
+    return _Refusal(response.error, response.error_message)
 
 
-def _description(cluster_id: str | None, response: DescribeQuorumResponse) -> QuorumDescription:
-    return QuorumDescription(
-        cluster_id=cluster_id,
-        leader_id=response.leader_id,
-        leader_epoch=response.leader_epoch,
-        high_watermark=response.high_watermark,
-        voters=tuple(_state(replica) for replica in response.voters),
-        observers=tuple(_state(replica) for replica in response.observers),
-        endpoints={node.id: node.endpoints for node in response.nodes},
-    )
-
-
-def _state(replica: QuorumReplica) -> ReplicaState:
-    return ReplicaState(
-        replica.key, replica.log_end_offset, replica.last_fetch_timestamp_ms, replica.last_caught_up_timestamp_ms
-    )
+def _refusal_of_features(response: UpdateFeaturesResponse) -> _Refusal:
+    """Versions 0 and 1 say it feature by feature."""
+    for result in response.results:
+        if result.error != ErrorCode.none:
+            return _Refusal(result.error, result.error_message)
+    return _Refusal(response.error, response.error_message)

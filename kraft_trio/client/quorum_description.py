@@ -38,6 +38,27 @@ class QuorumDescription:
     observers: tuple[ReplicaState, ...] = ()
     endpoints: Mapping[int, Endpoints] = attrs.field(factory=dict)
     """Listeners by node id, of those that the leader knows (the voters, from kraft.version 1 on)."""
+    committed_voters: tuple[ReplicaState, ...] = ()
+    """The newest committed set while a newer one, in `voters`, has not committed; empty otherwise."""
+
+    def voter(self, key: ReplicaKey) -> ReplicaState | None:
+        """The state of exactly that replica, where it is a voter."""
+        return next((state for state in self.voters if state.key == key), None)
+
+    def voter_of_id(self, replica_id: int) -> ReplicaState | None:
+        """The voter of that id, whatever its directory id."""
+        return next((state for state in self.voters if state.key.id == replica_id), None)
+
+    def observers_of_id(self, replica_id: int) -> tuple[ReplicaState, ...]:
+        """The observers of that id: incarnations that are no voters."""
+        return tuple(state for state in self.observers if state.key.id == replica_id)
+
+    @property
+    def now_ms(self) -> int:
+        """What the leader's clock showed, in ms since 1970; -1 where it does not say."""
+        if self.leader is not None:
+            return self.leader.last_fetch_timestamp_ms
+        return max((state.last_fetch_timestamp_ms for state in (*self.voters, *self.observers)), default=UNKNOWN)
 
     @property
     def leader(self) -> ReplicaState | None:

@@ -45,6 +45,10 @@ class Api(Generic[RequestT, ResponseT]):
     )
     """The lowest version named in ApiVersions; below `min_version` only where clients misread the truth."""
     response_header_is_always_0: bool = attrs.field(default=False, kw_only=True)
+    extended: Callable[[_Kind, int, EntityShape], EntityShape] = attrs.field(
+        default=lambda _kind, _version, shape: shape, kw_only=True
+    )
+    """Adds tagged fields of our own to Kafka's shape; who does not know them skips them (KIP-482)."""
     _readers: dict[tuple[_Kind, int], Reader] = attrs.field(factory=dict, init=False)
     _writers: dict[tuple[_Kind, int], Writer] = attrs.field(factory=dict, init=False)
 
@@ -103,4 +107,4 @@ class Api(Generic[RequestT, ResponseT]):
             raise UnsupportedVersionError(
                 f"{self.name}: version {version} is not among {self.min_version} to {self.max_version}"
             )
-        return message_shape(self.package, self.name, kind, version)
+        return self.extended(kind, version, message_shape(self.package, self.name, kind, version))

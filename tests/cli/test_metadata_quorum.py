@@ -84,11 +84,11 @@ def answer_with(monkeypatch: pytest.MonkeyPatch) -> Any:
     asked: list[tuple[Any, int]] = []
 
     def install(answer: QuorumDescription | NoLeader) -> list[tuple[Any, int]]:
-        async def describe_quorum(self: AdminClient, timeout_ms: int) -> QuorumDescription | NoLeader:
+        async def describe_metadata_quorum(self: AdminClient, timeout_ms: int) -> QuorumDescription | NoLeader:
             asked.append((self._bootstrap, timeout_ms))
             return answer
 
-        monkeypatch.setattr(AdminClient, "describe_quorum", describe_quorum)
+        monkeypatch.setattr(AdminClient, "describe_metadata_quorum", describe_metadata_quorum)
         return asked
 
     return install

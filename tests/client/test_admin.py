@@ -9,7 +9,8 @@ import trio
 from scripted_quorum import CLUSTER_ID, ScriptedQuorum, endpoint_of
 from trio.testing import MockClock
 
-from kraft_trio.client.admin import DEFAULT_TOPIC, AdminClient
+from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.inquiry import DEFAULT_TOPIC
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.wire.api import DESCRIBE_QUORUM, METADATA
@@ -21,7 +22,7 @@ class TestDescribe:
     async def test_the_leaders_words_from_any_node(self, leader_id: int, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum(leader_id=leader_id)
         async with quorum.running() as network:
-            answer = await AdminClient([endpoint_of(1)], network=network).describe_quorum()
+            answer = await AdminClient([endpoint_of(1)], network=network).describe_metadata_quorum()
         assert isinstance(answer, QuorumDescription)
         assert (answer.cluster_id, answer.leader_id, answer.leader_epoch, answer.high_watermark) == (
             CLUSTER_ID,
@@ -36,14 +37,14 @@ class TestDescribe:
     async def test_a_dead_bootstrap_node_does_not_matter(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum(leader_id=3, down={1})
         async with quorum.running() as network:
-            answer = await AdminClient([endpoint_of(1), endpoint_of(2)], network=network).describe_quorum()
+            answer = await AdminClient([endpoint_of(1), endpoint_of(2)], network=network).describe_metadata_quorum()
         assert isinstance(answer, QuorumDescription)
         assert answer.leader_id == 3
 
     async def test_a_node_without_metadata_is_asked_for_kafkas_topic(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum(unserved={METADATA.key}, topic_name=DEFAULT_TOPIC)
         async with quorum.running() as network:
-            answer = await AdminClient(quorum.bootstrap, network=network).describe_quorum()
+            answer = await AdminClient(quorum.bootstrap, network=network).describe_metadata_quorum()
         assert isinstance(answer, QuorumDescription)
         assert answer.cluster_id is None
 
@@ -56,7 +57,7 @@ class TestDescribe:
 
         async with quorum.running() as network, trio.open_nursery() as nursery:
             nursery.start_soon(elect)
-            answer = await AdminClient(quorum.bootstrap, network=network).describe_quorum(5000)
+            answer = await AdminClient(quorum.bootstrap, network=network).describe_metadata_quorum(5000)
         assert isinstance(answer, QuorumDescription)
         assert answer.leader_id == 2
 
@@ -65,7 +66,7 @@ class TestNoLeader:
     async def test_each_node_says_what_it_knows(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum(leader_id=None, down={2})
         async with quorum.running() as network:
-            answer = await AdminClient(quorum.bootstrap, network=network).describe_quorum(1000)
+            answer = await AdminClient(quorum.bootstrap, network=network).describe_metadata_quorum(1000)
             assert trio.current_time() <= 1
         assert answer == NoLeader(
             CLUSTER_ID,
@@ -85,7 +86,7 @@ class TestNoLeader:
     async def test_a_leader_that_is_gone_is_named_and_asked(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum(leader_id=3, down={3})
         async with quorum.running() as network:
-            answer = await AdminClient([endpoint_of(1)], network=network).describe_quorum(1000)
+            answer = await AdminClient([endpoint_of(1)], network=network).describe_metadata_quorum(1000)
         assert isinstance(answer, NoLeader)
         assert [str(view) for view in answer.views] == [
             "node-1:9093: names node 3 as leader in epoch 5",
@@ -95,7 +96,7 @@ class TestNoLeader:
     async def test_nobody_reachable_is_known_at_once(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum(down={1, 2, 3})
         async with quorum.running() as network:
-            answer = await AdminClient(quorum.bootstrap, network=network).describe_quorum(60_000)
+            answer = await AdminClient(quorum.bootstrap, network=network).describe_metadata_quorum(60_000)
             assert trio.current_time() < 1
         assert isinstance(answer, NoLeader)
         assert (answer.cluster_id, answer.reachable) == (None, 0)
@@ -112,21 +113,21 @@ class TestNoLeader:
                 raise AssertionError
 
         client = AdminClient([endpoint_of(1)], network=Silent(), request_timeout_ms=700)  # type: ignore[arg-type]
-        answer = await client.describe_quorum(60_000)
+        answer = await client.describe_metadata_quorum(60_000)
         assert trio.current_time() == pytest.approx(0.7)
         assert answer == NoLeader(None, (NodeView(endpoint_of(1), "no connection within 700 ms"),))
 
     async def test_what_does_not_describe_quorums(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum(unserved={DESCRIBE_QUORUM.key})
         async with quorum.running() as network:
-            answer = await AdminClient([endpoint_of(1)], network=network).describe_quorum(0)
+            answer = await AdminClient([endpoint_of(1)], network=network).describe_metadata_quorum(0)
         assert isinstance(answer, NoLeader)
         assert "DescribeQuorum" in str(answer.views[0])
 
     async def test_an_error_is_named(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum(unserved={METADATA.key}, topic_name="other")
         async with quorum.running() as network:
-            answer = await AdminClient([endpoint_of(1)], network=network).describe_quorum(0)
+            answer = await AdminClient([endpoint_of(1)], network=network).describe_metadata_quorum(0)
         assert isinstance(answer, NoLeader)
         assert str(answer.views[0]) == "node-1:9093: answers unknown_topic_or_partition"
 
@@ -134,7 +135,7 @@ class TestNoLeader:
         listener = await TcpNetwork().listen(Endpoint("127.0.0.1", 0))
         endpoint = listener.endpoint
         await listener.aclose()
-        answer = await AdminClient([endpoint]).describe_quorum(0)
+        answer = await AdminClient([endpoint]).describe_metadata_quorum(0)
         assert isinstance(answer, NoLeader)
         assert str(answer.views[0]) == f"{endpoint}: Connection refused"
 
@@ -142,7 +143,7 @@ class TestNoLeader:
 async def test_no_connection_stays_open(autojump_clock: MockClock) -> None:
     quorum = ScriptedQuorum(leader_id=2)
     async with quorum.running() as network:
-        await AdminClient(quorum.bootstrap, network=network).describe_quorum()
+        await AdminClient(quorum.bootstrap, network=network).describe_metadata_quorum()
         await trio.testing.wait_all_tasks_blocked()
         assert quorum.open_connections == 0
 

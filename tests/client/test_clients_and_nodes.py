@@ -35,7 +35,7 @@ async def test_appends_and_reads_survive_the_leader(cluster: Cluster) -> None:
         await trio.sleep(1)
         cluster.machines[first.key.id].kill()
     bootstrap = [cluster.endpoint_of(id) for id in cluster.voter_ids]
-    answer = await AdminClient(bootstrap, network=cluster.network.seen_from("client-admin")).describe_quorum()
+    answer = await AdminClient(bootstrap, network=cluster.network.seen_from("client-admin")).describe_metadata_quorum()
     assert seen == values
     assert offsets == sorted(set(offsets))
     assert isinstance(answer, QuorumDescription)

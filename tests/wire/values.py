@@ -274,6 +274,7 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
         voters=tuples(st.builds(QuorumReplica, keys, int64, int64, int64)),
         observers=tuples(st.builds(QuorumReplica, keys, int64, int64, int64)),
         nodes=tuples(st.builds(QuorumNode, int32, listeners)),
+        committed_voters=tuples(st.builds(QuorumReplica, keys, int64, int64, int64)),
     ),
     ("ApiVersions", "request"): st.builds(
         ApiVersionsRequest, client_software_name=texts, client_software_version=texts
@@ -426,6 +427,7 @@ ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
         "error_message": (2, FOREVER, None),
         "partition_error_message": (2, FOREVER, None),
         "nodes": (2, FOREVER, ()),
+        "committed_voters": (2, FOREVER, ()),
     },
     ("DescribeQuorum", QuorumReplica): {
         "last_fetch_timestamp_ms": (1, FOREVER, -1),

@@ -1,4 +1,8 @@
-"""DescribeQuorum: what the leader knows of voters and observers (KIP-595, KIP-836 timestamps, KIP-853 nodes)."""
+"""DescribeQuorum: what the leader knows of voters and observers (KIP-595, KIP-836 timestamps, KIP-853 nodes).
+
+KIP-853 has the status show the committed voters where they differ from the current ones, but Kafka's response never got
+a field for them.  Ours has a tagged one, sent only then; whoever does not know it skips it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,10 @@ from kraft_trio.wire.apis.one_partition import (
 )
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.schema import Fields
+from kraft_trio.wire.schema import ENTITY, EntityShape, Fields, FieldShape
+
+COMMITTED_VOTERS_TAG: Final = 10_000
+"""Far above what Kafka uses."""
 
 
 @attrs.frozen
@@ -64,6 +71,8 @@ class DescribeQuorumResponse:
     voters: tuple[QuorumReplica, ...] = ()
     observers: tuple[QuorumReplica, ...] = ()
     nodes: tuple[QuorumNode, ...] = ()
+    committed_voters: tuple[QuorumReplica, ...] = ()
+    """The voters of the newest committed set, while a newer one is uncommitted; empty otherwise, and before v2."""
 
     @classmethod
     def described(
@@ -76,6 +85,7 @@ class DescribeQuorumResponse:
         voters: tuple[QuorumReplica, ...],
         observers: tuple[QuorumReplica, ...],
         nodes: Iterable[Voter],
+        committed_voters: tuple[QuorumReplica, ...] = (),
     ) -> DescribeQuorumResponse:
         """The leader's answer to `request`."""
         return cls(
@@ -87,6 +97,7 @@ class DescribeQuorumResponse:
             voters=voters,
             observers=observers,
             nodes=tuple(QuorumNode(voter.id, voter.endpoints) for voter in nodes),
+            committed_voters=committed_voters,
         )
 
     @classmethod
@@ -154,6 +165,7 @@ def _fields_of_response(response: DescribeQuorumResponse, version: int) -> Field
         "error_message": response.error_message,
         "topics": fields_of_answered_topic(response.error, response.topic, partition),
         "nodes": [{"node_id": node.id, "listeners": fields_of_listeners(node.endpoints)} for node in response.nodes],
+        "committed_voters": [_fields_of_replica(replica) for replica in response.committed_voters],
     }
 
 
@@ -175,7 +187,22 @@ def _response_of_fields(fields: Fields, version: int) -> DescribeQuorumResponse:
         nodes=tuple(
             QuorumNode(node["node_id"], listeners_of_fields(node["listeners"])) for node in fields.get("nodes", ())
         ),
+        committed_voters=tuple(_replica_of_fields(replica) for replica in fields.get("committed_voters", ())),
     )
+
+
+def _with_committed_voters(kind: str, version: int, shape: EntityShape) -> EntityShape:
+    if kind == "request" or version < 2:
+        return shape
+    voters = _field(_field(_field(shape, "topics"), "partitions"), "current_voters")
+    committed = FieldShape("committed_voters", ENTITY, voters, True, False, COMMITTED_VOTERS_TAG, [])
+    return attrs.evolve(shape, tagged=(*shape.tagged, committed))
+
+
+def _field(shape: EntityShape, name: str) -> EntityShape:
+    entity = next(field.entity for field in shape.fields if field.name == name)
+    assert entity is not None, f"{name} is no structure"
+    return entity
 
 
 DESCRIBE_QUORUM: Final = Api(
@@ -190,4 +217,5 @@ DESCRIBE_QUORUM: Final = Api(
     fields_of_response=_fields_of_response,
     response_of_fields=_response_of_fields,
     error_response=lambda error, message: DescribeQuorumResponse(error=error, error_message=message),
+    extended=_with_committed_voters,
 )

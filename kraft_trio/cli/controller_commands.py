@@ -1,0 +1,174 @@
+"""`kraft metadata-quorum add-controller` and `remove-controller` (KIP-853 "kafka-metadata-quorum")."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import attrs
+import click
+import trio
+
+from kraft_trio.cli.config_option import read_config
+from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
+from kraft_trio.cli.voter_change_run import ChangeRefused, ChangeRun
+from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
+from kraft_trio.client.quorum_description import QuorumDescription
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.protocol.types import (
+    NO_DIRECTORY_ID,
+    Endpoints,
+    ReplicaKey,
+    directory_id_from_text,
+    directory_id_to_text,
+)
+from kraft_trio.storage.directory import read_meta_properties
+from kraft_trio.storage.real_disk import RealDisk
+
+NO_LISTENERS: Final = Endpoints()
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def change_options(function: F) -> F:
+    """Add the options of every change: `timeout_ms`, `dry_run`, `force`."""
+    for option in (
+        click.option("--force", is_flag=True, help="Ask for it also where it would stop the quorum."),
+        click.option("--dry-run", is_flag=True, help="Say what would change, and whether it would be refused."),
+        click.option(
+            "--timeout",
+            "--timeout-ms",
+            "timeout_ms",
+            metavar="MS",
+            type=click.IntRange(1),
+            default=30_000,
+            show_default=True,
+            help="How long the leader may take, catching up included.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@attrs.frozen
+class OwnNode:
+    """The node that a configuration file describes, with the identity its directory was formatted with."""
+
+    config: NodeConfig
+    key: ReplicaKey
+    listeners: Endpoints
+    cluster_id: str
+
+
+def read_own_node(config_path: str) -> OwnNode:
+    """Read the file and the directory that it names.  Raises ConfigError, StorageError."""
+    config = read_config(config_path)
+    directory = config.metadata_log_dir
+    with contextlib.closing(RealDisk()) as disk:
+        properties = read_meta_properties(disk, directory)
+    if properties is None:
+        raise StorageError(f"{directory}: not formatted; format it first (kraft storage format)")
+    if properties.node_id != config.node_id:
+        raise StorageError(f"{directory}: formatted for node {properties.node_id}, not for node.id={config.node_id}")
+    if properties.directory_id == NO_DIRECTORY_ID:
+        raise StorageError(f"{directory}: it has no directory id yet; the node's next start gives it one")
+    if "controller" not in config.process_roles:
+        raise ConfigError(f"process.roles={','.join(config.process_roles)}: expected controller for a voter")
+    key = ReplicaKey(config.node_id, properties.directory_id)
+    return OwnNode(config, key, config.advertised_endpoints(), properties.cluster_id)
+
+
+@click.command("add-controller")
+@click.option("-c", "--config", "config_path", metavar="FILE", help="The new controller's .properties file.")
+@change_options
+@click.pass_context
+def add_controller(
+    context: click.Context, config_path: str | None, timeout_ms: int, dry_run: bool, force: bool
+) -> None:
+    """Make the node that FILE describes a voter.
+
+    To be run where the node's directory is: id, directory id and listeners come from there.  Without
+    --bootstrap-controller the quorum is found by controller.quorum.bootstrap.servers of FILE.
+    """
+    options: QuorumOptions = context.obj
+    path = config_path or options.command_config
+    if path is None:
+        raise click.UsageError("give the new controller's file with -c", context)
+    own = read_own_node(path)
+    run = ChangeRun(
+        options.client(context, own.config), options.timeout_ms, timeout_ms, own.config.fetch_timeout_ms, force
+    )
+    if dry_run:
+        dry_run_of(run, f"adding {told(own.key, own.listeners)}", lambda q: plan_add(q, own.key, run.patience_ms))
+        return
+    trio.run(run.add, own.key, own.listeners, own.cluster_id)
+    click.echo(f"Added {told(own.key, own.listeners)}")
+
+
+@click.command("remove-controller")
+@click.option("-i", "--controller-id", type=click.IntRange(0), required=True, metavar="ID", help="The id of a voter.")
+@click.option(
+    "-d", "--controller-directory-id", metavar="DIRECTORY_ID", help="Its directory id; by default whichever it has."
+)
+@change_options
+@click.pass_context
+def remove_controller(
+    context: click.Context,
+    controller_id: int,
+    controller_directory_id: str | None,
+    timeout_ms: int,
+    dry_run: bool,
+    force: bool,
+) -> None:
+    """Make the voter of that id, and of that directory id where one is given, no voter any more."""
+    options: QuorumOptions = context.obj
+    directory_id = None if controller_directory_id is None else parse_directory_id(controller_directory_id)
+    client = options.client(context)
+    run = ChangeRun(client, options.timeout_ms, timeout_ms, FETCH_TIMEOUT_MS, force)
+    quorum = trio.run(run.describe)
+    key = _voter_key(quorum, controller_id, directory_id)
+    if dry_run:
+        dry_run_of(run, f"removing KRaft {told(key)}", lambda q: plan_remove(q, key, run.patience_ms))
+        return
+    trio.run(run.remove, key, quorum.cluster_id)
+    click.echo(f"Removed KRaft {told(key)}")
+
+
+def parse_directory_id(text: str) -> UUID:
+    """Raises ConfigError."""
+    try:
+        return directory_id_from_text(text)
+    except ValueError as error:
+        raise ConfigError(f"--controller-directory-id {error}") from error
+
+
+def _voter_key(quorum: QuorumDescription, replica_id: int, directory_id: UUID | None) -> ReplicaKey:
+    """Raises ChangeRefused where only an id is given, and no voter has it."""
+    if directory_id is not None:
+        return ReplicaKey(replica_id, directory_id)
+    known = quorum.voter_of_id(replica_id)
+    if known is None:
+        names = ", ".join(str(state.key) for state in quorum.voters)
+        raise ChangeRefused(f"refused: no voter has the id {replica_id}: the voters are {names}")
+    return known.key
+
+
+def dry_run_of(run: ChangeRun, what: str, make_plan: Callable[[QuorumDescription], VoterPlan]) -> None:
+    """Print the plan; raises ChangeRefused where it would be refused."""
+    plan = trio.run(run.looked_at, make_plan)
+    click.echo(f"DRY RUN of {what}")
+    for line in plan.lines():
+        click.echo(line)
+    if plan.objections:
+        raise ChangeRefused(f"would be refused: {'; '.join(plan.objections)}")
+
+
+def told(key: ReplicaKey, listeners: Endpoints = NO_LISTENERS) -> str:
+    """A controller in Kafka's words."""
+    text = f"controller {key.id} with directory id {directory_id_to_text(key.directory_id)}"
+    if len(listeners):
+        text += f" and endpoints: {', '.join(f'{name}://{endpoint}' for name, endpoint in listeners)}"
+    return text

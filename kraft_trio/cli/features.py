@@ -1,0 +1,101 @@
+"""`kraft features`: the feature levels of a running quorum, in the words of kafka-features (KIP-584, KIP-853)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+import trio
+
+from kraft_trio.cli.quorum_options import QuorumOptions, quorum_options
+from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.voter_change import VoterChangeError
+from kraft_trio.errors import ConfigError, KraftError, OutcomeUnknownError
+
+_MAX_LEVEL = 2**15 - 1
+
+
+@click.group()
+@quorum_options
+@click.pass_context
+def features(
+    context: click.Context,
+    bootstrap_controller: str | None,
+    bootstrap_server: str | None,
+    command_config: str | None,
+    timeout_ms: int,
+) -> None:
+    """Describe or raise the feature levels of a running quorum; kraft.version is the only feature here."""
+    context.obj = QuorumOptions(bootstrap_controller, bootstrap_server, command_config, timeout_ms)
+
+
+@features.command()
+@click.pass_context
+def describe(context: click.Context) -> None:
+    """Print which levels the leader supports, and which are finalized."""
+    options: QuorumOptions = context.obj
+    told = trio.run(options.client(context).describe_features, options.timeout_ms)
+    epoch = "-" if told.epoch is None else told.epoch
+    for feature in told.features:
+        click.echo(
+            f"Feature: {feature.name}\tSupportedMinVersion: {feature.supported.minimum}\t"
+            f"SupportedMaxVersion: {feature.supported.maximum}\tFinalizedVersionLevel: {feature.finalized}\t"
+            f"Epoch: {epoch}"
+        )
+
+
+@features.command()
+@click.option("--feature", "texts", multiple=True, required=True, metavar="NAME=LEVEL", help="As kraft.version=1.")
+@click.option("--dry-run", is_flag=True, help="Only ask whether it would be done.")
+@click.pass_context
+def upgrade(context: click.Context, texts: tuple[str, ...], dry_run: bool) -> None:
+    """Finalize a level: of kraft.version 1, after which the voters are in the log and can be changed.
+
+    Refused, with the list of them, while some voter or observer does not support it.  There is no way back.
+    """
+    _update(context, "upgrade", texts, dry_run)
+
+
+@features.command()
+@click.option("--feature", "texts", multiple=True, required=True, metavar="NAME=LEVEL", help="As kraft.version=0.")
+@click.option("--dry-run", is_flag=True, help="Only ask whether it would be done.")
+@click.pass_context
+def downgrade(context: click.Context, texts: tuple[str, ...], dry_run: bool) -> None:
+    """Ask for a lower level; that of kraft.version is never lowered (KIP-853), which the leader says."""
+    _update(context, "downgrade", texts, dry_run)
+
+
+def _update(context: click.Context, what: str, texts: Sequence[str], dry_run: bool) -> None:
+    options: QuorumOptions = context.obj
+    levels = _parse_levels(texts)
+    text = ", ".join(f"{name} to {level}" for name, level in levels.items())
+    try:
+        trio.run(_update_levels, options.client(context), levels, what == "downgrade", dry_run)
+    except VoterChangeError as error:
+        raise KraftError(f"Could not {what} {text}. {str(error).removeprefix('update features: ')}") from error
+    for name, level in levels.items():
+        click.echo(f"{name} {'can be' if dry_run else 'was'} {what}d to {level}.")
+
+
+async def _update_levels(client: AdminClient, levels: Mapping[str, int], allow_downgrade: bool, dry_run: bool) -> None:
+    """Where the leader's answer is lost, the next one is asked what has become of it."""
+    try:
+        await client.update_features(levels, validate_only=dry_run, allow_downgrade=allow_downgrade)
+    except OutcomeUnknownError as error:
+        told = await client.describe_features()
+        finalized = {feature.name: feature.finalized for feature in told.features}
+        if dry_run or any(finalized.get(name) != level for name, level in levels.items()):
+            raise OutcomeUnknownError(f"{error}; it has not been done as of now") from error
+
+
+def _parse_levels(texts: Sequence[str]) -> dict[str, int]:
+    """Raises ConfigError naming the text."""
+    levels = {}
+    for text in texts:
+        name, equals, level = (part.strip() for part in text.partition("="))
+        if not name or not equals or not level.isascii() or not level.isdigit() or int(level) > _MAX_LEVEL:
+            raise ConfigError(f"--feature {text}: expected NAME=LEVEL, the level from 0 to {_MAX_LEVEL}")
+        if name in levels:
+            raise ConfigError(f"--feature {text}: {name} is given twice")
+        levels[name] = int(level)
+    return levels

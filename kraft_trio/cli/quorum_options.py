@@ -1,0 +1,94 @@
+"""The options by which a command is told where a running quorum is, and the client that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import attrs
+import click
+
+from kraft_trio.cli.quorum_layout import no_leader_text
+from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.quorum_description import NoLeader, QuorumDescription
+from kraft_trio.config import NodeConfig
+from kraft_trio.config_keys import BOOTSTRAP_SERVERS
+from kraft_trio.errors import ConfigError, NetworkError
+from kraft_trio.protocol.types import Endpoint
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FETCH_TIMEOUT_MS: Final = 2000
+"""The default of controller.quorum.fetch.timeout.ms: what counts as lately where no file says otherwise."""
+
+_NO_LEADER = "no leader: {} of the {} nodes asked could be reached"
+
+
+def quorum_options(function: F) -> F:
+    """Add the options, passed on as `bootstrap_controller`, `bootstrap_server`, `command_config` and `timeout_ms`."""
+    for option in (
+        click.option(
+            "--timeout-ms",
+            type=click.IntRange(1),
+            default=5000,
+            show_default=True,
+            help="How long to look for a leader.",
+        ),
+        click.option(
+            "--command-config",
+            metavar="FILE",
+            help="Kafka's other place for the -c of add-controller; nothing else is read from it.",
+        ),
+        click.option("--bootstrap-server", metavar="HOST:PORT[,…]", help="The same, under Kafka's other name for it."),
+        click.option("--bootstrap-controller", metavar="HOST:PORT[,…]", help="Any nodes of the quorum."),
+    ):
+        function = option(function)
+    return function
+
+
+@attrs.frozen
+class QuorumOptions:
+    """What those options said."""
+
+    bootstrap_controller: str | None
+    bootstrap_server: str | None
+    command_config: str | None
+    timeout_ms: int
+
+    def client(self, context: click.Context, config: NodeConfig | None = None) -> AdminClient:
+        """A client for the nodes that are named, or else for those that a node's configuration names.
+
+        Raises UsageError, ConfigError.
+        """
+        return AdminClient(self.endpoints(context, config))
+
+    def endpoints(self, context: click.Context, config: NodeConfig | None = None) -> tuple[Endpoint, ...]:
+        """The nodes to ask.  Raises UsageError, ConfigError."""
+        if self.bootstrap_controller is None and self.bootstrap_server is None and config is not None:
+            known = (*config.quorum_bootstrap_servers, *(voter.endpoint for voter in config.quorum_voters))
+            if known:
+                return known
+        if (self.bootstrap_controller is None) == (self.bootstrap_server is None):
+            raise click.UsageError("give one of --bootstrap-controller and --bootstrap-server", context)
+        flag = "--bootstrap-server" if self.bootstrap_controller is None else "--bootstrap-controller"
+        text = self.bootstrap_controller or self.bootstrap_server or ""
+        try:
+            endpoints: tuple[Endpoint, ...] = BOOTSTRAP_SERVERS.parse(text)
+        except ValueError as error:
+            raise ConfigError(f"{flag} {text}: {error}") from error
+        if not endpoints:
+            raise ConfigError(f"{flag}: expected {BOOTSTRAP_SERVERS.allowed}")
+        return endpoints
+
+
+async def described(client: AdminClient, timeout_ms: int) -> QuorumDescription:
+    """The leader's description; without a leader, what each node says is printed.  Raises NetworkError then."""
+    answer = await client.describe_metadata_quorum(timeout_ms)
+    if isinstance(answer, NoLeader):
+        click.echo(no_leader_text(answer))
+        raise no_leader_error(answer)
+    return answer
+
+
+def no_leader_error(answer: NoLeader) -> NetworkError:
+    return NetworkError(_NO_LEADER.format(answer.reachable, len(answer.views)))

@@ -1,0 +1,238 @@
+"""`kraft metadata-quorum replace`: a controller's disk was replaced; its new incarnation takes the old one's place.
+
+Two changes, the old directory id removed and the new one added (KIP-853 "Disk failure recovery"; one id cannot be a
+voter twice).  Each step begins with a look at the quorum and goes on from what it finds, so that the same command,
+given again after an interruption, does what is left to do.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+import click
+import trio
+
+from kraft_trio.cli.controller_commands import NO_LISTENERS, OwnNode, change_options, read_own_node, told
+from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
+from kraft_trio.cli.voter_change_run import LOOK_AGAIN_S, ChangeRefused, ChangeRun
+from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
+from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
+from kraft_trio.client.standing import keeping_of
+from kraft_trio.client.voter_change import VoterChangeError
+from kraft_trio.config_keys import ADVERTISED_LISTENERS
+from kraft_trio.errors import ConfigError
+from kraft_trio.protocol.types import Endpoints, ReplicaKey
+from kraft_trio.wire.error_codes import ErrorCode
+
+_DONE_BY_OTHERS: Final = (ErrorCode.voter_not_found, ErrorCode.duplicate_voter)
+"""Somebody else has made this step, as a node that joins by itself does."""
+
+
+@attrs.frozen
+class Replacement:
+    """What is left to do.  `old` None: it is removed already.  `new` None: nobody follows who could take its place."""
+
+    old: ReplicaState | None = None
+    new: ReplicaState | None = None
+    is_new_up: bool = False
+    is_done: bool = False
+
+
+def what_is_left(
+    quorum: QuorumDescription, controller_id: int, patience_ms: int, new_key: ReplicaKey | None = None
+) -> Replacement:
+    """Who is to go, and who takes its place: `new_key`, or else the one other incarnation that follows the leader.
+
+    Raises ChangeRefused where it is not clear who.
+    """
+    voter = quorum.voter_of_id(controller_id)
+    if voter is not None and voter.key == new_key:
+        return Replacement(is_done=True)
+    others = quorum.observers_of_id(controller_id)
+    if new_key is not None:
+        others = tuple(state for state in others if state.key == new_key)
+    following = [state for state in others if keeping_of(quorum, state, patience_ms).is_up]
+    if len(following) > 1:
+        names = ", ".join(str(state.key) for state in following)
+        raise ChangeRefused(f"refused: {names} all follow the leader: give the file of the new one with -c")
+    new = following[0] if following else next(iter(others), None)
+    if voter is not None and new is None and keeping_of(quorum, voter, patience_ms).is_up and new_key is None:
+        return Replacement(is_done=True)
+    return Replacement(voter, new, bool(following))
+
+
+@click.command()
+@click.option("-i", "--controller-id", type=click.IntRange(0), metavar="ID", help="The controller with the new disk.")
+@click.option(
+    "-c", "--config", "config_path", metavar="FILE", help="Its .properties file; run it where its directory is, then."
+)
+@click.option(
+    "--listeners",
+    metavar="NAME://HOST:PORT[,…]",
+    help="Where the new one is reached; by default where the old one was.",
+)
+@change_options
+@click.pass_context
+def replace(
+    context: click.Context,
+    controller_id: int | None,
+    config_path: str | None,
+    listeners: str | None,
+    timeout_ms: int,
+    dry_run: bool,
+    force: bool,
+) -> None:
+    """Put a controller's new disk in the place of its old one, among the voters.
+
+    Before: format the new disk with --no-initial-controllers, and start the node.  It waits until the new incarnation
+    has caught up, removes the old directory id, and adds the new one.  After an interruption, give it again.
+    """
+    options: QuorumOptions = context.obj
+    path = config_path or options.command_config
+    own = None if path is None else read_own_node(path)
+    if own is None and controller_id is None:
+        raise click.UsageError("give the controller's id with -i, or its file with -c", context)
+    if own is not None and controller_id not in (None, own.key.id):
+        raise ConfigError(f"-i {controller_id}: {path} is of node {own.key.id}")
+    client = options.client(context, None if own is None else own.config)
+    patience_ms = FETCH_TIMEOUT_MS if own is None else own.config.fetch_timeout_ms
+    run = ChangeRun(client, options.timeout_ms, timeout_ms, patience_ms, force)
+    replacing = _Replacing(
+        run,
+        own.key.id if own is not None else controller_id if controller_id is not None else -1,
+        own,
+        None if listeners is None else _parse_listeners(listeners),
+    )
+    trio.run(replacing.show if dry_run else replacing.run)
+
+
+def _parse_listeners(text: str) -> Endpoints:
+    try:
+        return Endpoints([(listener.name, listener.endpoint) for listener in ADVERTISED_LISTENERS.parse(text)])
+    except ValueError as error:
+        raise ConfigError(f"--listeners {text}: {error}") from error
+
+
+@attrs.define
+class _Replacing:
+    """One run of the command; `listeners` are where the new incarnation will be a voter."""
+
+    changes: ChangeRun
+    controller_id: int
+    own: OwnNode | None
+    listeners: Endpoints | None
+
+    async def show(self) -> None:
+        """The dry run: both steps, in order.  Raises ChangeRefused where one of them would be refused."""
+        quorum, left = await self._look()
+        if left.is_done:
+            self._tell_done(quorum)
+            return
+        new = self._new_of(left)
+        click.echo(f"DRY RUN of replacing controller {self.controller_id}")
+        objections: list[str] = []
+        if left.old is not None:
+            plan = plan_remove(quorum, left.old.key, self.changes.patience_ms)
+            _show_step(f"1. removing KRaft {told(left.old.key)}", plan)
+            objections += plan.objections
+            quorum = attrs.evolve(quorum, voters=tuple(state for state in quorum.voters if state is not left.old))
+        plan = plan_add(quorum, new.key, self.changes.patience_ms)
+        _show_step(
+            f"{1 if left.old is None else 2}. adding {told(new.key, self._listeners(quorum) or NO_LISTENERS)}", plan
+        )
+        objections += plan.objections
+        if self._listeners(quorum) is None:
+            objections.append(self._no_listeners())
+        if objections:
+            raise ChangeRefused(f"would be refused: {'; '.join(objections)}")
+
+    async def run(self) -> None:
+        """Take the steps that are left, each after another look."""
+        while True:
+            quorum, left = await self._until_new_is_up()
+            if left.is_done:
+                self._tell_done(quorum)
+                return
+            new = self._new_of(left)
+            self.listeners = self._listeners(quorum)
+            if self.listeners is None:
+                raise ChangeRefused(f"refused: {self._no_listeners()}")
+            try:
+                if left.old is not None:
+                    self._check_old(quorum, left.old)
+                    await self.changes.remove(left.old.key, quorum.cluster_id)
+                    click.echo(f"Removed KRaft {told(left.old.key)}")
+                    click.echo(f"If this is interrupted now, go on with: {self._how_to_go_on()}")
+                else:
+                    await self.changes.add(new.key, self.listeners, quorum.cluster_id)
+                    click.echo(f"Added {told(new.key, self.listeners)}")
+                    return
+            except VoterChangeError as error:
+                if error.error not in _DONE_BY_OTHERS:
+                    raise
+                await trio.sleep(LOOK_AGAIN_S)
+
+    async def _look(self) -> tuple[QuorumDescription, Replacement]:
+        quorum = await self.changes.describe()
+        new_key = None if self.own is None else self.own.key
+        return quorum, what_is_left(quorum, self.controller_id, self.changes.patience_ms, new_key)
+
+    async def _until_new_is_up(self) -> tuple[QuorumDescription, Replacement]:
+        """Look until the new incarnation has caught up, or nothing is left to do.  Raises ChangeRefused."""
+        deadline = trio.current_time() + self.changes.timeout_ms / 1000
+        while True:
+            quorum, left = await self._look()
+            if left.is_done or left.is_new_up:
+                return quorum, left
+            if trio.current_time() > deadline:
+                self._new_of(left)
+                assert left.new is not None, "checked just before"
+                reason = keeping_of(quorum, left.new, self.changes.patience_ms).reason
+                raise ChangeRefused(f"refused: {left.new.key} {reason}: nothing has been changed")
+            await trio.sleep(LOOK_AGAIN_S)
+
+    def _tell_done(self, quorum: QuorumDescription) -> None:
+        voter = quorum.voter_of_id(self.controller_id)
+        assert voter is not None, "nothing is left to do"
+        click.echo(f"Nothing to replace: {told(voter.key)} is a voter, and no other incarnation waits for its place")
+
+    def _new_of(self, left: Replacement) -> ReplicaState:
+        """Raises ChangeRefused where nobody could take the place."""
+        if left.new is None:
+            raise ChangeRefused(
+                f"refused: no other incarnation of controller {self.controller_id} follows the leader: format its new "
+                "disk with --no-initial-controllers, and start it"
+            )
+        return left.new
+
+    def _check_old(self, quorum: QuorumDescription, old: ReplicaState) -> None:
+        if keeping_of(quorum, old, self.changes.patience_ms).is_up and not self.changes.force:
+            raise ChangeRefused(
+                f"refused: {old.key} keeps up with the leader: two processes have the id {old.key.id}, stop the one "
+                "that is not wanted (--force replaces the voter nevertheless)"
+            )
+
+    def _listeners(self, quorum: QuorumDescription) -> Endpoints | None:
+        """As given, as in the file, or as the old one's, which the leader knows as long as it is a voter."""
+        if self.listeners is not None:
+            return self.listeners
+        if self.own is not None:
+            return self.own.listeners
+        return quorum.endpoints.get(self.controller_id)
+
+    def _no_listeners(self) -> str:
+        return (
+            f"controller {self.controller_id} is no voter any more, so that nobody knows where it listens: "
+            "give --listeners, or its file with -c"
+        )
+
+    def _how_to_go_on(self) -> str:
+        text = ",".join(f"{name}://{endpoint}" for name, endpoint in self.listeners or ())
+        return f"kraft metadata-quorum … replace -i {self.controller_id} --listeners {text}"
+
+
+def _show_step(title: str, plan: VoterPlan) -> None:
+    click.echo(title)
+    for line in plan.lines():
+        click.echo(f"   {line}")

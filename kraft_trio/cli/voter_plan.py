@@ -1,0 +1,146 @@
+"""What a change of the voters would mean, worked out before it is asked for: both sets, what each survives, who is up.
+
+A change is objected to where the leader would refuse it, or where afterwards, as things are now, no majority would be
+left to commit anything, the change itself included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from kraft_trio.cli.quorum_layout import labelled
+from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
+from kraft_trio.client.standing import Keeping, Standing, keeping_of
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+
+
+@attrs.frozen
+class PlannedVoter:
+    """A voter before or after the change."""
+
+    key: ReplicaKey
+    keeping: Keeping
+
+
+@attrs.frozen
+class VoterPlan:
+    """One change.  `objections`: why it should not be made; `notes`: what else its maker should know."""
+
+    before: tuple[PlannedVoter, ...]
+    after: tuple[PlannedVoter, ...]
+    objections: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    may_pass: bool = False
+    """Whether the only objection is to how the voters keep up at this moment."""
+
+    def lines(self) -> Iterator[str]:
+        """The plan in the layout of the quorum's status."""
+        for when, voters in (("Before", self.before), ("After", self.after)):
+            yield labelled(f"Voters{when}", ", ".join(str(voter.key) for voter in voters) or "none")
+            yield labelled(f"Majority{when}", _majority_text(voters))
+        everyone = dict.fromkeys((*self.before, *self.after))
+        for standing in (Standing.LAGGING, Standing.OFFLINE):
+            those = [voter for voter in everyone if voter.keeping.standing is standing]
+            told = "; ".join(f"{voter.key} {voter.keeping.reason}" for voter in those)
+            yield labelled(standing.value.capitalize(), told or "none")
+        yield from (labelled("Note", note) for note in self.notes)
+
+
+def plan_add(quorum: QuorumDescription, key: ReplicaKey, patience_ms: int) -> VoterPlan:
+    """Making the replica a voter."""
+    before = _planned(quorum, patience_ms)
+    known = next((state for state in quorum.observers if state.key == key), None)
+    keeping = keeping_of(quorum, known or ReplicaState(key), patience_ms)
+    notes = _notes(quorum)
+    if known is None:
+        keeping = Keeping(Standing.OFFLINE, "is not known to the leader: it has not fetched yet")
+    if not keeping.is_up:
+        notes = (*notes, f"the leader waits until {key} has caught up; until then nothing changes")
+    present = quorum.voter_of_id(key.id)
+    if present is not None:
+        reason = (
+            f"{key} is a voter already"
+            if present.key == key
+            else f"controller {key.id} is a voter with another directory id, {present.key}: it has to be removed first "
+            f"(`replace` does both)"
+        )
+        return VoterPlan(before, before, (reason,), notes)
+    after = (*before, PlannedVoter(key, keeping))
+    if static := _is_static(quorum):
+        return VoterPlan(before, after, (static,), notes)
+    # It is appended only once the new voter has caught up, so that it counts as one that is up.
+    return _checked(before, after, notes, up=_up(before) + 1)
+
+
+def plan_remove(quorum: QuorumDescription, key: ReplicaKey, patience_ms: int) -> VoterPlan:
+    """Making exactly that replica no voter any more."""
+    before = _planned(quorum, patience_ms)
+    notes = _notes(quorum)
+    if all(voter.key != key for voter in before):
+        names = ", ".join(str(voter.key) for voter in before)
+        return VoterPlan(before, before, (f"{key} is not among the voters {names}",), notes)
+    after = tuple(voter for voter in before if voter.key != key)
+    if key.id == quorum.leader_id:
+        notes = (*notes, f"{key} leads: once its removal has committed it hands over, and another one is elected")
+    if static := _is_static(quorum):
+        return VoterPlan(before, after, (static,), notes)
+    if not after:
+        reason = f"{key} is the only voter: a quorum without voters could never go on"
+        return VoterPlan(before, after, (reason,), notes)
+    return _checked(before, after, notes, up=_up(after))
+
+
+def _checked(
+    before: tuple[PlannedVoter, ...], after: tuple[PlannedVoter, ...], notes: tuple[str, ...], *, up: int
+) -> VoterPlan:
+    needed = _majority(after)
+    if up >= needed:
+        return VoterPlan(before, after, (), notes)
+    down = "; ".join(f"{voter.key} {voter.keeping.reason}" for voter in after if not voter.keeping.is_up)
+    reason = (
+        f"it would stop the quorum: of the {len(after)} voters there would be, {needed} must keep up and {up} "
+        f"{'does' if up == 1 else 'do'}: {down}"
+    )
+    return VoterPlan(before, after, (reason,), notes, may_pass=True)
+
+
+def _planned(quorum: QuorumDescription, patience_ms: int) -> tuple[PlannedVoter, ...]:
+    return tuple(PlannedVoter(state.key, keeping_of(quorum, state, patience_ms)) for state in quorum.voters)
+
+
+def _is_static(quorum: QuorumDescription) -> str | None:
+    """The leader may know its own directory id; those of the others are in the set from kraft.version 1 on."""
+    if any(state.key.directory_id == NO_DIRECTORY_ID for state in quorum.voters):
+        return (
+            "kraft.version is 0: the voters are those of controller.quorum.voters "
+            "(`kraft features upgrade --feature kraft.version=1` makes them changeable)"
+        )
+    return None
+
+
+def _notes(quorum: QuorumDescription) -> tuple[str, ...]:
+    if not quorum.committed_voters:
+        return ()
+    return ("an earlier change of the voters has not committed yet: this one waits for it",)
+
+
+def _majority(voters: tuple[PlannedVoter, ...]) -> int:
+    return len(voters) // 2 + 1
+
+
+def _up(voters: tuple[PlannedVoter, ...]) -> int:
+    return sum(voter.keeping.is_up for voter in voters)
+
+
+def _majority_text(voters: tuple[PlannedVoter, ...]) -> str:
+    if not voters:
+        return "none"
+    spare = len(voters) - _majority(voters)
+    up, now = _up(voters), _up(voters) - _majority(voters)
+    more = f"{now} more now" if now >= 0 else "none now: too few are up"
+    return (
+        f"{_majority(voters)} of {len(voters)}, survives {spare} {'failure' if spare == 1 else 'failures'}; "
+        f"{up} up, survives {more}"
+    )
