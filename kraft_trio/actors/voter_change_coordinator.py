@@ -216,7 +216,7 @@ class VoterChangeCoordinator:
     async def _remove(self, change: _Change, key: ReplicaKey) -> None:
         """KIP-853 "RemoveVoter", "Handling": wait as AddVoter does, append, wait for the new majority, answer.
 
-        A leader that has removed itself resigns then, and not before the answer is given; it begins nothing more.
+        A leader that has removed itself resigns then, and not before the answer is given.
         """
         async with self._in_turn(change):
             self._require_dynamic_voters()
@@ -224,7 +224,6 @@ class VoterChangeCoordinator:
             await self._until_committed(change)
             if not self._voters.is_voter(self._key):
                 await self._context.tell_election(LeadershipLost(self._context.stamp, "removed from the voters"))
-                await trio.sleep_forever()
 
     async def _update(self, change: _Change, voter: Voter) -> None:
         """KIP-853 "UpdateVoter", "Handling"; with kraft.version 0 only noted, for the upgrade.
@@ -278,11 +277,17 @@ class VoterChangeCoordinator:
 
     @asynccontextmanager
     async def _in_turn(self, change: _Change) -> AsyncIterator[None]:
-        """A turn of this change: nothing is pending, the epoch is committed, and no other change goes on meanwhile."""
+        """A turn of this change: nothing is pending, the epoch is committed, and no other change goes on meanwhile.
+
+        It never comes once this leader is out of its own set, as it is about to resign.
+        """
         change.waits_for = "earlier voter changes"
         async with self._turn:
             await self._until_nothing_is_pending(change)
             await self._until_epoch_is_committed(change)
+            if not self._voters.is_voter(self._key):
+                change.waits_for = "the next leader"
+                await trio.sleep_forever()
             yield
 
     async def _until_nothing_is_pending(self, change: _Change) -> None:

@@ -54,6 +54,8 @@ def _problem_with(voter: Voter, default_listener: str) -> str | None:
         return f"{too_long[:20]}...: {len(too_long)} characters, a listener's name and host have at most {MAX_NAME}"
     if len(set(names)) != len(names):
         return f"listeners {', '.join(names)}: expected each name once"
+    if "" in names:
+        return f"listeners {', '.join(names)}: a listener without a name"
     if default_listener not in names:
         return f"listeners {', '.join(names) or 'none'}: expected {default_listener}, the quorum's own, among them"
     for name, endpoint in voter.endpoints:
