@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kraft_trio.config import KEYS
+from kraft_trio.metrics.definitions import METRICS
 from kraft_trio.protocol.transition_diagram import transition_diagram
 from kraft_trio.simulation.invariants import INVARIANTS
 from kraft_trio.simulation.scenario_header import HEADER_ITEMS
@@ -41,6 +42,16 @@ def config_keys() -> str:
         unit = f" {key.unit}" if key.unit and default is not None else ""
         rows.append((f"`{key.name}`", f"{shown}{unit}", key.kind.allowed, key.meaning))
     return _table(("key", "default", "allowed", "meaning"), rows)
+
+
+def metrics() -> str:
+    rows = []
+    for metric in METRICS:
+        roles = f" (nodes with the role {metric.role})" if metric.role else ""
+        unit = f" In {metric.unit}." if metric.unit == "ms" else f" A rate, {metric.unit}." if metric.unit else ""
+        label = f'{{{metric.label}="…"}}' if metric.label else ""
+        rows.append((f"`{metric.name}`", f"`{metric.prometheus_name}{label}`{roles}", metric.meaning + unit))
+    return _table(("metric", "in Prometheus", "meaning"), rows)
 
 
 def scenario_header() -> str:
@@ -84,6 +95,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "transitions": transitions,
     "versions": versions,
     "config-keys": config_keys,
+    "metrics": metrics,
     "scenario-header": scenario_header,
     "scenario-steps": scenario_steps,
     "scenarios": scenarios,

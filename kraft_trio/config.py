@@ -183,6 +183,13 @@ class NodeConfig:
         default=5000,
         unit="ms",
     )
+    metrics_interval_ms: int = config_key(
+        "kraft.metrics.interval.ms",
+        Integer(0),
+        "How often the node writes its metrics to `metrics.prom` in its directory; 0: never.",
+        default=1000,
+        unit="ms",
+    )
     topic_name: str = config_key(
         "kraft.topic.name", kinds.TOPIC_NAME, "The name of the one topic.", default="__cluster_metadata"
     )

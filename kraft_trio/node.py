@@ -22,6 +22,8 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import NodeClosedError, StorageFailure
 from kraft_trio.messages import QuorumView, Reply, ShutDown
+from kraft_trio.metrics.metrics_file import MetricsFile
+from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.serde import RawSerde, Serde
 from kraft_trio.storage.directory import LockedDirectory
@@ -90,6 +92,8 @@ class Node:
             self.key, self.cluster_id, config, log, self.election.view, self.election.tell, self._forwarder
         )
         self._server = NetworkServer(environment.network, config, router)
+        self._environment = environment
+        self._metrics: NodeMetrics | None = None
         self._driver = StateMachineDriver(log, on_commit, config.max_decompressed_bytes) if on_commit else None
         self._closed = False
 
@@ -105,9 +109,17 @@ class Node:
                     nursery.start_soon(self._driver.run)
                 nursery.start_soon(self.election.run)
                 nursery.start_soon(self._appender.run)
+                if self.config.metrics_interval_ms > 0:
+                    nursery.start_soon(self._metrics_file().run)
                 task_status.started()
         finally:
             self._closed = True
+            if self._metrics is not None:
+                self._metrics.close()
+
+    def _metrics_file(self) -> MetricsFile:
+        config = self.config
+        return MetricsFile(self.metrics, self._environment.disk, config.metadata_log_dir, config.metrics_interval_ms)
 
     @property
     def view(self) -> QuorumView:
@@ -118,6 +130,23 @@ class Node:
     def high_watermark(self) -> int | None:
         """Exclusive end of what this node knows to be committed; None while it knows of nothing."""
         return self.log.high_watermark
+
+    @property
+    def metrics(self) -> NodeMetrics:
+        """What this node measures of itself (KIP-595 and KIP-853 "Metrics"), in a registry of its own.
+
+        Latencies and rates count from when this is first asked for; a node that writes its metrics file asks at once.
+        """
+        if self._metrics is None:
+            self._metrics = NodeMetrics(
+                key=self.key,
+                config=self.config,
+                log=self.log,
+                view=self.election.view,
+                progress=lambda: self.election.progress,
+                wall_clock_ms=self._environment.wall_clock_ms,
+            )
+        return self._metrics
 
     async def wait_for_leader(self) -> QuorumView:
         """Wait until this node knows the leader of its epoch (it may be the leader itself)."""

@@ -33,10 +33,12 @@ class InternalListener:
         self._log = log
         self._tell_election = tell_election
         self._clients = clients
+        self._static_voters_ignored = False
 
     async def run(self) -> None:
         history = self._log.voters
         told = (history.voters, history.kraft_version)
+        self._report_ignored_voters()
         while True:
             while (now := (history.voters, history.kraft_version)) == told:
                 await self._log.voters_changed.park()
@@ -49,7 +51,19 @@ class InternalListener:
                 kraft_version=kraft_version,
                 offset=history.voters_offset,
             )
+            self._report_ignored_voters()
             await self._tell_election(VotersChanged(voters, kraft_version))
+
+    def _report_ignored_voters(self) -> None:
+        """Say once that the configuration's voters do not count any more (KIP-853 "controller.quorum.voters")."""
+        ignored = self._log.voters.ignores_static_voters
+        if ignored and not self._static_voters_ignored:
+            log.warning(
+                "controller.quorum.voters is ignored: the log names the voters",
+                ignored=list(self._log.voters.static_voters.ids),
+                voters=list(self._log.voters.voters.ids),
+            )
+        self._static_voters_ignored = ignored
 
     def _forget_left(self, before: VoterSet, voters: VoterSet) -> None:
         still = _endpoints(voters)

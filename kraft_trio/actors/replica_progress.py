@@ -110,6 +110,15 @@ class ProgressTable:
             if voter.id != self._leader.id
         ]
 
+    def number_of_observers(self, voters: VoterSet, now_s: float) -> int:
+        """How many replicas that are no voters have fetched lately (KIP-853 "number-of-observers")."""
+        self._forget_lost_observers(voters, now_s)
+        return sum(not voters.is_voter(key) for key in self._replicas)
+
+    def number_of_silent_voters(self, voters: VoterSet, timeout_s: float, now_s: float) -> int:
+        """How many other voters have not fetched for that long, nor has the epoch just begun."""
+        return sum(now_s - self._last_contact_s(voter) > timeout_s for voter in voters if voter.id != self._leader.id)
+
     def describe(
         self,
         request: DescribeQuorumRequest,

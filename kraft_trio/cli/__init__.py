@@ -19,6 +19,7 @@ _COMMANDS = {
     "dump-log": ("kraft_trio.cli.dump_log", "dump_log"),
     "features": ("kraft_trio.cli.features", "features"),
     "metadata-quorum": ("kraft_trio.cli.metadata_quorum", "metadata_quorum"),
+    "metrics": ("kraft_trio.cli.metrics", "metrics"),
     "server": ("kraft_trio.cli.server", "server"),
     "simulate": ("kraft_trio.cli.simulate", "simulate"),
     "storage": ("kraft_trio.cli.storage", "storage"),

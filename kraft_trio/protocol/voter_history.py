@@ -110,6 +110,11 @@ class VoterHistory:
         return self._voters.initial
 
     @property
+    def ignores_static_voters(self) -> bool:
+        """Whether the configuration names voters and they are not in force, as a VotersRecord is known."""
+        return len(self.static_voters) > 0 and self.voters_offset is not None
+
+    @property
     def voters(self) -> VoterSet:
         """The newest voter set, committed or not: the one in force."""
         return self._voters.newest

@@ -35,7 +35,7 @@ class ReplicaWatch:
         replica.synced_end = node.log.synced_end_offset
         replica.reset_applied()
         replica.load()
-        node.log.watcher = self
+        node.log.watch(self)
         node.election.view.subscribe(self._published)
         self._trace.record("start", node=replica.key.id, directory_id=str(replica.key))
         self._checker.started(replica)

@@ -134,6 +134,10 @@ class Disk(Protocol):
         """As `replace_now`, off the event loop.  Shielded: see the module's docstring."""
         ...
 
+    async def replace_aside(self, path: str, data: bytes) -> None:
+        """As `replace_now` without `durable`, off the event loop and in no sync's way.  Shielded, as `replace` is."""
+        ...
+
     def lock(self, path: str) -> DirectoryLock:
         """Take the lock that is the file `path`, making it when absent.  Raises AlreadyLockedError."""
         ...

@@ -9,8 +9,7 @@ the device and afterwards trusts only what could not have changed meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 from uuid import UUID
 
 import attrs
@@ -30,9 +29,10 @@ from kraft_trio.storage.known_good_point import (
     write_known_good_point,
 )
 from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
-from kraft_trio.storage.log_append import PlannedBatch, PlannedBatches, plan_follower_append, plan_leader_append
+from kraft_trio.storage.log_append import PlannedBatches, plan_follower_append, plan_leader_append
 from kraft_trio.storage.log_reading import ReadableLog
 from kraft_trio.storage.log_recovery import fold_control_record, load_log
+from kraft_trio.storage.log_watcher import BothWatchers, LogWatcher
 from kraft_trio.storage.segment import MAX_RELATIVE_OFFSET
 from kraft_trio.storage.segments import Segments
 
@@ -66,22 +66,6 @@ class Appended:
 class _SyncUnderWay:
     end_offset: int
     """What will be durable when it ends (exclusive); lowered by a truncation made meanwhile."""
-
-
-class LogWatcher(Protocol):
-    """Is told of each change in the step that makes it, after it is made; must neither block nor fail.
-
-    Offsets are exclusive ends but for those in a PlannedBatch.
-    """
-
-    def appended(self, buffer: Buffer, batches: Sequence[PlannedBatch], path: str, position: int) -> None:
-        """The batches in `buffer` now stand one after the other in that file, from `position` on."""
-
-    def truncated(self, end_offset: int) -> None: ...
-
-    def synced(self, end_offset: int) -> None: ...
-
-    def high_watermark_advanced(self, old: int | None, new: int) -> None: ...
 
 
 class Log(ReadableLog):
@@ -169,6 +153,10 @@ class Log(ReadableLog):
     def voter_history(self) -> VoterHistory:
         """The same as `voters`."""
         return self.voters
+
+    def watch(self, watcher: LogWatcher) -> None:
+        """From now on tell that one too; there is no way back, it lives as long as the log."""
+        self.watcher = watcher if self.watcher is None else BothWatchers(self.watcher, watcher)
 
     # Appending
 

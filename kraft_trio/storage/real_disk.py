@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import trio
+
 from kraft_trio.errors import AlreadyLockedError
 from kraft_trio.storage.disk import Buffer, parent
 from kraft_trio.storage.fsync_thread import FsyncThread
@@ -218,6 +220,11 @@ class RealDisk:
     async def replace(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         # Each replacement is a group of its own: two contents of one file must not be taken for each other.
         await self._thread.run(object(), lambda: self.replace_now(path, data, mode=mode))
+
+    async def replace_aside(self, path: str, data: bytes) -> None:
+        # Not on the thread that makes every fsync.
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(lambda: self.replace_now(path, data, durable=False))
 
     def lock(self, path: str) -> RealLock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

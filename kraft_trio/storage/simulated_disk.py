@@ -252,6 +252,11 @@ class SimulatedDisk:
             raise OSError(errno.EBADF, "the disk crashed while the file was being replaced", path)
         self.replace_now(path, data, mode=mode)
 
+    async def replace_aside(self, path: str, data: bytes) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.lowlevel.checkpoint()
+        self.replace_now(path, data, durable=False)
+
     def lock(self, path: str) -> SimulatedLock:
         self.call("lock", path)
         if path in self.locked:

@@ -1,0 +1,73 @@
+"""`kraft metrics`: what a running node measures of itself, read from the file that it writes."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import click
+
+from kraft_trio.cli.config_option import config_option, parse_overrides, read_config
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import StorageError
+from kraft_trio.metrics.definitions import Metric, metrics_of
+from kraft_trio.metrics.metrics_file import METRICS_FILE, MetricsRead, read_metrics
+from kraft_trio.storage.disk import join
+
+_STALE_AFTER_INTERVALS = 3
+_STALE_AFTER_AT_LEAST_S = 3.0
+
+
+@click.command()
+@config_option
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A key that wins over the file's.")
+@click.option("--prometheus", is_flag=True, help="As the node has written them, in the Prometheus text format.")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON value.")
+@click.pass_context
+def metrics(
+    context: click.Context, config_path: str, overrides: tuple[str, ...], prometheus: bool, as_json: bool
+) -> None:
+    """Print the metrics of the running node that FILE describes, and how old they are.
+
+    Where the node has not written any for a while, print what it has written last, and exit with 1.
+    """
+    if prometheus and as_json:
+        raise click.UsageError("--prometheus and --json exclude each other", context)
+    config = read_config(config_path, parse_overrides(overrides))
+    path = join(config.metadata_log_dir, METRICS_FILE)
+    data = _read(path, config)
+    found = read_metrics(path, data)
+    age_s = time.time() - found.collected_s
+    if prometheus:
+        click.echo(data, nl=False)
+        click.echo(f"kraft: collected {age_s:.1f} s ago", err=True)
+    elif as_json:
+        click.echo(json.dumps({"nodeId": found.node_id, "ageSeconds": round(age_s, 3), "metrics": found.values}))
+    else:
+        click.echo(f"Node {found.node_id}, {age_s:.1f} s ago\n\n{_table(metrics_of(config.process_roles), found)}")
+    if age_s > max(_STALE_AFTER_AT_LEAST_S, _STALE_AFTER_INTERVALS * config.metrics_interval_ms / 1000):
+        raise StorageError(f"{path}: {age_s:.0f} s old: the node does not run, or hangs")
+
+
+def _read(path: str, config: NodeConfig) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        why = "the node does not run" if config.metrics_interval_ms else "kraft.metrics.interval.ms is 0"
+        raise StorageError(f"{path}: there is no such file: {why}") from None
+
+
+def _table(wanted: tuple[Metric, ...], found: MetricsRead) -> str:
+    names = list(dict.fromkeys((metric.name, metric.unit) for metric in wanted))
+    width = max(len(name) for name, _ in names)
+    lines = []
+    for name, unit in names:
+        value = found.values.get(name)
+        text = "-" if value is None else f"{_text(value)} {unit}".rstrip()
+        lines.append(f"{name:<{width}}  {text}")
+    return "\n".join(lines)
+
+
+def _text(value: float | str) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

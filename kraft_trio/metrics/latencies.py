@@ -1,0 +1,85 @@
+"""What has to be measured as it happens: elections from the views that are published, commits from the log itself."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+
+from kraft_trio.messages import QuorumView
+from kraft_trio.metrics.window import Window
+from kraft_trio.protocol.roles import Candidate, Leader, Prospective
+from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.log_append import PlannedBatch
+
+MAX_WAITING: Final = 4096
+"""How many appends that wait for their commit are timed at once; beyond that the newest ones are not."""
+
+
+class ElectionTimes:
+    """From becoming prospective (or a candidate, where there was no pre-vote) to a leader of a newer epoch."""
+
+    def __init__(self, view: QuorumView) -> None:
+        self.latencies_ms = Window(trio.current_time())
+        self._began: tuple[float, int] | None = None
+        self.published(view)
+
+    def published(self, view: QuorumView) -> None:
+        """The node sees the quorum like this now."""
+        if self._began is None:
+            if isinstance(view.role, Prospective | Candidate):
+                # A pre-vote raises no epoch; a candidate already has the one that it may win.
+                self._began = trio.current_time(), view.epoch - isinstance(view.role, Candidate)
+        elif view.leader_id is not None and not isinstance(view.role, Prospective):
+            (began_s, epoch), self._began = self._began, None
+            if view.epoch > epoch:
+                now_s = trio.current_time()
+                self.latencies_ms.add((now_s - began_s) * 1000, now_s)
+
+
+class RecordTimes:
+    """A LogWatcher on the path of every append: it counts the records, and times the batches of a leader."""
+
+    def __init__(self, *, leads: bool) -> None:
+        now_s = trio.current_time()
+        self.fetched = Window(now_s)
+        self.appended_as_leader = Window(now_s)
+        self.latencies_ms = Window(now_s)
+        self._leads = leads
+        self._waiting: deque[tuple[int, float]] = deque()
+        """The exclusive ends of batches that are not committed, ascending, and when they were appended."""
+
+    def published(self, view: QuorumView) -> None:
+        """The node sees the quorum like this now."""
+        self._leads = isinstance(view.role, Leader)
+        if not self._leads:
+            self._waiting.clear()
+
+    # LogWatcher
+
+    def appended(self, buffer: Buffer, batches: Sequence[PlannedBatch], path: str, position: int) -> None:
+        now_s = trio.current_time()
+        next_offset = batches[-1].last_offset + 1
+        records = next_offset - batches[0].base_offset
+        if not self._leads:
+            self.fetched.add(records, now_s)
+            return
+        self.appended_as_leader.add(records, now_s)
+        if len(self._waiting) < MAX_WAITING:
+            self._waiting.append((next_offset, now_s))
+
+    def truncated(self, end_offset: int) -> None:
+        """A leader never truncates, and nobody else times anything."""
+
+    def synced(self, end_offset: int) -> None:
+        """Nothing is counted by that."""
+
+    def high_watermark_advanced(self, old: int | None, new: int) -> None:
+        waiting = self._waiting
+        if not waiting or waiting[0][0] > new:
+            return
+        now_s = trio.current_time()
+        while waiting and waiting[0][0] <= new:
+            self.latencies_ms.add((now_s - waiting.popleft()[1]) * 1000, now_s)

@@ -1,0 +1,98 @@
+"""`metrics.prom` in a node's directory: how a running node's metrics are read without a connection to it.
+
+In the Prometheus text format and replaced atomically, as the textfile collector of Prometheus's node_exporter reads it;
+never fsynced, as nobody needs it after a crash, and removed when the node stops.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+import structlog
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+
+from kraft_trio.errors import StorageError
+from kraft_trio.metrics.definitions import COLLECTED_AT, METRICS, NODE_LABEL
+from kraft_trio.metrics.node_metrics import NodeMetrics
+from kraft_trio.storage.disk import Disk, join
+
+log = structlog.get_logger(__name__)
+
+METRICS_FILE: Final = "metrics.prom"
+
+_BY_PROMETHEUS_NAME: Final = {metric.prometheus_name: metric for metric in METRICS}
+
+
+class MetricsFile:
+    """Writes the file while it runs, off the event loop; a disk that refuses is logged and tried again."""
+
+    def __init__(self, metrics: NodeMetrics, disk: Disk, directory: str, interval_ms: int) -> None:
+        self._metrics = metrics
+        self._disk = disk
+        self._path = join(directory, METRICS_FILE)
+        self._interval_s = interval_ms / 1000
+        self._failure = ""
+
+    async def run(self) -> None:
+        """Run until cancelled; the file is then gone."""
+        try:
+            while True:
+                await self._write()
+                await trio.sleep(self._interval_s)
+        finally:
+            try:
+                self._disk.remove(self._path)
+            except OSError:
+                pass
+
+    async def _write(self) -> None:
+        try:
+            await self._disk.replace_aside(self._path, self._metrics.exposition())
+        except OSError as error:
+            if str(error) != self._failure:
+                self._failure = str(error)
+                log.warning("metrics not written", path=self._path, reason=str(error))
+        else:
+            self._failure = ""
+
+
+@attrs.frozen
+class MetricsRead:
+    """The content of a metrics file."""
+
+    node_id: int
+    collected_s: float
+    """Seconds since 1970, by the node's wall clock."""
+    values: dict[str, float | str]
+    """By the KIPs' names, in the order of `METRICS`."""
+
+
+def read_metrics(path: str, data: bytes) -> MetricsRead:
+    """Read what a node has written.  Raises StorageError for anything else."""
+    try:
+        found = _samples(data.decode())
+        [(collected_s, node)] = [(value, node) for name, value, node in found if name == COLLECTED_AT]
+        values = {name: value for name, value, _ in found if name != COLLECTED_AT}
+        return MetricsRead(int(node), float(collected_s), values)
+    except (ValueError, KeyError, IndexError) as error:
+        raise StorageError(f"{path}: not the metrics of a node: {error or 'unreadable'}") from error
+
+
+def _samples(text: str) -> list[tuple[str, float | str, str]]:
+    """KIP's name, value and node id of the samples that we know; others may be an embedding application's."""
+    found: list[tuple[str, float | str, str]] = []
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            metric = _BY_PROMETHEUS_NAME.get(sample.name)
+            if metric is not None:
+                value = sample.labels[metric.label] if metric.label else _number(sample.value)
+                found.append((metric.name, value, sample.labels[NODE_LABEL]))
+            elif sample.name == COLLECTED_AT:
+                found.append((COLLECTED_AT, sample.value, sample.labels[NODE_LABEL]))
+    return found
+
+
+def _number(value: float) -> float:
+    return int(value) if value.is_integer() else value

@@ -1,0 +1,152 @@
+"""The metrics of one node: read where they stand when they are asked for, measured on the way where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import trio
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from kraft_trio.actors.published import Published
+from kraft_trio.actors.replica_progress import ProgressTable
+from kraft_trio.config import NodeConfig
+from kraft_trio.messages import QuorumView
+from kraft_trio.metrics.definitions import COLLECTED_AT, NODE_LABEL, metrics_of
+from kraft_trio.metrics.idle_time import IdleTime
+from kraft_trio.metrics.latencies import ElectionTimes, RecordTimes
+from kraft_trio.protocol.roles import Follower, Leader, vote_of
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, directory_id_to_text
+from kraft_trio.storage.log import Log
+
+
+class NodeMetrics(Collector):
+    """What one node measures of itself, from when this is made; a registry of its own, so that a process may have many.
+
+    Everything here is to be called in the node's Trio thread.  Nothing waits, and nothing of it is on the path of an
+    append but one call that counts.  `registry` takes other collectors too: the embedding application's.
+    """
+
+    def __init__(
+        self,
+        *,
+        key: ReplicaKey,
+        config: NodeConfig,
+        log: Log,
+        view: Published[QuorumView],
+        progress: Callable[[], ProgressTable | None],
+        wall_clock_ms: Callable[[], int],
+    ) -> None:
+        self.registry = CollectorRegistry()
+        self._key = key
+        self._config = config
+        self._metrics = metrics_of(config.process_roles)
+        self._log = log
+        self._view = view
+        self._progress = progress
+        self._wall_clock_ms = wall_clock_ms
+        self._records = RecordTimes(leads=isinstance(view.value.role, Leader))
+        self._elections = ElectionTimes(view.value)
+        self._idle = IdleTime()
+        log.watch(self._records)
+        view.subscribe(self._records.published)
+        view.subscribe(self._elections.published)
+        self.registry.register(self)
+
+    def close(self) -> None:
+        """Leave Trio's event loop; the last values stay readable."""
+        self._idle.close()
+
+    def values(self) -> dict[str, float | str]:
+        """The values now, by the KIPs' names; a metric that has none now (a latency of nothing) is not in it."""
+        values = {**self._of_quorum(), **self._of_log(), **self._of_leader(), **self._measured()}
+        names = {metric.name for metric in self._metrics}
+        return {name: value for name, value in values.items() if name in names and value is not None}
+
+    def exposition(self) -> bytes:
+        """Everything in the registry, in the Prometheus text format."""
+        return generate_latest(self.registry)
+
+    # What stands somewhere
+
+    def _of_quorum(self) -> dict[str, float | str | None]:
+        view = self._view.value
+        vote = vote_of(view.role, self._key)
+        return {
+            "current-state": self._state(view),
+            "current-leader": -1 if view.leader_id is None else view.leader_id,
+            "current-epoch": view.epoch,
+            "current-vote": -1 if vote is None else vote.id,
+            "current-vote-directory-id": directory_id_to_text(NO_DIRECTORY_ID if vote is None else vote.directory_id),
+        }
+
+    def _state(self, view: QuorumView) -> str:
+        if isinstance(view.role, Follower) and not self._log.voters.voters.is_voter(self._key):
+            return "observer"
+        return type(view.role).__name__.lower()
+
+    def _of_log(self) -> dict[str, float | str | None]:
+        history, high_watermark = self._log.voters, self._log.high_watermark
+        listener = self._config.controller_listener_name
+        unreachable = [
+            voter for voter in history.voters if voter.id != self._key.id and voter.endpoints.get(listener) is None
+        ]
+        return {
+            "high-watermark": -1 if high_watermark is None else high_watermark,
+            "log-end-offset": self._log.end.offset,
+            "log-end-epoch": self._log.end.epoch,
+            "number-of-voters": len(history.voters),
+            "uncommitted-voter-change": int(bool(history.uncommitted(high_watermark))),
+            "number-unknown-voter-connections": len(unreachable),
+            "ignored-static-voters": int(history.ignores_static_voters),
+            "is-observer": int(not history.voters.is_voter(self._key)),
+        }
+
+    def _of_leader(self) -> dict[str, float | str | None]:
+        progress = self._progress()
+        if progress is None:
+            return {}
+        voters, now_s = self._log.voters.voters, trio.current_time()
+        return {
+            "number-of-observers": progress.number_of_observers(voters, now_s),
+            "number-of-offline-voters": progress.number_of_silent_voters(
+                voters, self._config.fetch_timeout_ms / 1000, now_s
+            ),
+        }
+
+    def _measured(self) -> dict[str, float | str | None]:
+        now_s = trio.current_time()
+        return {
+            "election-latency-avg": self._elections.latencies_ms.mean(now_s),
+            "election-latency-max": self._elections.latencies_ms.largest(now_s),
+            "commit-latency-avg": self._records.latencies_ms.mean(now_s),
+            "commit-latency-max": self._records.latencies_ms.largest(now_s),
+            "fetch-records-rate": self._records.fetched.rate(now_s),
+            "append-records-rate": self._records.appended_as_leader.rate(now_s),
+            "poll-idle-ratio-avg": self._idle.ratio(),
+        }
+
+    # Collector
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Called by the registry."""
+        values, node = self.values(), str(self._key.id)
+        for metric in self._metrics:
+            labels = (NODE_LABEL, metric.label) if metric.label else (NODE_LABEL,)
+            family = GaugeMetricFamily(metric.prometheus_name, metric.meaning, labels=labels)
+            value = values.get(metric.name)
+            if isinstance(value, str):
+                family.add_metric((node, value), 1)
+            elif value is not None:
+                family.add_metric((node,), value)
+            yield family
+        collected = GaugeMetricFamily(COLLECTED_AT, "When these values were collected.", labels=(NODE_LABEL,))
+        collected.add_metric((node,), self._wall_clock_ms() / 1000)
+        yield collected
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Called by the registry, once, to keep names apart."""
+        for metric in self._metrics:
+            yield GaugeMetricFamily(metric.prometheus_name, metric.meaning)
+        yield GaugeMetricFamily(COLLECTED_AT, "")

@@ -1,0 +1,70 @@
+"""What happened lately: sums, means, maxima and rates over the last 30 to 60 seconds, as Kafka's metrics count them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SAMPLE_S: Final = 30.0
+"""How long one sample lasts; the one under way and the one before it count (Kafka's default for its own metrics)."""
+
+_SHORTEST_S: Final = 1.0
+"""A rate is never over less, however short a time there has been."""
+
+
+class _Sample:
+    __slots__ = ("count", "largest", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+        self.largest = 0.0
+
+
+class Window:
+    """Values as they come; `now_s` never falls from one call to the next, and values are never negative."""
+
+    __slots__ = ("_before", "_began_s", "_ends_s", "_sample")
+
+    def __init__(self, now_s: float) -> None:
+        self._began_s = now_s
+        self._ends_s = now_s + SAMPLE_S
+        self._sample = _Sample()
+        self._before = _Sample()
+
+    def add(self, value: float, now_s: float) -> None:
+        """Something of that size has happened."""
+        if now_s >= self._ends_s:
+            self._begin_sample(now_s)
+        sample = self._sample
+        sample.count += 1
+        sample.total += value
+        sample.largest = max(sample.largest, value)
+
+    def mean(self, now_s: float) -> float | None:
+        """None where nothing has happened."""
+        count = self._counted(now_s)
+        return self._total / count if count else None
+
+    def largest(self, now_s: float) -> float | None:
+        """None where nothing has happened."""
+        return max(self._sample.largest, self._before.largest) if self._counted(now_s) else None
+
+    def rate(self, now_s: float) -> float:
+        """The sum of the values, a second."""
+        self._counted(now_s)
+        return self._total / max(_SHORTEST_S, now_s - max(self._began_s, self._ends_s - 2 * SAMPLE_S))
+
+    @property
+    def _total(self) -> float:
+        return self._sample.total + self._before.total
+
+    def _counted(self, now_s: float) -> int:
+        if now_s >= self._ends_s:
+            self._begin_sample(now_s)
+        return self._sample.count + self._before.count
+
+    def _begin_sample(self, now_s: float) -> None:
+        samples_over = int((now_s - self._ends_s) / SAMPLE_S) + 1
+        self._before = self._sample if samples_over == 1 else _Sample()
+        self._sample = _Sample()
+        self._ends_s += samples_over * SAMPLE_S

@@ -1,0 +1,49 @@
+"""Who is told of what a log does, in the step that does it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.log_append import PlannedBatch
+
+
+class LogWatcher(Protocol):
+    """Is told of each change in the step that makes it, after it is made; must neither block nor fail.
+
+    Offsets are exclusive ends but for those in a PlannedBatch.
+    """
+
+    def appended(self, buffer: Buffer, batches: Sequence[PlannedBatch], path: str, position: int) -> None:
+        """The batches in `buffer` now stand one after the other in that file, from `position` on."""
+
+    def truncated(self, end_offset: int) -> None: ...
+
+    def synced(self, end_offset: int) -> None: ...
+
+    def high_watermark_advanced(self, old: int | None, new: int) -> None: ...
+
+
+class BothWatchers:
+    """Two watchers as one; the first is told first.  That keeps the usual case, of one at most, a plain call."""
+
+    def __init__(self, first: LogWatcher, second: LogWatcher) -> None:
+        self._first = first
+        self._second = second
+
+    def appended(self, buffer: Buffer, batches: Sequence[PlannedBatch], path: str, position: int) -> None:
+        self._first.appended(buffer, batches, path, position)
+        self._second.appended(buffer, batches, path, position)
+
+    def truncated(self, end_offset: int) -> None:
+        self._first.truncated(end_offset)
+        self._second.truncated(end_offset)
+
+    def synced(self, end_offset: int) -> None:
+        self._first.synced(end_offset)
+        self._second.synced(end_offset)
+
+    def high_watermark_advanced(self, old: int | None, new: int) -> None:
+        self._first.high_watermark_advanced(old, new)
+        self._second.high_watermark_advanced(old, new)
