@@ -204,6 +204,20 @@ async def test_nothing_is_removed_before_the_epoch_is_committed(cluster: Cluster
         assert (await asked.wait()).error == ErrorCode.none
 
 
+@on_cluster()
+async def test_a_removal_has_ten_seconds(cluster: Cluster) -> None:
+    """Both that stay are needed, and the leader's own fsync takes longer, while it is in contact with everybody."""
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    cluster.machines[leader.key.id].disk.sync_latency = lambda: 12.0
+    started = cluster.now_s
+    response = await remove_voter(cluster, leader, cluster.others(leader)[0].key)
+    assert response.error == ErrorCode.request_timed_out
+    assert response.error_message == f"appended at offset {leader.log.end_offset - 1}: it may still commit"
+    assert cluster.now_s - started == pytest.approx(10, abs=0.1)
+    await cluster.wait_until(lambda: leader.log.high_watermark == leader.log.end_offset)
+
+
 @on_cluster(voters=2)
 async def test_a_removal_that_does_not_commit_in_time_is_said_to(cluster: Cluster) -> None:
     """The one that stays is down: without it nothing commits, and the leader, which leaves, resigns by check-quorum."""
