@@ -110,12 +110,11 @@ class Node:
                 nursery.start_soon(self.election.run)
                 nursery.start_soon(self._appender.run)
                 if self.config.metrics_interval_ms > 0:
+                    nursery.start_soon(self.metrics.run)
                     nursery.start_soon(self._metrics_file().run)
                 task_status.started()
         finally:
             self._closed = True
-            if self._metrics is not None:
-                self._metrics.close()
 
     def _metrics_file(self) -> MetricsFile:
         config = self.config

@@ -108,7 +108,10 @@ METRICS: Final[tuple[Metric, ...]] = (
     _raft("commit-latency-max", "The longest of the same.", unit="ms"),
     _raft("fetch-records-rate", "Records that this node fetched from its leader and appended.", unit="per second"),
     _raft("append-records-rate", "Records that this node appended as the leader.", unit="per second"),
-    _raft("poll-idle-ratio-avg", "The share of time in which the node's event loop had nothing to do, 0 to 1."),
+    _raft(
+        "poll-idle-ratio-avg",
+        "The share of time in which the node's event loop had nothing to do, 0 to 1, by samples of 50 ms.",
+    ),
 )
 """Every metric, in the order in which they are shown.  One that two roles name differently is there twice."""
 

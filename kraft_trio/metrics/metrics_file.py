@@ -95,4 +95,4 @@ def _samples(text: str) -> list[tuple[str, float | str, str]]:
 
 
 def _number(value: float) -> float:
-    return int(value) if value.is_integer() else value
+    return int(value) if float(value).is_integer() else value

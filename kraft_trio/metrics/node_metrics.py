@@ -54,9 +54,9 @@ class NodeMetrics(Collector):
         view.subscribe(self._elections.published)
         self.registry.register(self)
 
-    def close(self) -> None:
-        """Leave Trio's event loop; the last values stay readable."""
-        self._idle.close()
+    async def run(self) -> None:
+        """Measure until cancelled what needs a task of its own, the idle ratio; without it that has no value."""
+        await self._idle.run()
 
     def values(self) -> dict[str, float | str]:
         """The values now, by the KIPs' names; a metric that has none now (a latency of nothing) is not in it."""

@@ -130,6 +130,25 @@ async def test_replace_leaves_the_last_of_two_contents(place: Place) -> None:
     assert place.disk.read_bytes(f"{place.root}/a") == b"2"
 
 
+async def test_replace_aside_leaves_the_new_content_and_nothing_else(place: Place) -> None:
+    await place.disk.replace_aside(f"{place.root}/a", b"one, a long one")
+    await place.disk.replace_aside(f"{place.root}/a", b"two")
+    assert place.disk.list_directory(place.root) == ["a"]
+    assert place.disk.read_bytes(f"{place.root}/a") == b"two"
+
+
+async def test_a_cancelled_replace_aside_has_been_made(place: Place) -> None:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await place.disk.replace_aside(f"{place.root}/a", b"new")
+    assert place.disk.read_bytes(f"{place.root}/a") == b"new"
+
+
+async def test_replace_aside_tells_of_a_disk_that_refuses(place: Place) -> None:
+    with pytest.raises(FileNotFoundError):
+        await place.disk.replace_aside(f"{place.root}/missing/a", b"new")
+
+
 async def test_a_cancelled_replace_has_been_made(place: Place) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()

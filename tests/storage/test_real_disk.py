@@ -294,3 +294,31 @@ def open_descriptors() -> list[str]:
 
 def open_eventfds() -> int:
     return sum("eventfd" in path for path in open_descriptors())
+
+
+async def test_replace_aside_waits_neither_for_the_device_nor_for_a_sync_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_descriptor: int) -> None:
+        raise AssertionError("no fsync is asked for")
+
+    disk = RealDisk()
+    file = disk.open(str(tmp_path / "log"), create=True)
+    file.append(b"x")
+    released, syncing = threading.Event(), threading.Event()
+
+    def slow(_descriptor: int) -> None:
+        syncing.set()
+        assert released.wait(10)
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    monkeypatch.setattr(os, "fsync", refused)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(file.sync)
+        await trio.to_thread.run_sync(syncing.wait)
+        with trio.fail_after(5):
+            await disk.replace_aside(str(tmp_path / "aside"), b"new")
+        assert (tmp_path / "aside").read_bytes() == b"new"
+        released.set()
+    file.close()
+    disk.close()

@@ -1,0 +1,406 @@
+"""What a node says of itself, metric by metric, held against what was done to the quorum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+import trio
+
+from kraft_trio.client.admin import AdminClient
+from kraft_trio.metrics.definitions import METRICS, metrics_of
+from kraft_trio.metrics.node_metrics import NodeMetrics
+from kraft_trio.node import Node
+from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kraft_trio.protocol.types import directory_id_to_text
+from kraft_trio.simulation import Cluster, simulate
+from tests.support.on_cluster import on_cluster
+
+NOBODY = "AAAAAAAAAAAAAAAAAAAAAA"
+
+KIP_595 = """
+    current-leader current-epoch current-vote log-end-offset log-end-epoch high-watermark current-state
+    number-unknown-voter-connections election-latency-avg election-latency-max commit-latency-avg commit-latency-max
+    fetch-records-rate append-records-rate poll-idle-ratio-avg
+"""
+KIP_853 = """
+    number-of-voters number-of-observers uncommitted-voter-change number-of-offline-voters current-vote-directory-id
+    ignored-static-voters is-observer
+"""
+
+
+def admin_of(cluster: Cluster) -> AdminClient:
+    return AdminClient(
+        [cluster.endpoint_of(id) for id in cluster.voter_ids], network=cluster.network.seen_from("client-admin")
+    )
+
+
+def nodes(cluster: Cluster) -> list[Node]:
+    return list(cluster.nodes.values())
+
+
+def values_of(node: Node) -> dict[str, float | str]:
+    return node.metrics.values()
+
+
+def followers_of(cluster: Cluster, leader: Node) -> list[Node]:
+    return [node for node in cluster.nodes.values() if node is not leader]
+
+
+def test_every_metric_of_both_kips_is_there_by_its_name() -> None:
+    assert {metric.name for metric in METRICS} == {*KIP_595.split(), *KIP_853.split()}
+
+
+def test_names_in_prometheus_are_unique() -> None:
+    names = [metric.prometheus_name for metric in METRICS]
+    assert len(set(names)) == len(names)
+
+
+def test_a_role_has_the_metrics_that_kip_853_gives_it() -> None:
+    """A controller's and a broker's go by different names, and only a controller can be an observer by mistake."""
+    controller = {metric.prometheus_name for metric in metrics_of(["controller"])}
+    broker = {metric.prometheus_name for metric in metrics_of(["broker"])}
+    assert controller - broker == {
+        "kafka_controller_kafkacontroller_ignoredstaticvoters",
+        "kafka_controller_kafkacontroller_isobserver",
+    }
+    assert broker - controller == {"kafka_server_brokermetadatametrics_ignored_static_voters"}
+
+
+@on_cluster(voters=3, observers=1)
+async def test_leader_follower_and_observer(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await leader.append([b"a", b"b"])
+    await cluster.wait_until_alike()
+    await trio.sleep(1.0)
+    quorum = {
+        "current-leader": leader.key.id,
+        "current-epoch": leader.view.epoch,
+        "log-end-offset": leader.log.end_offset,
+        "log-end-epoch": leader.view.epoch,
+        "high-watermark": leader.log.end_offset,
+        "number-of-voters": 3,
+        "uncommitted-voter-change": 0,
+        "number-unknown-voter-connections": 0,
+        "ignored-static-voters": 0,
+    }
+    of_leader = leader.metrics.values()
+    assert quorum.items() <= of_leader.items()
+    assert of_leader["current-state"] == "leader"
+    assert (of_leader["current-vote"], of_leader["current-vote-directory-id"]) == (
+        leader.key.id,
+        directory_id_to_text(leader.key.directory_id),
+    )
+    assert (of_leader["number-of-observers"], of_leader["number-of-offline-voters"]) == (1, 0)
+    assert of_leader["is-observer"] == 0
+    for node in followers_of(cluster, leader):
+        values = node.metrics.values()
+        assert quorum.items() <= values.items()
+        is_observer = node.key.id not in cluster.voter_ids
+        assert values["current-state"] == ("observer" if is_observer else "follower")
+        assert values["is-observer"] == is_observer
+        assert not {"number-of-observers", "number-of-offline-voters"} & values.keys(), "only a leader knows"
+
+
+@on_cluster(voters=3)
+async def test_a_vote_for_another_names_its_directory_id(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    votes = [(values["current-vote"], values["current-vote-directory-id"]) for values in map(values_of, nodes(cluster))]
+    given = (leader.key.id, directory_id_to_text(leader.key.directory_id))
+    assert votes.count(given) >= 2
+    assert set(votes) <= {given, (-1, NOBODY)}
+
+
+@on_cluster(voters=3)
+async def test_states_have_the_names_of_the_roles(cluster: Cluster) -> None:
+    """Seen at every transition of a voter that is cut off for a while."""
+    names = {Prospective: "prospective", Candidate: "candidate", Unattached: "unattached", Resigned: "resigned"}
+    await cluster.wait_for_leader()
+    node = cluster.nodes[1]
+    seen = {}
+    node.election.view.subscribe(
+        lambda view: seen.setdefault(
+            type(view.role),
+            {**node.metrics.values(), "expected-leader": -1 if view.leader_id is None else view.leader_id},
+        )
+    )
+    cluster.partition([1], [2, 3])
+    await trio.sleep(10)
+    cluster.heal()
+    await trio.sleep(10)
+    assert Prospective in seen
+    for role, values in seen.items():
+        assert values["current-state"] == names.get(role, role.__name__.lower())
+        assert values["current-leader"] == values["expected-leader"]
+        assert ("number-of-offline-voters" in values) == (role is Leader)
+    assert {Follower, Leader} & seen.keys()
+
+
+@on_cluster(voters=3)
+async def test_a_voter_is_offline_once_it_has_not_fetched_for_the_fetch_timeout(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    metrics = leader.metrics
+    first, second = (node.key.id for node in followers_of(cluster, leader))
+    cluster.machines[first].kill()
+    await trio.sleep(1.0)
+    assert metrics.values()["number-of-offline-voters"] == 0
+    await trio.sleep(1.5)
+    assert metrics.values()["number-of-offline-voters"] == 1
+    await cluster.machines[first].start()
+    await trio.sleep(1.0)
+    assert metrics.values()["number-of-offline-voters"] == 0
+    assert second in cluster.nodes
+
+
+@on_cluster(voters=2, observers=1)
+async def test_an_observer_is_forgotten_after_five_minutes(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await trio.sleep(1.0)
+    assert leader.metrics.values()["number-of-observers"] == 1
+    cluster.machines[3].kill()
+    await trio.sleep(290)
+    assert leader.metrics.values()["number-of-observers"] == 1
+    await trio.sleep(15)
+    assert leader.metrics.values()["number-of-observers"] == 0
+
+
+@on_cluster(voters=1, observers=1)
+async def test_a_voter_change_is_uncommitted_until_the_new_majority_has_it(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    metrics, added = leader.metrics, cluster.machines[2].config.as_voter(cluster.key_of(2).directory_id)
+    await trio.sleep(1.0)
+    history = []
+    leader.log.watch(_OnAppend(lambda: history.append(metrics.values())))
+    await admin_of(cluster).add_metadata_voter(added.key, added.endpoints, cluster_id=cluster.cluster_id)
+    assert (metrics.values()["number-of-voters"], metrics.values()["uncommitted-voter-change"]) == (2, 0)
+    assert (metrics.values()["number-of-observers"], metrics.values()["number-of-offline-voters"]) == (0, 0)
+    [change] = history
+    assert (change["number-of-voters"], change["uncommitted-voter-change"]) == (2, 1)
+
+
+class _OnAppend:
+    """A LogWatcher that calls back when something has been appended."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+
+    def appended(self, buffer: object, batches: object, path: str, position: int) -> None:
+        self._call()
+
+    def truncated(self, end_offset: int) -> None: ...
+
+    def synced(self, end_offset: int) -> None: ...
+
+    def high_watermark_advanced(self, old: int | None, new: int) -> None: ...
+
+
+@on_cluster(voters=2)
+async def test_a_change_that_nobody_has_confirmed_is_uncommitted_everywhere(cluster: Cluster) -> None:
+    """The first leader's own VotersRecord, with the other voter gone before it has it."""
+    leader = await cluster.wait_for_leader()
+    [other] = followers_of(cluster, leader)
+    cluster.machines[leader.key.id].kill()
+    cluster.machines[other.key.id].kill()
+    node = await cluster.machines[other.key.id].start()
+    assert node is not None
+    values = node.metrics.values()
+    assert (values["high-watermark"], values["uncommitted-voter-change"]) == (-1, 1)
+
+
+@on_cluster(voters=3, kraft_version=0)
+async def test_static_voters_are_ignored_from_kraft_version_1_on(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await trio.sleep(5.0)
+    ignored = "controller.quorum.voters is ignored: the log names the voters"
+    assert [values_of(node)["ignored-static-voters"] for node in nodes(cluster)] == [0, 0, 0]
+    said: list[tuple[int | None, object]] = []
+    cluster.trace.listeners.append(
+        lambda event: said.append((event.node, event.details["ignored"])) if event.cause == ignored else None
+    )
+    await admin_of(cluster).update_features({"kraft.version": 1}, timeout_ms=10_000)
+    await leader.append([b"a"])
+    await cluster.wait_until_alike()
+    assert [values_of(node)["ignored-static-voters"] for node in nodes(cluster)] == [1, 1, 1]
+    assert sorted(said) == [(1, [1, 2, 3]), (2, [1, 2, 3]), (3, [1, 2, 3])], "each says it once"
+    said.clear()
+    await cluster.machines[3].stop()
+    node = await cluster.machines[3].start()
+    assert node is not None
+    await trio.sleep(1.0)
+    assert values_of(node)["ignored-static-voters"] == 1
+    assert said == [(3, [1, 2, 3])]
+
+
+@on_cluster(voters=1, observers=0, settings={"process.roles": "controller,broker"})
+async def test_a_node_of_both_roles_has_the_names_of_both(cluster: Cluster) -> None:
+    node = await cluster.wait_for_leader()
+    text = node.metrics.exposition().decode()
+    assert 'kafka_controller_kafkacontroller_ignoredstaticvoters{node_id="1"} 0.0' in text
+    assert 'kafka_server_brokermetadatametrics_ignored_static_voters{node_id="1"} 0.0' in text
+
+
+@on_cluster(voters=3)
+async def test_voters_without_an_endpoint_of_our_listener_are_counted(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    assert leader.metrics.values()["number-unknown-voter-connections"] == 0
+    config = attrs.evolve(
+        leader.config,
+        listeners=[attrs.evolve(listener, name="OTHER") for listener in leader.config.listeners],
+        advertised_listeners=[],
+        controller_listener_names=["OTHER"],
+    )
+    metrics = NodeMetrics(
+        key=leader.key,
+        config=config,
+        log=leader.log,
+        view=leader.election.view,
+        progress=lambda: None,
+        wall_clock_ms=lambda: 0,
+    )
+    assert metrics.values()["number-unknown-voter-connections"] == 2, "all but itself"
+
+
+@on_cluster(voters=3)
+async def test_an_election_is_timed_on_every_voter_that_campaigned(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    survivors = followers_of(cluster, leader)
+    metrics = {node.key.id: node.metrics for node in survivors}
+    assert all("election-latency-avg" not in each.values() for each in metrics.values())
+    began: dict[int, float] = {}
+    for node in survivors:
+        node.election.view.subscribe(
+            lambda view, id=node.key.id: (
+                began.setdefault(id, cluster.now_s) if isinstance(view.role, Prospective) else None
+            )
+        )
+    cluster.machines[leader.key.id].kill()
+    new = await cluster.wait_for_leader(other_than=leader)
+    values = metrics[new.key.id].values()
+    assert new.key.id in began
+    assert 0 < values["election-latency-avg"] <= values["election-latency-max"]
+    assert values["election-latency-max"] <= (cluster.now_s - began[new.key.id]) * 1000
+    for id, each in metrics.items():
+        assert ("election-latency-avg" in each.values()) == (id in began)
+    await trio.sleep(61)
+    assert "election-latency-avg" not in metrics[new.key.id].values(), "it is long past"
+
+
+@on_cluster(voters=3)
+async def test_going_back_to_the_same_leader_is_no_election(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    follower = followers_of(cluster, leader)[0]
+    metrics = follower.metrics
+    roles: set[type] = set()
+    follower.election.view.subscribe(lambda view: roles.add(type(view.role)))
+    cluster.partition([follower.key.id], [id for id in cluster.voter_ids if id != follower.key.id])
+    await trio.sleep(6.0)
+    cluster.heal()
+    await trio.sleep(6.0)
+    assert cluster.leader() is leader
+    assert Prospective in roles
+    assert follower.view.leader_id == leader.key.id
+    assert "election-latency-avg" not in metrics.values()
+
+
+@on_cluster(voters=3)
+async def test_commits_are_timed_by_the_leader_alone(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await trio.sleep(1.0)
+    for node in nodes(cluster):
+        assert "commit-latency-avg" not in values_of(node)
+    longest = 0.0
+    for size in (1, 5, 3):
+        began = cluster.now_s
+        await leader.append([b"x"] * size)
+        longest = max(longest, cluster.now_s - began)
+    values = values_of(leader)
+    assert 0 < values["commit-latency-avg"] <= values["commit-latency-max"] <= longest * 1000
+    for node in followers_of(cluster, leader):
+        assert "commit-latency-avg" not in values_of(node)
+
+
+@on_cluster(voters=3)
+async def test_an_append_that_waits_for_its_majority_waits_long(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    metrics = leader.metrics
+    cluster.partition([leader.key.id], [node.key.id for node in followers_of(cluster, leader)], silent=True)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leader.append, [b"x"])
+        await trio.sleep(1.0)
+        assert "commit-latency-avg" not in metrics.values()
+        cluster.heal()
+    assert metrics.values()["commit-latency-max"] >= 1000
+
+
+@on_cluster(voters=3)
+async def test_what_was_never_committed_is_not_timed_in_a_later_epoch(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    metrics = leader.metrics
+    others = [node.key.id for node in followers_of(cluster, leader)]
+    cluster.partition([leader.key.id], others)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leader.append, [b"x"])
+        await cluster.wait_for_leader(other_than=leader)
+        await trio.sleep(5.0)
+        cluster.heal()
+        await trio.sleep(5.0)
+    await cluster.wait_until_alike()
+    assert cluster.leader() is not leader
+    assert "commit-latency-avg" not in metrics.values()
+
+
+@on_cluster(voters=3)
+async def test_records_are_counted_as_appended_or_as_fetched(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    all_metrics = {node.key.id: node.metrics for node in nodes(cluster)}
+    began = cluster.now_s
+    for _ in range(10):
+        await leader.append([b"x", b"y", b"z"])
+    await cluster.wait_until_alike()
+    await trio.sleep(5.0)
+    expected = pytest.approx(30 / (cluster.now_s - began))
+    for id, metrics in all_metrics.items():
+        values = metrics.values()
+        rates = values["append-records-rate"], values["fetch-records-rate"]
+        assert rates == ((expected, 0) if id == leader.key.id else (0, expected))
+
+
+@on_cluster(voters=1)
+async def test_every_node_has_a_registry_of_its_own(cluster: Cluster) -> None:
+    node = await cluster.wait_for_leader()
+    assert node.metrics is node.metrics
+    assert node.metrics.registry.get_sample_value("kafka_server_raftmetrics_current_leader", {"node_id": "1"}) == 1
+    assert (
+        node.metrics.registry.get_sample_value(
+            "kafka_server_raftmetrics_current_state", {"node_id": "1", "current_state": "leader"}
+        )
+        == 1
+    )
+    await cluster.machines[1].stop()
+    restarted = await cluster.machines[1].start()
+    assert restarted is not None
+    assert restarted.metrics.registry is not node.metrics.registry
+    assert node.metrics.values()["log-end-offset"] <= restarted.metrics.values()["log-end-offset"]
+
+
+def test_asking_for_metrics_changes_nothing_in_a_simulated_run() -> None:
+    async def history(cluster: Cluster, *, asks: bool) -> str:
+        leader = await cluster.wait_for_leader()
+        for _ in range(3):
+            if asks:
+                for node in nodes(cluster):
+                    node.metrics.exposition()
+            await leader.append([b"x"])
+        cluster.machines[leader.key.id].kill()
+        await cluster.wait_for_leader(other_than=leader)
+        return cluster.trace.digest()
+
+    async def with_metrics(cluster: Cluster) -> str:
+        return await history(cluster, asks=True)
+
+    async def without(cluster: Cluster) -> str:
+        return await history(cluster, asks=False)
+
+    assert simulate(with_metrics, seed=3) == simulate(without, seed=3)
