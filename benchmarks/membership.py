@@ -261,7 +261,7 @@ class _Run:
         await self.cluster.start(node, _listeners(endpoints))
 
         async def is_known() -> bool | None:
-            described = await self.admin.describe_quorum(1000)
+            described = await self.admin.describe_metadata_quorum(1000)
             known = isinstance(described, QuorumDescription) and described.endpoints.get(node) == endpoints
             return True if known else None
 
@@ -271,7 +271,7 @@ class _Run:
         """Wait until those are the voters, committed, and every node keeps pace with the leader."""
 
         async def look() -> QuorumDescription | None:
-            described = await self.admin.describe_quorum(1000)
+            described = await self.admin.describe_metadata_quorum(1000)
             if not isinstance(described, QuorumDescription):
                 return None
             lags = {state.key.id: described.lag(state) for state in (*described.voters, *described.observers)}

@@ -19,7 +19,7 @@ def tell(story: Story) -> None:
         voters = [one]
         for new in (two, three):
             story.say(
-                f"{new} is formatted without voters and started. It is an observer: it follows, and does not vote."
+                f"Node {new.id} is formatted without voters, and started. An observer: it follows, but has no vote."
             )
             story.format(new, "--no-initial-controllers")
             story.start(new)

@@ -78,14 +78,17 @@ class Story:
         Raises StoryError unless it succeeds or, with `refused`, is refused with exit code 1.
         """
         self._show("kraft", *arguments)
-        done = subprocess.run(
-            [KRAFT, *arguments], cwd=self.home, capture_output=True, text=True, timeout=COMMAND_WITHIN_S, check=False
-        )
+        done = self._run(*arguments)
         output = done.stdout + done.stderr
         print(textwrap.indent(output.rstrip(), "  "), flush=True)
         if done.returncode != (1 if refused else 0):
             raise StoryError(f"kraft {shlex.join(arguments)}: exit code {done.returncode}: {output}")
         return output
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [KRAFT, *arguments], cwd=self.home, capture_output=True, text=True, timeout=COMMAND_WITHIN_S, check=False
+        )
 
     def quorum(self, *arguments: str, refused: bool = False) -> str:
         """`kraft metadata-quorum` with the nodes that run."""
@@ -211,7 +214,7 @@ class Story:
     def describe(self) -> QuorumDescription | None:
         """What the leader says of the quorum; None while there is none."""
         endpoints = [node.endpoint for node in self.nodes.values() if node.running]
-        answer = trio.run(AdminClient(endpoints).describe_quorum, 1000)
+        answer = trio.run(AdminClient(endpoints).describe_metadata_quorum, 1000)
         return answer if isinstance(answer, QuorumDescription) else None
 
     def until(self, what: str, holds: Callable[[QuorumDescription], bool]) -> QuorumDescription:
@@ -257,6 +260,21 @@ class Story:
                 raise StoryError(f"not within {WITHIN_S} s: {text!r} in the log of {node}, {times} times")
             time.sleep(0.05)
         print(f"{node.log.name}:\n  {lines[-1]}", flush=True)
+
+    def until_metric(self, node: Node, name: str, value: int) -> None:
+        """Wait until `kraft metrics` has that value for a node, and show that line of it.  Raises StoryError."""
+        command = ("metrics", "-c", node.properties.name)
+        self._show("kraft", *command)
+        deadline = time.monotonic() + WITHIN_S
+        while True:
+            output = self._run(*command).stdout
+            lines = [line for line in output.splitlines() if line.split()[:1] == [name]]
+            if any(line.split()[1:] == [str(value)] for line in lines):
+                print(f"  …\n  {lines[0]}", flush=True)
+                return
+            if time.monotonic() > deadline:
+                raise StoryError(f"not within {WITHIN_S} s: {name} {value} of {node}: {output}")
+            time.sleep(0.2)
 
     def leader(self) -> Node:
         """The node that leads.  Raises StoryError where there is none for too long."""

@@ -6,10 +6,17 @@ with the directory ids that they have told the leader, to the log; the key is no
 
 from __future__ import annotations
 
+from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.protocol.types import NO_DIRECTORY_ID
 from scripts.stories.story import Story
 
 STATIC_VOTERS = "controller.quorum.voters"
+
+
+def has_static_voters(quorum: QuorumDescription) -> bool:
+    """The leader names its own directory id; nobody else's is known."""
+    unknown = {state.key.id for state in quorum.voters if state.key.directory_id == NO_DIRECTORY_ID}
+    return unknown == {1, 2, 3} - {quorum.leader_id}
 
 
 def tell(story: Story) -> None:
@@ -23,13 +30,7 @@ def tell(story: Story) -> None:
         story.format(node)
     story.start(*voters)
     with story.application():
-        story.until(
-            "three voters without directory ids",
-            lambda quorum: (
-                {state.key.directory_id for state in quorum.voters} <= {NO_DIRECTORY_ID}
-                and {state.key.id for state in quorum.voters} == {1, 2, 3}
-            ),
-        )
+        story.until("three voters, of which the leader alone knows its directory id", has_static_voters)
         story.quorum("describe", "--status")
         story.features("describe")
 
@@ -45,11 +46,14 @@ def tell(story: Story) -> None:
         story.say("The same voters, now with directory ids, are in the log.")
         story.expect(voters=voters, observers=[four])
 
-        story.say(f"{STATIC_VOTERS} is not needed any more: node by node it goes.")
+        story.say(f"{STATIC_VOTERS} is not read any more. When all nodes say so it can go, node by node.")
+        for node in voters:
+            story.until_metric(node, "ignored-static-voters", 1)
         for node in voters:
             story.stop(node)
             story.configure(node, without=[STATIC_VOTERS])
             story.start(node)
+            story.until_metric(node, "ignored-static-voters", 0)
             story.until_in_step(voters=voters, observers=[four])
 
         story.say("And the voters can be changed.")

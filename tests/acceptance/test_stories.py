@@ -1,0 +1,126 @@
+"""The user stories of KIP-853, as `scripts/story` tells them; what they leave behind is looked at from outside."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kraft_trio.wire.api import DESCRIBE_QUORUM
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from kraft_trio.wire.error_codes import ErrorCode
+from scripts.stories import STORIES
+from scripts.stories.node import Node
+from scripts.stories.story import Story
+from tests.acceptance.quorum import TOPIC
+from tests.acceptance.raw_connection import RawConnection
+from tests.acceptance.readers import read_with_confluent
+from tests.acceptance.waiting import wait_until
+
+REPOSITORY = Path(__file__).parent.parent.parent
+
+VOTERS_IN_THE_END = {
+    "one-voter": [1],
+    "three-voters": [1, 2, 3],
+    "add": [1, 2, 3],
+    "auto-join": [1, 3],
+    "disk-failure": [1, 2, 3],
+    "node-failure": [1, 2, 4],
+    "listener-upgrade": [1, 2, 3],
+    "version-upgrade": [1, 2, 3, 4],
+}
+"""Who is left of `remove` depends on who led."""
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Iterator[Story]:
+    told = Story(tmp_path)
+    with told:
+        yield told
+    for node in told.nodes.values():
+        print(f"--- {node.log}:\n{node.log_text()[-4000:]}")
+
+
+def described_by_leader(story: Story) -> DescribeQuorumResponse:
+    def ask() -> DescribeQuorumResponse | None:
+        for node in story.nodes.values():
+            if node.running:
+                with RawConnection(node.endpoint, seconds=5) as connection:
+                    answer = connection.request(DESCRIBE_QUORUM, DescribeQuorumRequest(TOPIC))
+                if answer.partition_error is ErrorCode.none and answer.high_watermark >= 0:
+                    return answer
+        return None
+
+    return wait_until("a leader", ask)
+
+
+def log_bytes(node: Node) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted((node.directory / TOPIC_DIRECTORY).glob("*.log")))
+
+
+TOPIC_DIRECTORY = f"{TOPIC}-0"
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_the_story_comes_true(name: str, story: Story) -> None:
+    importlib.import_module(f"scripts.stories.{name.replace('-', '_')}").tell(story)
+
+    answer = described_by_leader(story)
+    voters = sorted(voter.key.id for voter in answer.voters)
+    assert voters == VOTERS_IN_THE_END.get(name, voters)
+    assert {voter.key for voter in answer.voters} == {story.nodes[voter].key for voter in voters}
+    assert {node.id: dict(node.endpoints).popitem()[1] for node in answer.nodes} == {
+        voter: story.nodes[voter].endpoint for voter in voters
+    }
+
+    # An ordinary Kafka consumer finds what the application was told is there: once, in its order, and nothing else.
+    assert story.written
+    consumed = read_with_confluent(",".join(str(story.nodes[voter].endpoint) for voter in voters))
+    assert [value for _, value in consumed] == story.written
+
+    running = [node for node in story.nodes.values() if node.running]
+    assert {node.id for node in running} >= set(voters)
+    wait_until("the logs are equal", lambda: len({log_bytes(node) for node in running}) == 1)
+    assert log_bytes(running[0])
+
+
+def test_every_story_is_listed_with_its_first_line() -> None:
+    listing = subprocess.run(
+        [sys.executable, "-m", "scripts.stories", "--help"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    modules = sorted(path.stem for path in (REPOSITORY / "scripts" / "stories").glob("*.py"))
+    tellers = [name for name in modules if hasattr(importlib.import_module(f"scripts.stories.{name}"), "tell")]
+    assert sorted(name.replace("-", "_") for name in STORIES) == tellers
+    for name in STORIES:
+        module = importlib.import_module(f"scripts.stories.{name.replace('-', '_')}")
+        [line] = [line for line in listing.stdout.splitlines() if line.split()[:1] == [name]]
+        assert line.split(None, 1)[1] in (module.__doc__ or "")
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_a_story_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, signal_number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "scripts.stories", "three-voters"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        started: list[int] = []
+        for line in iter(process.stdout.readline, ""):
+            if line.startswith("  process "):
+                started.append(int(line.split()[1].rstrip(",")))
+            if len(started) == 3:
+                break
+        assert list(tmp_path.iterdir())
+        process.send_signal(signal_number)
+        process.stdout.read()
+        assert process.wait(30) == 130
+    assert len(started) == 3
+    for pid in started:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert not list(tmp_path.iterdir())
