@@ -56,9 +56,10 @@ def what_is_left(
     if len(following) > 1:
         names = ", ".join(str(state.key) for state in following)
         raise ChangeRefused(f"refused: {names} all follow the leader: give the file of the new one with -c")
-    new = following[0] if following else next(iter(others), None)
-    if voter is not None and new is None and keeping_of(quorum, voter, patience_ms).is_up and new_key is None:
+    if voter is not None and not following and new_key is None and keeping_of(quorum, voter, patience_ms).is_up:
+        # Who observes then is an incarnation from before: a leader remembers them for minutes.
         return Replacement(is_done=True)
+    new = following[0] if following else next(iter(others), None)
     return Replacement(voter, new, bool(following))
 
 
@@ -98,7 +99,7 @@ def replace(
     client = options.client(context, None if own is None else own.config)
     patience_ms = FETCH_TIMEOUT_MS if own is None else own.config.fetch_timeout_ms
     run = ChangeRun(client, options.timeout_ms, timeout_ms, patience_ms, force)
-    replacing = _Replacing(
+    replacing = Replacing(
         run,
         own.key.id if own is not None else controller_id if controller_id is not None else -1,
         own,
@@ -115,7 +116,7 @@ def _parse_listeners(text: str) -> Endpoints:
 
 
 @attrs.define
-class _Replacing:
+class Replacing:
     """One run of the command; `listeners` are where the new incarnation will be a voter."""
 
     changes: ChangeRun
@@ -135,7 +136,7 @@ class _Replacing:
         if left.old is not None:
             plan = plan_remove(quorum, left.old.key, self.changes.patience_ms)
             _show_step(f"1. removing KRaft {told(left.old.key)}", plan)
-            objections += plan.objections
+            objections += [*self.objections_to(quorum, left.old), *plan.objections]
             quorum = attrs.evolve(quorum, voters=tuple(state for state in quorum.voters if state is not left.old))
         plan = plan_add(quorum, new.key, self.changes.patience_ms)
         _show_step(
@@ -160,7 +161,9 @@ class _Replacing:
                 raise ChangeRefused(f"refused: {self._no_listeners()}")
             try:
                 if left.old is not None:
-                    self._check_old(quorum, left.old)
+                    objections = self.objections_to(quorum, left.old)
+                    if objections and not self.changes.force:
+                        raise ChangeRefused(f"refused: {objections[0]} (--force replaces the voter nevertheless)")
                     await self.changes.remove(left.old.key, quorum.cluster_id)
                     click.echo(f"Removed KRaft {told(left.old.key)}")
                     click.echo(f"If this is interrupted now, go on with: {self._how_to_go_on()}")
@@ -206,12 +209,14 @@ class _Replacing:
             )
         return left.new
 
-    def _check_old(self, quorum: QuorumDescription, old: ReplicaState) -> None:
-        if keeping_of(quorum, old, self.changes.patience_ms).is_up and not self.changes.force:
-            raise ChangeRefused(
-                f"refused: {old.key} keeps up with the leader: two processes have the id {old.key.id}, stop the one "
-                "that is not wanted (--force replaces the voter nevertheless)"
-            )
+    def objections_to(self, quorum: QuorumDescription, old: ReplicaState) -> list[str]:
+        """Why that voter should not be taken for dead."""
+        if not keeping_of(quorum, old, self.changes.patience_ms).is_up:
+            return []
+        return [
+            f"{old.key} keeps up with the leader: two processes have the id {old.key.id}, stop the one that is not "
+            "wanted"
+        ]
 
     def _listeners(self, quorum: QuorumDescription) -> Endpoints | None:
         """As given, as in the file, or as the old one's, which the leader knows as long as it is a voter."""

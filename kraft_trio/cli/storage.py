@@ -18,6 +18,7 @@ from kraft_trio.cli.format_plan import (
     parse_initial_controllers,
     plan_format,
 )
+from kraft_trio.cli.recover_command import recover_command
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import directory_id_to_text
@@ -35,7 +36,7 @@ from kraft_trio.storage.real_disk import RealDisk
 
 @click.group()
 def storage() -> None:
-    """Make ids, format a node's directory, look at it."""
+    """Make ids, format a node's directory, look at it, recover it when its quorum is lost."""
 
 
 @storage.command("random-uuid")
@@ -166,3 +167,6 @@ def info(config_path: str) -> None:
         click.echo(line)
     if description.problems:
         raise StorageError(description.problems[0])
+
+
+storage.add_command(recover_command)

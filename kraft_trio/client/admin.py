@@ -206,7 +206,12 @@ class AdminClient:
         deadline = trio.current_time() + timeout_ms / 1000
         was_repeated = False
         while True:
-            connection = await self._connect_to_leader(what, deadline)
+            try:
+                connection = await self._connect_to_leader(what, deadline)
+            except NetworkError as error:
+                if was_repeated:
+                    raise OutcomeUnknownError(f"{error}; the leader that was lost may have done it") from error
+                raise
             left_ms = max(1, round((deadline - trio.current_time()) * 1000))
             try:
                 # The leader answers in time; what is added is for the way.

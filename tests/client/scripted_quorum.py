@@ -20,6 +20,7 @@ from kraft_trio.simulation.latency import Latency
 from kraft_trio.simulation.network import SimulatedNetwork
 from kraft_trio.storage.batch import encode_control_batch, patch_base_offset_and_epoch, peek_header
 from kraft_trio.wire.api import (
+    ADD_RAFT_VOTER,
     API_VERSIONS,
     APIS,
     DESCRIBE_QUORUM,
@@ -27,6 +28,7 @@ from kraft_trio.wire.api import (
     INIT_PRODUCER_ID,
     METADATA,
     PRODUCE,
+    REMOVE_RAFT_VOTER,
     advertised_ranges,
 )
 from kraft_trio.wire.apis.api_versions import ApiVersionsResponse
@@ -84,6 +86,9 @@ class ScriptedQuorum:
     faults: deque[Fault | None] = attrs.field(factory=deque)
     late_faults: deque[Fault | None] = attrs.field(factory=deque)
     fetch_faults: deque[Fault | None] = attrs.field(factory=deque)
+    changes: deque[ErrorCode] = attrs.field(factory=deque)
+    """What the leader answers to one change of the voters after the other."""
+    resigns_after_change: bool = False
     down: set[int] = attrs.field(factory=set)
     """Nodes that nobody reaches from the beginning."""
     unserved: set[int] = attrs.field(factory=set)
@@ -162,6 +167,11 @@ class ScriptedQuorum:
                 (partition,) = request.partitions
                 answer = await self._produce(partition.records, is_leader)
                 return ProduceResponse((attrs.evolve(answer, topic_name=partition.topic_name, topic_id=TOPIC_ID),))
+            case ADD_RAFT_VOTER.key | REMOVE_RAFT_VOTER.key:
+                assert is_leader, f"{api.name} was sent to node {node_id}, which does not lead"
+                if self.resigns_after_change:
+                    self.leader_id = None
+                return api.error_response(self.changes.popleft(), "as scripted")
             case FETCH.key:
                 (partition,) = request.partitions
                 return FetchResponse(partitions=(await self._fetch(partition, is_leader, request.max_wait_ms),))

@@ -1,0 +1,94 @@
+"""`kraft storage recover`: what to do when the majority of the voters, or all of their addresses, are gone for good."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+
+import click
+import trio
+
+from kraft_trio.cli.config_option import config_option, read_config
+from kraft_trio.cli.quorum_layout import labelled
+from kraft_trio.cli.recovery import RECORD, Change, Recovery, only_voter, other_endpoints, recover
+from kraft_trio.config import NodeConfig
+from kraft_trio.config_keys import ADVERTISED_LISTENERS, parse_replica_id
+from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.protocol.types import Endpoint, Endpoints
+from kraft_trio.storage.disk import join
+from kraft_trio.storage.real_disk import RealDisk
+
+
+@click.command("recover")
+@config_option
+@click.option("-t", "--cluster-id", help="The cluster's id, as the confirmation; without it nothing is changed.")
+@click.option("--unsafe-only-voter", is_flag=True, help="Make this replica the only voter.")
+@click.option(
+    "--unsafe-endpoints",
+    metavar="ID@NAME://HOST:PORT[,…]",
+    help="Say where voters listen now; of each id that is named, all of its listeners.",
+)
+@click.pass_context
+def recover_command(
+    context: click.Context,
+    config_path: str,
+    cluster_id: str | None,
+    unsafe_only_voter: bool,
+    unsafe_endpoints: str | None,
+) -> None:
+    """Rewrite the voters in the log of the stopped replica that FILE describes, without asking the quorum.
+
+    Only for a majority that is lost for good: records that it committed, and this replica does not have, are lost with
+    it.  Of the replicas left choose the one whose LogEnd has the highest epoch, and of those the highest offset; do it
+    on no other one.  Without --cluster-id it says what it would do and what may be lost.
+    """
+    if unsafe_only_voter == (unsafe_endpoints is not None):
+        raise click.UsageError("give one of --unsafe-only-voter and --unsafe-endpoints", context)
+    config = read_config(config_path)
+    change = only_voter if unsafe_endpoints is None else other_endpoints(_parse_endpoints(unsafe_endpoints))
+    with contextlib.closing(RealDisk()) as disk:
+        recovery = trio.run(_recover, disk, config, change, _confirmation(cluster_id))
+    if cluster_id is None:
+        raise StorageError(
+            f"nothing was changed: --cluster-id {recovery.cluster_id} says that you accept what may be lost"
+        )
+    click.echo(
+        f"Recovered {config.metadata_log_dir}: {recovery.what}; noted in {join(config.metadata_log_dir, RECORD)}"
+    )
+
+
+async def _recover(
+    disk: RealDisk, config: NodeConfig, change: Change, confirmed: Callable[[Recovery], bool]
+) -> Recovery:
+    return await recover(disk, config, change, confirmed=confirmed, now_ms=time.time_ns() // 1_000_000)
+
+
+def _confirmation(cluster_id: str | None) -> Callable[[Recovery], bool]:
+    """Prints what would be done; agrees where the cluster id is given.  Raises ConfigError where it is another one."""
+
+    def confirmed(recovery: Recovery) -> bool:
+        for label, text in recovery.lines().items():
+            click.echo(labelled(label, text))
+        if cluster_id not in (None, recovery.cluster_id):
+            raise ConfigError(f"--cluster-id {cluster_id}: the directory is of cluster {recovery.cluster_id}")
+        return cluster_id is not None
+
+    return confirmed
+
+
+def _parse_endpoints(text: str) -> dict[int, Endpoints]:
+    """Raises ConfigError naming the text."""
+    listeners: dict[int, list[tuple[str, Endpoint]]] = {}
+    try:
+        for entry in text.split(","):
+            id_text, at, listener_text = entry.strip().partition("@")
+            if not at:
+                raise ValueError(f"{entry.strip()!r} is not ID@NAME://HOST:PORT")
+            [listener] = ADVERTISED_LISTENERS.parse(listener_text) or [None]
+            if listener is None:
+                raise ValueError(f"{entry.strip()!r} is not ID@NAME://HOST:PORT")
+            listeners.setdefault(parse_replica_id(id_text), []).append((listener.name, listener.endpoint))
+    except ValueError as error:
+        raise ConfigError(f"--unsafe-endpoints: {error}") from error
+    return {replica_id: Endpoints(pairs) for replica_id, pairs in listeners.items()}

@@ -1,0 +1,232 @@
+"""Recovery of last resort: the voter set of a stopped replica rewritten without its quorum's consent.
+
+A VotersRecord is appended to the replica's own log, in an epoch that nobody can have led, as if this replica had been
+elected in it.  Its log counts as the newest from then on, whatever the others have committed: that is why it is unsafe,
+and why no running quorum needs it.
+
+The crash of this at any point leaves a replica that can be started, with the old set or the new one: quorum-state takes
+the new epoch first, then the log the record.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import attrs
+
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.protocol.control_records import LeaderChange, VotersRecord
+from kraft_trio.protocol.roles import ElectionState
+from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.voter_changes import check_new_voter
+from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.storage.batch import encode_control_batch
+from kraft_trio.storage.directory import LockedDirectory, partition_path, read_meta_properties
+from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.partition_files import checkpoint_ids
+from kraft_trio.storage.quorum_state import QuorumStateFile
+
+RECORD: Final = "recovery-record.ndjson"
+"""In the node's directory: one line for what was about to be done, one when it was done, for every recovery."""
+
+EPOCH_STEP: Final = 1000
+"""No quorum is this many elections ahead of a replica that was worth recovering."""
+
+
+@attrs.frozen
+class Recovery:
+    """What is to be done to one replica.  Offsets are exclusive ends but for `may_be_uncommitted_from`."""
+
+    what: str
+    key: ReplicaKey
+    cluster_id: str
+    log_end: OffsetAndEpoch
+    may_be_uncommitted_from: int
+    """The records from here on, up to the log's end, may never have been committed: no file says."""
+    epoch: int
+    """What the replica has stored, or its log says."""
+    new_epoch: int
+    before: VoterSet
+    after: VoterSet
+
+    def lines(self) -> dict[str, str]:
+        """What a person has to know before agreeing, by label."""
+        end = self.log_end.offset
+        kept = "no record"
+        if self.may_be_uncommitted_from < end:
+            kept = (
+                f"offsets {self.may_be_uncommitted_from} to {end - 1}: those of them that never committed will count "
+                "as committed"
+            )
+        return {
+            "Replica": str(self.key),
+            "ClusterId": self.cluster_id,
+            "LogEnd": f"offset {end} (exclusive), epoch {self.log_end.epoch}",
+            "Epoch": f"{self.epoch}, then {self.new_epoch}",
+            "VotersBefore": _told(self.before),
+            "VotersAfter": _told(self.after),
+            "MayBeLost": f"offsets {end} and above: whatever the other voters have committed there",
+            "MayBeMadeCommitted": kept,
+        }
+
+
+Change = Callable[[NodeConfig, ReplicaKey, VoterSet], tuple[str, VoterSet]]
+"""Makes the next voter set out of the present one, with a word for it.  Raises ConfigError, StorageError."""
+
+
+def only_voter(config: NodeConfig, key: ReplicaKey, voters: VoterSet) -> tuple[str, VoterSet]:
+    """The replica as the only voter, where its configuration says it listens."""
+    after = VoterSet([config.as_voter(key.directory_id)])
+    if voters == after:
+        raise StorageError(f"{config.metadata_log_dir}: {key} is the only voter already: start it")
+    return "only voter", after
+
+
+def other_endpoints(endpoints: Mapping[int, Endpoints]) -> Change:
+    """The same voters, some of them listening elsewhere (KIP-1347)."""
+
+    def change(config: NodeConfig, key: ReplicaKey, voters: VoterSet) -> tuple[str, VoterSet]:
+        unknown = sorted(set(endpoints) - set(voters.ids))
+        if unknown:
+            raise ConfigError(
+                f"--unsafe-endpoints: no voter has the id {unknown[0]}: it is one of {', '.join(map(str, voters.ids))}"
+            )
+        if not voters.is_voter(key):
+            raise StorageError(f"{config.metadata_log_dir}: {key} is no voter: nobody would elect it")
+        after = VoterSet(attrs.evolve(v, endpoints=endpoints.get(v.id, v.endpoints)) for v in voters)
+        for voter in after:
+            refused = check_new_voter(voter, config.controller_listener_name)
+            if refused is not None:
+                raise ConfigError(f"--unsafe-endpoints: voter {voter.id}: {refused.reason}")
+        if after == voters:
+            raise StorageError(f"{config.metadata_log_dir}: the voters have these endpoints already")
+        return "other endpoints", after
+
+    return change
+
+
+async def recover(
+    disk: Disk, config: NodeConfig, change: Change, *, confirmed: Callable[[Recovery], bool], now_ms: int
+) -> Recovery:
+    """Work the recovery out, and carry it out where `confirmed` agrees; blocks for fsyncs.
+
+    The log is opened as at a start, its torn tail cut.  Raises ConfigError, StorageError, AlreadyLockedError where a
+    process uses the directory, CorruptLogError, StorageFailure.
+    """
+    _check_config(config)
+    directory = config.metadata_log_dir
+    partition = partition_path(directory, config.topic_name)
+    if read_meta_properties(disk, directory) is not None and not disk.exists(partition):
+        raise StorageError(f"{partition}: there is no log to recover from")
+    with LockedDirectory.open(disk, directory, config.node_id, random.SystemRandom()) as locked:
+        key = ReplicaKey(config.node_id, locked.meta_properties.directory_id)
+        log = Log.open(
+            disk,
+            partition,
+            topic_id=config.topic_id,
+            static_voters=config.static_voter_set(),
+            config=LogConfig(segment_bytes=config.segment_bytes, segment_ms=config.segment_ms),
+            now_ms=lambda: now_ms,
+        )
+        try:
+            quorum_state = QuorumStateFile(disk, locked.quorum_state_path(config.topic_name))
+            recovery = _plan(disk, config, key, locked.meta_properties.cluster_id, log, quorum_state.read(), change)
+            if confirmed(recovery):
+                _note(disk, directory, recovery, "begun", now_ms)
+                state = ElectionState(recovery.new_epoch, key.id)
+                await quorum_state.write(state, log.voters.kraft_version, log.voters.static_voters)
+                log.append_as_leader(_batch(recovery, now_ms), recovery.new_epoch)
+                await log.sync()
+                _note(disk, directory, recovery, "done", now_ms)
+        finally:
+            await log.close()
+    return recovery
+
+
+def _check_config(config: NodeConfig) -> None:
+    if "controller" not in config.process_roles:
+        raise ConfigError(f"process.roles={','.join(config.process_roles)}: expected controller for a voter")
+
+
+def _plan(
+    disk: Disk,
+    config: NodeConfig,
+    key: ReplicaKey,
+    cluster_id: str,
+    log: Log,
+    state: ElectionState | None,
+    change: Change,
+) -> Recovery:
+    if log.voters.kraft_version == 0:
+        raise StorageError(
+            f"{config.metadata_log_dir}: kraft.version is 0: the voters are those of controller.quorum.voters, "
+            "to be changed in the configuration"
+        )
+    before = log.voters.voters
+    what, after = change(config, key, before)
+    epoch = max(log.end.epoch, 0 if state is None else state.epoch)
+    snapshots = checkpoint_ids(disk.list_directory(partition_path(config.metadata_log_dir, config.topic_name)))
+    return Recovery(
+        what=what,
+        key=key,
+        cluster_id=cluster_id,
+        log_end=log.end,
+        may_be_uncommitted_from=max((snapshot.offset for snapshot in snapshots), default=log.log_start_offset),
+        epoch=epoch,
+        new_epoch=_unused_epoch(epoch, before, key),
+        before=before,
+        after=after,
+    )
+
+
+def _unused_epoch(epoch: int, voters: VoterSet, key: ReplicaKey) -> int:
+    """Ahead of what the others can have come to, and another one than any other voter recovers in."""
+    place = voters.ids.index(key.id) if key.id in voters.ids else len(voters)
+    return (epoch // EPOCH_STEP + 2) * EPOCH_STEP + place % EPOCH_STEP
+
+
+def _batch(recovery: Recovery, now_ms: int) -> bytes:
+    """What the first batch of an epoch is, and the voters."""
+    leader_change = LeaderChange(recovery.key.id, recovery.after.ids, (recovery.key.id,))
+    return encode_control_batch([leader_change, VotersRecord(recovery.after)], timestamp_ms=now_ms)
+
+
+def _note(disk: Disk, directory: str, recovery: Recovery, step: str, now_ms: int) -> None:
+    """Add a line to the record, durably."""
+    path = join(directory, RECORD)
+    earlier = disk.read_bytes(path) if disk.exists(path) else b""
+    line = {
+        "time": datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+        "step": step,
+        "recovery": recovery.what,
+        "replica": str(recovery.key),
+        "clusterId": recovery.cluster_id,
+        "logEndOffset": recovery.log_end.offset,
+        "logEndEpoch": recovery.log_end.epoch,
+        "epoch": recovery.epoch,
+        "newEpoch": recovery.new_epoch,
+        "votersBefore": _fields(recovery.before),
+        "votersAfter": _fields(recovery.after),
+    }
+    disk.replace_now(path, earlier + json.dumps(line).encode() + b"\n")
+
+
+def _fields(voters: VoterSet) -> list[dict[str, object]]:
+    return [
+        {"voter": str(voter.key), "endpoints": [f"{name}://{endpoint}" for name, endpoint in voter.endpoints]}
+        for voter in voters
+    ]
+
+
+def _told(voters: VoterSet) -> str:
+    return ", ".join(map(_voter_text, voters))
+
+
+def _voter_text(voter: Voter) -> str:
+    return f"{voter.key} at {' '.join(f'{name}://{endpoint}' for name, endpoint in voter.endpoints) or 'no endpoint'}"

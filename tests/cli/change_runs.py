@@ -1,0 +1,32 @@
+"""Changes of the voters of a simulated cluster, asked for as the commands do."""
+
+from __future__ import annotations
+
+import trio
+
+from kraft_trio.cli.voter_change_run import ChangeRun
+from kraft_trio.client.admin import AdminClient
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.simulation import Cluster
+
+
+def run_on(cluster: Cluster, *, timeout_ms: int = 30_000, force: bool = False) -> ChangeRun:
+    """Changes asked for from a host of their own, which knows the initial voters."""
+    client = AdminClient(
+        [cluster.endpoint_of(id) for id in cluster.voter_ids], network=cluster.network.seen_from("client-admin")
+    )
+    return ChangeRun(client, 5000, timeout_ms, cluster.config_of(1).fetch_timeout_ms, force)
+
+
+async def with_new_disk(cluster: Cluster) -> tuple[ReplicaKey, ReplicaKey]:
+    """A follower's disk is replaced, and its new incarnation has caught up; the old key and the new one."""
+    leader = await cluster.wait_for_leader()
+    machine = cluster.machines[cluster.others(leader)[0].key.id]
+    old = cluster.key_of(machine.id)
+    machine.kill()
+    await machine.wait_until_ended()
+    machine.replace_disk()
+    await machine.start()
+    await cluster.wait_until_alike()
+    await trio.sleep(5)
+    return old, cluster.key_of(machine.id)

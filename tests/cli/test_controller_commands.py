@@ -1,0 +1,428 @@
+"""`kraft metadata-quorum add-controller`, `remove-controller`, `replace` and `kraft features`: the command lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from quorums import CLUSTER_ID, key, leading, listeners, quorum, silent, up
+
+from kraft_trio.cli import run
+from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.feature_metadata import FeatureLevels, FeatureMetadata
+from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
+from kraft_trio.client.voter_change import VoterChangeError
+from kraft_trio.errors import OutcomeUnknownError
+from kraft_trio.protocol.types import Endpoint, ReplicaKey, VersionRange, directory_id_from_text, directory_id_to_text
+from kraft_trio.wire.error_codes import ErrorCode
+
+QUORUM = ["metadata-quorum", "--bootstrap-controller", "a:1"]
+FEATURES = ["features", "--bootstrap-controller", "a:1"]
+DIRECTORY_ID = "b8tRS7h4TJ2Vt43Dp85v2A"
+NEW = ReplicaKey(4, directory_id_from_text(DIRECTORY_ID))
+NEW_UP = attrs.evolve(up(4), key=NEW)
+
+
+@attrs.define
+class FakeQuorum:
+    """What the admin client says and does; `asked` are the changes that came."""
+
+    description: QuorumDescription | NoLeader = attrs.field(factory=lambda: quorum(leading(), up(2), up(3)))
+    asked: list[tuple[Any, ...]] = attrs.field(factory=list)
+    error: Exception | None = None
+    finalized: int = 0
+    bootstrap: list[tuple[Endpoint, ...]] = attrs.field(factory=list)
+
+    def change(self, *what: Any, voters: tuple[ReplicaState, ...] | None = None) -> None:
+        self.asked.append(what)
+        if self.error is not None:
+            raise self.error
+        if voters is not None:
+            assert isinstance(self.description, QuorumDescription)
+            self.description = attrs.evolve(self.description, voters=voters)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
+    fake = FakeQuorum()
+
+    async def describe(self: AdminClient, timeout_ms: int = 5000) -> QuorumDescription | NoLeader:
+        fake.bootstrap.append(self._bootstrap)
+        return fake.description
+
+    async def add(self: AdminClient, voter: ReplicaKey, endpoints: Any, **options: Any) -> None:
+        assert isinstance(fake.description, QuorumDescription)
+        fake.change("add", voter, endpoints, options, voters=(*fake.description.voters, ReplicaState(voter)))
+
+    async def remove(self: AdminClient, voter: ReplicaKey, **options: Any) -> None:
+        assert isinstance(fake.description, QuorumDescription)
+        left = tuple(state for state in fake.description.voters if state.key != voter)
+        fake.change("remove", voter, options, voters=left)
+
+    async def describe_features(self: AdminClient, timeout_ms: int = 5000) -> FeatureMetadata:
+        return FeatureMetadata((FeatureLevels("kraft.version", VersionRange(0, 1), fake.finalized),), 5)
+
+    async def update(self: AdminClient, levels: Any, **options: Any) -> None:
+        fake.change("features", dict(levels), options)
+
+    for name, function in (
+        ("describe_metadata_quorum", describe),
+        ("add_metadata_voter", add),
+        ("remove_metadata_voter", remove),
+        ("describe_features", describe_features),
+        ("update_features", update),
+    ):
+        monkeypatch.setattr(AdminClient, name, function)
+    return fake
+
+
+@pytest.fixture
+def new_node(tmp_path: Path) -> Callable[..., str]:
+    """Write the file of node 4 and the identity in its directory; the file's path."""
+
+    def make(*, formatted_as: str = "4", directory_id: str | None = DIRECTORY_ID, **changes: str) -> str:
+        directory = tmp_path / "data"
+        properties = {
+            "node.id": "4",
+            "listeners": "CONTROLLER://node-4:9093",
+            "controller.quorum.bootstrap.servers": "b:2,c:3",
+            "metadata.log.dir": str(directory),
+            **changes,
+        }
+        path = tmp_path / "node-4.properties"
+        path.write_text("".join(f"{name}={text}\n" for name, text in properties.items()))
+        directory.mkdir()
+        meta = f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={formatted_as}\n"
+        if directory_id is not None:
+            meta += f"directory.id={directory_id}\n"
+        (directory / "meta.properties").write_text(meta)
+        return str(path)
+
+    return make
+
+
+class TestAdd:
+    def test_it_says_what_kafka_says(
+        self, fake: FakeQuorum, new_node: Callable[..., str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fake.description = quorum(leading(), up(2), observers=(NEW_UP,))
+        assert run([*QUORUM, "add-controller", "-c", new_node()]) == 0
+        assert fake.asked == [("add", NEW, listeners(4), {"cluster_id": CLUSTER_ID, "timeout_ms": 30_000})]
+        assert capsys.readouterr().out == (
+            f"Added controller 4 with directory id {DIRECTORY_ID} and endpoints: CONTROLLER://node-4:9093\n"
+        )
+
+    @pytest.mark.parametrize("flag", ["--timeout", "--timeout-ms"])
+    def test_the_time_for_it(self, flag: str, fake: FakeQuorum, new_node: Callable[..., str]) -> None:
+        assert run([*QUORUM, "add-controller", "-c", new_node(), flag, "1234"]) == 0
+        assert fake.asked[0][-1]["timeout_ms"] == 1234
+
+    def test_the_file_says_where_the_quorum_is(self, fake: FakeQuorum, new_node: Callable[..., str]) -> None:
+        assert run(["metadata-quorum", "add-controller", "-c", new_node()]) == 0
+        assert fake.bootstrap[0] == (Endpoint("b", 2), Endpoint("c", 3))
+
+    def test_the_file_where_kafka_has_it(self, fake: FakeQuorum, new_node: Callable[..., str]) -> None:
+        assert run([*QUORUM, "--command-config", new_node(), "add-controller"]) == 0
+        assert fake.asked[0][1] == NEW
+
+    def test_the_dry_run_changes_nothing(
+        self, fake: FakeQuorum, new_node: Callable[..., str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fake.description = quorum(leading(), up(2), observers=(NEW_UP,))
+        assert run([*QUORUM, "add-controller", "-c", new_node(), "--dry-run"]) == 0
+        assert fake.asked == []
+        assert capsys.readouterr().out.splitlines() == [
+            f"DRY RUN of adding controller 4 with directory id {DIRECTORY_ID} and endpoints: CONTROLLER://node-4:9093",
+            f"VotersBefore:           {key(1)}, {key(2)}",
+            "MajorityBefore:         2 of 2, survives 0 failures; 2 up, survives 0 more now",
+            f"VotersAfter:            {key(1)}, {key(2)}, {NEW}",
+            "MajorityAfter:          2 of 3, survives 1 failure; 3 up, survives 1 more now",
+            "Lagging:                none",
+            "Offline:                none",
+        ]
+
+    @pytest.mark.parametrize("dry_run", [[], ["--dry-run"]])
+    def test_a_voter_is_not_added_again(
+        self,
+        dry_run: list[str],
+        fake: FakeQuorum,
+        new_node: Callable[..., str],
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        fake.description = quorum(leading(), NEW_UP)
+        assert run([*QUORUM, "add-controller", "-c", new_node(), *dry_run]) == 1
+        assert fake.asked == []
+        assert f"refused: {NEW} is a voter already" in capsys.readouterr().err
+
+    def test_force_asks_the_leader(
+        self, fake: FakeQuorum, new_node: Callable[..., str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fake.description = quorum(leading(), NEW_UP)
+        fake.error = VoterChangeError(f"add voter {NEW}", ErrorCode.duplicate_voter, "it is one")
+        assert run([*QUORUM, "add-controller", "-c", new_node(), "--force"]) == 1
+        assert len(fake.asked) == 1
+        assert capsys.readouterr().err.splitlines() == [
+            f"kraft: warning: {NEW} is a voter already",
+            f"kraft: error: add voter {NEW}: DUPLICATE_VOTER: it is one",
+        ]
+
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"formatted_as": "5"}, "formatted for node 5, not for node.id=4"),
+            ({"directory_id": None}, "it has no directory id yet; the node's next start gives it one"),
+            ({"process.roles": "broker"}, "process.roles=broker: expected controller for a voter"),
+        ],
+    )
+    def test_a_node_that_cannot_be_a_voter(
+        self,
+        fields: dict[str, str],
+        message: str,
+        fake: FakeQuorum,
+        new_node: Callable[..., str],
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        assert run([*QUORUM, "add-controller", "-c", new_node(**fields)]) == 1
+        assert message in capsys.readouterr().err
+        assert fake.asked == []
+
+    def test_a_directory_that_is_not_formatted(
+        self, fake: FakeQuorum, new_node: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        path = new_node()
+        (tmp_path / "data" / "meta.properties").unlink()
+        assert run([*QUORUM, "add-controller", "-c", path]) == 1
+        assert "not formatted; format it first (kraft storage format)" in capsys.readouterr().err
+
+
+class TestRemove:
+    def test_by_its_id_alone(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run([*QUORUM, "remove-controller", "-i", "3"]) == 0
+        assert fake.asked == [("remove", key(3), {"cluster_id": CLUSTER_ID, "timeout_ms": 30_000})]
+        directory_id = directory_id_to_text(key(3).directory_id)
+        assert capsys.readouterr().out == f"Removed KRaft controller 3 with directory id {directory_id}\n"
+
+    def test_by_both_ids(self, fake: FakeQuorum) -> None:
+        directory_id = directory_id_to_text(key(2).directory_id)
+        arguments = ["--controller-id", "2", "--controller-directory-id", directory_id]
+        assert run([*QUORUM, "remove-controller", *arguments]) == 0
+        assert fake.asked[0][1] == key(2)
+
+    def test_the_dry_run_changes_nothing(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run([*QUORUM, "remove-controller", "-i", "1", "--dry-run"]) == 0
+        assert fake.asked == []
+        directory_id = directory_id_to_text(key(1).directory_id)
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0] == f"DRY RUN of removing KRaft controller 1 with directory id {directory_id}"
+        assert lines[-1].startswith(f"Note:                   {key(1)} leads: ")
+
+    @pytest.mark.parametrize("dry_run", [[], ["--dry-run"]])
+    def test_what_would_stop_the_quorum_is_refused(
+        self, dry_run: list[str], fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fake.description = quorum(leading(), up(2), silent(3))
+        assert run([*QUORUM, "remove-controller", "-i", "2", *dry_run]) == 1
+        assert "refused: it would stop the quorum" in capsys.readouterr().err
+        assert fake.asked == []
+
+    def test_unless_it_is_forced(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.description = quorum(leading(), up(2), silent(3))
+        assert run([*QUORUM, "remove-controller", "-i", "2", "--force"]) == 0
+        assert "kraft: warning: it would stop the quorum" in capsys.readouterr().err
+        assert fake.asked[0][1] == key(2)
+
+    def test_a_lost_answer_is_told_where_it_was_not_done(
+        self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fake.error = OutcomeUnknownError("no answer")
+        assert run([*QUORUM, "remove-controller", "-i", "3"]) == 1
+        assert capsys.readouterr().err == "kraft: error: no answer; it has not been done as of now\n"
+
+    @pytest.mark.parametrize(
+        ("arguments", "exit_code", "message"),
+        [
+            (["-i", "9"], 1, f"refused: no voter has the id 9: the voters are {key(1)}, {key(2)}, {key(3)}"),
+            (["-i", "3", "-d", DIRECTORY_ID], 1, f"refused: 3-{DIRECTORY_ID} is not among the voters"),
+            (["-i", "3", "-d", "short"], 1, "--controller-directory-id 'short' is not a UUID"),
+            (["-i", "-3"], 2, "-3 is not in the range x>=0"),
+            ([], 2, "Missing option '-i' / '--controller-id'"),
+        ],
+    )
+    def test_nobody_is_meant(
+        self,
+        arguments: list[str],
+        exit_code: int,
+        message: str,
+        fake: FakeQuorum,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        assert run([*QUORUM, "remove-controller", *arguments]) == exit_code
+        assert message in capsys.readouterr().err
+        assert fake.asked == []
+
+
+class TestReplace:
+    def test_from_the_id(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.description = quorum(leading(), up(2), silent(3), observers=(up(3, 2),))
+        assert run([*QUORUM, "replace", "-i", "3"]) == 0
+        assert [asked[:2] for asked in fake.asked] == [("remove", key(3)), ("add", key(3, 2))]
+        assert fake.asked[1][2] == listeners(3)
+
+    def test_what_is_left_of_it(self, fake: FakeQuorum) -> None:
+        fake.description = quorum(leading(), up(2), observers=(up(3, 2),))
+        arguments = ["replace", "-i", "3", "--listeners", "CONTROLLER://node-3:9093"]
+        assert run([*QUORUM, *arguments]) == 0
+        assert [asked[:3] for asked in fake.asked] == [("add", key(3, 2), listeners(3))]
+
+    def test_from_the_file(self, fake: FakeQuorum, new_node: Callable[..., str]) -> None:
+        fake.description = quorum(leading(), up(2), silent(4), observers=(NEW_UP,))
+        assert run(["metadata-quorum", "replace", "-c", new_node()]) == 0
+        assert [asked[:2] for asked in fake.asked] == [("remove", key(4)), ("add", NEW)]
+
+    def test_somebody_else_has_made_the_step(self, fake: FakeQuorum, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As the node itself does where it joins by itself."""
+        fake.description = quorum(leading(), up(2), silent(3), observers=(up(3, 2),))
+
+        async def too_late(self: AdminClient, voter: ReplicaKey, **options: Any) -> None:
+            fake.description = quorum(leading(), up(2), up(3, 2))
+            raise VoterChangeError("remove", ErrorCode.voter_not_found, None)
+
+        monkeypatch.setattr(AdminClient, "remove_metadata_voter", too_late)
+        assert run([*QUORUM, "replace", "-i", "3"]) == 0
+        assert fake.asked == []
+
+    def test_two_processes_with_one_id(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.description = quorum(leading(), up(2), up(3), observers=(up(3, 2),))
+        assert run([*QUORUM, "replace", "-i", "3"]) == 1
+        assert f"{key(3)} keeps up with the leader: two processes have the id 3" in capsys.readouterr().err
+        assert fake.asked == []
+        assert run([*QUORUM, "replace", "-i", "3", "--force"]) == 0
+
+    def test_the_dry_run_is_refused_by_the_same(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.description = quorum(leading(), up(2), up(3), observers=(up(3, 2),))
+        assert run([*QUORUM, "replace", "-i", "3", "--dry-run"]) == 1
+        assert "two processes have the id 3" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("arguments", "exit_code", "message"),
+        [
+            ([], 2, "give the controller's id with -i, or its file with -c"),
+            (["-i", "3", "--listeners", "x"], 1, "--listeners x: 'x' is not NAME://host:port"),
+            (["-i", "3", "--timeout", "1"], 1, "no other incarnation of controller 3 follows the leader"),
+        ],
+    )
+    def test_what_makes_no_sense(
+        self,
+        arguments: list[str],
+        exit_code: int,
+        message: str,
+        fake: FakeQuorum,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        fake.description = quorum(leading(), up(2), silent(3))
+        assert run([*QUORUM, "replace", *arguments]) == exit_code
+        assert message in capsys.readouterr().err
+        assert fake.asked == []
+
+    def test_the_file_of_another_node(
+        self, fake: FakeQuorum, new_node: Callable[..., str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = new_node()
+        assert run([*QUORUM, "replace", "-i", "3", "-c", path]) == 1
+        assert f"-i 3: {path} is of node 4" in capsys.readouterr().err
+
+
+class TestFeatures:
+    def test_describe_in_kafkas_words(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run([*FEATURES, "describe"]) == 0
+        assert capsys.readouterr().out == (
+            "Feature: kraft.version\tSupportedMinVersion: 0\tSupportedMaxVersion: 1\tFinalizedVersionLevel: 0\t"
+            "Epoch: 5\n"
+        )
+
+    @pytest.mark.parametrize(
+        ("arguments", "level", "options", "said"),
+        [
+            (["upgrade", "--feature", "kraft.version=1"], 1, (False, False), "kraft.version was upgraded to 1.\n"),
+            (
+                ["upgrade", "--feature", "kraft.version=1", "--dry-run"],
+                1,
+                (True, False),
+                "kraft.version can be upgraded to 1.\n",
+            ),
+            (["downgrade", "--feature", "kraft.version=0"], 0, (False, True), "kraft.version was downgraded to 0.\n"),
+        ],
+    )
+    def test_update(
+        self,
+        arguments: list[str],
+        level: int,
+        options: tuple[bool, bool],
+        said: str,
+        fake: FakeQuorum,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        assert run([*FEATURES, *arguments]) == 0
+        [(_, levels, asked)] = fake.asked
+        assert levels == {"kraft.version": level}
+        assert (asked["validate_only"], asked["allow_downgrade"]) == options
+        assert capsys.readouterr().out == said
+
+    def test_a_refusal_names_who_is_in_the_way(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.error = VoterChangeError("update features", ErrorCode.invalid_update_version, "voter 2 supports 0 to 0")
+        assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 1
+        assert capsys.readouterr().err == (
+            "kraft: error: Could not upgrade kraft.version to 1. INVALID_UPDATE_VERSION: voter 2 supports 0 to 0\n"
+        )
+
+    def test_a_lost_answer_is_made_up_for_by_looking(
+        self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fake.error = OutcomeUnknownError("no answer")
+        assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 1
+        assert "no answer; it has not been done as of now" in capsys.readouterr().err
+        fake.finalized = 1
+        assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 0
+
+    @pytest.mark.parametrize("text", ["kraft.version", "=1", "kraft.version=-1", "kraft.version=x", "kraft.version=²"])
+    def test_no_feature(self, text: str, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run([*FEATURES, "upgrade", "--feature", text]) == 1
+        assert f"--feature {text}: expected NAME=LEVEL" in capsys.readouterr().err
+
+    def test_one_feature_twice(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run([*FEATURES, "upgrade", "--feature", "a=1", "--feature", "a=2"]) == 1
+        assert "--feature a=2: a is given twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["remove-controller", "-i", "3"], ["replace", "-i", "3"]])
+def test_without_a_leader_nothing_is_asked_for(
+    command: list[str], fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.description = NoLeader("cid", (NodeView(Endpoint("a", 1), None, None, 5),))
+    assert run([*QUORUM, *command]) == 1
+    captured = capsys.readouterr()
+    assert "Node:                   a:1: knows no leader in epoch 5" in captured.out
+    assert captured.err == "kraft: error: no leader: 1 of the 1 nodes asked could be reached\n"
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["metadata-quorum", "remove-controller", "-i", "3"],
+        ["metadata-quorum", "replace", "-i", "3"],
+        ["features", "describe"],
+        ["features", "upgrade", "--feature", "kraft.version=1"],
+    ],
+)
+def test_the_quorum_has_to_be_named(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(command) == 2
+    assert "give one of --bootstrap-controller and --bootstrap-server" in capsys.readouterr().err
+
+
+def test_add_controller_needs_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*QUORUM, "add-controller"]) == 2
+    assert "give the new controller's file with -c" in capsys.readouterr().err

@@ -1,0 +1,119 @@
+"""`kraft metadata-quorum replace` against whole nodes: both steps, and what is left of them."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from change_runs import run_on, with_new_disk
+from quorums import PATIENCE_MS, key, leading, quorum, silent, up
+
+from kraft_trio.cli.controller_commands import told
+from kraft_trio.cli.replace_controller import Replacement, Replacing, what_is_left
+from kraft_trio.cli.voter_change_run import ChangeRefused
+from kraft_trio.simulation import Cluster
+from tests.support.on_cluster import on_cluster
+
+
+@on_cluster()
+async def test_both_steps(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = await with_new_disk(cluster)
+    replacing = Replacing(run_on(cluster), old.id, None, None)
+    await replacing.run()
+    quorum = await replacing.changes.describe()
+    assert quorum.voter(new) is not None
+    assert quorum.voter(old) is None
+    lines = capsys.readouterr().out.splitlines()
+    endpoint = cluster.endpoint_of(old.id)
+    assert lines == [
+        f"Removed KRaft {told(old)}",
+        f"If this is interrupted now, go on with: kraft metadata-quorum … replace -i {old.id} "
+        f"--listeners CONTROLLER://{endpoint}",
+        f"Added {told(new, cluster.config_of(old.id).advertised_endpoints())}",
+    ]
+
+
+@on_cluster()
+async def test_it_goes_on_after_the_first_step(cluster: Cluster) -> None:
+    old, new = await with_new_disk(cluster)
+    run = run_on(cluster)
+    await run.remove(old, None)
+    with pytest.raises(ChangeRefused, match="nobody knows where it listens: give --listeners"):
+        await Replacing(run, old.id, None, None).run()
+    await Replacing(run, old.id, None, cluster.config_of(old.id).advertised_endpoints()).run()
+    assert (await run.describe()).voter(new) is not None
+
+
+@on_cluster()
+async def test_a_second_time_there_is_nothing_to_do(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = await with_new_disk(cluster)
+    run = run_on(cluster)
+    await Replacing(run, old.id, None, None).run()
+    capsys.readouterr()
+    await trio.sleep(1)
+    await Replacing(run, old.id, None, None).run()
+    assert capsys.readouterr().out == (
+        f"Nothing to replace: {told(new)} is a voter, and no other incarnation waits for its place\n"
+    )
+
+
+@on_cluster()
+async def test_nothing_changes_while_nobody_waits_for_the_place(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    gone = cluster.others(leader)[0].key
+    cluster.machines[gone.id].kill()
+    await trio.sleep(10)
+    with pytest.raises(ChangeRefused, match=f"no other incarnation of controller {gone.id} follows the leader"):
+        await Replacing(run_on(cluster, timeout_ms=3000), gone.id, None, None).run()
+    assert gone.id in leader.view.voters.ids
+
+
+@on_cluster()
+async def test_the_dry_run_shows_both_steps(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = await with_new_disk(cluster)
+    run = run_on(cluster)
+    await Replacing(run, old.id, None, None).show()
+    out = capsys.readouterr().out
+    assert f"1. removing KRaft {told(old)}\n" in out
+    assert f"2. adding {told(new, cluster.config_of(old.id).advertised_endpoints())}\n" in out
+    assert "   MajorityAfter:          2 of 2, survives 0 failures; 2 up, survives 0 more now\n" in out
+    assert "   MajorityAfter:          2 of 3, survives 1 failure; 3 up, survives 1 more now\n" in out
+    assert (await run.describe()).voter(old) is not None
+
+
+class TestWhatIsLeft:
+    def test_both_steps(self) -> None:
+        asked = quorum(leading(), up(2), silent(3), observers=(up(3, 2),))
+        assert what_is_left(asked, 3, PATIENCE_MS) == Replacement(asked.voters[2], asked.observers[0], True)
+
+    def test_the_second_step(self) -> None:
+        asked = quorum(leading(), up(2), observers=(up(3, 2),))
+        assert what_is_left(asked, 3, PATIENCE_MS) == Replacement(None, asked.observers[0], True)
+
+    def test_the_new_one_has_not_caught_up(self) -> None:
+        asked = quorum(leading(), up(2), silent(3), observers=(silent(3, 2),))
+        assert what_is_left(asked, 3, PATIENCE_MS) == Replacement(asked.voters[2], asked.observers[0], False)
+
+    def test_nobody_for_the_place(self) -> None:
+        asked = quorum(leading(), up(2), silent(3))
+        assert what_is_left(asked, 3, PATIENCE_MS) == Replacement(asked.voters[2])
+        assert what_is_left(quorum(leading(), up(2)), 3, PATIENCE_MS) == Replacement()
+
+    def test_nothing(self) -> None:
+        asked = quorum(leading(), up(2), up(3, 2))
+        assert what_is_left(asked, 3, PATIENCE_MS).is_done
+        assert what_is_left(asked, 3, PATIENCE_MS, key(3, 2)).is_done
+
+    def test_an_incarnation_of_long_ago_is_not_the_new_one(self) -> None:
+        asked = quorum(leading(), up(2), silent(3, 2), observers=(silent(3, 1), up(3, 3)))
+        assert what_is_left(asked, 3, PATIENCE_MS).new == up(3, 3)
+
+    def test_the_old_one_that_observes_still_takes_no_place(self) -> None:
+        """A leader remembers observers for minutes; the voter of that id keeps up."""
+        asked = quorum(leading(), up(2), up(3, 2), observers=(silent(3, 1),))
+        assert what_is_left(asked, 3, PATIENCE_MS).is_done
+
+    def test_two_for_one_place(self) -> None:
+        asked = quorum(leading(), up(2), silent(3), observers=(up(3, 2), up(3, 3)))
+        with pytest.raises(ChangeRefused, match="all follow the leader: give the file of the new one with -c"):
+            what_is_left(asked, 3, PATIENCE_MS)
+        assert what_is_left(asked, 3, PATIENCE_MS, key(3, 3)).new == up(3, 3)
