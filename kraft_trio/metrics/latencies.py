@@ -32,7 +32,7 @@ class ElectionTimes:
             if isinstance(view.role, Prospective | Candidate):
                 # A pre-vote raises no epoch; a candidate already has the one that it may win.
                 self._began = trio.current_time(), view.epoch - isinstance(view.role, Candidate)
-        elif view.leader_id is not None and not isinstance(view.role, Prospective):
+        elif view.leader_id is not None:
             (began_s, epoch), self._began = self._began, None
             if view.epoch > epoch:
                 now_s = trio.current_time()

@@ -14,18 +14,11 @@ from kraft_trio.client.voter_change import VoterChangeError
 from kraft_trio.errors import NetworkError, OutcomeUnknownError, UnsupportedVersionError
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import KRAFT_VERSION
-from kraft_trio.simulation.history import Operation
+from kraft_trio.simulation.history import ADD_VOTER, REMOVE_VOTER, UPGRADE, Operation
 from kraft_trio.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
-
-ADD_VOTER: Final = "add-voter"
-REMOVE_VOTER: Final = "remove-voter"
-UPGRADE: Final = "upgrade"
-
-ADMINISTRATION: Final = frozenset({ADD_VOTER, REMOVE_VOTER, UPGRADE})
-"""The kinds of an administrator's operations."""
 
 MAY_HAVE_HAPPENED: Final = frozenset({ErrorCode.request_timed_out, ErrorCode.not_leader_or_follower})
 """The answers after which a change that was appended may commit yet."""
@@ -62,13 +55,18 @@ class Administrator:
         self._requests: list[Request] = []
 
     def add_voter(self, node_id: int, *, at: int | None, patience_s: float) -> Request:
-        """Ask for the present incarnation of a node to become a voter; `at`: ask that node who leads, and no other."""
+        """Ask for the present incarnation of a node to become a voter; `at`: ask that node who leads, and no other.
+
+        Where the cluster is to be kept fair, no replica is asked for that has lost what it promised: it fails.
+        """
         machine = self._cluster.machines[node_id]
         own = machine.config.as_voter(self._cluster.key_of(node_id).directory_id)
 
         async def attempt(admin: AdminClient, operation: Operation) -> None:
             operation.voter = own.key
             quorum = await _described(admin, patience_s)
+            if self._cluster.is_fair and not self._cluster.outlook.keeps_promises(own):
+                raise NetworkError("not asked for: it will never be of use")
             with self._asking(own.key, is_removal=False):
                 await self._client(operation.client, quorum.leader_id).add_metadata_voter(
                     own.key, own.endpoints, cluster_id=self._cluster.cluster_id, timeout_ms=round(patience_s * 1000)

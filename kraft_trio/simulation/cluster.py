@@ -267,6 +267,12 @@ class Cluster:
         self._moves[node_id] = self._moves.get(node_id, 0) + 1
         self._configs.clear()
 
+    @property
+    def bootstrap_servers(self) -> list[Endpoint]:
+        """The addresses that clients begin with: those that the nodes do, the initial voters' if not said otherwise."""
+        configured = self.config_of(self.voter_ids[0]).quorum_bootstrap_servers
+        return list(configured) or [self.endpoint_of(node_id) for node_id in self.voter_ids]
+
     def config_of(self, node_id: int) -> NodeConfig:
         """What a node is configured with, drift of its clock aside."""
         config = self._configs.get(node_id)
@@ -312,7 +318,7 @@ class Cluster:
     def client(self, name: str = "client", **settings: object) -> LogClient:
         """A client on a host of its own, "client-<name>", that knows the voters' addresses; close it as any other."""
         return LogClient(
-            [self.endpoint_of(node_id) for node_id in self.voter_ids],
+            self.bootstrap_servers,
             client_id=name,
             network=self.network.seen_from(f"client-{name}"),
             random_source=self.random(f"client-{name}"),

@@ -80,8 +80,7 @@ def blank_disk(timeline: Timeline, at_us: int) -> None:
     if timeline.header.kraft_version == 0:
         return
     span_us = timeline.span_us(10 * MILLISECOND_US, 15 * SECOND_US)
-    if (node := timeline.claim(at_us, span_us, timeline.spoilable())) is not None:
-        timeline.spoil(node)
+    if (node := spoil_disk(timeline, at_us, span_us)) is not None:
         timeline.add(at_us, BlankDisk(node))
         timeline.add(at_us + span_us, Start((node,)))
 
@@ -90,14 +89,21 @@ def blank_disk(timeline: Timeline, at_us: int) -> None:
 def rot(timeline: Timeline, at_us: int) -> None:
     """Damage that is found at the next start at the latest; the disk is then replaced, where its id allows it."""
     span_us = timeline.span_us(1 * SECOND_US, 20 * SECOND_US)
-    if (node := timeline.claim(at_us, span_us, timeline.spoilable())) is not None:
-        timeline.spoil(node)
+    if (node := spoil_disk(timeline, at_us, span_us)) is not None:
         timeline.add(at_us, Rot(node, timeline.random.choice(("log", "log", "quorum-state"))))
         restart_us = at_us + timeline.random.randrange(span_us)
         timeline.add(restart_us, Restart((node,)))
         if timeline.header.kraft_version == 1 and timeline.random.random() < 0.7:
             timeline.add(at_us + span_us, BlankDisk(node))
             timeline.add(at_us + span_us, Start((node,)))
+
+
+def spoil_disk(timeline: Timeline, at_us: int, span_us: int) -> int | None:
+    """A node whose disk is about to be spoiled, kept for that as by `claim`; None where none can be spared."""
+    node = timeline.claim(at_us, span_us, timeline.spoilable())
+    if node is not None:
+        timeline.spoil(node)
+    return node
 
 
 def spoiled_by(step: Step) -> tuple[int, ...]:

@@ -85,7 +85,8 @@ def strike_leader(timeline: Timeline, at_us: int) -> None:
 @fault("process")
 def campaign(timeline: Timeline, at_us: int) -> None:
     """A voter that disrupts: it campaigns without asking first whether anyone would vote for it."""
-    voters = [node for node in timeline.header.voters if node not in timeline.spoiled]
+    known = timeline.node_ids if timeline.changes_voters else timeline.header.voters
+    voters = [node for node in known if node not in timeline.spoiled]
     timeline.add(at_us, Campaign(timeline.random.choice(voters)))
 
 

@@ -10,6 +10,13 @@ import attrs
 
 from kraft_trio.protocol.types import ReplicaKey
 
+ADD_VOTER: Final = "add-voter"
+REMOVE_VOTER: Final = "remove-voter"
+UPGRADE: Final = "upgrade"
+
+ADMINISTRATION: Final = frozenset({ADD_VOTER, REMOVE_VOTER, UPGRADE})
+"""The kinds of an administrator's operations."""
+
 SHOWN_BYTES: Final = 32
 """How much of a value is printed."""
 

@@ -63,8 +63,7 @@ class NetworkAccess(LogAccess):
 
     def __init__(self, cluster: Cluster, name: str, client: LogClient) -> None:
         self._client = client
-        endpoints = [cluster.endpoint_of(node_id) for node_id in cluster.voter_ids]
-        self._admin = AdminClient(endpoints, name, network=cluster.network.seen_from(f"client-{name}"))
+        self._admin = AdminClient(cluster.bootstrap_servers, name, network=cluster.network.seen_from(f"client-{name}"))
 
     async def append(self, values: Sequence[bytes], patience_s: float) -> Sequence[int]:
         return await self._client.produce(values, timeout_ms=round(patience_s * 1000))

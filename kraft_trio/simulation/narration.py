@@ -14,8 +14,7 @@ import attrs
 
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.roles import Follower, Leader, Prospective
-from kraft_trio.simulation.administrator import ADMINISTRATION
-from kraft_trio.simulation.history import Operation, Outcome
+from kraft_trio.simulation.history import ADMINISTRATION, Operation, Outcome
 from kraft_trio.simulation.trace import TraceEvent
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 import attrs
 
 from kraft_trio.errors import ConfigError
+from kraft_trio.simulation.cluster import PORT
 from kraft_trio.simulation.fault_kinds import FAULT_KINDS
 from kraft_trio.simulation.faults_disk import spoiled_by
 from kraft_trio.simulation.plan import Plan, TimedStep
@@ -23,11 +24,22 @@ from kraft_trio.simulation.timeline import SECOND_US, FaultKind, Timeline
 
 T = TypeVar("T")
 
-PROFILES: Final = ("network", "disk", "process", "time", "versions")
+MEMBERSHIP: Final = "membership"
+
+PROFILES: Final = ("network", "disk", "process", "time", "versions", MEMBERSHIP)
 """What can be made to fail; `all` stands for all of them, `none` for nothing."""
 
 _VOTERS: Final = ((3, 12), (5, 6), (1, 2), (2, 1), (4, 1))
 """How many voters, and how often out of all."""
+
+_CHANGING: Final = 0.6
+"""In what share of the runs the voters change, where they may."""
+
+_WEIGHTS: Final = {MEMBERSHIP: 3.0}
+"""How much more often than others the faults of a profile happen: where voters change at all, they change a lot."""
+
+_MOST_NODES: Final = 6
+"""Of a random cluster whose voters change."""
 
 _PAUSES: Final = ((SECOND_US, 6), (SECOND_US // 4, 3), (SECOND_US // 20, 1))
 """How long a client waits between two operations, in the mean, and how often.  Only under load is there always
@@ -70,32 +82,59 @@ def parse_profiles(text: str) -> tuple[str, ...]:
 def make_plan(seed: int, options: PlanOptions) -> Plan:
     """The plan of that seed: the same for the same options, in every process."""
     source = random.Random(f"{seed}/plan")
-    voters = _pick(source, _VOTERS) if options.voters is None else options.voters
-    observers = source.choice((0, 0, 1, 2)) if options.observers is None else options.observers
-    voter_ids = tuple(range(1, voters + 1))
+    membership = random.Random(f"{seed}/membership")
+    changes_voters = _changes_voters(membership, options)
+    voters = _pick(source, _VOTERS)
+    observers = source.choice((0, 0, 1, 2))
+    if changes_voters:
+        voters, observers = _changing_cluster(membership, voters, observers)
+    voters = voters if options.voters is None else options.voters
+    observers = observers if options.observers is None else options.observers
+    settings = _settings(source)
+    kraft_version = 0 if source.random() < 0.25 else 1
+    if changes_voters and kraft_version == 1:
+        # Of the voters at first perhaps none is left one day.
+        nodes = range(1, voters + observers + 1)
+        settings["controller.quorum.bootstrap.servers"] = ",".join(f"node-{node}:{PORT}" for node in nodes)
+        if membership.random() < 0.25:
+            settings["controller.quorum.auto.join.enable"] = "true"
     header = Header(
         seed=seed,
-        voters=voter_ids,
+        voters=tuple(range(1, voters + 1)),
         observers=tuple(range(voters + 1, voters + observers + 1)),
-        kraft_version=0 if source.random() < 0.25 else 1,
-        settings=_settings(source),
+        kraft_version=kraft_version,
+        settings=tuple(sorted(settings.items())),
     )
     return Plan(
         header=header,
         clients=source.randrange(1, 5),
         clients_every_us=_pick(source, _PAUSES),
         duration_us=options.duration_us,
-        faults=_faults(random.Random(f"{seed}/faults"), header, options),
+        faults=_faults(random.Random(f"{seed}/faults"), header, options, changes_voters),
+        is_fair_by_itself=not changes_voters,
     )
 
 
 def is_fair(plan: Plan) -> bool:
     """Whether a majority of the voters keeps its disks: what must be left of a plan that was cut down."""
+    if not plan.is_fair_by_itself:
+        return True
     spoiled = {node for fault in plan.faults for node in spoiled_by(fault.step) if node in plan.header.voters}
     return len(spoiled) <= (len(plan.header.voters) - 1) // 2 and not (spoiled and plan.header.kraft_version == 0)
 
 
-def _settings(source: random.Random) -> tuple[tuple[str, str], ...]:
+def _changes_voters(source: random.Random, options: PlanOptions) -> bool:
+    return options.profiles == (MEMBERSHIP,) or (MEMBERSHIP in options.profiles and source.random() < _CHANGING)
+
+
+def _changing_cluster(source: random.Random, voters: int, observers: int) -> tuple[int, int]:
+    """How many voters and observers there are at first: now and then one voter only, and somebody who may join."""
+    if source.random() < 0.3:
+        return 1, source.randint(1, _MOST_NODES - 2)
+    return voters, max(observers, source.randint(0, max(1, _MOST_NODES - voters)))
+
+
+def _settings(source: random.Random) -> dict[str, str]:
     settings: dict[str, str] = {}
     if source.random() < 0.4:
         settings["metadata.log.segment.bytes"] = str(source.choice((1024, 2048, 8192)))
@@ -107,12 +146,13 @@ def _settings(source: random.Random) -> tuple[tuple[str, str], ...]:
         timeout_ms = source.choice((200, 500, 3000))
         settings["controller.quorum.election.timeout.ms"] = str(timeout_ms)
         settings["controller.quorum.fetch.timeout.ms"] = str(2 * timeout_ms)
-    return tuple(sorted(settings.items()))
+    return settings
 
 
-def _faults(source: random.Random, header: Header, options: PlanOptions) -> tuple[TimedStep, ...]:
-    timeline = Timeline(source, header, options.duration_us)
-    kinds = _character(source, len(header.nodes), options.profiles)
+def _faults(source: random.Random, header: Header, options: PlanOptions, changes_voters: bool) -> tuple[TimedStep, ...]:
+    timeline = Timeline(source, header, options.duration_us, changes_voters)
+    profiles = tuple(profile for profile in options.profiles if profile != MEMBERSHIP or changes_voters)
+    kinds = _character(source, len(header.nodes), profiles)
     if not kinds:
         return ()
     mean_gap_us = timeline.span_us(SECOND_US // 4, 8 * SECOND_US)
@@ -127,7 +167,7 @@ def _character(source: random.Random, nodes: int, profiles: tuple[str, ...]) -> 
     possible = [kind for kind in FAULT_KINDS.values() if kind.profile in profiles and kind.min_nodes <= nodes]
     share = source.uniform(0.2, 1.0)
     chosen = [kind for kind in possible if source.random() < share] or possible
-    return tuple((kind, math.exp(source.uniform(-2.0, 2.0))) for kind in chosen)
+    return tuple((kind, _WEIGHTS.get(kind.profile, 1.0) * math.exp(source.uniform(-2.0, 2.0))) for kind in chosen)
 
 
 def _pick(source: random.Random, weighted: Sequence[tuple[T, float]]) -> T:

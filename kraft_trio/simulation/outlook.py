@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.simulation.invariants.membership import is_same_replica
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
@@ -25,7 +26,7 @@ class Outlook:
     def committed(self) -> VoterSet:
         """The newest voter set that is committed; before the first one, the initial voters."""
         cluster = self._cluster
-        for entry in reversed(cluster.checker.evidence.committed.entries):
+        for entry in cluster.checker.evidence.committed.voter_sets[-1:]:
             if entry.voters is not None:
                 return entry.voters
         return cluster.initial_voters if cluster.setup.kraft_version else _static_set(cluster)
@@ -42,7 +43,13 @@ class Outlook:
         return sets
 
     def can_spare(self, key: ReplicaKey) -> bool:
-        """Whether that replica may be removed, lose its disk, or move to another address."""
+        """Whether that replica may be removed, lose its disk, or move to another address.
+
+        Also where it is lost already: a set without it is no worse.
+        """
+        voter = self.committed().get(key.id)
+        if voter is not None and voter.key == key and not self.keeps_promises(voter):
+            return True
         return self.has_majority(sorted(self._cluster.machines), without=key)
 
     def has_majority(self, nodes: Collection[int], *, without: ReplicaKey | None = None) -> bool:
@@ -54,7 +61,8 @@ class Outlook:
         removed += [] if without is None else [without]
 
         def is_there(voter: Voter) -> bool:
-            return voter.id in nodes and voter.key != without and self._keeps_promises(voter)
+            is_spared = without is not None and is_same_replica(voter.key, without)
+            return voter.id in nodes and not is_spared and self.keeps_promises(voter)
 
         for voters in self.possible():
             there = [voter.key for voter in voters if is_there(voter)]
@@ -66,7 +74,7 @@ class Outlook:
                 return False
         return True
 
-    def _keeps_promises(self, voter: Voter) -> bool:
+    def keeps_promises(self, voter: Voter) -> bool:
         """Whether the replica still has what it promised, and listens where the set says."""
         machine = self._cluster.machines.get(voter.id)
         if machine is None or machine.replica is None or machine.has_bad_disk:
@@ -74,6 +82,12 @@ class Outlook:
         is_present = voter.key.directory_id in (NO_DIRECTORY_ID, machine.replica.key.directory_id)
         told = next((endpoint for _, endpoint in voter.endpoints), None)
         return is_present and told in (None, self._cluster.endpoint_of(voter.id))
+
+    def members(self) -> list[int]:
+        """The ids of all who are, or may become, a voter."""
+        asked = [change.key.id for change in self._cluster.administrator.asked()]
+        asked += [key.id for key in self._joining()]
+        return sorted({*asked, *(id for voters in self.possible() for id in voters.ids)})
 
     def _joining(self) -> list[ReplicaKey]:
         """The replicas that may make themselves voters at any moment."""

@@ -13,7 +13,7 @@ import attrs
 from kraft_trio.simulation.scenario_header import Header
 from kraft_trio.simulation.scenario_script import Script
 from kraft_trio.simulation.steps import Step
-from kraft_trio.simulation.steps_campaign import USUAL_PAUSE_US, At, Clients, Recover
+from kraft_trio.simulation.steps_campaign import USUAL_PAUSE_US, At, Clients, Fair, Recover
 
 
 @attrs.frozen
@@ -36,6 +36,8 @@ class Plan:
     duration_us: int = 60_000_000
     faults: tuple[TimedStep, ...] = ()
     """In the order of their times."""
+    is_fair_by_itself: bool = True
+    """Whether its faults leave a majority its disks, whatever happens; else the run has to look that they do."""
 
     @property
     def seed(self) -> int:
@@ -43,6 +45,8 @@ class Plan:
 
     def steps(self) -> Iterator[Step]:
         """The whole run, step by step, waits included."""
+        if not self.is_fair_by_itself:
+            yield Fair()
         if self.clients:
             yield Clients(self.clients, self.clients_every_us)
         now_us = 0

@@ -17,7 +17,10 @@ import trio
 
 from kraft_trio.errors import KraftError
 from kraft_trio.node import Node
+from kraft_trio.simulation.administrator import Request
 from kraft_trio.simulation.cluster import LOOK_EVERY_S, Cluster
+from kraft_trio.simulation.history import ADD_VOTER, Outcome
+from kraft_trio.simulation.invariants.membership import is_member
 from kraft_trio.simulation.violation import Violation
 
 T = TypeVar("T")
@@ -33,6 +36,14 @@ STABLE_TIMEOUTS: Final = 5
 CATCH_UP_S: Final = 120.0
 """Within how many virtual seconds everybody has everything, once all is healed."""
 
+CHANGED_WITHIN_S: Final = 30.0
+"""Within how many virtual seconds the leader then makes a change of the voters."""
+
+MOST_REMOVALS: Final = 10
+"""How many leaders may have been removed since the faults have stopped, by requests from before."""
+
+CHANGES: Final = "once the faults have stopped, voter changes are made"
+
 
 async def recover(cluster: Cluster) -> None:
     """End the faults and make the demands, the first unmet one a violation; the clients are stopped on the way."""
@@ -47,26 +58,37 @@ class _Recovery:
 
     async def run(self) -> None:
         cluster = self._cluster
+        cluster.administrator.stop()
         majority = self._pick_majority()
         await self._end_faults(majority)
         within_s = ELECTION_TIMEOUTS * self._longest_timeout_s()
-        leader = await self._demand(lambda: self._lead_and_commit(majority), within_s, majority)
-        await self._keep_leader(leader, STABLE_TIMEOUTS * self._longest_timeout_s())
+        for _ in range(MOST_REMOVALS):
+            leader = await self._demand(lambda: self._lead_and_commit(majority), within_s, majority)
+            if await self._keeps_leading(leader, STABLE_TIMEOUTS * self._longest_timeout_s()):
+                break
         everyone = sorted(cluster.machines)
         await self._end_faults(everyone)
         if cluster.workload is not None:
             await cluster.workload.stop()
             await cluster.workload.demand_progress()
         await self._demand(self._be_alike, CATCH_UP_S, everyone)
+        if cluster.is_fair:
+            await self._change_voters()
+            await self._demand(self._be_alike, CATCH_UP_S, everyone)
         cluster.checker.finished()
 
     def _pick_majority(self) -> list[int]:
-        """More than half of the voters, of those that have kept their disks."""
+        """Nodes that have kept their disks, and that are a majority of every set of voters that may be in force."""
         cluster = self._cluster
-        whole = [node for node in cluster.voter_ids if cluster.machines[node].is_whole]
-        least = len(cluster.voter_ids) // 2 + 1
-        assert len(whole) >= least, f"only {whole} of the voters {cluster.voter_ids} have kept their disks"
-        return sorted(self._random.sample(whole, self._random.randint(least, len(whole))))
+        outlook = cluster.outlook
+        members = [node for node in outlook.members() if not cluster.machines[node].has_bad_disk]
+        order = self._random.sample(members, len(members))
+        least = next((size for size in range(1, len(order) + 1) if outlook.has_majority(order[:size])), None)
+        assert least is not None, f"the members {members} with whole disks are no majority of {outlook.possible()}"
+        chosen = order[: self._random.randint(least, len(order))]
+        # Who is no voter is among them or not; it disturbs nobody.
+        others = [node for node in sorted(cluster.machines) if node not in members]
+        return sorted([*chosen, *(node for node in others if self._random.random() < 0.3)])
 
     def _longest_timeout_s(self) -> float:
         """Of the machines as they are, with their drifting clocks."""
@@ -97,12 +119,12 @@ class _Recovery:
             return await progress()
         running = ", ".join(self._described(node) for node in nodes)
         asked = f"nodes {', '.join(map(str, nodes))} have been without faults since {began_at_s:.3f} s"
-        await self._violated((asked, f"{within_s:.1f} s later: {running}"), nodes)
+        await self._violated(PROGRESS, (asked, f"{within_s:.1f} s later: {running}"), nodes)
         raise AssertionError("unreachable: a violation ends the run")
 
-    async def _violated(self, facts: tuple[str, str], nodes: Collection[int]) -> None:
+    async def _violated(self, title: str, facts: tuple[str, str], nodes: Collection[int]) -> None:
         cluster = self._cluster
-        cluster.violate(Violation(0, PROGRESS, cluster.now_s, facts, tuple(sorted(nodes))))
+        cluster.violate(Violation(0, title, cluster.now_s, facts, tuple(sorted(nodes))))
         await trio.sleep_forever()
 
     def _described(self, node_id: int) -> str:
@@ -136,15 +158,47 @@ class _Recovery:
             if cluster.leader() is leader:
                 return leader
 
-    async def _keep_leader(self, leader: Node, for_s: float) -> None:
-        """An epoch has one leader, so that the same leader in the same epoch at the end was it all the time."""
+    async def _keeps_leading(self, leader: Node, for_s: float) -> bool:
+        """An epoch has one leader, so that the same leader in the same epoch at the end was it all the time.
+
+        False where it was removed from the voters meanwhile.
+        """
         before = leader.view.stamp
         await trio.sleep(for_s)
         now = self._cluster.leader()
         if now is not leader or now.view.stamp != before:
+            if not is_member(self._cluster.outlook.committed(), leader.key):
+                return False
             found = "nobody" if now is None else f"{now.key.id} in epoch {now.view.epoch}"
             kept = f"{leader.key.id} led epoch {before.epoch}, reaches a majority and nothing fails"
-            await self._violated((kept, f"{for_s:.1f} s later {found} leads"), [leader.key.id])
+            await self._violated(PROGRESS, (kept, f"{for_s:.1f} s later {found} leads"), [leader.key.id])
+        return True
+
+    async def _change_voters(self) -> None:
+        """An administrator makes somebody a voter who is none, or the other way round; static voters are upgraded."""
+        cluster, admin = self._cluster, self._cluster.administrator
+        if not any(node.log.voters.kraft_version for node in cluster.nodes.values()):
+            await self._made(admin.upgrade(at=None, patience_s=CHANGED_WITHIN_S))
+            return
+        voters = cluster.outlook.committed()
+        node_id = self._random.choice(sorted(cluster.machines))
+        voter = voters.get(node_id)
+        if voter is None:
+            await self._made(admin.add_voter(node_id, at=None, patience_s=CHANGED_WITHIN_S))
+        elif len(voters) > 1 and cluster.outlook.can_spare(voter.key):
+            await self._made(admin.remove_voter(node_id, at=None, patience_s=CHANGED_WITHIN_S))
+
+    async def _made(self, request: Request) -> None:
+        operation = request.operation
+        with trio.move_on_after(2 * CHANGED_WITHIN_S):
+            await request.ended.wait()
+        key = operation.voter
+        is_in_already = (
+            operation.kind == ADD_VOTER and key is not None and is_member(self._cluster.outlook.committed(), key)
+        )
+        if operation.outcome is not Outcome.OK and not is_in_already:
+            asked = f"everybody has the same log, and an administrator asks: {operation.asks}"
+            await self._violated(CHANGES, (asked, str(operation)), sorted(self._cluster.machines))
 
     async def _be_alike(self) -> None:
         cluster = self._cluster

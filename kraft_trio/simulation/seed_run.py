@@ -12,6 +12,7 @@ import attrs
 
 from kraft_trio.simulation.cluster import Cluster
 from kraft_trio.simulation.deterministic import run_deterministically
+from kraft_trio.simulation.history import ADMINISTRATION
 from kraft_trio.simulation.history import Outcome as OperationOutcome
 from kraft_trio.simulation.nemesis import PlanOptions, make_plan
 from kraft_trio.simulation.outcome import Failure, Outcome
@@ -121,6 +122,8 @@ class _Run:
         if self.cluster is not None:
             counts["elections"] = self.elections
             counts["acknowledged appends"] = self.cluster.history.count("append", OperationOutcome.OK)
+            changes = (self.cluster.history.count(kind, OperationOutcome.OK) for kind in ADMINISTRATION)
+            counts["voter changes made"] = sum(changes)
             counts["reads"] = self.cluster.history.count("read", OperationOutcome.OK)
         return counts
 

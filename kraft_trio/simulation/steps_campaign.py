@@ -57,6 +57,20 @@ class Clients(Step):
 
 @register
 @attrs.frozen
+class Fair(Step):
+    """From now on disks, voters and addresses are left alone that the quorum could never do without again.
+
+    What would take them takes nothing then: `blank-disk`, `rot`, `add-voter`, `remove-voter`, `move`.
+    """
+
+    verb: ClassVar[str] = "fair"
+
+    async def take(self, cluster: Cluster) -> None:
+        cluster.is_fair = True
+
+
+@register
+@attrs.frozen
 class StrikeLeader(Step):
     """Does something to the node that leads now, of the highest epoch; nothing where none does.
 

@@ -127,6 +127,8 @@ class Rot(Step):
 
     async def take(self, cluster: Cluster) -> None:
         machine = cluster.machines[self.node]
+        if not _can_spare(cluster, self.node):
+            return
         if self.file == "quorum-state":
             path, position = join(machine.partition_path, QUORUM_STATE), 0
             if not machine.disk.durable_bytes(path):
@@ -159,6 +161,8 @@ class BlankDisk(Step):
 
     async def take(self, cluster: Cluster) -> None:
         _demand_directory_ids(cluster, self.verb)
+        if not _can_spare(cluster, self.node):
+            return
         machine = cluster.machines[self.node]
         machine.crash("all")
         await machine.wait_until_ended()
@@ -193,6 +197,10 @@ class StaleDisk(Step):
         machine.crash("all")
         await machine.wait_until_ended()
         machine.replace_disk(machine.kept_disk.copy())
+
+
+def _can_spare(cluster: Cluster, node: int) -> bool:
+    return not cluster.is_fair or cluster.outlook.can_spare(cluster.key_of(node))
 
 
 def _demand_directory_ids(cluster: Cluster, verb: str) -> None:

@@ -30,6 +30,8 @@ class Timeline:
     random: random.Random
     header: Header
     duration_us: int
+    changes_voters: bool = False
+    """Whether voters come and go: then it is only known when its time comes which disks can be spared."""
     steps: list[TimedStep] = attrs.field(factory=list)
     spoiled: set[int] = attrs.field(factory=set)
     """Voters that no longer have what they had promised and acknowledged."""
@@ -71,11 +73,13 @@ class Timeline:
         if self.header.kraft_version == 0:
             # Without directory ids a blank disk under an old id would be taken for what it is not.
             return list(self.header.observers)
+        if self.changes_voters:
+            return list(self.node_ids)
         is_left = len(self.spoiled) < (len(self.header.voters) - 1) // 2
         return [*self.header.observers, *(self.header.voters if is_left else sorted(self.spoiled))]
 
     def spoil(self, node: int) -> None:
-        if node in self.header.voters:
+        if node in self.header.voters and not self.changes_voters:
             self.spoiled.add(node)
 
     def split(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -104,7 +108,7 @@ class FaultKind:
 
     name: str
     profile: str
-    """What kind of thing fails: `network`, `disk`, `process`, `time` or `versions`."""
+    """What kind of thing fails: `network`, `disk`, `process`, `time`, `versions`; or `membership`, which changes."""
     make: Make
     min_nodes: int = 1
 

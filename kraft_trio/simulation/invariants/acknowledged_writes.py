@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kraft_trio.simulation.history import Outcome
+from kraft_trio.simulation.history import ADD_VOTER, Outcome
 from kraft_trio.simulation.invariants.evidence import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
+from kraft_trio.simulation.invariants.membership import is_member, text_of
 from kraft_trio.simulation.linearizability import contradictions, effect_contradiction
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ class AcknowledgedWrites(Invariant):
     failed is nowhere, and no value is there twice (KIP-98: a retry is recognized).  A read gives the committed values
     without a gap; a linearizable one all of them that were acknowledged, or read by anybody, before it began.
 
+    A voter change that was acknowledged has been committed since it was asked for (KIP-853 "AddVoter", step 9).
+
     What can be said in the step in which an operation ends, or its value is committed, is said then; the whole history
     is looked at in the end."""
 
@@ -34,6 +37,8 @@ class AcknowledgedWrites(Invariant):
         """The highest place of an operation that has ended well, exclusive."""
         self._floors: dict[str, int] = {}
         """What that was when an operation, now under way, began."""
+        self._sets_before: dict[str, int] = {}
+        """How many voter sets had been committed when a voter change, now under way, was asked for."""
 
     def high_watermark_advanced(self, replica: Replica, old: int | None, new: int) -> None:
         records = self.evidence.records
@@ -49,11 +54,14 @@ class AcknowledgedWrites(Invariant):
     def operation(self, operation: Operation) -> None:
         if operation.is_pending:
             self._floors[operation.name] = self._completed_end
+            self._sets_before[operation.name] = len(self.evidence.committed.voter_sets)
             return
         floor = self._floors.pop(operation.name, 0)
         self._report(operation, effect_contradiction(operation, self.evidence.records))
+        sets_before = self._sets_before.pop(operation.name, 0)
         if operation.outcome is Outcome.OK:
             self._check_order(operation, floor)
+            self._check_change(operation, sets_before)
 
     def _check_order(self, operation: Operation, floor: int) -> None:
         if operation.end_offset is not None:
@@ -67,6 +75,15 @@ class AcknowledgedWrites(Invariant):
             fact = f"an operation with its effect below offset {floor} had ended before {operation.name} began"
             self.violated(fact, f"{operation} took effect at {first}", _nodes(operation))
         self._completed_end = max(self._completed_end, end)
+
+    def _check_change(self, operation: Operation, sets_before: int) -> None:
+        key = operation.voter
+        if key is None:
+            return
+        since = [entry.voters for entry in self.evidence.committed.voter_sets[sets_before:] if entry.voters is not None]
+        if not any(is_member(voters, key) is (operation.kind == ADD_VOTER) for voters in since):
+            sets = ", ".join(text_of(voters) for voters in since) or "none"
+            self.violated(str(operation), f"the voter sets committed since it began are {sets}", (key.id,))
 
     def finished(self) -> None:
         for contradiction in contradictions(self.cluster.history.operations, self.evidence.records):

@@ -27,6 +27,8 @@ class CommittedLog:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         """Each as in the log of the leader that committed it first."""
+        self.voter_sets: list[Entry] = []
+        """Those of them that have a VotersRecord."""
         self._epochs: list[int] = []
         self._commits: dict[int, LeaderCommits] = {}
 
@@ -47,6 +49,8 @@ class CommittedLog:
             if entry.next_offset > high_watermark:
                 break
             self.entries.append(entry)
+            if entry.voters is not None:
+                self.voter_sets.append(entry)
 
     def entry_ending_at(self, next_offset: int) -> Entry | None:
         index = bisect_left(self.entries, next_offset, key=_next_offset_of)

@@ -1,0 +1,114 @@
+"""Random changes of the voters: one at a time or two at once, in the middle of whatever else goes wrong.
+
+Nobody knows beforehand which of them will be made, refused or lost, and so not who is a voter when; what no quorum
+could survive is left out when its time comes (`outlook`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kraft_trio.simulation.faults_disk import spoil_disk
+from kraft_trio.simulation.steps import Step
+from kraft_trio.simulation.steps_campaign import StrikeLeader
+from kraft_trio.simulation.steps_disk import BlankDisk
+from kraft_trio.simulation.steps_membership import AddVoter, Move, RemoveLeader, RemoveVoter, UpgradeKRaftVersion
+from kraft_trio.simulation.steps_process import Restart, Start
+from kraft_trio.simulation.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
+
+_PATIENCE_US: Final = (2 * SECOND_US, 10 * SECOND_US, 30 * SECOND_US)
+
+
+def _add(timeline: Timeline, node: int) -> Step:
+    return AddVoter(node, None, timeline.random.choice(_PATIENCE_US), True)
+
+
+def _remove(timeline: Timeline, node: int) -> Step:
+    return RemoveVoter(node, None, timeline.random.choice(_PATIENCE_US), True)
+
+
+def _one(timeline: Timeline) -> Step:
+    change = timeline.random.choice((_add, _remove))
+    return change(timeline, timeline.random.choice(timeline.node_ids))
+
+
+def _one_after_the_other(timeline: Timeline, at_us: int, steps: Iterable[Step]) -> None:
+    for step in steps:
+        timeline.add(at_us, step)
+        at_us += timeline.span_us(1 * MILLISECOND_US, 5 * SECOND_US)
+
+
+@fault("membership", min_nodes=2)
+def add_voter(timeline: Timeline, at_us: int) -> None:
+    timeline.add(at_us, _add(timeline, timeline.random.choice(timeline.node_ids)))
+
+
+@fault("membership", min_nodes=2)
+def remove_voter(timeline: Timeline, at_us: int) -> None:
+    timeline.add(at_us, _remove(timeline, timeline.random.choice(timeline.node_ids)))
+
+
+@fault("membership", min_nodes=2)
+def two_changes(timeline: Timeline, at_us: int) -> None:
+    """At once, and perhaps of two leaders who each take themselves for the newest."""
+    timeline.add(at_us, _one(timeline))
+    timeline.add(at_us, _one(timeline))
+
+
+@fault("membership", min_nodes=2)
+def grow(timeline: Timeline, at_us: int) -> None:
+    """Everyone becomes a voter."""
+    nodes = timeline.random.sample(timeline.node_ids, len(timeline.node_ids))
+    _one_after_the_other(timeline, at_us, [_add(timeline, node) for node in nodes])
+
+
+@fault("membership", min_nodes=2)
+def dwindle(timeline: Timeline, at_us: int) -> None:
+    """All but one are removed; who leads is among them as often as not."""
+    nodes = timeline.random.sample(timeline.node_ids, len(timeline.node_ids) - 1)
+    _one_after_the_other(timeline, at_us, [_remove(timeline, node) for node in nodes])
+
+
+@fault("membership", min_nodes=2)
+def remove_leader(timeline: Timeline, at_us: int) -> None:
+    timeline.add(at_us, RemoveLeader(timeline.random.choice(_PATIENCE_US), True))
+
+
+@fault("membership", min_nodes=2)
+def remove_leader_and_strike(timeline: Timeline, at_us: int) -> None:
+    """The leader is removed, and gone before everybody has heard of it."""
+    timeline.add(at_us, RemoveLeader(timeline.random.choice(_PATIENCE_US), True))
+    at_us += timeline.span_us(1 * MILLISECOND_US, 300 * MILLISECOND_US)
+    timeline.add(at_us, StrikeLeader(timeline.random.choice(("kill", "crash"))))
+    timeline.add(at_us + timeline.span_us(50 * MILLISECOND_US, 15 * SECOND_US), Start(timeline.node_ids))
+
+
+@fault("membership", min_nodes=2)
+def replace_disk(timeline: Timeline, at_us: int) -> None:
+    """A disk is lost, and the administrator does what is to be done then: remove the old replica, add the new one."""
+    if timeline.header.kraft_version == 0:
+        return
+    span_us = timeline.span_us(10 * MILLISECOND_US, 5 * SECOND_US)
+    if (node := spoil_disk(timeline, at_us, span_us)) is not None:
+        timeline.add(at_us, BlankDisk(node))
+        timeline.add(at_us + span_us, Start((node,)))
+        _one_after_the_other(timeline, at_us + span_us, (_remove(timeline, node), _add(timeline, node)))
+
+
+@fault("membership", min_nodes=2)
+def move(timeline: Timeline, at_us: int) -> None:
+    """A node comes back at another address; not the first one, so that whoever knows no other finds the quorum."""
+    if timeline.header.kraft_version == 0:
+        return
+    down_us = timeline.span_us(1 * MILLISECOND_US, 5 * SECOND_US)
+    if (node := timeline.claim(at_us, down_us, timeline.node_ids[1:])) is not None:
+        timeline.add(at_us, Move(node))
+        timeline.add(at_us + down_us, Restart((node,)))
+
+
+@fault("membership")
+def upgrade(timeline: Timeline, at_us: int) -> None:
+    """From static voters to voters in the log."""
+    if timeline.header.kraft_version == 0:
+        timeline.add(at_us, UpgradeKRaftVersion(None, timeline.random.choice(_PATIENCE_US), True))

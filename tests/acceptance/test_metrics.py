@@ -1,0 +1,47 @@
+"""`kraft metrics` of real processes: a running node's, a stopped node's and one that was killed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.acceptance.conftest import MakeQuorum
+from tests.acceptance.node_process import NodeProcess, kraft
+from tests.acceptance.waiting import wait_until
+
+
+def metrics_of(node: NodeProcess) -> dict[str, Any]:
+    """As `kraft metrics --json` prints them; empty where it says that there are none, or only old ones."""
+    completed = kraft("metrics", "-c", str(node.properties), "--json")
+    found: dict[str, Any] = json.loads(completed.stdout)["metrics"] if completed.returncode == 0 else {}
+    return found
+
+
+def test_a_quorum_is_seen_through_its_nodes_metrics(make_quorum: MakeQuorum) -> None:
+    quorum = make_quorum(voters=3, observers=1, kraft_metrics_interval_ms="200")
+    quorum.start()
+    leader_id = quorum.leader().id
+    states = {id: "follower" for id in quorum.voter_ids} | {leader_id: "leader", 4: "observer"}
+    wait_until(
+        "every node's metrics say what it is",
+        lambda: {id: metrics_of(node).get("current-state") for id, node in quorum.nodes.items()} == states,
+    )
+    of_leader = metrics_of(quorum.nodes[leader_id])
+    assert (of_leader["current-leader"], of_leader["number-of-voters"], of_leader["is-observer"]) == (leader_id, 3, 0)
+    assert (of_leader["number-of-observers"], of_leader["number-of-offline-voters"]) == (1, 0)
+    assert 0 < of_leader["poll-idle-ratio-avg"] <= 1
+    assert 0 < of_leader["commit-latency-avg"] <= of_leader["commit-latency-max"]
+
+    killed, stopped = quorum.nodes[leader_id % 3 + 1], quorum.nodes[4]
+    killed.kill()
+    wait_until(
+        "the leader misses the voter",
+        lambda: metrics_of(quorum.nodes[leader_id]).get("number-of-offline-voters") == 1,
+    )
+    stopped.stop()
+    assert "there is no such file: the node does not run" in kraft("metrics", "-c", str(stopped.properties)).stderr
+    wait_until("the killed node's metrics are old", lambda: not metrics_of(killed))
+    completed = kraft("metrics", "-c", str(killed.properties))
+    assert completed.returncode == 1
+    assert completed.stderr.endswith("s old: the node does not run, or hangs\n")
+    assert "current-state                     follower" in completed.stdout
