@@ -29,9 +29,9 @@ PROFILES: Final = ("network", "disk", "process", "time", "versions")
 _VOTERS: Final = ((3, 12), (5, 6), (1, 2), (2, 1), (4, 1))
 """How many voters, and how often out of all."""
 
-_PAUSES: Final = ((SECOND_US, 6), (SECOND_US // 4, 3), (SECOND_US // 20, 1))
-"""How long a client waits between two operations, in the mean, and how often.  Only under load is there always
-something that a leader has appended and not committed when it is cut off; but load takes real time."""
+_LOADS: Final = ((1, 6), (3, 3), (12, 1))
+"""How many operations a second all clients begin together, in the mean, and how often that is so.  Only under load is
+there always something that a leader has appended and not committed when it is cut off; but load takes real time."""
 
 
 @attrs.frozen(kw_only=True)
@@ -73,6 +73,7 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
     voters = _pick(source, _VOTERS) if options.voters is None else options.voters
     observers = source.choice((0, 0, 1, 2)) if options.observers is None else options.observers
     voter_ids = tuple(range(1, voters + 1))
+    clients = source.randrange(1, 5)
     header = Header(
         seed=seed,
         voters=voter_ids,
@@ -82,8 +83,8 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
     )
     return Plan(
         header=header,
-        clients=source.randrange(1, 5),
-        clients_every_us=_pick(source, _PAUSES),
+        clients=clients,
+        clients_every_us=clients * SECOND_US // _pick(source, _LOADS),
         duration_us=options.duration_us,
         faults=_faults(random.Random(f"{seed}/faults"), header, options),
     )
