@@ -131,7 +131,7 @@ class FollowerReplication:
 
     def _fetch_request(self) -> FetchRequest:
         # Kept for longer, an idle leader would be taken for lost, and check-quorum would take us for lost.
-        max_wait_ms = min(MAX_WAIT_MS, self._context.config.fetch_timeout_ms // 4)
+        max_wait_ms = max(1, min(MAX_WAIT_MS, self._context.config.fetch_timeout_ms // 4))
         return replica_fetch_request(self._context, max_wait_ms=max_wait_ms)
 
     async def _report_error(self, response: FetchResponse, partition: FetchPartitionResponse) -> None:

@@ -107,5 +107,10 @@ def run_deterministically(main: Callable[[], Awaitable[T]], *, seed: int | str) 
     scheduler._ALLOW_DETERMINISTIC_SCHEDULING, scheduler._r = True, random.Random(f"{seed}/scheduler")
     try:
         return trio.run(with_own_run_queue, clock=virtual_clock())
+    except BaseExceptionGroup as group:
+        # Ctrl-C strikes any task, and comes out in the groups of its nurseries.
+        if group.split(KeyboardInterrupt)[0] is not None:
+            raise KeyboardInterrupt from None
+        raise
     finally:
         scheduler._ALLOW_DETERMINISTIC_SCHEDULING, scheduler._r = switch, source

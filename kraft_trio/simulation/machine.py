@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
@@ -22,12 +22,10 @@ from kraft_trio.simulation.replica import Replica
 from kraft_trio.storage.batch import Record
 from kraft_trio.storage.directory import format_directory, partition_path, random_directory_id
 from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.storage.simulated_inode import Loss
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
-
-Loss = Literal["all", "some", "reordered"]
-"""What becomes of unsynced data when the power fails: all of it is lost, a random end of it, or random pages of it."""
 
 EPOCH_MS = 1_700_000_000_000
 """What the wall clocks show, in milliseconds since 1970, when a run begins."""

@@ -33,8 +33,8 @@ NO_EFFECT: Final = (NetworkError, RefusedError, RecordTooLargeError, NodeClosedE
 """By the word of `LogClient.produce` and `Node.append`: what was asked for has not happened, and never will."""
 
 PERHAPS: Final = (OutcomeUnknownError, UnsupportedVersionError, StorageFailure, CorruptLogError, trio.TooSlowError)
-"""It may have happened, or happen yet.  A node whose storage fails ends with that: whether it may is asked of it, not of
-its clients."""
+"""It may have happened, or happen yet.  A node whose storage fails ends with that: whether it may is asked of the node,
+not of its clients."""
 
 MOST_VALUES: Final = 3
 """In one append."""

@@ -51,6 +51,7 @@ class _Recovery:
         await self._end_faults(majority)
         within_s = ELECTION_TIMEOUTS * self._longest_timeout_s()
         leader = await self._demand(lambda: self._lead_and_commit(majority), within_s, majority)
+        await self._let_minority_act(majority, leader)
         await self._keep_leader(leader, STABLE_TIMEOUTS * self._longest_timeout_s())
         everyone = sorted(cluster.machines)
         await self._end_faults(everyone)
@@ -80,6 +81,10 @@ class _Recovery:
         others = [node for node in cluster.machines if node not in nodes]
         if others:
             cluster.partition(nodes, others, silent=self._random.random() < 0.5)
+        await self._end_faults_of(nodes)
+
+    async def _end_faults_of(self, nodes: Collection[int]) -> None:
+        cluster = self._cluster
         for node in self._random.sample(sorted(nodes), len(nodes)):
             machine = cluster.machines[node]
             machine.end_faults()
@@ -135,6 +140,32 @@ class _Recovery:
             cluster.history.succeed(append, offsets=offsets)
             if cluster.leader() is leader:
                 return leader
+
+    async def _let_minority_act(self, majority: Collection[int], leader: Node) -> None:
+        """What the others can do while the leader must keep its leadership: nothing, or ask in vain, or take part.
+
+        Where one of them has been in a later epoch already, or passes for a build without pre-votes, it may replace
+        the leader once by right: then they stay cut off.
+        """
+        cluster, others = self._cluster, [node for node in self._cluster.machines if node not in majority]
+        ways = self._random.choice(("cut off", "unheard answers", "unheard questions", "connected"))
+        if ways == "cut off" or not all(self._is_no_later(node, leader.view.epoch) for node in others):
+            return
+        cluster.network.heal()
+        if ways == "connected":
+            await self._end_faults_of(others)
+            return
+        for node in others:
+            for member in majority:
+                ends = cluster.machines[node].host, cluster.machines[member].host
+                cluster.network.requests_only(*(ends if ways == "unheard answers" else reversed(ends)))
+
+    def _is_no_later(self, node: int, epoch: int) -> bool:
+        machine = self._cluster.machines[node]
+        stored = None if machine.replica is None else machine.replica.durable_election_state()
+        later = stored is not None and stored.epoch > epoch
+        view = None if machine.node is None else machine.node.view
+        return not later and not (view is not None and view.epoch > epoch) and not self._cluster.network.has_caps
 
     async def _keep_leader(self, leader: Node, for_s: float) -> None:
         """An epoch has one leader, so that the same leader in the same epoch at the end was it all the time."""

@@ -16,8 +16,9 @@ from kraft_trio.storage.partition_files import QUORUM_STATE
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.machine import Loss, Machine
+    from kraft_trio.simulation.machine import Machine
     from kraft_trio.simulation.replica import Entry
+    from kraft_trio.storage.simulated_inode import Loss
 
 BYTES: Final = NumberPart("BYTES", "a number of bytes")
 CALLS: Final = NumberPart("CALLS", "a number of calls")

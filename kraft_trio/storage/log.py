@@ -9,8 +9,7 @@ the device and afterwards trusts only what could not have changed meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 from uuid import UUID
 
 import attrs
@@ -30,9 +29,10 @@ from kraft_trio.storage.known_good_point import (
     write_known_good_point,
 )
 from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
-from kraft_trio.storage.log_append import PlannedBatch, PlannedBatches, plan_follower_append, plan_leader_append
+from kraft_trio.storage.log_append import PlannedBatches, plan_follower_append, plan_leader_append
 from kraft_trio.storage.log_reading import ReadableLog
 from kraft_trio.storage.log_recovery import fold_control_record, load_log
+from kraft_trio.storage.log_watcher import LogWatcher
 from kraft_trio.storage.segment import MAX_RELATIVE_OFFSET
 from kraft_trio.storage.segments import Segments
 
@@ -66,22 +66,6 @@ class Appended:
 class _SyncUnderWay:
     end_offset: int
     """What will be durable when it ends (exclusive); lowered by a truncation made meanwhile."""
-
-
-class LogWatcher(Protocol):
-    """Is told of each change in the step that makes it, after it is made; must neither block nor fail.
-
-    Offsets are exclusive ends but for those in a PlannedBatch.
-    """
-
-    def appended(self, buffer: Buffer, batches: Sequence[PlannedBatch], path: str, position: int) -> None:
-        """The batches in `buffer` now stand one after the other in that file, from `position` on."""
-
-    def truncated(self, end_offset: int) -> None: ...
-
-    def synced(self, end_offset: int) -> None: ...
-
-    def high_watermark_advanced(self, old: int | None, new: int) -> None: ...
 
 
 class Log(ReadableLog):
@@ -292,6 +276,8 @@ class Log(ReadableLog):
         self._synced_truncations = max(self._synced_truncations, truncations)
         try:
             self._advance_synced_end(under_way.end_offset)
+            if self._recovery_point.is_due(now_s := trio.current_time()) and not self._closed:
+                await self._recovery_point.sync(now_s)
         except OSError as error:
             raise self._poison(error) from error
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -392,8 +378,10 @@ class Log(ReadableLog):
             raise self._poison(error) from error
         finally:
             self._closed = True
-            self._segments.close()
-            self._recovery_point.close()
+            try:
+                self._segments.close()
+            finally:
+                self._recovery_point.close()
             self._wake()
 
     def _check_usable(self) -> None:
