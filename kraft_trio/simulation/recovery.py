@@ -18,6 +18,7 @@ import trio
 from kraft_trio.errors import KraftError
 from kraft_trio.node import Node
 from kraft_trio.simulation.cluster import LOOK_EVERY_S, Cluster
+from kraft_trio.simulation.steps import NotAsExpected
 from kraft_trio.simulation.violation import Violation
 
 T = TypeVar("T")
@@ -66,7 +67,12 @@ class _Recovery:
         cluster = self._cluster
         whole = [node for node in cluster.voter_ids if cluster.machines[node].is_whole]
         least = len(cluster.voter_ids) // 2 + 1
-        assert len(whole) >= least, f"only {whole} of the voters {cluster.voter_ids} have kept their disks"
+        if len(whole) < least:
+            kept = ", ".join(map(str, whole)) or "none"
+            raise NotAsExpected(
+                f"recover: of the voters {', '.join(map(str, cluster.voter_ids))} only {kept} have kept their disks "
+                f"undamaged; expected {least}"
+            )
         return sorted(self._random.sample(whole, self._random.randint(least, len(whole))))
 
     def _longest_timeout_s(self) -> float:

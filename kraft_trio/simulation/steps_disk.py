@@ -190,7 +190,7 @@ class StaleDisk(Step):
     async def take(self, cluster: Cluster) -> None:
         machine = cluster.machines[self.node]
         if machine.kept_disk is None:
-            return
+            raise NotAsExpected(f"stale-disk {self.node}: no disk was kept; expected keep-disk {self.node} before")
         machine.crash("all")
         await machine.wait_until_ended()
         machine.replace_disk(machine.kept_disk.copy())
