@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -126,7 +125,7 @@ class Machine:
     @property
     def is_whole(self) -> bool:
         """Whether the machine still has the disk it began with, undamaged."""
-        return self._formats == 1 and not self._disk_was_touched
+        return not self._disk_was_touched
 
     def wall_clock_ms(self) -> int:
         return EPOCH_MS + self.wall_clock_offset_ms + round(self.cluster.now_s * 1000 * (1.0 + self.clock_drift))
@@ -208,14 +207,14 @@ class Machine:
             watch=self._opened,
         )
         applying = _Applying(self, setup.on_commit(self.id) if setup.on_commit else None)
-        how = "killed"
+        how, has_started = "killed", False
         self._scope = scope = trio.CancelScope()
         try:
             with scope:
                 async with open_node(
                     self.config, serde=setup.serde, environment=environment, on_commit=applying
                 ) as node:
-                    self._node = node
+                    self._node, has_started = node, True
                     task_status.started()
                     await self._stop.wait()
                 how = "stopped"
@@ -225,8 +224,7 @@ class Machine:
         finally:
             self._gone(how)
             self._ended.set()
-        if how not in {"killed", "stopped"}:
-            with contextlib.suppress(RuntimeError):  # it had started
+            if not has_started:
                 task_status.started()
 
     def _opened(self, node: Node) -> None:

@@ -276,10 +276,12 @@ class Log(ReadableLog):
         self._synced_truncations = max(self._synced_truncations, truncations)
         try:
             self._advance_synced_end(under_way.end_offset)
-            if self._recovery_point.is_due(now_s := trio.current_time()) and not self._closed:
-                await self._recovery_point.sync(now_s)
+            if not self._closed:
+                await self._recovery_point.sync_if_due(trio.current_time())
         except OSError as error:
             raise self._poison(error) from error
+        if self.poisoned is not None:
+            raise self._failure(self.poisoned)
         await trio.lowlevel.checkpoint_if_cancelled()
         return under_way.end_offset
 

@@ -5,13 +5,12 @@ after it, looks like damage to what had been written long ago.  The recovery poi
 Damage before it is damage; from it on a hole is the end of the log.
 
 It is one small record, overwritten in place after each sync of the log, and made durable once a second: one that is
-behind vouches for less.  It must never be ahead, which is why it goes back, durably, before the log does.  After a clean stop
-there is none: then the last known good point says the same, and the directory is as Kafka would leave it.
+behind vouches for less.  It must never be ahead, which is why it goes back, durably, before the log does.  After a
+clean stop there is none: then the last known good point says the same, and the directory is as Kafka would leave it.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Final
 
@@ -22,6 +21,10 @@ from kraft_trio.storage import partition_files
 from kraft_trio.storage.disk import Disk, DiskFile, join
 
 log = structlog.get_logger(__name__)
+
+DURABLE_EVERY_S: Final = 1.0
+"""How far behind the record on the device may be, at most, while the log grows: damage to what was synced before that
+cannot be taken for a write that a power failure lost."""
 
 _VERSION: Final = 0
 _RECORD: Final = re.compile(rb"(0\n([0-9]{20})\n)([0-9a-f]{8})\n")
@@ -52,11 +55,6 @@ def read_recovery_point(disk: Disk, directory: str) -> int | None:
     return offset
 
 
-DURABLE_EVERY_S: Final = 1.0
-"""How far behind the record on the device may be, at most, while the log grows: damage to what was synced before that
-cannot be taken for a write that a power failure lost."""
-
-
 class RecoveryPoint:
     """The record of an open log, which owns it: `offset` (exclusive) is never ahead of what the log has synced.
 
@@ -68,7 +66,8 @@ class RecoveryPoint:
         self._disk = disk
         self._path = join(directory, partition_files.RECOVERY_POINT)
         self.offset = offset
-        self._durable_since_s = math.inf
+        self._durable_at_s: float | None = None
+        """When it was last made durable; None until the first sync of the log, for when it was opened."""
         self._file = self._open(encode_recovery_point(offset))
         try:
             # What another process wrote last may be in the page cache alone, and an fsync of it may have failed.
@@ -96,15 +95,13 @@ class RecoveryPoint:
         self._file.overwrite(0, encode_recovery_point(offset))
         self.offset = offset
 
-    def is_due(self, now_s: float) -> bool:
-        """Whether it was last made durable long ago, by Trio's clock; it was when it was made."""
-        self._durable_since_s = min(self._durable_since_s, now_s)
-        return now_s >= self._durable_since_s + DURABLE_EVERY_S
-
-    async def sync(self, now_s: float) -> None:
-        """Make it durable.  Always waits for the fsync to end, as `DiskFile.sync` does."""
-        self._durable_since_s = now_s
-        await self._file.sync()
+    async def sync_if_due(self, now_s: float) -> None:
+        """Make it durable where that was long ago, by Trio's clock.  Waits for the fsync to end, as `DiskFile.sync`."""
+        if self._durable_at_s is None:
+            self._durable_at_s = now_s
+        if now_s >= self._durable_at_s + DURABLE_EVERY_S:
+            self._durable_at_s = now_s
+            await self._file.sync()
 
     def go_back(self, offset: int) -> None:
         """The log is about to be cut at `offset`.  Blocks for an fsync, unless the point is not ahead of that."""

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from kraft_trio.errors import CorruptLogError, StorageFailure
+from kraft_trio.storage.log import Log
 from kraft_trio.storage.recovery_point import DURABLE_EVERY_S, decode_recovery_point
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import DIRECTORY, FIRST_SEGMENT, batch, open_log
@@ -60,3 +61,25 @@ async def test_a_failure_to_make_it_durable_poisons_the_log(autojump_clock: obje
     with pytest.raises(StorageFailure, match="Input/output error|injected"):
         await log.sync()
     assert log.poisoned is not None
+
+
+async def test_a_write_that_fails_while_it_is_made_durable_is_told_to_whoever_syncs(autojump_clock: object) -> None:
+    disk = SimulatedDisk(sync_latency=lambda: 1.0)
+    log = open_log(disk)
+    for _ in range(2):
+        log.append_as_leader(batch(b"value"), 1)
+        await log.sync()
+    await trio.sleep(DURABLE_EVERY_S)
+    log.append_as_leader(batch(b"value"), 1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(fails_to_sync, log)
+        await trio.sleep(1.5)
+        assert log.synced_end_offset == 3, "the log is durable, the recovery point is under way"
+        disk.fail("append")
+        with pytest.raises(StorageFailure):
+            log.append_as_leader(batch(b"value"), 1)
+
+
+async def fails_to_sync(log: Log) -> None:
+    with pytest.raises(StorageFailure):
+        await log.sync()
