@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraft_trio.client.admin import AdminClient
+    from kraft_trio.client.connecting import RefusedError
+    from kraft_trio.client.feature_metadata import FeatureLevels, FeatureMetadata
     from kraft_trio.client.log_client import LogClient
+    from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
+    from kraft_trio.client.record_reader import OffsetOutOfRangeError, RecordReader
+    from kraft_trio.client.voter_change import VoterChangeError
     from kraft_trio.config import LoadedConfig, NodeConfig, load_config, parse_config
     from kraft_trio.environment import Environment
     from kraft_trio.errors import (
@@ -27,17 +32,24 @@ if TYPE_CHECKING:
     )
     from kraft_trio.formatting import first_voter, format_node, random_uuid
     from kraft_trio.messages import QuorumView
+    from kraft_trio.metrics.node_metrics import NodeMetrics
     from kraft_trio.node import Committed, Node, open_node, run_node
-    from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
+    from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
     from kraft_trio.protocol.voter_set import Voter, VoterSet
     from kraft_trio.serde import MsgpackSerde, RawSerde, Serde, SerdeError
     from kraft_trio.storage.batch import Record
+    from kraft_trio.wire.error_codes import ErrorCode
 else:
     _MODULE_OF = {
         name: module
         for module, names in {
             "client.admin": "AdminClient",
+            "client.connecting": "RefusedError",
+            "client.feature_metadata": "FeatureLevels FeatureMetadata",
             "client.log_client": "LogClient",
+            "client.quorum_description": "NodeView NoLeader QuorumDescription ReplicaState",
+            "client.record_reader": "OffsetOutOfRangeError RecordReader",
+            "client.voter_change": "VoterChangeError",
             "config": "LoadedConfig NodeConfig load_config parse_config",
             "environment": "Environment",
             "errors": (
@@ -47,11 +59,13 @@ else:
             ),
             "formatting": "first_voter format_node random_uuid",
             "messages": "QuorumView",
+            "metrics.node_metrics": "NodeMetrics",
             "node": "Committed Node open_node run_node",
-            "protocol.types": "Endpoint Endpoints ReplicaKey",
+            "protocol.types": "Endpoint Endpoints ReplicaKey VersionRange",
             "protocol.voter_set": "Voter VoterSet",
             "serde": "MsgpackSerde RawSerde Serde SerdeError",
             "storage.batch": "Record",
+            "wire.error_codes": "ErrorCode",
         }.items()
         for name in names.split()
     }
@@ -77,28 +91,41 @@ __all__ = [
     "Endpoint",
     "Endpoints",
     "Environment",
+    "ErrorCode",
+    "FeatureLevels",
+    "FeatureMetadata",
     "KraftError",
     "LoadedConfig",
     "LogClient",
     "MsgpackSerde",
     "NetworkError",
+    "NoLeader",
     "Node",
     "NodeClosedError",
     "NodeConfig",
+    "NodeMetrics",
+    "NodeView",
     "NotLeaderError",
+    "OffsetOutOfRangeError",
     "OutcomeUnknownError",
     "ProtocolError",
+    "QuorumDescription",
     "QuorumView",
     "RawSerde",
     "Record",
+    "RecordReader",
     "RecordTooLargeError",
+    "RefusedError",
     "ReplicaKey",
+    "ReplicaState",
     "Serde",
     "SerdeError",
     "StorageError",
     "StorageFailure",
     "UnsupportedVersionError",
+    "VersionRange",
     "Voter",
+    "VoterChangeError",
     "VoterSet",
     "first_voter",
     "format_node",

@@ -215,6 +215,8 @@ async def open_node(
         with LockedDirectory.open(
             environment.disk, config.metadata_log_dir, config.node_id, environment.random
         ) as directory:
+            # What cannot be used must stay as it is, and opening a log leaves traces.
+            QuorumStateFile(environment.disk, directory.quorum_state_path(config.topic_name)).read()
             log_ = Log.open(
                 environment.disk,
                 directory.partition_path(config.topic_name),

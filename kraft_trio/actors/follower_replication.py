@@ -14,13 +14,14 @@ from kraft_trio.messages import FetchedFromLeader, TimedOut
 from kraft_trio.protocol.reconciliation import truncation_point
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.wire.apis.fetch import FETCH, FetchPartitionResponse, FetchResponse
+from kraft_trio.wire.apis.fetch import FETCH, FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
 
 MAX_WAIT_MS = 500
+"""How long the leader may keep a Fetch for want of news; a quarter of the fetch timeout where that is less."""
 TIMEOUT_SPREAD = 0.1
 """By how much of it the fetch timeout varies, so that the followers of a dead leader do not all rise at once."""
 
@@ -104,7 +105,7 @@ class FollowerReplication:
         """Send one Fetch and act on its answer.  False where it is right to wait a little before the next one."""
         response: FetchResponse | None = None
         with trio.move_on_after(timeout_s):
-            response = await connection.request(FETCH, replica_fetch_request(self._context, max_wait_ms=MAX_WAIT_MS))
+            response = await connection.request(FETCH, self._fetch_request())
         if response is None:
             raise NetworkError(f"no answer to a Fetch in {timeout_s:g} s")
         if response.error != ErrorCode.none or len(response.partitions) != 1:
@@ -127,6 +128,11 @@ class FollowerReplication:
             return await self._apply(partition)
         finally:
             self._reset_fetch_timer()
+
+    def _fetch_request(self) -> FetchRequest:
+        # Kept for longer, an idle leader would be taken for lost, and check-quorum would take us for lost.
+        max_wait_ms = max(1, min(MAX_WAIT_MS, self._context.config.fetch_timeout_ms // 4))
+        return replica_fetch_request(self._context, max_wait_ms=max_wait_ms)
 
     async def _report_error(self, response: FetchResponse, partition: FetchPartitionResponse) -> None:
         self._log_failure(

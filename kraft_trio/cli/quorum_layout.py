@@ -131,7 +131,7 @@ def _by_status(quorum: QuorumDescription) -> list[tuple[ReplicaState, str]]:
 
 def _replica_fields(quorum: QuorumDescription, state: ReplicaState) -> dict[str, Any]:
     fields: dict[str, Any] = {"id": state.key.id, "directoryId": directory_id_to_text(state.key.directory_id)}
-    endpoints = quorum.endpoints.get(state.key.id)
+    endpoints = quorum.endpoints_of(state.key)
     if endpoints:
         fields["endpoints"] = [
             {"name": name, "securityProtocol": "PLAINTEXT", "host": endpoint.host, "port": endpoint.port}

@@ -90,9 +90,7 @@ def simulate(
     if seed is not None and seeds is not None:
         raise click.UsageError("--seed and --seeds exclude each other", context)
     request = _Request(
-        PlanOptions(
-            voters=nodes, observers=observers, duration_us=_duration_us(duration), profiles=parse_profiles(faults)
-        ),
+        _plan_options(nodes, observers, duration, faults),
         jobs or len(os.sched_getaffinity(0)),
         trace,
         ndjson,
@@ -102,8 +100,19 @@ def simulate(
         return _run_scripts(files, request)
     chosen = _seeds(seed, seeds)
     if trace is not None and len(chosen) > 1 and _SEED_IN_PATH not in trace:
-        raise ConfigError(f"--trace {trace}: one file for {len(chosen)} seeds; expected {_SEED_IN_PATH} in its name")
+        raise click.UsageError(
+            f"--trace {trace}: one file for {len(chosen)} seeds; expected {_SEED_IN_PATH} in its name"
+        )
     return _run_seeds(chosen, request, shrinks)
+
+
+def _plan_options(nodes: int | None, observers: int | None, duration: str, faults: str) -> PlanOptions:
+    try:
+        return PlanOptions(
+            voters=nodes, observers=observers, duration_us=_duration_us(duration), profiles=parse_profiles(faults)
+        )
+    except ConfigError as error:
+        raise click.UsageError(f"--{error}") from error
 
 
 def _given_for_seeds(context: click.Context) -> str | None:
@@ -118,7 +127,7 @@ def _given_for_seeds(context: click.Context) -> str | None:
 def _duration_us(text: str) -> int:
     duration_us = duration_from_text(text)
     if duration_us is None:
-        raise ConfigError(f"--time {text}: expected a duration, as in 500ms, 60s, 10m or 2h")
+        raise click.UsageError(f"--time {text}: expected a duration, as in 500ms, 60s, 10m or 2h")
     return duration_us
 
 
@@ -127,7 +136,7 @@ def _seeds(seed: int | None, seeds: str | None) -> Sequence[int]:
         return [SystemRandom().randrange(2**32) if seed is None else seed]
     first, colon, last = seeds.partition(":")
     if not (colon and first.isdecimal() and last.isdecimal()) or int(first) >= int(last):
-        raise ConfigError(f"--seeds {seeds}: expected A:B, two whole numbers, the second the larger")
+        raise click.UsageError(f"--seeds {seeds}: expected A:B, two whole numbers, the second the larger")
     return range(int(first), int(last))
 
 
@@ -193,7 +202,7 @@ def _shrink(outcome: Outcome, request: _Request) -> None:
 def _run_scripts(paths: Sequence[Path], request: _Request) -> int:
     scripts = [read_script(path) for path in paths]
     if request.trace is not None and len(scripts) > 1:
-        raise ConfigError(f"--trace {request.trace}: one file for {len(scripts)} scripts; expected one script")
+        raise click.UsageError(f"--trace {request.trace}: one file for {len(scripts)} scripts; expected one script")
     failures = [script for script in scripts if not _run_script(script, request)]
     return 1 if failures else 0
 

@@ -95,9 +95,6 @@ class AdminClient:
                 return outcome
             await trio.sleep(_RETRY_MS / 1000)
 
-    describe_quorum = describe_metadata_quorum
-    """The same, by its name of before."""
-
     async def add_metadata_voter(
         self,
         voter: ReplicaKey,

@@ -49,6 +49,10 @@ class QuorumDescription:
         """The voter of that id, whatever its directory id."""
         return next((state for state in self.voters if state.key.id == replica_id), None)
 
+    def endpoints_of(self, key: ReplicaKey) -> Endpoints | None:
+        """Where exactly that replica listens, where it is a voter; the leader names listeners by id alone."""
+        return None if self.voter(key) is None else self.endpoints.get(key.id)
+
     def observers_of_id(self, replica_id: int) -> tuple[ReplicaState, ...]:
         """The observers of that id: incarnations that are no voters."""
         return tuple(state for state in self.observers if state.key.id == replica_id)

@@ -55,7 +55,7 @@ class Administrator:
         self._requests: list[Request] = []
 
     def add_voter(self, node_id: int, *, at: int | None, patience_s: float) -> Request:
-        """Ask for the present incarnation of a node to become a voter; `at`: ask that node who leads, and no other.
+        """Ask for the present incarnation of a node to become a voter; `at`: ask that node who leads.
 
         Where the cluster is to be kept fair, no replica is asked for that has lost what it promised: it fails.
         """
@@ -64,11 +64,10 @@ class Administrator:
 
         async def attempt(admin: AdminClient, operation: Operation) -> None:
             operation.voter = own.key
-            quorum = await _described(admin, patience_s)
             if self._cluster.is_fair and not self._cluster.outlook.keeps_promises(own):
                 raise NetworkError("not asked for: it will never be of use")
             with self._asking(own.key, is_removal=False):
-                await self._client(operation.client, quorum.leader_id).add_metadata_voter(
+                await admin.add_metadata_voter(
                     own.key, own.endpoints, cluster_id=self._cluster.cluster_id, timeout_ms=round(patience_s * 1000)
                 )
 
@@ -86,7 +85,7 @@ class Administrator:
             if self._cluster.is_fair and not self._cluster.outlook.can_spare(key):
                 raise NetworkError("not asked for: what would be left may never have a majority")
             with self._asking(key, is_removal=True):
-                await self._client(operation.client, quorum.leader_id).remove_metadata_voter(
+                await admin.remove_metadata_voter(
                     key, cluster_id=self._cluster.cluster_id, timeout_ms=round(patience_s * 1000)
                 )
 
@@ -96,10 +95,7 @@ class Administrator:
         """Ask for kraft.version 1."""
 
         async def attempt(admin: AdminClient, operation: Operation) -> None:
-            quorum = await _described(admin, patience_s)
-            await self._client(operation.client, quorum.leader_id).update_features(
-                {KRAFT_VERSION: 1}, timeout_ms=round(patience_s * 1000)
-            )
+            await admin.update_features({KRAFT_VERSION: 1}, timeout_ms=round(patience_s * 1000))
 
         return self._begin(UPGRADE, "", attempt, at)
 
@@ -124,16 +120,14 @@ class Administrator:
     def _begin(self, kind: str, subject: str, attempt: Attempt, at: int | None) -> Request:
         cluster = self._cluster
         name = f"admin-{len(self._requests)}"
-        client = self._client(name, *([at] if at is not None else sorted(cluster.machines)))
+        asked = [at] if at is not None else sorted(cluster.machines)
+        network = cluster.network.seen_from(f"client-{name}")
+        client = AdminClient([cluster.endpoint_of(node) for node in asked], name, network=network)
         operation = cluster.history.invoke(kind, client=name, subject=subject)
         request = Request(operation)
         self._requests.append(request)
         cluster.nursery.start_soon(self._run, client, request, attempt)
         return request
-
-    def _client(self, name: str, *nodes: int) -> AdminClient:
-        network = self._cluster.network.seen_from(f"client-{name}")
-        return AdminClient([self._cluster.endpoint_of(node) for node in nodes], name, network=network)
 
     async def _run(self, client: AdminClient, request: Request, attempt: Attempt) -> None:
         history, operation = self._cluster.history, request.operation
@@ -155,7 +149,7 @@ class Administrator:
 
 async def _described(client: AdminClient, patience_s: float) -> QuorumDescription:
     """Raises NetworkError where there is no leader in that time."""
-    quorum = await client.describe_quorum(round(patience_s * 1000))
+    quorum = await client.describe_metadata_quorum(round(patience_s * 1000))
     if isinstance(quorum, NoLeader):
         raise NetworkError(f"no leader: {'; '.join(map(str, quorum.views))}")
     return quorum

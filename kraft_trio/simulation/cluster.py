@@ -43,6 +43,21 @@ T = TypeVar("T")
 
 CLUSTER_ID: Final = "simulated-cluster-0000"
 LISTENER: Final = "CONTROLLER"
+OWN_KEYS: Final = frozenset(
+    {
+        "node.id",
+        "process.roles",
+        "listeners",
+        "advertised.listeners",
+        "controller.listener.names",
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+        "metadata.log.dir",
+        "log.dir",
+        "log.dirs",
+    }
+)
+"""The configuration that the cluster gives each node by itself."""
 PORT: Final = 9093
 REPORTED_EVENTS: Final = 60
 """How many of the last events of the nodes concerned the report of a violation has."""

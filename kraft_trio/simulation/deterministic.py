@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
+import structlog
 import trio
 import trio.testing
 from trio._core import _run
@@ -104,8 +105,16 @@ def run_deterministically(main: Callable[[], Awaitable[T]], *, seed: int | str) 
 
     scheduler = cast(Any, _run)
     switch, source = scheduler._ALLOW_DETERMINISTIC_SCHEDULING, scheduler._r
+    # Here and not where the logs are captured: a run that is broken off leaves its tasks where they are.
+    logging = structlog.get_config()
     scheduler._ALLOW_DETERMINISTIC_SCHEDULING, scheduler._r = True, random.Random(f"{seed}/scheduler")
     try:
         return trio.run(with_own_run_queue, clock=virtual_clock())
+    except BaseExceptionGroup as group:
+        # Ctrl-C strikes any task, and comes out in the groups of its nurseries.
+        if group.split(KeyboardInterrupt)[0] is not None:
+            raise KeyboardInterrupt from None
+        raise
     finally:
         scheduler._ALLOW_DETERMINISTIC_SCHEDULING, scheduler._r = switch, source
+        structlog.configure(**logging)

@@ -6,11 +6,11 @@ import math
 from typing import Final
 
 from kraft_trio.simulation.faults_process import down, everyone_down
-from kraft_trio.simulation.machine import Loss
 from kraft_trio.simulation.steps import Step
 from kraft_trio.simulation.steps_disk import BlankDisk, CrashIn, FailSync, FailWrite, FreeDisk, FullDisk, Rot, SlowDisk
 from kraft_trio.simulation.steps_process import Crash, Restart, Start
 from kraft_trio.simulation.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
+from kraft_trio.storage.simulated_inode import Loss
 
 _LOSSES: Final[tuple[Loss, ...]] = ("all", "some", "reordered")
 

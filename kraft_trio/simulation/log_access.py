@@ -79,7 +79,7 @@ class NetworkAccess(LogAccess):
     async def read_committed(self, from_offset: int, patience_s: float) -> Values:
         """Up to the high watermark that the leader tells.  Raises NetworkError where there is none."""
         with trio.fail_after(patience_s):
-            quorum = await self._admin.describe_quorum(round(patience_s * 1000))
+            quorum = await self._admin.describe_metadata_quorum(round(patience_s * 1000))
         if isinstance(quorum, NoLeader):
             raise NetworkError(f"no leader: {'; '.join(map(str, quorum.views))}")
         if quorum.high_watermark == UNKNOWN or quorum.high_watermark < from_offset:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
@@ -22,12 +21,10 @@ from kraft_trio.simulation.replica import Replica
 from kraft_trio.storage.batch import Record
 from kraft_trio.storage.directory import format_directory, partition_path, random_directory_id
 from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.storage.simulated_inode import Loss
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
-
-Loss = Literal["all", "some", "reordered"]
-"""What becomes of unsynced data when the power fails: all of it is lost, a random end of it, or random pages of it."""
 
 EPOCH_MS = 1_700_000_000_000
 """What the wall clocks show, in milliseconds since 1970, when a run begins."""
@@ -128,7 +125,7 @@ class Machine:
     @property
     def is_whole(self) -> bool:
         """Whether the machine still has the disk it began with, undamaged."""
-        return self._formats == 1 and not self._disk_was_touched
+        return not self._disk_was_touched
 
     def wall_clock_ms(self) -> int:
         return EPOCH_MS + self.wall_clock_offset_ms + round(self.cluster.now_s * 1000 * (1.0 + self.clock_drift))
@@ -210,14 +207,14 @@ class Machine:
             watch=self._opened,
         )
         applying = _Applying(self, setup.on_commit(self.id) if setup.on_commit else None)
-        how = "killed"
+        how, has_started = "killed", False
         self._scope = scope = trio.CancelScope()
         try:
             with scope:
                 async with open_node(
                     self.config, serde=setup.serde, environment=environment, on_commit=applying
                 ) as node:
-                    self._node = node
+                    self._node, has_started = node, True
                     task_status.started()
                     await self._stop.wait()
                 how = "stopped"
@@ -227,8 +224,7 @@ class Machine:
         finally:
             self._gone(how)
             self._ended.set()
-        if how not in {"killed", "stopped"}:
-            with contextlib.suppress(RuntimeError):  # it had started
+            if not has_started:
                 task_status.started()
 
     def _opened(self, node: Node) -> None:

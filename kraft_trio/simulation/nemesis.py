@@ -41,9 +41,9 @@ _WEIGHTS: Final = {MEMBERSHIP: 3.0}
 _MOST_NODES: Final = 6
 """Of a random cluster whose voters change."""
 
-_PAUSES: Final = ((SECOND_US, 6), (SECOND_US // 4, 3), (SECOND_US // 20, 1))
-"""How long a client waits between two operations, in the mean, and how often.  Only under load is there always
-something that a leader has appended and not committed when it is cut off; but load takes real time."""
+_LOADS: Final = ((1, 6), (3, 3), (12, 1))
+"""How many operations a second all clients begin together, in the mean, and how often that is so.  Only under load is
+there always something that a leader has appended and not committed when it is cut off; but load takes real time."""
 
 
 @attrs.frozen(kw_only=True)
@@ -90,6 +90,7 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
         voters, observers = _changing_cluster(membership, voters, observers)
     voters = voters if options.voters is None else options.voters
     observers = observers if options.observers is None else options.observers
+    clients = source.randrange(1, 5)
     settings = _settings(source)
     kraft_version = 0 if source.random() < 0.25 else 1
     if changes_voters and kraft_version == 1:
@@ -107,8 +108,8 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
     )
     return Plan(
         header=header,
-        clients=source.randrange(1, 5),
-        clients_every_us=_pick(source, _PAUSES),
+        clients=clients,
+        clients_every_us=clients * SECOND_US // _pick(source, _LOADS),
         duration_us=options.duration_us,
         faults=_faults(random.Random(f"{seed}/faults"), header, options, changes_voters),
         is_fair_by_itself=not changes_voters,

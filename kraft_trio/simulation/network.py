@@ -293,6 +293,11 @@ class SimulatedNetwork:
         """
         self._caps[host] = VersionCap(dict(api_versions), kraft_version)
 
+    @property
+    def has_caps(self) -> bool:
+        """Whether some host passes for an older build."""
+        return bool(self._caps)
+
     def uncap_versions(self, host: str) -> None:
         """Let it be of our build again, on connections opened from now on."""
         self._caps.pop(host, None)

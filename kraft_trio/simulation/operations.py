@@ -13,11 +13,13 @@ import trio
 
 from kraft_trio.client.connecting import RefusedError
 from kraft_trio.errors import (
+    CorruptLogError,
     NetworkError,
     NodeClosedError,
     OutcomeUnknownError,
     ProtocolError,
     RecordTooLargeError,
+    StorageFailure,
     UnsupportedVersionError,
 )
 from kraft_trio.simulation.history import History, Operation
@@ -30,8 +32,9 @@ if TYPE_CHECKING:
 NO_EFFECT: Final = (NetworkError, RefusedError, RecordTooLargeError, NodeClosedError)
 """By the word of `LogClient.produce` and `Node.append`: what was asked for has not happened, and never will."""
 
-PERHAPS: Final = (OutcomeUnknownError, UnsupportedVersionError, trio.TooSlowError)
-"""It may have happened, or happen yet."""
+PERHAPS: Final = (OutcomeUnknownError, UnsupportedVersionError, StorageFailure, CorruptLogError, trio.TooSlowError)
+"""It may have happened, or happen yet.  A node whose storage fails ends with that: whether it may is asked of the node,
+not of its clients."""
 
 MOST_VALUES: Final = 3
 """In one append."""

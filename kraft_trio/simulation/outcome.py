@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 import attrs
-
-PROGRESS: Final = "progress"
-"""The rule of a failure in which nothing unsafe happened, but what had to happen did not."""
 
 
 @attrs.frozen
@@ -16,15 +12,19 @@ class Failure:
     """A rule that did not hold, with what contradicts it."""
 
     rule: str
-    """`invariant N`, `progress`, or the name of the exception that ended the run.  A shrunk run keeps it."""
+    """`invariant N`, `simulation`, or the name of the exception that ended the run."""
     title: str
-    """The rule in words."""
+    """The rule in words.  A shrunk run keeps rule and title."""
     time_s: float
     """Virtual time since the run began."""
     facts: tuple[str, ...]
     """What contradicts each other."""
     events: tuple[str, ...] = ()
     """The last events of the nodes concerned, oldest first, for a human."""
+
+    def is_of(self, other: Failure) -> bool:
+        """Whether it is the same rule that did not hold: by its words where it has no number."""
+        return self.rule == other.rule and (self.rule != "simulation" or self.title == other.title)
 
     def lines(self, seed: int) -> list[str]:
         """The report of it."""

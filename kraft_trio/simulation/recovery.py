@@ -21,6 +21,7 @@ from kraft_trio.simulation.administrator import Request
 from kraft_trio.simulation.cluster import LOOK_EVERY_S, Cluster
 from kraft_trio.simulation.history import ADD_VOTER, Outcome
 from kraft_trio.simulation.invariants.membership import is_member
+from kraft_trio.simulation.steps import NotAsExpected
 from kraft_trio.simulation.violation import Violation
 
 T = TypeVar("T")
@@ -64,6 +65,7 @@ class _Recovery:
         within_s = ELECTION_TIMEOUTS * self._longest_timeout_s()
         for _ in range(MOST_REMOVALS):
             leader = await self._demand(lambda: self._lead_and_commit(majority), within_s, majority)
+            await self._let_minority_act(majority, leader)
             if await self._keeps_leading(leader, STABLE_TIMEOUTS * self._longest_timeout_s()):
                 break
         everyone = sorted(cluster.machines)
@@ -84,7 +86,11 @@ class _Recovery:
         members = [node for node in outlook.members() if not cluster.machines[node].has_bad_disk]
         order = self._random.sample(members, len(members))
         least = next((size for size in range(1, len(order) + 1) if outlook.has_majority(order[:size])), None)
-        assert least is not None, f"the members {members} with whole disks are no majority of {outlook.possible()}"
+        if least is None:
+            raise NotAsExpected(
+                f"recover: the nodes {', '.join(map(str, members)) or 'none'} that have kept their disks are no "
+                f"majority of every set of voters that may be in force: {'; '.join(map(str, outlook.possible()))}"
+            )
         chosen = order[: self._random.randint(least, len(order))]
         # Who is no voter is among them or not; it disturbs nobody.
         others = [node for node in sorted(cluster.machines) if node not in members]
@@ -102,6 +108,10 @@ class _Recovery:
         others = [node for node in cluster.machines if node not in nodes]
         if others:
             cluster.partition(nodes, others, silent=self._random.random() < 0.5)
+        await self._end_faults_of(nodes)
+
+    async def _end_faults_of(self, nodes: Collection[int]) -> None:
+        cluster = self._cluster
         for node in self._random.sample(sorted(nodes), len(nodes)):
             machine = cluster.machines[node]
             machine.end_faults()
@@ -157,6 +167,32 @@ class _Recovery:
             cluster.history.succeed(append, offsets=offsets)
             if cluster.leader() is leader:
                 return leader
+
+    async def _let_minority_act(self, majority: Collection[int], leader: Node) -> None:
+        """What the others can do while the leader must keep its leadership: nothing, or ask in vain, or take part.
+
+        Where one of them has been in a later epoch already, or passes for a build without pre-votes, it may replace
+        the leader once by right: then they stay cut off.
+        """
+        cluster, others = self._cluster, [node for node in self._cluster.machines if node not in majority]
+        ways = self._random.choice(("cut off", "unheard answers", "unheard questions", "connected"))
+        if ways == "cut off" or not all(self._is_no_later(node, leader.view.epoch) for node in others):
+            return
+        cluster.network.heal()
+        if ways == "connected":
+            await self._end_faults_of(others)
+            return
+        for node in others:
+            for member in majority:
+                ends = cluster.machines[node].host, cluster.machines[member].host
+                cluster.network.requests_only(*(ends if ways == "unheard answers" else reversed(ends)))
+
+    def _is_no_later(self, node: int, epoch: int) -> bool:
+        machine = self._cluster.machines[node]
+        stored = None if machine.replica is None else machine.replica.durable_election_state()
+        later = stored is not None and stored.epoch > epoch
+        view = None if machine.node is None else machine.node.view
+        return not later and not (view is not None and view.epoch > epoch) and not self._cluster.network.has_caps
 
     async def _keeps_leading(self, leader: Node, for_s: float) -> bool:
         """An epoch has one leader, so that the same leader in the same epoch at the end was it all the time.

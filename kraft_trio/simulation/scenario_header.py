@@ -9,6 +9,7 @@ import attrs
 
 from kraft_trio.config import parse_config
 from kraft_trio.errors import ConfigError
+from kraft_trio.simulation.cluster import OWN_KEYS
 from kraft_trio.simulation.step_parts import NODES, NUMBER, WordPart, choice
 from kraft_trio.simulation.step_syntax import part, read_fields, syntax_of, write_fields
 from kraft_trio.simulation.step_words import StepError, Words
@@ -131,6 +132,8 @@ class Header:
     def _with_setting(self, key: str, value: str) -> Header:
         if key in dict(self.settings):
             raise StepError(f"{key} is set twice; expected each key once")
+        if key in OWN_KEYS:
+            raise StepError(f"{key} is what the simulator gives each node; expected another key")
         try:
             warnings = parse_config({**_ANY_NODE, key: value}).warnings
         except ConfigError as error:

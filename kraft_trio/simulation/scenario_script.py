@@ -123,8 +123,15 @@ class Script:
 
 
 def read_script(path: Path) -> Script:
-    """Read a file.  Raises ScenarioError, OSError; UnicodeDecodeError for what is not UTF-8."""
-    return parse_script(path.read_text(encoding="utf-8"), str(path))
+    """Read a file.  Raises ScenarioError, OSError."""
+    content = path.read_bytes()
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        shown = f"byte {content[error.start]:#04x}"
+        raise ScenarioError(str(path), line, shown, "expected text in UTF-8") from None
+    return parse_script(text, str(path))
 
 
 def parse_script(text: str, name: str = "script") -> Script:

@@ -84,7 +84,7 @@ class _Shrinking:
             tried = attrs.evolve(candidate, header=attrs.evolve(candidate.header, seed=self.plan.seed + offset))
             outcome = self.run(tried)
             self.runs += 1
-            fails = outcome.failure is not None and outcome.failure.rule == self.outcome.failure.rule
+            fails = outcome.failure is not None and outcome.failure.is_of(self.outcome.failure)
             if fails:
                 self.plan, self.outcome = tried, outcome
             self.on_progress(self.plan, self.runs)

@@ -16,8 +16,9 @@ from kraft_trio.storage.partition_files import QUORUM_STATE
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.machine import Loss, Machine
+    from kraft_trio.simulation.machine import Machine
     from kraft_trio.simulation.replica import Entry
+    from kraft_trio.storage.simulated_inode import Loss
 
 BYTES: Final = NumberPart("BYTES", "a number of bytes")
 CALLS: Final = NumberPart("CALLS", "a number of calls")
@@ -193,7 +194,7 @@ class StaleDisk(Step):
     async def take(self, cluster: Cluster) -> None:
         machine = cluster.machines[self.node]
         if machine.kept_disk is None:
-            return
+            raise NotAsExpected(f"stale-disk {self.node}: no disk was kept; expected keep-disk {self.node} before")
         machine.crash("all")
         await machine.wait_until_ended()
         machine.replace_disk(machine.kept_disk.copy())

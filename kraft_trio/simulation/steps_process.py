@@ -16,7 +16,7 @@ from kraft_trio.simulation.steps import Step, register
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.machine import Loss
+    from kraft_trio.storage.simulated_inode import Loss
 
 
 @register

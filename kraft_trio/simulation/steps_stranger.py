@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from struct import pack
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import UUID
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 FOREIGN_CLUSTER_ID: Final = "another-cluster-000000"
 PATIENCE_S: Final = 1.0
+RUBBISH_PATIENCE_S: Final = 0.1
+"""How long rubbish is given to be answered: some of it is the beginning of more, as far as its reader knows."""
 _STRANGER: Final = ReplicaKey(1_000_000, UUID(int=0xBAD))
 _EPOCHS_AHEAD: Final = 100
 _LOG_END: Final = 10**9
@@ -36,7 +40,7 @@ _LOG_END: Final = 10**9
 @register
 @attrs.frozen
 class Intrude(Step):
-    """Sends a node what a peer of another cluster would, in a later epoch: a vote, the begin and end of it, a fetch."""
+    """Sends a node what a peer of another cluster would, in a later epoch, and what is no request at all."""
 
     verb: ClassVar[str] = "intrude"
     node: int = part(NODE)
@@ -49,6 +53,33 @@ class Intrude(Step):
             for api, request in _requests(node.config, node.view.epoch + _EPOCHS_AHEAD):
                 answer = await _ask(cluster, self.node, api, request)
                 cluster.trace.record("stranger", node=self.node, cause=answer, api=api.name)
+            for what, data in _rubbish(cluster.random(f"rubbish-{cluster.trace.count}")):
+                ended = await _send(cluster, self.node, data)
+                cluster.trace.record("stranger", node=self.node, cause=ended, api=what)
+
+
+def _rubbish(source: random.Random) -> Iterator[tuple[str, bytes]]:
+    """What a node must refuse without being moved by it, be it of the right cluster or none."""
+    yield "noise", source.randbytes(source.randrange(1, 200))
+    yield "frame without end", pack(">i", 2**31 - 1) + source.randbytes(20)
+    yield "frame of negative length", pack(">i", -1)
+    body = pack(">hhih", VOTE.key, VOTE.max_version, 1, -1) + b"\0" + source.randbytes(source.randrange(60))
+    yield "unreadable vote", pack(">i", len(body)) + body
+    unknown = pack(">hhih", 32_000, 0, 1, -1)
+    yield "unknown API", pack(">i", len(unknown)) + unknown
+
+
+async def _send(cluster: Cluster, node_id: int, data: bytes) -> str:
+    """How the connection ends that these bytes are sent on."""
+    try:
+        stream = await cluster.network.seen_from("stranger").connect(cluster.endpoint_of(node_id))
+        async with stream:
+            await stream.send_all(data)
+            with trio.move_on_after(RUBBISH_PATIENCE_S):
+                return "answered" if await stream.receive_some() else "closed"
+    except (NetworkError, trio.BrokenResourceError) as error:
+        return str(error) or "reset"
+    return "not answered"
 
 
 def _requests(config: NodeConfig, epoch: int) -> Iterator[tuple[Api[Any, Any], object]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from operator import attrgetter
 from typing import Final
 
 import attrs
@@ -69,6 +70,9 @@ class TraceEvent:
         return f"{self.time_us / 1e6:11.6f} s {who}{state} {self.kind}:{cause}{' ' + details if details else ''}"
 
 
+_STATE_OF: Final = attrgetter("epoch", "role", "leader", "log_end", "synced_end", "high_watermark", "voters")
+
+
 class Trace:
     """Takes the events of one run, in order; keeps the last ones of each node and a digest of all."""
 
@@ -112,8 +116,7 @@ class Trace:
         )
         self._sequence += 1
         if kind != "message":
-            fields = (event.time_us, node, kind, event.epoch, event.role, event.log_end, cause, event.details)
-            self.fold(msgpack.packb(fields))
+            self.fold(msgpack.packb((event.time_us, node, kind, cause, event.details, *_STATE_OF(event))))
         last = self._last.get(node)
         if last is None:
             last = self._last[node] = deque(maxlen=REMEMBERED)

@@ -280,8 +280,12 @@ class Log(ReadableLog):
         self._synced_truncations = max(self._synced_truncations, truncations)
         try:
             self._advance_synced_end(under_way.end_offset)
+            if not self._closed:
+                await self._recovery_point.sync_if_due(trio.current_time())
         except OSError as error:
             raise self._poison(error) from error
+        if self.poisoned is not None:
+            raise self._failure(self.poisoned)
         await trio.lowlevel.checkpoint_if_cancelled()
         return under_way.end_offset
 
@@ -380,8 +384,10 @@ class Log(ReadableLog):
             raise self._poison(error) from error
         finally:
             self._closed = True
-            self._segments.close()
-            self._recovery_point.close()
+            try:
+                self._segments.close()
+            finally:
+                self._recovery_point.close()
             self._wake()
 
     def _check_usable(self) -> None:

@@ -4,9 +4,9 @@ A power failure may take any part of what was not synced and leave what lies beh
 after it, looks like damage to what had been written long ago.  The recovery point, Kafka's idea, tells them apart.
 Damage before it is damage; from it on a hole is the end of the log.
 
-It is one small record, overwritten in place after each sync of the log and not synced by itself: one that is behind
-vouches for less.  It must never be ahead, which is why it goes back, durably, before the log does.  After a clean stop
-there is none: then the last known good point says the same, and the directory is as Kafka would leave it.
+It is one small record, overwritten in place after each sync of the log, and made durable once a second: one that is
+behind vouches for less.  It must never be ahead, which is why it goes back, durably, before the log does.  After a
+clean stop there is none: then the last known good point says the same, and the directory is as Kafka would leave it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from kraft_trio.storage import partition_files
 from kraft_trio.storage.disk import Disk, DiskFile, join
 
 log = structlog.get_logger(__name__)
+
+DURABLE_EVERY_S: Final = 1.0
+"""How far behind the record on the device may be, at most, while the log grows: damage to what was synced before that
+cannot be taken for a write that a power failure lost."""
 
 _VERSION: Final = 0
 _RECORD: Final = re.compile(rb"(0\n([0-9]{20})\n)([0-9a-f]{8})\n")
@@ -62,10 +66,16 @@ class RecoveryPoint:
         self._disk = disk
         self._path = join(directory, partition_files.RECOVERY_POINT)
         self.offset = offset
+        self._durable_at_s: float | None = None
+        """When it was last made durable; None until the first sync of the log, for when it was opened."""
         self._file = self._open(encode_recovery_point(offset))
-        # What another process wrote last may be in the page cache alone, and an fsync of it may have failed.
-        self._file.sync_now()
-        disk.sync_directory(directory)
+        try:
+            # What another process wrote last may be in the page cache alone, and an fsync of it may have failed.
+            self._file.sync_now()
+            disk.sync_directory(directory)
+        except BaseException:
+            self._file.close()
+            raise
 
     def _open(self, record: bytes) -> DiskFile:
         file = self._disk.open(self._path, create=True)
@@ -84,6 +94,14 @@ class RecoveryPoint:
         """The log has been synced up to there.  Does not wait for the device."""
         self._file.overwrite(0, encode_recovery_point(offset))
         self.offset = offset
+
+    async def sync_if_due(self, now_s: float) -> None:
+        """Make it durable where that was long ago, by Trio's clock.  Waits for the fsync to end, as `DiskFile.sync`."""
+        if self._durable_at_s is None:
+            self._durable_at_s = now_s
+        if now_s >= self._durable_at_s + DURABLE_EVERY_S:
+            self._durable_at_s = now_s
+            await self._file.sync()
 
     def go_back(self, offset: int) -> None:
         """The log is about to be cut at `offset`.  Blocks for an fsync, unless the point is not ahead of that."""

@@ -21,7 +21,7 @@ def test_a_quorum_is_seen_through_its_nodes_metrics(make_quorum: MakeQuorum) -> 
     quorum = make_quorum(voters=3, observers=1, kraft_metrics_interval_ms="200")
     quorum.start()
     leader_id = quorum.leader().id
-    states = {id: "follower" for id in quorum.voter_ids} | {leader_id: "leader", 4: "observer"}
+    states = dict.fromkeys(quorum.voter_ids, "follower") | {leader_id: "leader", 4: "observer"}
     wait_until(
         "every node's metrics say what it is",
         lambda: {id: metrics_of(node).get("current-state") for id, node in quorum.nodes.items()} == states,

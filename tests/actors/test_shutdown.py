@@ -6,9 +6,12 @@ import pytest
 import trio
 import trio.testing
 
+from kraft_trio.messages import QuorumView
+from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Follower, Leader
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.latency import Latency
+from kraft_trio.simulation.network_faults import FrameFate, frames_of
 from kraft_trio.wire.api import END_QUORUM_EPOCH
 from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster
@@ -29,15 +32,28 @@ async def test_the_most_caught_up_voter_leads_at_once(cluster: Cluster) -> None:
     await cluster.wait_until_alike()
 
 
+async def wait_until_known_alike(cluster: Cluster, leader: Node) -> None:
+    """Until the leader knows that all voters have all: then it prefers them as successors by their ids."""
+    await cluster.wait_until_alike()
+    voters, end = leader.log.voters.voters, leader.log.end_offset
+    progress = leader.election.progress
+    await cluster.wait_until(lambda: [*progress.synced_end_offsets(voters, end).values()] == [end] * len(voters))
+
+
+def knows_of_the_resignation(view: QuorumView) -> bool:
+    return isinstance(view.role, Follower) and view.role.leader_resigned
+
+
 @on_cluster(voters=5)
 async def test_the_second_successor_waits_its_turn(cluster: Cluster) -> None:
     """The preferred successor of four is gone; the next one waits an eighth of the longest backoff, a second."""
     leader = await cluster.wait_for_leader()
-    await cluster.wait_until_alike()
+    await wait_until_known_alike(cluster, leader)
     first, second, third, _ = cluster.others(leader)
     cluster.partition(set(cluster.voter_ids) - {first.key.id}, {first.key.id})
-    begun = trio.current_time()
     cluster.nursery.start_soon(cluster.machines[leader.key.id].stop)
+    await second.election.view.wait_for(knows_of_the_resignation)
+    begun = trio.current_time()
     await second.election.view.wait_for(lambda view: not isinstance(view.role, Follower))
     assert 0.125 <= trio.current_time() - begun < 0.15
     assert isinstance(third.view.role, Follower), "its turn comes after 250 ms"
@@ -53,16 +69,16 @@ async def test_a_leader_that_reaches_nobody_ends_within_the_grace(cluster: Clust
         await cluster.machines[leader.key.id].stop()
 
 
-@on_cluster()
+@on_cluster(settings={"controller.quorum.election.backoff.max.ms": "2000"})
 async def test_a_leader_does_not_wait_for_a_voter_that_is_down(cluster: Cluster) -> None:
     """Refused connections a few times in a row are answer enough; the one that is there is told all the same."""
     leader = await cluster.wait_for_leader()
-    await cluster.wait_until_alike()
+    await wait_until_known_alike(cluster, leader)
     down, up = cluster.others(leader)
     cluster.machines[down.key.id].kill()
-    with trio.fail_after(0.4):
+    with trio.fail_after(0.9):
         await cluster.machines[leader.key.id].stop()
-    with trio.fail_after(0.51):
+    with trio.fail_after(1.01):
         await up.election.view.wait_for(lambda view: not isinstance(view.role, Follower))
 
 
@@ -100,10 +116,28 @@ async def test_all_stop_together_and_come_back(cluster: Cluster) -> None:
 @on_cluster()
 async def test_a_lost_answer_to_the_resignation_is_asked_for_again(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
-    await cluster.wait_until_alike()
-    # Of each voter's first two: the network client itself asks once more over a new connection.
-    planned = cluster.network.lose_answers(END_QUORUM_EPOCH, times=4)
+    await wait_until_known_alike(cluster, leader)
+    down, up = cluster.others(leader)
+    cluster.machines[down.key.id].kill()
+    answers = frames_of(END_QUORUM_EPOCH, is_request=False, source=cluster.machines[up.key.id].host)
+    planned = cluster.network.plan(answers, FrameFate.RESET, times=2)
     await cluster.machines[leader.key.id].stop()
     assert planned.times == 0
+    await cluster.machines[down.key.id].start()
     with trio.fail_after(2):
         assert (await cluster.wait_for_leader()).key.id != leader.key.id
+
+
+@on_cluster()
+async def test_a_lost_resignation_is_told_again(cluster: Cluster) -> None:
+    """Twice the network loses it, the second time as the network client sends it again by itself."""
+    leader = await cluster.wait_for_leader()
+    await wait_until_known_alike(cluster, leader)
+    down, up = cluster.others(leader)
+    cluster.machines[down.key.id].kill()
+    resignations = frames_of(END_QUORUM_EPOCH, is_request=True, target=cluster.machines[up.key.id].host)
+    planned = cluster.network.plan(resignations, FrameFate.RESET, times=2)
+    cluster.nursery.start_soon(cluster.machines[leader.key.id].stop)
+    with trio.fail_after(0.4):
+        await up.election.view.wait_for(knows_of_the_resignation)
+    assert planned.times == 0

@@ -6,6 +6,7 @@ import json
 from typing import Any
 from uuid import UUID
 
+import attrs
 import pytest
 
 from kraft_trio.cli import run
@@ -53,6 +54,17 @@ def test_the_status_has_the_lines_of_kip_853() -> None:
 def test_the_status_as_json() -> None:
     fields = status_fields(QUORUM)
     assert (fields["leaderId"], fields["maxFollowerLag"], fields["currentVoters"][0]) == (2, 34, VOTER_1)
+
+
+def test_only_the_voter_of_an_id_has_its_endpoints() -> None:
+    """Not its incarnation on another disk, which observes, nor the voter that is on its way out."""
+    other_disk = ReplicaState(ReplicaKey(1, UUID(int=9 << 120)))
+    removed = ReplicaState(ReplicaKey(3, UUID(int=3 << 120)))
+    quorum = attrs.evolve(QUORUM, observers=(other_disk,), committed_voters=(*QUORUM.voters, other_disk, removed))
+    fields = status_fields(quorum)
+    assert [voter["endpoints"][0]["host"] for voter in fields["currentVoters"]] == ["a", "b"]
+    assert fields["currentObservers"] == [{"id": 1, "directoryId": "CQAAAAAAAAAAAAAAAAAAAA"}]
+    assert ["endpoints" in voter for voter in fields["committedVoters"]] == [True, True, False, False]
 
 
 def test_the_replication_table_begins_with_the_leader() -> None:

@@ -13,6 +13,7 @@ from kraft_trio.actors import leader_replication
 from kraft_trio.cli import run
 from kraft_trio.simulation.scenario_run import run_script
 from kraft_trio.simulation.scenario_script import parse_script
+from kraft_trio.simulation.steps_campaign import Recover
 from kraft_trio.simulation.trace_file import open_trace
 
 QUICK = ("--time", "4s", "--nodes", "3", "--observers", "0")
@@ -161,21 +162,41 @@ class TestScripts:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "message"),
     [
-        (["--seeds", "5"], 1, "--seeds 5: expected A:B, two whole numbers, the second the larger"),
-        (["--seeds", "5:5"], 1, "--seeds 5:5: expected A:B, two whole numbers, the second the larger"),
-        (["--seeds", "-1:5"], 1, "--seeds -1:5: expected A:B, two whole numbers, the second the larger"),
-        (["--seed", "1", "--seeds", "1:2"], 2, "--seed and --seeds exclude each other (see kraft simulate --help)"),
-        (["--ndjson"], 2, "--ndjson needs --trace FILE (see kraft simulate --help)"),
-        (["--messages"], 2, "--messages needs --trace FILE (see kraft simulate --help)"),
-        (["--time", "10"], 1, "--time 10: expected a duration, as in 500ms, 60s, 10m or 2h"),
-        (["--time", "0s"], 1, "time: 0s; expected more"),
-        (["--nodes", "0"], 1, "nodes: 0; expected 1 to 9"),
+        (
+            ["--seeds", "5"],
+            2,
+            "--seeds 5: expected A:B, two whole numbers, the second the larger",
+        ),
+        (
+            ["--seeds", "5:5"],
+            2,
+            "--seeds 5:5: expected A:B, two whole numbers, the second the larger",
+        ),
+        (
+            ["--seeds", "-1:5"],
+            2,
+            "--seeds -1:5: expected A:B, two whole numbers, the second the larger",
+        ),
+        (["--seed", "1", "--seeds", "1:2"], 2, "--seed and --seeds exclude each other"),
+        (["--ndjson"], 2, "--ndjson needs --trace FILE"),
+        (["--messages"], 2, "--messages needs --trace FILE"),
+        (
+            ["--time", "10"],
+            2,
+            "--time 10: expected a duration, as in 500ms, 60s, 10m or 2h",
+        ),
+        (["--time", "0s"], 2, "--time: 0s; expected more"),
+        (["--nodes", "0"], 2, "--nodes: 0; expected 1 to 9"),
         (
             ["--faults", "all,gremlins"],
-            1,
-            "faults: 'all'; expected all, none, or some of network, disk, process, time, versions",
+            2,
+            "--faults: 'all'; expected all, none, or some of network, disk, process, time, versions",
         ),
-        (["--seeds", "1:3", "--trace", "x"], 1, "--trace x: one file for 2 seeds; expected {seed} in its name"),
+        (
+            ["--seeds", "1:3", "--trace", "x"],
+            2,
+            "--trace x: one file for 2 seeds; expected {seed} in its name",
+        ),
         (["--trace", "/no/such/place", "--seed", "1"], 1, "/no/such/place: No such file or directory"),
     ],
 )
@@ -183,7 +204,8 @@ def test_a_command_line_that_makes_no_sense(
     arguments: list[str], exit_code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["simulate", *arguments]) == exit_code
-    assert capsys.readouterr().err == f"kraft: error: {message}\n"
+    hint = " (see kraft simulate --help)" if exit_code == 2 else ""
+    assert capsys.readouterr().err == f"kraft: error: {message}{hint}\n"
 
 
 @pytest.mark.parametrize("option", [["--seed", "1"], ["--nodes", "3"], ["--time", "60s"], ["--shrink"]])
@@ -199,5 +221,32 @@ def test_a_script_says_all_of_it_by_itself(
 def test_one_trace_for_two_scripts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "scenario.txt"
     path.write_text(SCRIPT)
-    assert run(["simulate", str(path), str(path), "--trace", str(tmp_path / "x")]) == 1
+    assert run(["simulate", str(path), str(path), "--trace", str(tmp_path / "x")]) == 2
     assert "one file for 2 scripts; expected one script" in capsys.readouterr().err
+
+
+def test_a_script_that_is_no_text_is_refused_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "scenario.txt"
+    path.write_bytes(b"voters 1\nelect \xff\n")
+    assert run(["simulate", str(path)]) == 1
+    assert f"{path}, line 2: expected text in UTF-8" in capsys.readouterr().err
+
+
+def test_a_script_cannot_set_what_the_simulator_gives_each_node(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "scenario.txt"
+    path.write_text("voters 1\nset node.id 9\n")
+    assert run(["simulate", str(path)]) == 1
+    assert "line 2: node.id is what the simulator gives each node; expected another key" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_one_line_whatever_task_it_strikes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def interrupted(_self: object, _cluster: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Recover, "take", interrupted)
+    assert run(["simulate", "--seed", "1", "--time", "1s"]) == 130
+    assert "Traceback" not in capsys.readouterr().err

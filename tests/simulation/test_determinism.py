@@ -9,7 +9,10 @@ import sys
 import trio
 
 from kraft_trio.simulation import Cluster, Setup, simulate
+from kraft_trio.simulation.nemesis import PlanOptions
+from kraft_trio.simulation.seed_run import run_seed
 
+PLAN = "from tests.simulation.test_determinism import digest_of_plan; print(digest_of_plan({seed}))"
 PROGRAM = "from tests.simulation.test_determinism import digest_of; print(digest_of({seed}))"
 
 
@@ -58,12 +61,24 @@ def test_the_same_seed_twice_in_one_process_and_other_seeds() -> None:
 
 
 def test_the_same_seed_in_other_processes_with_other_hash_seeds() -> None:
-    digests = {run_in_process(hash_seed) for hash_seed in ("0", "1", "4711")}
+    digests = {run_in_process(hash_seed, PROGRAM.format(seed=3)) for hash_seed in ("0", "1", "4711")}
     assert digests == {digest_of(3)}
 
 
-def run_in_process(hash_seed: str) -> str:
-    command = [sys.executable, "-c", PROGRAM.format(seed=3)]
+def digest_of_plan(seed: int) -> str:
+    """A random plan of all kinds of fault, with its clients and its recovery."""
+    outcome = run_seed(seed, PlanOptions(duration_us=10_000_000))
+    assert outcome.failure is None
+    return outcome.digest
+
+
+def test_a_random_plan_in_other_processes_with_other_hash_seeds() -> None:
+    digests = {run_in_process(hash_seed, PLAN.format(seed=7001)) for hash_seed in ("0", "5")}
+    assert digests == {digest_of_plan(7001)}
+
+
+def run_in_process(hash_seed: str, program: str) -> str:
+    command = [sys.executable, "-c", program]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
     return done.stdout.strip()

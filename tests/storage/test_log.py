@@ -238,7 +238,7 @@ class TestSync:
     async def test_two_syncs_that_end_in_either_order_leave_the_later_end(
         self, autojump_clock: trio.testing.MockClock
     ) -> None:
-        latencies = [5.0, 1.0]
+        latencies = [5.0, 1.0, 0.0]  # the last of the recovery point
         log = log_of(1, disk=SimulatedDisk(sync_latency=lambda: latencies.pop(0)))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(log.sync)

@@ -208,7 +208,7 @@ def a_follower_does_not_truncate() -> Iterable[Change]:
     return [(FollowerReplication, "_apply", wait)]
 
 
-@mutant(breaks="a truncation is durable before something else is written", found_by=(5, 6), run=OVERWRITES, seeds=16)
+@mutant(breaks="a truncation is durable before something else is written", found_by=(5, 6), run=OVERWRITES, seeds=48)
 def a_truncation_is_not_synced() -> Iterable[Change]:
     real = FollowerReplication._apply
 

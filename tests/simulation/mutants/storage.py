@@ -107,7 +107,7 @@ def sync_does_not_sync() -> Iterable[Change]:
     return [(Log, "sync", sync), *UNASSERTED_FETCH]
 
 
-@mutant(breaks="a batch that was torn is not taken for whole", found_by=(5, 6), run=TORN, seeds=8)
+@mutant(breaks="a batch that was torn is not taken for whole", found_by=(5, 6), run=TORN, seeds=32)
 def a_torn_tail_is_trusted() -> Iterable[Change]:
     def scan(segment: Any, view: Any, scan: Any, position: int, known_good_offset: int | None) -> Any:
         return scan_segment(segment, view, scan, position, 1 << 62 if known_good_offset is None else known_good_offset)
