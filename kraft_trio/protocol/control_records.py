@@ -33,6 +33,10 @@ KRAFT_VOTERS = 6
 
 E = TypeVar("E", bound=Entity)
 
+PRODUCERS_TAG = 10_000
+"""Of the tagged field in a SnapshotHeader that holds the idempotent producers.  Ours: readers that do not know a tag
+pass over it (KIP-482), and Kafka numbers its own from 0."""
+
 _VERSION = i16(0)
 _KEY = struct.Struct(">hh")
 _NAMES = {
@@ -59,6 +63,9 @@ class SnapshotHeader:
 
     last_contained_log_timestamp_ms: int
     """Append time of the last record that the snapshot covers, in milliseconds since 1970."""
+    producers: bytes = b""
+    """The idempotent producers as they were at the snapshot's end, as a producer snapshot encodes them; empty for none.
+    A replica that has the snapshot and not the records before it must know a retry of one of those all the same."""
 
 
 @attrs.frozen
@@ -89,12 +96,14 @@ def encode_control_record(record: ControlRecord) -> tuple[bytes, bytes]:
         case LeaderChange():
             control_type = LEADER_CHANGE
             value = _written(leader_change_schema.LeaderChangeMessage, _leader_change_entity(record))
-        case SnapshotHeader(timestamp_ms):
+        case SnapshotHeader(timestamp_ms, producers):
             control_type = SNAPSHOT_HEADER
             header = header_schema.SnapshotHeaderRecord(
                 version=_VERSION, last_contained_log_timestamp=i64(timestamp_ms)
             )
             value = _written(header_schema.SnapshotHeaderRecord, header)
+            if producers:
+                value = _with_tagged_field(value, PRODUCERS_TAG, producers)
         case SnapshotFooter():
             control_type = SNAPSHOT_FOOTER
             value = _written(footer_schema.SnapshotFooterRecord, footer_schema.SnapshotFooterRecord(version=_VERSION))
@@ -120,6 +129,21 @@ def _written(entity_type: type[E], entity: E) -> bytes:
     buffer = _Buffer()
     entity_writer(entity_type)(cast(IO[bytes], buffer), entity)
     return bytes(buffer)
+
+
+def _with_tagged_field(value: bytes, tag: int, content: bytes) -> bytes:
+    """The message with one tagged field; it ends with its count of them, which was 0."""
+    assert value.endswith(b"\0"), "a message without tagged fields"
+    return value[:-1] + b"\x01" + _unsigned_varint(tag) + _unsigned_varint(len(content)) + content
+
+
+def _unsigned_varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def _leader_change_entity(record: LeaderChange) -> leader_change_schema.LeaderChangeMessage:
@@ -188,8 +212,10 @@ def decode_control_record(key: bytes | None, value: bytes | None) -> ControlReco
         record = _read_kraft_version(reader)
     else:
         record = _read_voters(reader)
-    reader.skip_tagged_fields()
+    tagged_fields = reader.tagged_fields()
     reader.end()
+    if isinstance(record, SnapshotHeader):
+        return attrs.evolve(record, producers=tagged_fields.get(PRODUCERS_TAG, b""))
     return record
 
 

@@ -80,9 +80,15 @@ class FlexibleReader:
 
     def skip_tagged_fields(self) -> None:
         """Pass over the tagged fields that end a structure; newer writers may add some (KIP-482)."""
+        self.tagged_fields()
+
+    def tagged_fields(self) -> dict[int, bytes]:
+        """The content of the tagged fields that end a structure, by tag (KIP-482)."""
+        fields = {}
         for _ in range(self.unsigned_varint()):
-            self.unsigned_varint()
-            self._take(self.unsigned_varint())
+            tag = self.unsigned_varint()
+            fields[tag] = self._take(self.unsigned_varint())
+        return fields
 
     def end(self) -> None:
         """Raises ProtocolError unless all bytes were read."""

@@ -65,6 +65,10 @@ class DiskFile(Protocol):
         """
         ...
 
+    async def sync_aside(self) -> None:
+        """As `sync`, in no other sync's way: for large files that nobody waits for.  Shielded too."""
+        ...
+
     def sync_now(self) -> None:
         """As `sync`, blocking the event loop until the device has answered."""
         ...
@@ -91,11 +95,15 @@ class DirectoryLock(Protocol):
 class Disk(Protocol):
     """A tree of directories and files."""
 
-    def open(self, path: str, *, create: bool = False) -> DiskFile:
+    def open(self, path: str, *, create: bool = False, mode: int = 0o644) -> DiskFile:
         """Open an existing file, or with `create` make it when absent; a new name is durable after `sync_directory`.
 
-        Raises FileNotFoundError.
+        `mode` is that of a file that is made.  Raises FileNotFoundError.
         """
+        ...
+
+    def open_to_read(self, path: str) -> DiskFile:
+        """Open an existing file that is not going to change, which may be read-only.  Raises FileNotFoundError."""
         ...
 
     def exists(self, path: str) -> bool: ...
@@ -116,6 +124,14 @@ class Disk(Protocol):
 
     def remove(self, path: str) -> None:
         """Remove a file; durable after `sync_directory`."""
+        ...
+
+    async def remove_aside(self, path: str) -> None:
+        """As `remove`, off the event loop: to give up the blocks of a large file takes long.  Shielded."""
+        ...
+
+    async def move(self, old_path: str, new_path: str) -> None:
+        """Rename within a directory, atomically and durably, off the event loop.  Shielded: see the module."""
         ...
 
     def sync_directory(self, path: str) -> None:

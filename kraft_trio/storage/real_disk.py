@@ -94,10 +94,20 @@ class RealFile:
         self._size = size
 
     async def sync(self) -> None:
+        with self._in_use_by_a_sync():
+            await self._thread.run(self, self._fdatasync)
+
+    async def sync_aside(self) -> None:
+        with self._in_use_by_a_sync(), trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self._fdatasync)
+
+    @contextmanager
+    def _in_use_by_a_sync(self) -> Iterator[None]:
+        """Whoever closes the file meanwhile leaves it to the last sync to give up the descriptor."""
         self._check_open()
         self._syncs_under_way += 1
         try:
-            await self._thread.run(self, self._fdatasync)
+            yield
         finally:
             self._syncs_under_way -= 1
             if self._closed and not self._syncs_under_way:
@@ -153,9 +163,12 @@ class RealDisk:
     def __init__(self) -> None:
         self._thread = FsyncThread()
 
-    def open(self, path: str, *, create: bool = False) -> RealFile:
+    def open(self, path: str, *, create: bool = False, mode: int = 0o644) -> RealFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return RealFile(path, os.open(path, flags, 0o644), self._thread)
+        return RealFile(path, os.open(path, flags, mode), self._thread)
+
+    def open_to_read(self, path: str) -> RealFile:
+        return RealFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC), self._thread)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -181,6 +194,18 @@ class RealDisk:
 
     def remove(self, path: str) -> None:
         os.remove(path)
+
+    async def remove_aside(self, path: str) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self.remove, path)
+
+    async def move(self, old_path: str, new_path: str) -> None:
+        def move_now() -> None:
+            self.rename(old_path, new_path)
+            self.sync_directory(parent(new_path))
+
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(move_now)
 
     def sync_directory(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

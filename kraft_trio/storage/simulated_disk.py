@@ -165,17 +165,20 @@ class SimulatedDisk:
 
     # Disk
 
-    def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+    def open(self, path: str, *, create: bool = False, mode: int = 0o644) -> SimulatedFile:
         self.call("open", path)
         names = self._names(parent(path))
         inode = names.present.get(base_name(path))
         if inode is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
-            inode = Inode()
+            inode = Inode(mode)
             names.add(base_name(path), inode)
         self.done("open", path)
         return SimulatedFile(self, path, inode)
+
+    def open_to_read(self, path: str) -> SimulatedFile:
+        return self.open(path)
 
     def exists(self, path: str) -> bool:
         if path in self._directories:
@@ -218,6 +221,20 @@ class SimulatedDisk:
         self._inode(path)
         self._names(parent(path)).remove(base_name(path))
         self.done("remove", path)
+
+    async def remove_aside(self, path: str) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.lowlevel.checkpoint()
+        self.remove(path)
+
+    async def move(self, old_path: str, new_path: str) -> None:
+        crashes = self.crashes
+        with trio.CancelScope(shield=True):
+            await trio.sleep(self.sync_latency())
+        if crashes != self.crashes:
+            raise OSError(errno.EBADF, "the disk crashed while the file was being moved", new_path)
+        self.rename(old_path, new_path)
+        self.sync_directory(parent(new_path))
 
     def sync_directory(self, path: str) -> None:
         self.call("sync_directory", path)

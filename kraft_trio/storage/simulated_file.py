@@ -86,6 +86,9 @@ class SimulatedFile:
         self._check_not_crashed()
         self._settle(changes)
 
+    async def sync_aside(self) -> None:
+        await self.sync()
+
     def sync_now(self) -> None:
         self._check_usable()
         self._settle(self._inode.changes_made)

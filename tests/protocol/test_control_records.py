@@ -26,6 +26,7 @@ from kraft_trio.protocol.control_records import (
     decode_control_record,
     encode_control_record,
 )
+from kraft_trio.protocol.flexible_reader import FlexibleReader
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 
@@ -50,6 +51,21 @@ WRITTEN_BY_KAFKA = [
         "000002000000016fcb514bb8784c9d95b78dc3a7ce6fd8020b434f4e54524f4c4c45520a6c6f63616c686f737423850000000001000000",
     ),
 ]
+
+
+@pytest.mark.parametrize("size", [1, 127, 128, 20_000])
+def test_the_producers_of_a_snapshot_are_a_tagged_field_that_others_pass_over(size: int) -> None:
+    record = SnapshotHeader(0x01A1FCFB78C6, (bytes(range(256)) * 80)[:size])
+    key, value = encode_control_record(record)
+    assert decode_control_record(key, value) == record
+    # A reader that knows the schema and not the tag.
+    reader = FlexibleReader(value, "header")
+    assert (reader.int16(), reader.int64()) == (0, 0x01A1FCFB78C6)
+    reader.skip_tagged_fields()
+    reader.end()
+    for cut in range(1, min(size, 20)):
+        with pytest.raises(ProtocolError, match="SnapshotHeader control record"):
+            decode_control_record(key, value[:-cut])
 
 
 @pytest.mark.parametrize(("record", "key", "value"), WRITTEN_BY_KAFKA, ids=lambda v: type(v).__name__)

@@ -228,3 +228,57 @@ def test_an_overwrite_changes_those_bytes_and_no_others(place: Place) -> None:
     file.close()
     with pytest.raises(ValueError, match="closed"):
         file.overwrite(0, b"1")
+
+
+async def test_a_file_that_nobody_may_write_is_read(place: Place) -> None:
+    path = f"{place.root}/a"
+    file = place.disk.open(path, create=True, mode=0o400)
+    file.append(b"123456")
+    await file.sync_aside()
+    file.close()
+    assert place.mode(path) == 0o400
+    opened = place.disk.open_to_read(path)
+    assert (opened.size(), opened.read_at(2, 3)) == (6, b"345")
+    opened.close()
+    with pytest.raises(FileNotFoundError):
+        place.disk.open_to_read(f"{place.root}/b")
+
+
+async def test_a_cancelled_sync_aside_ends_as_usual(place: Place) -> None:
+    file = place.disk.open(f"{place.root}/a", create=True)
+    file.append(b"1")
+    after_sync = False
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await file.sync_aside()
+        after_sync = True
+    assert after_sync
+    file.close()
+    with pytest.raises(ValueError, match="the file is closed"):
+        await file.sync_aside()
+
+
+async def test_a_file_may_be_closed_while_it_is_synced_aside(place: Place) -> None:
+    file = place.disk.open(f"{place.root}/a", create=True)
+    file.append(b"1")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(file.sync_aside)
+        await trio.testing.wait_all_tasks_blocked()
+        file.close()
+    assert place.disk.read_bytes(f"{place.root}/a") == b"1"
+
+
+async def test_move_and_remove_aside_are_made_also_for_a_cancelled_caller(place: Place) -> None:
+    place.disk.replace_now(f"{place.root}/a", b"new")
+    place.disk.replace_now(f"{place.root}/b", b"old")
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await place.disk.move(f"{place.root}/a", f"{place.root}/b")
+        assert place.disk.list_directory(place.root) == ["b"]
+        assert place.disk.read_bytes(f"{place.root}/b") == b"new"
+        await place.disk.remove_aside(f"{place.root}/b")
+        assert place.disk.list_directory(place.root) == []
+    with pytest.raises(FileNotFoundError):
+        await place.disk.remove_aside(f"{place.root}/b")
+    with pytest.raises(FileNotFoundError):
+        await place.disk.move(f"{place.root}/b", f"{place.root}/a")
