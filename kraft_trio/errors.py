@@ -19,6 +19,10 @@ class CorruptLogError(StorageError):
     """Damage that a torn tail does not explain: names file, position and reason.  The node must not vote."""
 
 
+class CorruptSnapshotError(StorageError):
+    """A snapshot that is damaged, cut or not one at all: names file, position and what was expected."""
+
+
 class StorageFailure(KraftError):
     """A write or fsync failed.  The storage is poisoned: everything after it fails the same way (DESIGN D8)."""
 

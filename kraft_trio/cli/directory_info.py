@@ -10,12 +10,13 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
-from kraft_trio.storage.checkpoint import CheckpointVoters, read_checkpoint_voters
+from kraft_trio.storage.checkpoint import read_checkpoint_voters
 from kraft_trio.storage.directory import partition_path, read_meta_properties
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.meta_properties import MetaProperties
 from kraft_trio.storage.partition_files import LOG, QUORUM_STATE, checkpoint_ids, offsets_of
 from kraft_trio.storage.quorum_state import QuorumStateFile
+from kraft_trio.storage.snapshot_reader import ControlState
 
 
 @attrs.define
@@ -25,7 +26,7 @@ class DirectoryInfo:
     directory: str
     meta_properties: MetaProperties | None = None
     newest_snapshot: OffsetAndEpoch | None = None
-    snapshot_voters: CheckpointVoters | None = None
+    snapshot_voters: ControlState | None = None
     segments: tuple[int, ...] = ()
     """The first offsets of the log's segments."""
     election_state: ElectionState | None = None

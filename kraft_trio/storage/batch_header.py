@@ -101,27 +101,28 @@ class BatchHeader:
         return Compression(number)
 
 
-def peek_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+def peek_header(buffer: Buffer, position: int = 0, *, named_position: int | None = None) -> BatchHeader:
     """Read the header of the batch at `position`; the records need not be there.
 
     Raises ProtocolError where fewer than 61 bytes are left, for a magic other than 2, and for a length, record count or
-    offset delta that no batch can have.
+    offset delta that no batch can have; `named_position` is what it says of the place, if not the position here.
     """
     left = len(buffer) - position
+    named = position if named_position is None else named_position
     if left < HEADER_BYTES:
         if left > MAGIC_POSITION:
-            _check_magic(buffer[position + MAGIC_POSITION], position)
-        raise ProtocolError(f"batch at position {position}: {max(0, left)} bytes are left, a header has {HEADER_BYTES}")
+            _check_magic(buffer[position + MAGIC_POSITION], named)
+        raise ProtocolError(f"batch at position {named}: {max(0, left)} bytes are left, a header has {HEADER_BYTES}")
     base_offset, length, *rest = HEADER.unpack_from(buffer, position)
     header = BatchHeader(base_offset, length + FRAME_BYTES, *rest)
-    _check_magic(header.magic, position)
+    _check_magic(header.magic, named)
     if header.size_in_bytes < HEADER_BYTES:
         raise ProtocolError(
-            f"batch at position {position}: length {length}, a batch has {HEADER_BYTES - FRAME_BYTES} or more"
+            f"batch at position {named}: length {length}, a batch has {HEADER_BYTES - FRAME_BYTES} or more"
         )
     if base_offset < 0 or header.last_offset_delta < 0 or header.record_count < 0:
         raise ProtocolError(
-            f"batch at position {position}: base offset {base_offset}, last offset delta {header.last_offset_delta}, "
+            f"batch at position {named}: base offset {base_offset}, last offset delta {header.last_offset_delta}, "
             f"{header.record_count} records; none of them may be negative"
         )
     return header

@@ -1,0 +1,193 @@
+"""Reading a snapshot file, batch by batch: every byte of it is checked, and no more than one batch is in memory (KIP-630).
+
+A snapshot is a sequence of record batches whose offsets begin at 0: a control batch of SnapshotHeader, KRaftVersion and
+Voters (the last two from kraft.version 1 on), the application's records, a control batch of SnapshotFooter.  All batches
+carry the epoch of the snapshot's id.  Without a footer at its end it is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from typing import Protocol
+
+import attrs
+
+from kraft_trio.errors import CorruptSnapshotError, ProtocolError
+from kraft_trio.protocol.control_records import (
+    ControlRecord,
+    KRaftVersion,
+    SnapshotFooter,
+    SnapshotHeader,
+    VotersRecord,
+)
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.storage.batch import BatchHeader, check_crc, decode_control_batch, peek_header
+from kraft_trio.storage.batch_header import HEADER_BYTES
+from kraft_trio.storage.disk import Disk
+
+
+class SnapshotSource(Protocol):
+    """Where the bytes of a snapshot are: an open file, or memory."""
+
+    def size(self) -> int: ...
+
+    def read_at(self, position: int, size: int) -> bytes: ...
+
+
+@attrs.frozen
+class SnapshotBatch:
+    """One sound batch of a snapshot, at `position` bytes into it."""
+
+    position: int
+    header: BatchHeader
+    data: bytes
+    """The whole batch."""
+    control_records: tuple[ControlRecord, ...] = ()
+    """Those of a control batch; types not known here are left out."""
+
+
+@attrs.frozen
+class ControlState:
+    """What a snapshot says of the quorum itself, as of its end: what a replica that has it needs of the log before."""
+
+    last_contained_log_timestamp_ms: int
+    """Of the last record that it covers."""
+    voters: VoterSet | None = None
+    """None at kraft.version 0, where voters are static."""
+    kraft_version: int = 0
+    producers: bytes = b""
+    """The idempotent producers, as a producer snapshot encodes them; empty for none."""
+
+
+@attrs.frozen
+class SnapshotSummary:
+    """What a whole, sound snapshot amounts to."""
+
+    snapshot_id: OffsetAndEpoch
+    size_in_bytes: int
+    batch_count: int
+    record_count: int
+    """The application's records; control records are not counted."""
+    control_state: ControlState
+
+
+def read_batches(source: SnapshotSource, epoch: int | None = None) -> Iterator[SnapshotBatch]:
+    """The batches of a snapshot in order, each checked before it is given out; `epoch` is what they must carry.
+
+    Raises ProtocolError, naming position and what was expected, at the first batch that is damaged or out of place, and
+    at the end of a snapshot that lacks its header or its footer; OSError.
+    """
+    size = source.size()
+    position = next_offset = 0
+    layout = _Layout()
+    while position < size:
+        header = peek_header(source.read_at(position, HEADER_BYTES), named_position=position)
+        if header.size_in_bytes > size - position:
+            raise ProtocolError(
+                f"batch at position {position}: {size - position} bytes are left, it has {header.size_in_bytes}"
+            )
+        _check_place(position, header, next_offset, epoch)
+        batch = _read_batch(source, position, header)
+        layout.check(batch)
+        yield batch
+        next_offset = header.next_offset
+        position += header.size_in_bytes
+    if not layout.is_complete:
+        raise ProtocolError(f"the snapshot ends at position {size} without its footer")
+
+
+def _check_place(position: int, header: BatchHeader, next_offset: int, epoch: int | None) -> None:
+    where = f"batch at position {position}"
+    if header.base_offset != next_offset:
+        raise ProtocolError(f"{where}: base offset {header.base_offset}, expected {next_offset}")
+    if header.record_count != header.last_offset_delta + 1:
+        raise ProtocolError(
+            f"{where}: {header.record_count} records with last offset delta {header.last_offset_delta}, expected "
+            f"{header.last_offset_delta + 1}"
+        )
+    if epoch is not None and header.leader_epoch != epoch:
+        raise ProtocolError(f"{where}: epoch {header.leader_epoch}, expected that of the snapshot's id, {epoch}")
+
+
+def _read_batch(source: SnapshotSource, position: int, header: BatchHeader) -> SnapshotBatch:
+    data = source.read_at(position, header.size_in_bytes)
+    try:
+        check_crc(data, 0, header)
+        records = decode_control_batch(data, 0, header) if header.is_control else ()
+        return SnapshotBatch(position, header, data, tuple(record for _, record in records))
+    except ProtocolError as error:
+        raise ProtocolError(f"position {position}: {error}") from error
+
+
+class _Layout:
+    """Which control records may come next."""
+
+    def __init__(self) -> None:
+        self._has_begun = False
+        self.is_complete = False
+
+    def check(self, batch: SnapshotBatch) -> None:
+        """Raises ProtocolError for a batch that may not stand there."""
+        where = f"batch at position {batch.position}"
+        if self.is_complete:
+            raise ProtocolError(f"{where}: it follows the snapshot's footer")
+        kinds = [type(record) for record in batch.control_records]
+        if self._has_begun == (SnapshotHeader in kinds) or SnapshotHeader in kinds[1:]:
+            raise ProtocolError(f"{where}: a snapshot has one header, as its first record")
+        allowed = (SnapshotFooter,) if self._has_begun else (SnapshotHeader, KRaftVersion, VotersRecord)
+        if len(set(kinds)) < len(kinds) or not set(kinds) <= set(allowed):
+            found, expected = (", ".join(kind.__name__ for kind in some) for some in (kinds, allowed))
+            raise ProtocolError(f"{where}: control records {found}, expected each of {expected} once at most")
+        self._has_begun = True
+        self.is_complete = SnapshotFooter in kinds
+
+
+def open_snapshot(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> Generator[SnapshotBatch, None, None]:
+    """The batches of a snapshot file; it is open until the iterator is exhausted or closed.
+
+    Raises CorruptSnapshotError, naming file, position and what was expected; OSError.
+    """
+    file = disk.open_to_read(path)
+    try:
+        yield from read_batches(file, snapshot_id.epoch)
+    except ProtocolError as error:
+        raise CorruptSnapshotError(f"{path}: {error}") from error
+    finally:
+        file.close()
+
+
+def check_snapshot(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> SnapshotSummary:
+    """Read a whole snapshot; every CRC, offset and epoch, its header and its footer are checked.
+
+    Raises CorruptSnapshotError, naming file, position and what was expected; OSError.
+    """
+    state: ControlState | None = None
+    size = batches = records = 0
+    for batch in open_snapshot(disk, path, snapshot_id):
+        if state is None:
+            state = _control_state(batch.control_records)
+        batches += 1
+        size += batch.header.size_in_bytes
+        if not batch.header.is_control:
+            records += batch.header.record_count
+    assert state is not None, "a snapshot without a header was let pass"
+    return SnapshotSummary(snapshot_id, size, batches, records, state)
+
+
+def read_control_state(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> ControlState:
+    """What the first batch of a snapshot says; the rest is not looked at.
+
+    Raises CorruptSnapshotError, naming file, position and what was expected; OSError.
+    """
+    with closing(open_snapshot(disk, path, snapshot_id)) as batches:
+        return _control_state(next(batches).control_records)
+
+
+def _control_state(records: tuple[ControlRecord, ...]) -> ControlState:
+    header = records[0]
+    assert isinstance(header, SnapshotHeader), "a snapshot's first record was let pass"
+    voters = next((record.voters for record in records if isinstance(record, VotersRecord)), None)
+    kraft_version = next((record.version for record in records if isinstance(record, KRaftVersion)), 0)
+    return ControlState(header.last_contained_log_timestamp_ms, voters, kraft_version, header.producers)

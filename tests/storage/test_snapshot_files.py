@@ -1,0 +1,436 @@
+"""Snapshot files: written as a stream and read batch by batch; Kafka's bytes; damage of any kind is named."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from kraft_trio.errors import CorruptSnapshotError, StorageFailure
+from kraft_trio.protocol.control_records import (
+    ControlRecord,
+    KRaftVersion,
+    LeaderChange,
+    SnapshotFooter,
+    SnapshotHeader,
+    VotersRecord,
+)
+from kraft_trio.protocol.producers import ProducerStates
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.storage import part_file
+from kraft_trio.storage.batch import NewRecord, Record, decode_records, encode_batch, encode_control_batch, iter_headers
+from kraft_trio.storage.batch_header import patch_crc
+from kraft_trio.storage.checkpoint import read_checkpoint
+from kraft_trio.storage.disk import Disk
+from kraft_trio.storage.partition_files import checkpoint_name
+from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
+from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot, open_snapshot, read_batches, read_control_state
+from kraft_trio.storage.snapshot_writer import SNAPSHOT_BATCH_BYTES, SnapshotWriter
+from tests.storage.support import KAFKAS_VOTERS, kafkas_files
+
+ID = OffsetAndEpoch(1234, 7)
+NAME = "00000000000000001234-0000000007.checkpoint"
+PATH = f"/d/{NAME}"
+STATE = ControlState(5000, KAFKAS_VOTERS, 1)
+KAFKAS = [("dynamic", OffsetAndEpoch(5, 1)), ("static", OffsetAndEpoch(3, 1))]
+
+
+def new_disk() -> SimulatedDisk:
+    disk = SimulatedDisk()
+    disk.make_directory("/d")
+    return disk
+
+
+async def write(
+    disk: Disk, *groups: Sequence[NewRecord], directory: str = "/d", state: ControlState = STATE, batch_bytes: int = 1000
+) -> None:
+    async with SnapshotWriter(disk, directory, ID, state, batch_bytes=batch_bytes) as writer:
+        for group in groups:
+            await writer.append(group)
+        await writer.finish()
+
+
+def values(disk: Disk, path: str = PATH) -> list[bytes | None]:
+    return [
+        record.value
+        for batch in open_snapshot(disk, path, ID)
+        if not batch.header.is_control
+        for record in decode_records(batch.data, 0, batch.header)
+    ]
+
+
+def records(count: int, size: int = 100) -> list[NewRecord]:
+    return [NewRecord(b"%05d" % number * (size // 5)) for number in range(count)]
+
+
+class TestKafkas:
+    """What Apache Kafka wrote, and what we write for the same content."""
+
+    @pytest.mark.parametrize(("directory", "snapshot_id"), KAFKAS)
+    async def test_the_same_content_gives_the_same_bytes_but_for_the_time(
+        self, directory: str, snapshot_id: OffsetAndEpoch
+    ) -> None:
+        name = checkpoint_name(snapshot_id)
+        kafkas = kafkas_files(directory)[name]
+        disk = new_disk()
+        disk.replace_now(f"/d/{name}", kafkas)
+        state = read_control_state(disk, f"/d/{name}", snapshot_id)
+        found = [record for record in read_checkpoint(kafkas) if isinstance(record, Record)]
+        async with SnapshotWriter(disk, "/d", snapshot_id, state) as writer:
+            await writer.append(NewRecord(record.value, record.key) for record in found)
+            await writer.finish()
+        ours = disk.read_bytes(f"/d/{name}")
+        assert ours != kafkas
+        # Kafka stamps each batch with the time at which it was written; ours are the same on every replica.
+        assert _with_times_of(ours, kafkas) == kafkas
+
+    @pytest.mark.parametrize(("directory", "snapshot_id"), KAFKAS)
+    def test_they_are_whole(self, directory: str, snapshot_id: OffsetAndEpoch) -> None:
+        disk = new_disk()
+        name = checkpoint_name(snapshot_id)
+        content = kafkas_files(directory)[name]
+        disk.replace_now(f"/d/{name}", content)
+        summary = check_snapshot(disk, f"/d/{name}", snapshot_id)
+        assert (summary.size_in_bytes, summary.batch_count, summary.record_count) == (len(content), 3, 1)
+        is_dynamic = directory == "dynamic"
+        assert summary.control_state.voters == (KAFKAS_VOTERS if is_dynamic else None)
+        assert summary.control_state.kraft_version == int(is_dynamic)
+
+
+def _with_times_of(ours: bytes, kafkas: bytes) -> bytes:
+    """Our batches with Kafka's times."""
+    parts = []
+    for (position, header), (_, theirs) in zip(iter_headers(ours), iter_headers(kafkas), strict=True):
+        batch = bytearray(ours[position : position + header.size_in_bytes])
+        batch[27:35] = theirs.base_timestamp_ms.to_bytes(8, "big")
+        batch[35:43] = theirs.max_timestamp_ms.to_bytes(8, "big")
+        patch_crc(batch)
+        parts.append(bytes(batch))
+    return b"".join(parts)
+
+
+class TestWriter:
+    @pytest.fixture(params=["real", "simulated"])
+    def place(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Disk, str]]:
+        disk: Disk = RealDisk() if request.param == "real" else new_disk()
+        yield disk, str(tmp_path) if request.param == "real" else "/d"
+        disk.close()
+
+    async def test_what_is_written_is_read(self, place: tuple[Disk, str]) -> None:
+        disk, directory = place
+        producers = ProducerStates()
+        producers.record(7, 2, 0, 3, 4, 1000)
+        state = ControlState(5000, KAFKAS_VOTERS, 1, encode_producer_snapshot(producers))
+        await write(disk, records(100), directory=directory, state=state)
+        assert disk.list_directory(directory) == [NAME]
+        summary = check_snapshot(disk, f"{directory}/{NAME}", ID)
+        assert (summary.snapshot_id, summary.record_count, summary.control_state) == (ID, 100, state)
+        assert summary.size_in_bytes == len(disk.read_bytes(f"{directory}/{NAME}"))
+        assert values(disk, f"{directory}/{NAME}") == [record.value for record in records(100)]
+        assert read_control_state(disk, f"{directory}/{NAME}", ID) == state
+
+    async def test_the_bytes_depend_on_the_records_alone(self) -> None:
+        disk = new_disk()
+        await write(disk, records(50))
+        once = disk.read_bytes(PATH)
+        await write(disk, *([record] for record in records(50)))
+        assert disk.read_bytes(PATH) == once
+        await write(disk, records(50)[:49])
+        assert disk.read_bytes(PATH) != once
+
+    async def test_no_more_than_a_batch_is_held_whatever_the_size(self) -> None:
+        disk = new_disk()
+        sizes: list[int] = []
+        drawn = 0
+        held: list[int] = []
+
+        def endless() -> Iterator[NewRecord]:
+            nonlocal drawn
+            for number in range(20_000):
+                drawn += 1
+                yield NewRecord(b"%0100d" % number)
+
+        writer = SnapshotWriter(disk, "/d", ID, STATE)
+        before = 0
+
+        def hook(operation: str, path: str) -> None:
+            nonlocal before
+            if operation == "append":
+                held.append(drawn - before)
+                before = drawn
+                sizes.append(writer.size_in_bytes)
+
+        disk.hook = hook
+        await writer.append(endless())
+        summary = await writer.finish()
+        disk.hook = None
+        assert summary.record_count == 20_000
+        assert summary.size_in_bytes > 30 * SNAPSHOT_BATCH_BYTES
+        assert max(after - before for before, after in zip(sizes, sizes[1:], strict=False)) <= SNAPSHOT_BATCH_BYTES
+        assert max(held) * 100 <= SNAPSHOT_BATCH_BYTES + 200
+        largest = max(batch.header.size_in_bytes for batch in open_snapshot(disk, PATH, ID))
+        assert SNAPSHOT_BATCH_BYTES * 0.8 < largest <= SNAPSHOT_BATCH_BYTES
+
+    async def test_a_record_larger_than_a_batch_is_one_of_its_own(self) -> None:
+        disk = new_disk()
+        await write(disk, [NewRecord(b"a"), NewRecord(b"x" * 5000), NewRecord(b"b"), NewRecord(b"c")])
+        counts = [batch.header.record_count for batch in open_snapshot(disk, PATH, ID)]
+        assert counts == [3, 1, 1, 2, 1]
+
+    async def test_keys_headers_and_null_values_are_kept(self) -> None:
+        disk = new_disk()
+        written = [NewRecord(None, b"key"), NewRecord(b"v", None, (("name", b"x"), ("other", None))), NewRecord(b"")]
+        await write(disk, written)
+        found = [record for record in read_checkpoint(disk.read_bytes(PATH)) if isinstance(record, Record)]
+        assert [(r.value, r.key, r.headers, r.offset, r.timestamp_ms) for r in found] == [
+            (w.value, w.key, w.headers, 3 + at, 5000) for at, w in enumerate(written)
+        ]
+
+    async def test_one_without_records_has_header_and_footer(self) -> None:
+        disk = new_disk()
+        await write(disk)
+        assert list(read_checkpoint(disk.read_bytes(PATH))) == [
+            SnapshotHeader(5000),
+            KRaftVersion(1),
+            VotersRecord(KAFKAS_VOTERS),
+            SnapshotFooter(),
+        ]
+        await write(disk, state=ControlState(5000))
+        assert list(read_checkpoint(disk.read_bytes(PATH))) == [SnapshotHeader(5000), SnapshotFooter()]
+
+    @pytest.mark.parametrize("state", [ControlState(0, KAFKAS_VOTERS, 0), ControlState(0, None, 1)])
+    def test_voters_go_with_their_version(self, state: ControlState) -> None:
+        disk = new_disk()
+        with pytest.raises(ValueError, match=r"at kraft\.version [01]: expected from 1 on"):
+            SnapshotWriter(disk, "/d", ID, state)
+        assert disk.list_directory("/d") == []
+
+    async def test_it_is_synced_then_renamed_then_its_directory_synced(self) -> None:
+        disk = new_disk()
+        calls: list[str] = []
+        writer = SnapshotWriter(disk, "/d", ID, STATE)
+        disk.hook = lambda operation, path: calls.append(operation)
+        await writer.append(records(5))
+        assert not disk.exists(PATH)
+        await writer.finish()
+        assert calls == ["append", "append", "append", "sync", "rename", "sync_directory"]
+        assert disk.durable_bytes(PATH) == disk.peek(PATH)
+        assert disk.mode(PATH) == 0o400
+
+    async def test_the_device_is_given_a_little_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(part_file, "SYNC_EVERY_BYTES", 4000)
+        disk = new_disk()
+        unsynced: list[int] = []
+        async with SnapshotWriter(disk, "/d", ID, STATE, batch_bytes=1000) as writer:
+
+            def hook(operation: str, path: str) -> None:
+                if operation == "append":
+                    unsynced.append(writer.size_in_bytes - (disk.durable_size(path) or 0))
+
+            disk.sync_directory("/d")
+            disk.hook = hook
+            await writer.append(records(500))
+            await writer.finish()
+        assert max(unsynced) < 5000 < len(unsynced) * 1000
+
+    async def test_others_run_between_two_batches(self) -> None:
+        disk = new_disk()
+        turns: list[int] = []
+
+        async def other(task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+            task_status.started()
+            while True:
+                turns.append(writer.size_in_bytes)
+                await trio.lowlevel.checkpoint()
+
+        writer = SnapshotWriter(disk, "/d", ID, STATE, batch_bytes=1000)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(other)
+            await writer.append(records(100))
+            await writer.finish()
+            nursery.cancel_scope.cancel()
+        assert len(set(turns)) > 10
+
+    async def test_one_that_is_abandoned_leaves_nothing(self, place: tuple[Disk, str]) -> None:
+        disk, directory = place
+        writer = SnapshotWriter(disk, directory, ID, STATE, batch_bytes=1000)
+        await writer.append(records(100))
+        assert disk.list_directory(directory) == [f"{NAME}.part"]
+        await writer.abandon()
+        await writer.abandon()
+        assert disk.list_directory(directory) == []
+
+    async def test_one_that_is_cancelled_leaves_nothing_and_the_earlier_one_as_it_was(self) -> None:
+        disk = new_disk()
+        await write(disk, records(3))
+        before = disk.read_bytes(PATH)
+        with trio.CancelScope() as scope:
+            async with SnapshotWriter(disk, "/d", ID, STATE, batch_bytes=1000) as writer:
+                await writer.append(records(50))
+                scope.cancel()
+                await writer.append(records(50))
+                await writer.finish()
+        assert scope.cancelled_caught
+        assert disk.list_directory("/d") == [NAME]
+        assert disk.read_bytes(PATH) == before
+
+    async def test_a_killed_process_leaves_a_part_that_the_next_writer_removes(self) -> None:
+        disk = new_disk()
+        writer = SnapshotWriter(disk, "/d", ID, STATE, batch_bytes=1000)
+        await writer.append(records(100))
+        disk.kill()
+        with pytest.raises(StorageFailure, match=rf"{PATH}: the snapshot cannot be written: "):
+            await writer.append(records(100))
+        assert disk.list_directory("/d") == [f"{NAME}.part"]
+        await write(disk, records(2))
+        assert disk.list_directory("/d") == [NAME]
+        assert len(values(disk)) == 2
+
+    @pytest.mark.parametrize("operation", ["append", "sync", "rename", "sync_directory", "open"])
+    async def test_a_disk_that_fails_leaves_no_snapshot(self, operation: str) -> None:
+        disk = new_disk()
+        disk.fail(operation)
+        with pytest.raises(StorageFailure, match=rf"{PATH}: the snapshot cannot be written: .*injected: EIO"):
+            await write(disk, records(30))
+        # A name whose directory could not be synced may be there.
+        assert disk.list_directory("/d") == ([NAME] if operation == "sync_directory" else [])
+        disk.crash("all")
+        assert disk.peek_names("/d") == []
+
+    async def test_a_crash_at_any_call_leaves_it_whole_or_not_at_all(self) -> None:
+        for lose in ("all", "some", "reordered"):
+            for after in (False, True):
+                point = 0
+                while True:
+                    point += 1
+                    disk = SimulatedDisk(random.Random(f"{lose}/{after}/{point}"))
+                    disk.make_directory("/d")
+                    disk.crash_at(disk.calls + point, after=after, lose=lose)
+                    crashes = disk.crashes
+                    try:
+                        await write(disk, records(60))
+                    except StorageFailure:
+                        pass
+                    if disk.crashes == crashes:
+                        break
+                    names = disk.peek_names("/d")
+                    assert set(names) <= {NAME, f"{NAME}.part"}
+                    if NAME in names:
+                        assert values(disk) == [record.value for record in records(60)]
+                assert point > 10
+
+
+class NotedSource:
+    """A source that notes how much is read at a time."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.sizes: list[int] = []
+
+    def size(self) -> int:
+        return len(self.data)
+
+    def read_at(self, position: int, size: int) -> bytes:
+        self.sizes.append(size)
+        return self.data[position : position + size]
+
+
+class TestReader:
+    async def whole(self) -> bytes:
+        disk = new_disk()
+        await write(disk, records(8, 50), batch_bytes=300)
+        return disk.read_bytes(PATH)
+
+    def refused(self, content: bytes) -> str:
+        disk = new_disk()
+        disk.replace_now(PATH, content)
+        with pytest.raises(CorruptSnapshotError) as caught:
+            check_snapshot(disk, PATH, ID)
+        return str(caught.value)
+
+    async def test_every_bit_counts(self) -> None:
+        whole = await self.whole()
+        for position in range(len(whole)):
+            for bit in range(8):
+                damaged = bytearray(whole)
+                damaged[position] ^= 1 << bit
+                assert "position " in self.refused(bytes(damaged)).removeprefix(f"{PATH}: ")
+
+    async def test_one_that_is_cut_anywhere_is_refused(self) -> None:
+        whole = await self.whole()
+        for size in range(len(whole)):
+            self.refused(whole[:size])
+        assert self.refused(whole[:-75]) == f"{PATH}: the snapshot ends at position {len(whole) - 75} without its footer"
+        assert self.refused(b"") == f"{PATH}: the snapshot ends at position 0 without its footer"
+
+    async def test_it_says_file_position_and_what_was_expected(self) -> None:
+        whole = await self.whole()
+        (_, first), (second, header), *_ = iter_headers(whole)
+        assert second == first.size_in_bytes
+        crc = bytearray(whole)
+        crc[second + 100] ^= 1
+        assert self.refused(bytes(crc)).startswith(f"{PATH}: position {second}: batch at offset 3: CRC is 0x")
+        assert f"its header says {header.crc:#010x}" in self.refused(bytes(crc))
+        epoch = bytearray(whole)
+        epoch[second + 15] = 6
+        assert self.refused(bytes(epoch)) == (
+            f"{PATH}: batch at position {second}: epoch 6, expected that of the snapshot's id, 7"
+        )
+        offset = bytearray(whole)
+        offset[second + 7] = 4
+        assert self.refused(bytes(offset)) == f"{PATH}: batch at position {second}: base offset 4, expected 3"
+
+    @pytest.mark.parametrize(
+        ("batches", "message"),
+        [
+            (lambda c, d: c(SnapshotHeader(0)) + d(1), "without its footer"),
+            (lambda c, d: d(0) + c(SnapshotFooter(), at=1), "one header, as its first record"),
+            (lambda c, d: c(SnapshotHeader(0)) + c(SnapshotHeader(0), at=1), "one header, as its first record"),
+            (lambda c, d: c(KRaftVersion(1), SnapshotHeader(0)), "one header, as its first record"),
+            (lambda c, d: c(SnapshotHeader(0), SnapshotHeader(0)), "one header, as its first record"),
+            (lambda c, d: c(SnapshotHeader(0), KRaftVersion(1), KRaftVersion(1)), "once at most"),
+            (lambda c, d: c(SnapshotHeader(0), LeaderChange(1, (1,), (1,))), "LeaderChange, expected each of Snapshot"),
+            (lambda c, d: c(SnapshotHeader(0), SnapshotFooter()), "SnapshotFooter, expected each of SnapshotHeader"),
+            (lambda c, d: c(SnapshotHeader(0)) + c(KRaftVersion(1), at=1), "KRaftVersion, expected each of SnapshotF"),
+            (lambda c, d: c(SnapshotHeader(0)) + c(SnapshotFooter(), at=1) + d(2), "follows the snapshot's footer"),
+            (lambda c, d: c(SnapshotHeader(0)) + c(SnapshotFooter(), at=2), "base offset 2, expected 1"),
+        ],
+    )
+    def test_one_out_of_order_is_refused(
+        self, batches: Callable[[Callable[..., bytes], Callable[[int], bytes]], bytes], message: str
+    ) -> None:
+        def control(*some: ControlRecord, at: int = 0) -> bytes:
+            return encode_control_batch(some, timestamp_ms=0, base_offset=at, leader_epoch=7)
+
+        def data(at: int) -> bytes:
+            return encode_batch([NewRecord(b"x")], timestamp_ms=0, base_offset=at, leader_epoch=7)
+
+        assert message in self.refused(batches(control, data))
+
+    async def test_no_more_than_a_batch_is_read_at_a_time(self) -> None:
+        disk = new_disk()
+        await write(disk, records(1000))
+        source = NotedSource(disk.read_bytes(PATH))
+        assert sum(batch.header.record_count for batch in read_batches(source)) == 1000 + 4
+        assert max(source.sizes) <= 1000 < len(source.data) / 100
+
+    async def test_a_file_is_closed_by_whoever_stops_in_the_middle(self, tmp_path: Path) -> None:
+        disk = RealDisk()
+        await write(disk, records(1000), directory=str(tmp_path))
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        batches = open_snapshot(disk, f"{tmp_path}/{NAME}", ID)
+        next(batches)
+        batches.close()
+        read_control_state(disk, f"{tmp_path}/{NAME}", ID)
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+        disk.close()
+
+    def test_a_missing_file_is_the_operating_systems_error(self) -> None:
+        with pytest.raises(FileNotFoundError):
+            check_snapshot(new_disk(), PATH, ID)
