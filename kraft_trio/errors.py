@@ -47,6 +47,10 @@ class NotLeaderError(KraftError):
     """The request needs the leader, and this node is not, or no longer, the leader."""
 
 
+class OffsetOutOfRangeError(KraftError, ValueError):
+    """An offset that is not in the log: below its start, where only a snapshot helps, or above its end."""
+
+
 class RecordTooLargeError(KraftError):
     """A record or batch is above the configured limit; it was not appended."""
 

@@ -11,6 +11,7 @@ import trio
 from kraft_trio.messages import QuorumView
 from kraft_trio.metrics.window import Window
 from kraft_trio.protocol.roles import Candidate, Leader, Prospective
+from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.log_append import PlannedBatch
 
@@ -72,6 +73,12 @@ class RecordTimes:
 
     def truncated(self, end_offset: int) -> None:
         """A leader never truncates, and nobody else times anything."""
+
+    def replaced(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Nor does a leader load a snapshot."""
+
+    def trimmed(self, log_start_offset: int) -> None:
+        """What goes was committed long ago."""
 
     def synced(self, end_offset: int) -> None:
         """Nothing is counted by that."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from kraft_trio.messages import QuorumView
+from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.deterministic import process
 from kraft_trio.simulation.replica import Replica
 from kraft_trio.storage.batch import Record
@@ -68,6 +69,14 @@ class ReplicaWatch:
         self._replica.synced_end = self._log.synced_end_offset
         self._trace.record("truncate", node=self._replica.key.id, to=end_offset, batches=len(removed))
         self._checker.truncated(self._replica, end_offset, removed)
+
+    def replaced(self, snapshot_id: OffsetAndEpoch) -> None:
+        removed = self._replica.truncate(0)
+        self._replica.synced_end = self._log.synced_end_offset
+        self._trace.record("replace", node=self._replica.key.id, snapshot_id=str(snapshot_id), batches=len(removed))
+
+    def trimmed(self, log_start_offset: int) -> None:
+        self._trace.record("trim", node=self._replica.key.id, to=log_start_offset)
 
     def synced(self, end_offset: int) -> None:
         self._replica.synced_end = end_offset

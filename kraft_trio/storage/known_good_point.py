@@ -9,8 +9,13 @@ from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.log_scan import record_producers
-from kraft_trio.storage.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
+from kraft_trio.storage.producer_snapshot import (
+    decode_producer_snapshot,
+    encode_producer_snapshot,
+    load_producer_snapshot,
+)
 from kraft_trio.storage.segments import Segments
+from kraft_trio.storage.snapshots import Snapshots
 
 log = structlog.get_logger(__name__)
 
@@ -18,14 +23,12 @@ log = structlog.get_logger(__name__)
 def write_known_good_point(disk: Disk, directory: str, offset: int, producers: ProducerStates) -> None:
     """Everything before `offset` (exclusive), the end of the log, has been synced; older such notes are removed.
 
-    Not durable itself: where it gets lost, more of the log is checked at the next open.  The one at the start of a
-    trimmed log stays: it holds what is no longer in the log.
+    Not durable itself: where it gets lost, more of the log is checked at the next open.
     """
     disk.replace_now(_path(directory, offset), encode_producer_snapshot(producers), durable=False)
     names = disk.list_directory(directory)
-    log_start_offset = partition_files.offsets_of(names, partition_files.LOG)[0]
     for older in partition_files.offsets_of(names, partition_files.PRODUCER_SNAPSHOT):
-        if older < offset and older != log_start_offset:
+        if older < offset:
             disk.remove(_path(directory, older))
 
 
@@ -42,17 +45,13 @@ def forget_known_good_points_above(disk: Disk, directory: str, offset: int) -> N
         disk.sync_directory(directory)
 
 
-def load_known_good_point(disk: Disk, directory: str, log_start_offset: int, producers: ProducerStates) -> int:
-    """The offset of the last known good point, the start of the log without one.
-
-    Where the log does not start at 0, the producers as they were there are recorded.
-    """
+def load_known_good_point(disk: Disk, directory: str, log_start_offset: int) -> int:
+    """The offset of the last known good point, the start of the log without one."""
     known_good_offset = log_start_offset
     for offset in partition_files.offsets_of(disk.list_directory(directory), partition_files.PRODUCER_SNAPSHOT):
         path = _path(directory, offset)
-        is_start = 0 < offset == log_start_offset
         try:
-            load_producer_snapshot(path, disk.read_bytes(path), producers if is_start else ProducerStates())
+            decode_producer_snapshot(path, disk.read_bytes(path))
         except StorageError as error:
             log.warning("producer snapshot ignored", reason=str(error))
             continue
@@ -60,13 +59,28 @@ def load_known_good_point(disk: Disk, directory: str, log_start_offset: int, pro
     return known_good_offset
 
 
-def rebuild_producers(disk: Disk, directory: str, segments: Segments, producers: ProducerStates) -> None:
+def load_producers(snapshots: Snapshots, log_start_offset: int, producers: ProducerStates) -> int:
+    """Record the producers that the log itself no longer tells of; the offset from which on it does.
+
+    A log that begins at 0 tells of all; of another one the newest snapshot does, up to its end.  Raises StorageError.
+    """
+    if log_start_offset == 0:
+        return 0
+    snapshot_id = snapshots.newest
+    assert snapshot_id is not None, f"a log that begins at {log_start_offset} without a snapshot"
+    encoded = snapshots.control_state(snapshot_id).producers
+    if encoded:
+        load_producer_snapshot(snapshots.path(snapshot_id), encoded, producers)
+    return snapshot_id.offset
+
+
+def rebuild_producers(snapshots: Snapshots, segments: Segments, producers: ProducerStates) -> None:
     """Derive the producers anew from what is in the log, after a truncation that they could not follow."""
     producers.clear()
-    load_known_good_point(disk, directory, segments.start_offset, producers)
+    from_offset = load_producers(snapshots, segments.start_offset, producers)
     for segment in segments:
         with segment.file.view() as view:
-            record_producers(view, producers)
+            record_producers(view, producers, from_offset)
 
 
 def _path(directory: str, offset: int) -> str:

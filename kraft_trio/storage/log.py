@@ -19,22 +19,30 @@ import trio
 from kraft_trio.errors import KraftError, NodeClosedError, StorageFailure
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.producers import ProducerStates
+from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_history import VoterHistory
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.disk import Buffer, Disk, join
 from kraft_trio.storage.known_good_point import (
     forget_known_good_points_above,
+    load_producers,
     rebuild_producers,
     write_known_good_point,
 )
 from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
 from kraft_trio.storage.log_append import PlannedBatches, plan_follower_append, plan_leader_append
 from kraft_trio.storage.log_reading import ReadableLog
-from kraft_trio.storage.log_recovery import fold_control_record, load_log
+from kraft_trio.storage.log_recovery import (
+    fold_control_record,
+    install_voters,
+    load_log,
+    replace_segments,
+    retire_snapshots_below,
+)
 from kraft_trio.storage.log_watcher import BothWatchers, LogWatcher
+from kraft_trio.storage.retention import RetentionLimits, SealedSegment, plan_retention
 from kraft_trio.storage.segment import MAX_RELATIVE_OFFSET
-from kraft_trio.storage.segments import Segments
 
 log = structlog.get_logger(__name__)
 
@@ -93,18 +101,20 @@ class Log(ReadableLog):
         loaded = load_log(disk, directory, topic_id, static_voters)
         super().__init__(
             directory,
-            Segments(disk, directory, loaded.segments, loaded.end_offset),
-            loaded.end_offset,
+            loaded.segments,
+            loaded.segments.end_offset,
             loaded.epochs,
-            loaded.start_snapshot_id,
+            loaded.snapshots,
         )
         self._disk = disk
         self._config = config
         self._now_ms = now_ms
         self._active_since_ms = now_ms()
         """Since when this process appends to the active segment; timestamps in batches are the clients' word."""
-        self._synced_end_offset = loaded.end_offset
-        self._high_watermark: int | None = None
+        self._synced_end_offset = self._end_offset
+        newest = self.snapshots.newest
+        self._high_watermark = None if newest is None else newest.offset
+        """At open, what is in a snapshot is known to be committed, and nothing else is."""
         self._closed = False
         self._truncations = 0
         """How many there were; and how many of them are durable."""
@@ -154,6 +164,11 @@ class Log(ReadableLog):
         """The same as `voters`."""
         return self.voters
 
+    @property
+    def _latest_epoch(self) -> int:
+        """That of the last record before the end, wherever it is."""
+        return self.epochs.latest_epoch if len(self.epochs) else self.end.epoch
+
     def watch(self, watcher: LogWatcher) -> None:
         """From now on tell that one too; there is no way back, it lives as long as the log."""
         self.watcher = watcher if self.watcher is None else BothWatchers(self.watcher, watcher)
@@ -168,7 +183,7 @@ class Log(ReadableLog):
         (nothing is appended in either case), StorageFailure.
         """
         self._check_usable()
-        assert leader_epoch >= self.epochs.latest_epoch, f"epoch {leader_epoch} after {self.epochs.latest_epoch}"
+        assert leader_epoch >= self._latest_epoch, f"epoch {leader_epoch} after {self._latest_epoch}"
         buffer = batches if isinstance(batches, bytearray) else bytearray(batches)
         plan = plan_leader_append(buffer, self._end_offset, leader_epoch, self._config.max_batch_bytes)
         return self._append(buffer, plan)
@@ -180,7 +195,7 @@ class Log(ReadableLog):
         continue this log, an epoch falls or, with `max_epoch`, is above that; StorageFailure.
         """
         self._check_usable()
-        plan = plan_follower_append(batches, self._end_offset, self.epochs.latest_epoch, max_epoch)
+        plan = plan_follower_append(batches, self._end_offset, self._latest_epoch, max_epoch)
         if not plan.batches:
             return Appended(self._end_offset, self._end_offset)
         if plan.size < len(batches):
@@ -196,7 +211,7 @@ class Log(ReadableLog):
             if self._is_time_to_roll(plan):
                 self._roll()
             if plan.batches[-1].leader_epoch != self.epochs.latest_epoch:
-                self._write_epoch_checkpoint(plan)
+                self._write_epoch_checkpoint(self._epochs_after(plan))
             self._segments.append(buffer, plan.batches)
         except OSError as error:
             raise self._poison(error) from error
@@ -244,10 +259,13 @@ class Log(ReadableLog):
         self._active_since_ms = self._now_ms()
         write_known_good_point(self._disk, self._directory, self._end_offset, self.producers)
 
-    def _write_epoch_checkpoint(self, plan: PlannedBatches) -> None:
+    def _epochs_after(self, plan: PlannedBatches) -> EpochCache:
         entries = EpochCache(self.epochs)
         for batch in plan.batches:
             entries.append(batch.leader_epoch, batch.base_offset)
+        return entries
+
+    def _write_epoch_checkpoint(self, entries: EpochCache) -> None:
         path = join(self._directory, partition_files.LEADER_EPOCH_CHECKPOINT)
         self._disk.replace_now(path, encode_leader_epochs(entries), durable=False)
 
@@ -339,12 +357,107 @@ class Log(ReadableLog):
             if self.voters.truncate_to(offset) and self.voters_changed:
                 self.voters_changed.unpark_all()
             if not self.producers.truncate_to(offset):
-                rebuild_producers(self._disk, self._directory, self._segments, self.producers)
+                rebuild_producers(self.snapshots, self._segments, self.producers)
         except (OSError, KraftError) as error:
             raise self._poison(error) from error
         if self.watcher is not None:
             self.watcher.truncated(offset)
         self._wake()
+
+    def truncate_fully_to(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Drop every record: the log begins, and ends, where that snapshot of its directory ends; durable on return.
+
+        Voters, kraft.version, epochs and producers are those of the snapshot and nothing earlier is kept (scenario S11);
+        the high watermark is its end.  A snapshot that ends below the high watermark, or is not the newest, is a bug and
+        raises AssertionError.  Blocks for fsyncs.  Raises StorageFailure.
+        """
+        self._check_usable()
+        assert snapshot_id == self.snapshots.newest, f"snapshot {snapshot_id}, the newest is {self.snapshots.newest}"
+        offset = snapshot_id.offset
+        assert self._high_watermark is None or offset >= self._high_watermark, (
+            f"snapshot {snapshot_id} ends below the high watermark {self._high_watermark}"
+        )
+        # Until a sync that is under way has ended, and it can only say less than is true.
+        for under_way in self._syncs:
+            under_way.end_offset = min(under_way.end_offset, offset)
+        try:
+            self._recovery_point.go_back(self.log_start_offset)
+            replace_segments(self._disk, self._directory, self._segments, snapshot_id)
+            self._end_offset = self._synced_end_offset = offset
+            self._synced_truncations = self._truncations
+            self._active_since_ms = self._now_ms()
+            self.epochs.clear()
+            self._write_epoch_checkpoint(self.epochs)
+            install_voters(self.voters, self.snapshots)
+            self.producers.clear()
+            load_producers(self.snapshots, offset, self.producers)
+            retire_snapshots_below(self._segments, self.snapshots)
+        except (OSError, KraftError) as error:
+            raise self._poison(error) from error
+        if self.voters_changed:
+            self.voters_changed.unpark_all()
+        if self.watcher is not None:
+            self.watcher.replaced(snapshot_id)
+        self._wake()
+        self.advance_high_watermark(offset)
+
+    # Snapshots and trimming
+
+    def add_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        """A snapshot of this log is in its directory, whole and durable: written here, or fetched from the leader.
+
+        One that ends below the log's start, which a newer one has moved meanwhile, is dropped at once.  Raises
+        StorageFailure.
+        """
+        self._check_usable()
+        self.snapshots.add(snapshot_id)
+        try:
+            retire_snapshots_below(self._segments, self.snapshots)
+        except OSError as error:
+            raise self._poison(error) from error
+
+    def trim(self, limits: RetentionLimits) -> bool:
+        """Drop old segments and old snapshots until the files are within the limits, as far as that may be.
+
+        Segments go that the oldest snapshot covers, so that the log never begins above where a snapshot ends; one
+        snapshot stays.  What is dropped gets another name at once, and `remove_retired` removes it.  Blocks for a
+        directory fsync for each.  Returns whether anything was dropped.  Raises CorruptSnapshotError, having dropped
+        nothing, where a snapshot does not even begin as one; StorageFailure.
+        """
+        self._check_usable()
+        with self._reading():
+            files = [self.snapshots.file(snapshot_id) for snapshot_id in self.snapshots.ids]
+        drops = plan_retention(
+            files, self._segments.sealed(), self._segments.active.size, limits, self._now_ms()
+        )
+        try:
+            for drop in drops:
+                if isinstance(drop, SealedSegment):
+                    self._drop_oldest_segment(drop)
+                else:
+                    self._segments.retired.append(self.snapshots.retire(drop.snapshot_id))
+        except OSError as error:
+            raise self._poison(error) from error
+        return bool(drops)
+
+    def _drop_oldest_segment(self, segment: SealedSegment) -> None:
+        oldest = self.snapshots.oldest
+        assert oldest is not None and segment.next_offset <= oldest.offset, f"{segment} is not covered by {oldest}"
+        self._segments.drop_oldest()
+        self.epochs.truncate_from_start(segment.next_offset)
+        self._write_epoch_checkpoint(self.epochs)
+        self.voters.trim_prefix_to(segment.next_offset)
+        if self.watcher is not None:
+            self.watcher.trimmed(segment.next_offset)
+
+    async def remove_retired(self) -> None:
+        """Remove the files that were dropped; what cannot be removed the next open removes.  Shielded."""
+        while self._segments.retired:
+            path = self._segments.retired.pop()
+            try:
+                await self._disk.remove_aside(path)
+            except OSError as error:
+                log.warning("cannot remove a file that is no longer needed", file=path, reason=str(error))
 
     # The high watermark
 

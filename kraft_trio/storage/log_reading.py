@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kraft_trio.errors import StorageFailure
+from kraft_trio.errors import OffsetOutOfRangeError, StorageFailure
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.reconciliation import FetchPositionCheck, check_fetch_position
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.batch import BatchHeader, decode_records, iter_headers
 from kraft_trio.storage.segments import Segments
+from kraft_trio.storage.snapshots import Snapshots
 
 _READ_CHUNK_BYTES = 1024 * 1024
 
@@ -24,13 +25,13 @@ class ReadableLog:
         segments: Segments,
         end_offset: int,
         epochs: EpochCache,
-        start_snapshot_id: OffsetAndEpoch | None,
+        snapshots: Snapshots,
     ) -> None:
         self._directory = directory
         self._segments = segments
         self._end_offset = end_offset
-        self._start_snapshot_id = start_snapshot_id
         self.epochs = epochs
+        self.snapshots = snapshots
 
     @property
     def directory(self) -> str:
@@ -38,7 +39,7 @@ class ReadableLog:
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset in the log (inclusive)."""
+        """The first offset in the log (inclusive).  Above 0 there is a snapshot that ends there or later."""
         return self._segments.start_offset
 
     @property
@@ -48,11 +49,14 @@ class ReadableLog:
 
     @property
     def end(self) -> OffsetAndEpoch:
-        """The end offset (exclusive), and the epoch of the last record before it; 0 for a log without any."""
-        epoch = self.epochs.latest_epoch
-        if not epoch and self._start_snapshot_id is not None:
-            epoch = self._start_snapshot_id.epoch
-        return OffsetAndEpoch(self._end_offset, epoch)
+        """The end offset (exclusive), and the epoch of the last record before it; 0 where there never was one.
+
+        A log without records that begins at a snapshot's end goes on in the snapshot's epoch.
+        """
+        newest = self.snapshots.newest
+        if not len(self.epochs) and newest is not None:
+            return OffsetAndEpoch(self._end_offset, newest.epoch)
+        return OffsetAndEpoch(self._end_offset, self.epochs.latest_epoch)
 
     @property
     def size_in_bytes(self) -> int:
@@ -62,11 +66,13 @@ class ReadableLog:
         """Whole batches from the one that holds `offset`: what fits in `max_bytes`, but one at least.
 
         Only batches wholly below `end_offset` (exclusive) where that is given; unsynced ones included.  Empty at the
-        end.  Raises ValueError for an offset outside the log, StorageFailure, CorruptLogError.
+        end.  Raises OffsetOutOfRangeError for an offset outside the log, StorageFailure, CorruptLogError.
         """
         limit = self._end_offset if end_offset is None or end_offset > self._end_offset else end_offset
         if not self._segments.start_offset <= offset <= self._end_offset:
-            raise ValueError(f"offset {offset}: the log has offsets {self.log_start_offset} to {self._end_offset}")
+            raise OffsetOutOfRangeError(
+                f"offset {offset}: the log has offsets {self.log_start_offset} to {self._end_offset}"
+            )
         if offset >= limit:
             return b""
         try:
@@ -99,7 +105,8 @@ class ReadableLog:
     def validate_fetch(self, fetch_offset: int, last_fetched_epoch: int) -> FetchPositionCheck:
         """The leader's judgement of a replica's fetch position; see `check_fetch_position`.
 
-        A snapshot is asked of the replica only where the log itself no longer reaches back to offset 0.
+        A replica that has nothing is told of the newest snapshot where there is one, and any other one only where the
+        log no longer reaches back far enough.
         """
         return check_fetch_position(
             fetch_offset,
@@ -107,8 +114,8 @@ class ReadableLog:
             log_start_offset=self.log_start_offset,
             log_end=self.end,
             epochs=self.epochs,
-            earliest_snapshot_id=self._start_snapshot_id,
-            latest_snapshot_id=self._start_snapshot_id,
+            earliest_snapshot_id=self.snapshots.oldest if self.log_start_offset else None,
+            latest_snapshot_id=self.snapshots.newest,
         )
 
     @contextmanager

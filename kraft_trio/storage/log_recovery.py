@@ -23,6 +23,7 @@ from kraft_trio.errors import CorruptLogError, ProtocolError, StorageError
 from kraft_trio.protocol.control_records import ControlRecord, KRaftVersion, VotersRecord
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.producers import ProducerStates
+from kraft_trio.protocol.snapshot_alignment import Alignment, align
 from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
 from kraft_trio.protocol.voter_history import VoterHistory
 from kraft_trio.protocol.voter_set import VoterSet
@@ -31,12 +32,18 @@ from kraft_trio.storage.batch import check_crc, decode_control_batch, peek_heade
 from kraft_trio.storage.batch_header import HEADER_BYTES
 from kraft_trio.storage.checkpoint import read_checkpoint_voters
 from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.known_good_point import load_known_good_point
+from kraft_trio.storage.known_good_point import (
+    forget_known_good_points_above,
+    load_known_good_point,
+    load_producers,
+)
 from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
 from kraft_trio.storage.log_scan import LogScan, ScanEnd, find_batch_after, is_write_missing, scan_segment
 from kraft_trio.storage.partition_metadata import decode_partition_metadata, encode_partition_metadata
 from kraft_trio.storage.recovery_point import RecoveryPoint, read_recovery_point
 from kraft_trio.storage.segment import Segment
+from kraft_trio.storage.segments import Segments
+from kraft_trio.storage.snapshots import Snapshots
 
 log = structlog.get_logger(__name__)
 
@@ -45,33 +52,32 @@ log = structlog.get_logger(__name__)
 class LoadedLog:
     """What opening found; handed to the log, which owns it from then on."""
 
-    segments: list[Segment]
-    """Oldest first, at least one."""
-    end_offset: int
-    """Exclusive; everything before it is durable."""
+    segments: Segments
+    """Everything in them is durable."""
     epochs: EpochCache
     voters: VoterHistory
     producers: ProducerStates
     recovery_point: RecoveryPoint
-    start_snapshot_id: OffsetAndEpoch | None
-    """The snapshot that ends where the log starts, or later; None for a log that starts at 0."""
+    snapshots: Snapshots
 
 
 def load_log(disk: Disk, directory: str, topic_id: UUID, static_voters: VoterSet) -> LoadedLog:
     """Open the log in a directory, making what is not there.  Blocks for reads and fsyncs.
 
-    Raises CorruptLogError, naming file, position and reason, for damage that is no torn tail; StorageError for other
-    files that cannot be used or belong to another topic; OSError.
+    First the log as it stands, then what the newest snapshot makes of it, then what derives from both: voters,
+    producers, epochs, indexes.  Raises CorruptLogError, naming file, position and reason, for damage that is no torn
+    tail, and for records that neither the log nor a whole snapshot has; StorageError for other files that cannot be
+    used or belong to another topic; OSError.
     """
     disk.make_directory(directory)
     _check_topic(disk, directory, topic_id)
     names = _remove_leftovers(disk, directory)
-    snapshot_id = _start_snapshot_id(directory, names)
-    segments = _open_segments(disk, directory, names, snapshot_id)
+    snapshots = Snapshots.find(disk, directory, names)
+    files = _open_segments(disk, directory, names, snapshots)
     try:
-        return _load(disk, directory, names, segments, snapshot_id, VoterHistory(static_voters))
+        return _load(disk, directory, names, files, snapshots, VoterHistory(static_voters))
     except BaseException:
-        for segment in segments:
+        for segment in files:
             segment.file.close()
         raise
 
@@ -80,19 +86,104 @@ def _load(
     disk: Disk,
     directory: str,
     names: list[str],
-    segments: list[Segment],
-    snapshot_id: OffsetAndEpoch | None,
+    files: list[Segment],
+    snapshots: Snapshots,
     voters: VoterHistory,
 ) -> LoadedLog:
+    log_start_offset = files[0].base_offset
+    check_log_start(directory, log_start_offset, snapshots)
     producers = ProducerStates()
-    known_good_offset = load_known_good_point(disk, directory, segments[0].base_offset, producers)
-    scan = LogScan(segments[0].base_offset, producers)
-    _scan_segments(segments, scan, known_good_offset, read_recovery_point(disk, directory))
-    _load_voters(disk, directory, names, snapshot_id, scan, voters)
+    scan = LogScan(log_start_offset, producers, load_producers(snapshots, log_start_offset, producers))
+    known_good_offset = load_known_good_point(disk, directory, log_start_offset)
+    _scan_segments(files, scan, known_good_offset, read_recovery_point(disk, directory))
     epochs = EpochCache(scan.epochs)
+    segments = Segments(disk, directory, files, scan.next_offset)
+    if is_replaced(directory, log_start_offset, scan.next_offset, epochs, snapshots):
+        _finish_replacing(disk, directory, segments, snapshots)
+        files.append(segments.active)
+        scan = LogScan(segments.start_offset, producers)
+        producers.clear()
+        load_producers(snapshots, segments.start_offset, producers)
+        epochs.clear()
+    _load_voters(disk, directory, names, snapshots, scan, segments.start_offset, voters)
     _write_derived(disk, directory, segments, epochs)
-    recovery_point = RecoveryPoint(disk, directory, scan.next_offset)
-    return LoadedLog(segments, scan.next_offset, epochs, voters, producers, recovery_point, snapshot_id)
+    retire_snapshots_below(segments, snapshots)
+    recovery_point = RecoveryPoint(disk, directory, segments.end_offset)
+    return LoadedLog(segments, epochs, voters, producers, recovery_point, snapshots)
+
+
+def check_log_start(directory: str, log_start_offset: int, snapshots: Snapshots) -> None:
+    """Raise CorruptLogError unless the log begins at 0, or a snapshot reaches up to where it does."""
+    newest = snapshots.newest
+    if log_start_offset > 0 and (newest is None or newest.offset < log_start_offset):
+        raise CorruptLogError(
+            f"{directory}: the log starts at offset {log_start_offset}, and no snapshot reaches up to it: "
+            f"{_what_there_is(snapshots)}"
+        )
+
+
+def is_replaced(
+    directory: str, log_start_offset: int, log_end_offset: int, epochs: EpochCache, snapshots: Snapshots
+) -> bool:
+    """Whether the newest snapshot was about to take the log's place when the node stopped.
+
+    Raises CorruptLogError where the two cannot both be true, and where the log ends below the end of a damaged
+    snapshot: what lies between was committed, and this replica has it no more.
+    """
+    newest, damaged = snapshots.newest, snapshots.newest_damaged
+    reached = max(log_end_offset, newest.offset if newest is not None else 0)
+    if damaged is not None and damaged.offset > reached:
+        raise CorruptLogError(
+            f"{directory}: there was a snapshot up to offset {damaged.offset}, and what is left reaches up to offset "
+            f"{reached}: {_what_there_is(snapshots)}"
+        )
+    if newest is None:
+        return False
+    alignment = align(newest, log_start_offset, log_end_offset, epochs)
+    if alignment is Alignment.CONTRADICTS:
+        raise CorruptLogError(
+            f"{snapshots.path(newest)}: {alignment.value}: the log has offsets {log_start_offset} to {log_end_offset}, "
+            f"its epochs and where they begin are {', '.join(f'{epoch} at {at}' for epoch, at in epochs)}"
+        )
+    return alignment is Alignment.REPLACED
+
+
+def _what_there_is(snapshots: Snapshots) -> str:
+    whole = ", ".join(map(str, snapshots.ids)) or "none"
+    damaged = "; ".join(snapshots.damaged.values())
+    return f"whole snapshots: {whole}" + (f"; damaged: {damaged}" if damaged else "")
+
+
+def _finish_replacing(disk: Disk, directory: str, segments: Segments, snapshots: Snapshots) -> None:
+    newest = snapshots.newest
+    assert newest is not None
+    log.warning(
+        "log replaced by snapshot",
+        directory=directory,
+        log_start_offset=segments.start_offset,
+        log_end_offset=segments.end_offset,
+        snapshot_id=str(newest),
+        reason="the node stopped while it was",
+    )
+    RecoveryPoint(disk, directory, segments.start_offset).close()
+    replace_segments(disk, directory, segments, newest)
+
+
+def replace_segments(disk: Disk, directory: str, segments: Segments, snapshot_id: OffsetAndEpoch) -> None:
+    """Let a log begin, and end, at the end of a snapshot, which is there; all of the log's records go.
+
+    The recovery point has gone back to the log's start.  A crash at any moment leaves a log that ends below the
+    snapshot, or none: opening finds that and goes on.  Blocks for fsyncs.
+    """
+    forget_known_good_points_above(disk, directory, segments.start_offset)
+    segments.replace_all(snapshot_id.offset)
+
+
+def retire_snapshots_below(segments: Segments, snapshots: Snapshots) -> None:
+    """A snapshot that ends below the log's start is of no use: what follows it is gone."""
+    for snapshot_id in snapshots.ids:
+        if snapshot_id.offset < segments.start_offset:
+            segments.retired.append(snapshots.retire(snapshot_id))
 
 
 def _check_topic(disk: Disk, directory: str, topic_id: UUID) -> None:
@@ -109,33 +200,24 @@ def _check_topic(disk: Disk, directory: str, topic_id: UUID) -> None:
 
 def _remove_leftovers(disk: Disk, directory: str) -> list[str]:
     names = disk.list_directory(directory)
-    leftovers = [name for name in names if partition_files.is_leftover(name)]
+    segments = partition_files.offsets_of(names, partition_files.LOG)
+    orphans = [
+        partition_files.offset_file_name(offset, suffix)
+        for suffix in (partition_files.OFFSET_INDEX, partition_files.TIME_INDEX)
+        for offset in partition_files.offsets_of(names, suffix)
+        if offset not in segments
+    ]
+    leftovers = [name for name in names if partition_files.is_leftover(name) or name in orphans]
     for name in leftovers:
         disk.remove(join(directory, name))
     return [name for name in names if name not in leftovers]
 
 
-def _start_snapshot_id(directory: str, names: list[str]) -> OffsetAndEpoch | None:
-    """The oldest snapshot that reaches to the log's first offset; without one the records before it are lost."""
-    segment_offsets = partition_files.offsets_of(names, partition_files.LOG)
-    snapshots = [id for id in partition_files.checkpoint_ids(names) if id.offset > 0]
-    if not segment_offsets:
-        return snapshots[-1] if snapshots else None
-    log_start_offset = segment_offsets[0]
-    if log_start_offset == 0:
-        return None
-    reaching = [id for id in snapshots if id.offset >= log_start_offset]
-    if not reaching:
-        raise CorruptLogError(
-            f"{directory}: the log starts at offset {log_start_offset}, and no snapshot reaches up to it"
-        )
-    return reaching[0]
-
-
-def _open_segments(disk: Disk, directory: str, names: list[str], snapshot_id: OffsetAndEpoch | None) -> list[Segment]:
+def _open_segments(disk: Disk, directory: str, names: list[str], snapshots: Snapshots) -> list[Segment]:
     offsets = partition_files.offsets_of(names, partition_files.LOG)
     if not offsets:
-        offsets = [snapshot_id.offset if snapshot_id is not None else 0]
+        newest = snapshots.newest
+        offsets = [newest.offset if newest is not None else 0]
     segments = []
     for offset in offsets:
         path = join(directory, partition_files.offset_file_name(offset, partition_files.LOG))
@@ -214,26 +296,38 @@ def _load_voters(
     disk: Disk,
     directory: str,
     names: list[str],
-    snapshot_id: OffsetAndEpoch | None,
+    snapshots: Snapshots,
     scan: LogScan,
+    log_start_offset: int,
     voters: VoterHistory,
 ) -> None:
     """Invariant 15: the last VotersRecord of the log, else the snapshot's, else the static voters."""
-    snapshot_end = 0
-    if snapshot_id is None and partition_files.BOOTSTRAP_CHECKPOINT in names:
-        snapshot_id = OffsetAndEpoch(0, 0)
-    if snapshot_id is not None:
-        found = read_checkpoint_voters(disk, directory, snapshot_id)
-        snapshot_end = snapshot_id.offset
-        voters.install_snapshot(snapshot_end, found.voters, found.kraft_version)
+    from_offset = 0
+    if log_start_offset > 0:
+        from_offset = install_voters(voters, snapshots)
+    elif partition_files.BOOTSTRAP_CHECKPOINT in names:
+        found = read_checkpoint_voters(disk, directory, OffsetAndEpoch(0, 0))
+        voters.install_snapshot(0, found.voters, found.kraft_version)
     for segment, position, base_offset in scan.control_batches:
-        if base_offset < snapshot_end:
+        if base_offset < from_offset:
             continue
         try:
             for offset, record in read_control_batch(segment, position):
                 fold_control_record(voters, offset, record)
         except ProtocolError as error:
             raise CorruptLogError(f"{segment.file.path}: position {position}: {error}") from error
+
+
+def install_voters(voters: VoterHistory, snapshots: Snapshots) -> int:
+    """What the newest snapshot says of voters and kraft.version is in force, and nothing else (scenario S11).
+
+    Returns where it ends (exclusive).
+    """
+    newest = snapshots.newest
+    assert newest is not None
+    state = snapshots.control_state(newest)
+    voters.install_snapshot(newest.offset, state.voters, state.kraft_version)
+    return newest.offset
 
 
 def read_control_batch(segment: Segment, position: int) -> list[tuple[int, ControlRecord]]:
@@ -253,10 +347,11 @@ def fold_control_record(voters: VoterHistory, offset: int, record: ControlRecord
             voters.add_kraft_version(offset, record.version)
 
 
-def _write_derived(disk: Disk, directory: str, segments: list[Segment], epochs: EpochCache) -> None:
+def _write_derived(disk: Disk, directory: str, segments: Segments, epochs: EpochCache) -> None:
     """Make the derived files of what is sealed say what the batches say; the last segment's are written at close."""
-    for segment in segments[:-1]:
-        segment.write_indexes(disk, directory)
+    for segment in segments:
+        if segment is not segments.active:
+            segment.write_indexes(disk, directory)
     path = join(directory, partition_files.LEADER_EPOCH_CHECKPOINT)
     content = encode_leader_epochs(epochs)
     if not disk.exists(path) or disk.read_bytes(path) != content:

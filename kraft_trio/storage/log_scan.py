@@ -34,6 +34,8 @@ class LogScan:
     next_offset: int
     """The offset that the next batch must begin with."""
     producers: ProducerStates
+    producers_from: int = 0
+    """Batches before this offset are in `producers` already: the snapshot that ends there told."""
     epochs: list[tuple[int, int]] = attrs.field(factory=list)
     """(epoch, offset of its first batch), oldest first."""
     control_batches: list[tuple[Segment, int, int]] = attrs.field(factory=list)
@@ -64,6 +66,7 @@ def scan_segment(
     unpack = HEADER.unpack_from
     record_producer = scan.producers.record
     note_batch = segment.note_batch
+    producers_from = scan.producers_from
     latest_epoch = scan.latest_epoch
     next_offset = scan.next_offset
     end = len(view)
@@ -112,7 +115,7 @@ def scan_segment(
         last_offset = base_offset + last_offset_delta
         if attributes & CONTROL_ATTRIBUTE:
             scan.control_batches.append((segment, position, base_offset))
-        if producer_id >= 0:
+        if producer_id >= 0 and base_offset >= producers_from:
             record_producer(producer_id, producer_epoch, base_sequence, base_offset, last_offset, max_timestamp_ms)
         note_batch(position, size, last_offset, max_timestamp_ms)
         next_offset = last_offset + 1
@@ -121,14 +124,14 @@ def scan_segment(
     return ScanEnd(position, damage)
 
 
-def record_producers(view: memoryview, producers: ProducerStates) -> None:
-    """Record the producers of all batches of a segment, which has been scanned before."""
+def record_producers(view: memoryview, producers: ProducerStates, from_offset: int) -> None:
+    """Record the producers of the batches of a segment, which has been scanned before, from that offset on."""
     position = 0
     while position < len(view):
         base_offset, length, _, _, _, _, last_offset_delta, _, timestamp_ms, producer_id, epoch, sequence, _ = (
             HEADER.unpack_from(view, position)
         )
-        if producer_id >= 0:
+        if producer_id >= 0 and base_offset >= from_offset:
             producers.record(producer_id, epoch, sequence, base_offset, base_offset + last_offset_delta, timestamp_ms)
         position += length + FRAME_BYTES
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.log_append import PlannedBatch
 
@@ -19,6 +20,12 @@ class LogWatcher(Protocol):
         """The batches in `buffer` now stand one after the other in that file, from `position` on."""
 
     def truncated(self, end_offset: int) -> None: ...
+
+    def replaced(self, snapshot_id: OffsetAndEpoch) -> None:
+        """The whole log gave way to that snapshot: it has no record, and begins and ends where the snapshot ends."""
+
+    def trimmed(self, log_start_offset: int) -> None:
+        """The log now begins there (inclusive)."""
 
     def synced(self, end_offset: int) -> None: ...
 
@@ -39,6 +46,14 @@ class BothWatchers:
     def truncated(self, end_offset: int) -> None:
         self._first.truncated(end_offset)
         self._second.truncated(end_offset)
+
+    def replaced(self, snapshot_id: OffsetAndEpoch) -> None:
+        self._first.replaced(snapshot_id)
+        self._second.replaced(snapshot_id)
+
+    def trimmed(self, log_start_offset: int) -> None:
+        self._first.trimmed(log_start_offset)
+        self._second.trimmed(log_start_offset)
 
     def synced(self, end_offset: int) -> None:
         self._first.synced(end_offset)

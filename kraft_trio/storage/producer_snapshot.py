@@ -45,8 +45,8 @@ def encode_producer_snapshot(producers: ProducerStates) -> bytes:
     return struct.pack(">hI", _VERSION, crc32c(covered)) + covered
 
 
-def load_producer_snapshot(path: str, data: bytes, producers: ProducerStates) -> None:
-    """Record what the file says.  Raises StorageError, naming the file and recording nothing, unless it is whole."""
+def decode_producer_snapshot(path: str, data: bytes) -> list[tuple[int, ...]]:
+    """The entries, as they stand in the file.  Raises StorageError, naming the file, unless it is whole."""
     if len(data) < _HEADER.size:
         raise StorageError(f"{path}: {len(data)} bytes, a producer snapshot has {_HEADER.size} or more")
     version, crc, count = _HEADER.unpack_from(data)
@@ -56,8 +56,13 @@ def load_producer_snapshot(path: str, data: bytes, producers: ProducerStates) ->
         raise StorageError(f"{path}: wrong CRC")
     if count * _ENTRY.size != len(data) - _HEADER.size:
         raise StorageError(f"{path}: {count} producers do not take {len(data) - _HEADER.size} bytes")
-    for producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp_ms, _, _ in _ENTRY.iter_unpack(
-        data[_HEADER.size :]
+    return list(_ENTRY.iter_unpack(data[_HEADER.size :]))
+
+
+def load_producer_snapshot(path: str, data: bytes, producers: ProducerStates) -> None:
+    """Record what the file says.  Raises StorageError, naming the file and recording nothing, unless it is whole."""
+    for producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp_ms, *_ in decode_producer_snapshot(
+        path, data
     ):
         base_sequence = (last_sequence - offset_delta) % 2**31
         producers.record(producer_id, epoch, base_sequence, last_offset - offset_delta, last_offset, timestamp_ms)

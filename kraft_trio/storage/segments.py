@@ -13,6 +13,7 @@ from kraft_trio.storage import partition_files
 from kraft_trio.storage.batch_header import CRC_START, FRAME_BYTES, HEADER_BYTES, BatchHeader, peek_header
 from kraft_trio.storage.disk import Buffer, Disk, join
 from kraft_trio.storage.log_append import PlannedBatch
+from kraft_trio.storage.retention import SealedSegment
 from kraft_trio.storage.segment import Segment
 
 _CHECKED_FIELDS = struct.Struct(">qi5xI")
@@ -35,6 +36,8 @@ class Segments:
         self._end_offset = end_offset
         self._known_positions = {end_offset: self.active.size}
         """Positions in the active segment, by the offset of the batch that begins there or will begin there."""
+        self.retired: list[str] = []
+        """The files of dropped segments, yet to be removed; the next open removes them else."""
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -44,8 +47,20 @@ class Segments:
         return self._base_offsets[0]
 
     @property
+    def end_offset(self) -> int:
+        return self._end_offset
+
+    @property
     def size_in_bytes(self) -> int:
         return sum(segment.size for segment in self._segments)
+
+    def sealed(self) -> list[SealedSegment]:
+        """All but the active one, oldest first."""
+        ends = self._base_offsets[1:]
+        return [
+            SealedSegment(segment.base_offset, next_offset, segment.size)
+            for segment, next_offset in zip(self._segments, ends, strict=False)
+        ]
 
     def append(self, buffer: Buffer, batches: Sequence[PlannedBatch]) -> None:
         """Write to the active segment, and know where the batches are."""
@@ -98,6 +113,38 @@ class Segments:
         segment.truncate(position, offset)
         self._end_offset = offset
         self._known_positions = {offset: position}
+
+    def drop_oldest(self) -> None:
+        """Let the log begin with the second segment.  One at a time, durably: a crash must leave no gap between them.
+
+        Blocks for a directory fsync.
+        """
+        assert len(self._segments) > 1, "the active segment is never dropped"
+        dropped = self._segments.pop(0)
+        self._base_offsets.pop(0)
+        self._retire(dropped)
+
+    def replace_all(self, offset: int) -> None:
+        """Drop every segment and begin an empty one at `offset`.
+
+        Newest first, so that what a crash leaves begins where it began; blocks for a directory fsync a segment.
+        """
+        for dropped in reversed(self._segments):
+            self._retire(dropped)
+        path = self._path(offset, partition_files.LOG)
+        self.active = Segment(offset, self._disk.open(path, create=True))
+        self._disk.sync_directory(self._directory)
+        self._segments = [self.active]
+        self._base_offsets = [offset]
+        self._end_offset = offset
+        self._known_positions = {offset: 0}
+
+    def _retire(self, segment: Segment) -> None:
+        """The file gets a name that nothing refers to, and is left to be removed."""
+        segment.file.close()
+        name = partition_files.offset_file_name(segment.base_offset, partition_files.LOG)
+        self.retired.append(partition_files.retire(self._disk, self._directory, name))
+        self._remove_indexes(segment)
 
     def read(self, offset: int, max_bytes: int, limit: int) -> bytes:
         """Whole batches from the one that holds `offset`, all of them below `limit` (exclusive), both in the log.

@@ -13,7 +13,7 @@ from kraft_trio.metrics.definitions import METRICS, metrics_of
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
-from kraft_trio.protocol.types import directory_id_to_text
+from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
 from kraft_trio.simulation import Cluster, simulate
 from tests.support.on_cluster import on_cluster
 
@@ -189,6 +189,10 @@ class _OnAppend:
         self._call()
 
     def truncated(self, end_offset: int) -> None: ...
+
+    def replaced(self, snapshot_id: OffsetAndEpoch) -> None: ...
+
+    def trimmed(self, log_start_offset: int) -> None: ...
 
     def synced(self, end_offset: int) -> None: ...
 

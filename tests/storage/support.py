@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
-from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange, directory_id_from_text
+from kraft_trio.protocol.control_records import ControlRecord, KRaftVersion, VotersRecord
+from kraft_trio.protocol.producers import ProducerStates
+from kraft_trio.protocol.types import (
+    Endpoint,
+    Endpoints,
+    OffsetAndEpoch,
+    ReplicaKey,
+    VersionRange,
+    directory_id_from_text,
+)
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch
+from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch, encode_control_batch
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
+from kraft_trio.storage.snapshot_reader import ControlState, open_snapshot
+from kraft_trio.storage.snapshot_writer import SnapshotWriter
 
 TOPIC_ID = UUID(int=1)
 DIRECTORY = "/data/__cluster_metadata-0"
@@ -69,3 +82,86 @@ def values_in(log: Log) -> list[bytes | None]:
         if not header.is_control
         for record in decode_records(data, 0, header)
     ]
+
+
+def voters_batch(voters: VoterSet, kraft_version: int | None = None, timestamp_ms: int = 1000) -> bytes:
+    """A control batch that changes the voters, and the kraft.version where one is given."""
+    records: list[ControlRecord] = [] if kraft_version is None else [KRaftVersion(kraft_version)]
+    return encode_control_batch([*records, VotersRecord(voters)], timestamp_ms=timestamp_ms)
+
+
+def producer_batch(value: bytes, base_sequence: int, producer_id: int = 7) -> bytes:
+    """One record of an idempotent producer."""
+    return batch(value, producer_id=producer_id, producer_epoch=0, base_sequence=base_sequence)
+
+
+def snapshot_state(log: Log, offset: int) -> ControlState:
+    """What held at that offset (exclusive) of a log that begins at 0, or at the end of its newest snapshot or before."""
+    producers = ProducerStates()
+    timestamp_ms = -1
+    base = log.snapshots.newest
+    from_offset = 0
+    if base is not None and base.offset <= offset:
+        state = log.snapshots.control_state(base)
+        timestamp_ms, from_offset = state.last_contained_log_timestamp_ms, base.offset
+        if state.producers:
+            load_producer_snapshot("", state.producers, producers)
+    for header, _ in log.iter_batches(max(from_offset, log.log_start_offset), offset):
+        timestamp_ms = header.max_timestamp_ms
+        producers.record(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.base_offset,
+            header.last_offset,
+            header.max_timestamp_ms,
+        )
+    kraft_version = log.voters.kraft_version_at(offset - 1)
+    return ControlState(
+        timestamp_ms,
+        log.voters.voters_at(offset - 1) if kraft_version else None,
+        kraft_version,
+        encode_producer_snapshot(producers) if len(producers) else b"",
+    )
+
+
+def snapshot_values(log: Log, offset: int) -> list[bytes]:
+    """The state of a state machine that remembers every value: those before that offset (exclusive)."""
+    values: list[bytes] = []
+    from_offset = 0
+    base = log.snapshots.newest
+    if base is not None and base.offset <= offset:
+        values = values_of_snapshot(log, base)
+        from_offset = base.offset
+    for header, data in log.iter_batches(max(from_offset, log.log_start_offset), offset):
+        if not header.is_control:
+            values += [record.value or b"" for record in decode_records(data, 0, header)]
+    return values
+
+
+def values_of_snapshot(log: Log, snapshot_id: OffsetAndEpoch) -> list[bytes]:
+    """What that snapshot, of a state machine that remembers every value, remembers."""
+    return [
+        record.value or b""
+        for batch in open_snapshot(log._disk, log.snapshots.path(snapshot_id), snapshot_id)
+        if not batch.header.is_control
+        for record in decode_records(batch.data, 0, batch.header)
+    ]
+
+
+async def take_snapshot(log: Log, offset: int) -> OffsetAndEpoch:
+    """Write a snapshot that ends there, and tell the log of it."""
+    epoch = log.epochs.epoch_for_offset(offset - 1)
+    assert epoch is not None
+    snapshot_id = OffsetAndEpoch(offset, epoch)
+    await write_snapshot(log._disk, snapshot_id, snapshot_state(log, offset), snapshot_values(log, offset))
+    log.add_snapshot(snapshot_id)
+    return snapshot_id
+
+
+async def write_snapshot(
+    disk: Disk, snapshot_id: OffsetAndEpoch, state: ControlState, values: Sequence[bytes], directory: str = DIRECTORY
+) -> None:
+    async with SnapshotWriter(disk, directory, snapshot_id, state, batch_bytes=200) as writer:
+        await writer.append(NewRecord(value) for value in values)
+        await writer.finish()

@@ -557,20 +557,3 @@ class TestOtherFiles:
         assert open_log(disk).synced_end_offset == 1
         disk.crash("all")
         assert values_in(open_log(disk)) == [b"one"]
-
-    def test_a_trimmed_log_has_its_producers_from_the_snapshot_at_its_start(self) -> None:
-        name = "00000000000000000005-0000000001.checkpoint"
-        producers = ProducerStates()
-        producers.record(7, 2, 0, 3, 4, 1000)
-        disk = SimulatedDisk()
-        disk.make_directory(DIRECTORY)
-        disk.replace_now(f"{DIRECTORY}/{name}", kafkas_files("dynamic")[name])
-        disk.replace_now(f"{DIRECTORY}/{5:020d}.snapshot", encode_producer_snapshot(producers))
-        log = open_log(disk)
-        (found,) = log.producers
-        assert (found.producer_id, found.producer_epoch, found.batches, found.timestamp_ms) == (
-            7,
-            2,
-            next(iter(producers)).batches,
-            1000,
-        )

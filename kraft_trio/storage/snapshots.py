@@ -1,0 +1,124 @@
+"""The snapshots of a partition's directory, and which of them can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import structlog
+
+from kraft_trio.errors import CorruptSnapshotError
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.storage import partition_files
+from kraft_trio.storage.disk import Disk, DiskFile, join
+from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot, read_control_state
+
+log = structlog.get_logger(__name__)
+
+
+@attrs.frozen
+class SnapshotFile:
+    """What decides how long a snapshot is kept."""
+
+    snapshot_id: OffsetAndEpoch
+    size_in_bytes: int
+    timestamp_ms: int
+    """Of the last record that it covers."""
+
+
+class Snapshots:
+    """The snapshots of one log, which owns this and alone changes it; the bootstrap one, 0-0, is not among them.
+
+    Of those found at open the newest is whole: every byte of it was read.  Damaged ones are left where they are, for
+    whoever wants to look at them, and count for nothing.
+    """
+
+    def __init__(
+        self, disk: Disk, directory: str, ids: Sequence[OffsetAndEpoch], damaged: dict[OffsetAndEpoch, str]
+    ) -> None:
+        """Use `find`."""
+        self._disk = disk
+        self._directory = directory
+        self._ids = sorted(ids)
+        self._files: dict[OffsetAndEpoch, SnapshotFile] = {}
+        self.damaged = damaged
+        """What is wrong with those that are, by id."""
+
+    @classmethod
+    def find(cls, disk: Disk, directory: str, names: list[str]) -> Snapshots:
+        """Those among the names of a directory.  Newest first they are read to the end, until one is whole.
+
+        Blocks for as long as the disk takes to read it.  Raises OSError.
+        """
+        ids = [id for id in partition_files.checkpoint_ids(names) if id.offset > 0]
+        damaged: dict[OffsetAndEpoch, str] = {}
+        while ids:
+            try:
+                check_snapshot(disk, join(directory, partition_files.checkpoint_name(ids[-1])), ids[-1])
+                break
+            except CorruptSnapshotError as error:
+                log.error("damaged snapshot ignored", reason=str(error))
+                damaged[ids.pop()] = str(error)
+        return cls(disk, directory, ids, damaged)
+
+    @property
+    def ids(self) -> tuple[OffsetAndEpoch, ...]:
+        """End offset (exclusive) and epoch of each, oldest first."""
+        return tuple(self._ids)
+
+    @property
+    def newest(self) -> OffsetAndEpoch | None:
+        return self._ids[-1] if self._ids else None
+
+    @property
+    def oldest(self) -> OffsetAndEpoch | None:
+        return self._ids[0] if self._ids else None
+
+    @property
+    def newest_damaged(self) -> OffsetAndEpoch | None:
+        return max(self.damaged, default=None)
+
+    def path(self, snapshot_id: OffsetAndEpoch) -> str:
+        return join(self._directory, partition_files.checkpoint_name(snapshot_id))
+
+    def open(self, snapshot_id: OffsetAndEpoch) -> DiskFile:
+        """For reading pieces of it; whoever opens it closes it, and may read on when the snapshot is deleted meanwhile.
+
+        Raises KeyError for one that is not there, OSError.
+        """
+        if snapshot_id not in self._ids:
+            raise KeyError(f"snapshot {snapshot_id}: there are {', '.join(map(str, self._ids)) or 'none'}")
+        return self._disk.open_to_read(self.path(snapshot_id))
+
+    def control_state(self, snapshot_id: OffsetAndEpoch) -> ControlState:
+        """What it says of the quorum itself.  Raises CorruptSnapshotError, OSError."""
+        return read_control_state(self._disk, self.path(snapshot_id), snapshot_id)
+
+    def file(self, snapshot_id: OffsetAndEpoch) -> SnapshotFile:
+        """Its size and time.  Raises CorruptSnapshotError, OSError."""
+        found = self._files.get(snapshot_id)
+        if found is None:
+            opened = self._disk.open_to_read(self.path(snapshot_id))
+            try:
+                size_in_bytes = opened.size()
+            finally:
+                opened.close()
+            timestamp_ms = self.control_state(snapshot_id).last_contained_log_timestamp_ms
+            found = self._files[snapshot_id] = SnapshotFile(snapshot_id, size_in_bytes, timestamp_ms)
+        return found
+
+    def add(self, snapshot_id: OffsetAndEpoch) -> None:
+        """A snapshot is there, whole and durable."""
+        self.damaged.pop(snapshot_id, None)
+        self._files.pop(snapshot_id, None)
+        if snapshot_id not in self._ids:
+            self._ids = sorted([*self._ids, snapshot_id])
+
+    def retire(self, snapshot_id: OffsetAndEpoch) -> str:
+        """Rename one, durably, so that it is no snapshot any more; the path of what is left to be removed.
+
+        Blocks for a directory fsync.  Raises OSError.
+        """
+        self._ids.remove(snapshot_id)
+        self._files.pop(snapshot_id, None)
+        return partition_files.retire(self._disk, self._directory, partition_files.checkpoint_name(snapshot_id))
