@@ -1,0 +1,282 @@
+"""A crash at every storage call of a snapshot's writing, of a trim and of a full truncation: enumerated, not sampled.
+
+Afterwards the log opens, what was promised is there, in the log or in a snapshot, and what is there is durable and can be
+gone on with (scenario S9).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+
+import attrs
+import pytest
+
+from kraft_trio.errors import StorageFailure
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.storage.batch import decode_records
+from kraft_trio.storage.batch_header import patch_base_offset_and_epoch
+from kraft_trio.storage.log import Log
+from kraft_trio.storage.retention import RetentionLimits
+from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.storage.simulated_inode import Loss
+from kraft_trio.storage.snapshot_reader import ControlState
+from tests.storage.support import (
+    DIRECTORY,
+    batch,
+    open_log,
+    producer_batch,
+    snapshot_state,
+    take_snapshot,
+    values_of_snapshot,
+    voters_batch,
+    write_snapshot,
+)
+
+EVERYTHING = RetentionLimits(0, None)
+OLD_VOTERS, NEW_VOTERS, SNAPSHOT_VOTERS = (
+    VoterSet([Voter(ReplicaKey(id)) for id in ids]) for ids in ((1, 2), (1, 2, 3), (4, 5))
+)
+
+
+def reopened(disk: SimulatedDisk) -> Log:
+    return open_log(disk, segment_bytes=300)
+
+
+def state_of(log: Log) -> tuple[list[bytes], list[bytes]]:
+    """What the newest snapshot remembers, and the values of the log behind it: a state machine's whole input."""
+    newest = log.snapshots.newest
+    remembered = [] if newest is None else values_of_snapshot(log, newest)
+    from_offset = 0 if newest is None else newest.offset
+    values = [
+        record.value or b""
+        for header, data in log.iter_batches(max(from_offset, log.log_start_offset), log.end_offset)
+        if not header.is_control and header.base_offset >= from_offset
+        for record in decode_records(data, 0, header)
+    ]
+    return remembered, values
+
+
+def check_legal(log: Log, where: str) -> None:
+    """What must hold of any log that was opened (invariants 15 and 18)."""
+    ids = log.snapshots.ids
+    assert not log.snapshots.damaged, where
+    if log.log_start_offset > 0:
+        assert ids, where
+        assert log.log_start_offset <= ids[0].offset, where
+    for snapshot_id in ids:
+        values_of_snapshot(log, snapshot_id)
+        assert snapshot_id.offset <= log.end_offset, where
+    assert log.epochs.entries == tuple(sorted(log.epochs.entries)), where
+    if log.epochs.entries:
+        assert log.epochs.entries[0][1] == log.log_start_offset, where
+    # What derives from the log says what the log says.
+    if ids:
+        assert log.producers.check(7, 0, 99, 1) is not None
+        fresh = snapshot_state(log, log.end_offset)
+        assert fresh.voters in (log.voters.voters, None), where
+
+
+@attrs.define
+class Life:
+    """A log whose contents and voters are known, on a disk that crashes at some call of what is done to it."""
+
+    disk: SimulatedDisk
+    log: Log
+    values: list[bytes]
+    """Synced and committed."""
+
+
+async def living(disk: SimulatedDisk) -> Life:
+    """Voters, then values in segments of three or four, two epochs, one producer; a snapshot in the middle."""
+    disk.make_directory(DIRECTORY)
+    log = reopened(disk)
+    log.append_as_leader(voters_batch(OLD_VOTERS, kraft_version=1), 1)
+    values: list[bytes] = []
+    for number in range(14):
+        if number == 10:
+            log.append_as_leader(voters_batch(NEW_VOTERS), 3)
+        value = b"%04d" % number
+        log.append_as_leader(producer_batch(value, number), 1 if number < 7 else 3)
+        values.append(value)
+    await log.sync()
+    log.advance_high_watermark(log.end_offset)
+    await take_snapshot(log, 5)
+    return Life(disk, log, values)
+
+
+async def snapshot(life: Life) -> None:
+    await take_snapshot(life.log, 11)
+
+
+async def trim(life: Life) -> None:
+    await take_snapshot(life.log, 11)
+    life.log.trim(EVERYTHING)
+    await life.log.remove_retired()
+
+
+async def trim_twice_and_close(life: Life) -> None:
+    await take_snapshot(life.log, 9)
+    life.log.trim(EVERYTHING)
+    life.log.append_as_leader(batch(b"0014"), 3)
+    await life.log.sync()
+    life.log.advance_high_watermark(life.log.end_offset)
+    life.values.append(b"0014")
+    await take_snapshot(life.log, 15)
+    life.log.trim(EVERYTHING)
+    await life.log.remove_retired()
+    await life.log.close()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("lose", ["all", "some", "reordered"])
+@pytest.mark.parametrize("what", [snapshot, trim, trim_twice_and_close], ids=lambda what: what.__name__)
+async def test_a_crash_while_a_snapshot_is_written_or_the_log_is_trimmed_loses_nothing(
+    what: Callable[[Life], Awaitable[None]], lose: Loss, after: bool
+) -> None:
+    point = 0
+    while True:
+        point += 1
+        disk = SimulatedDisk(random.Random(f"{what.__name__}/{lose}/{point}"))
+        life = await living(disk)
+        before = list(life.values)
+        crash_at = disk.calls + point
+        disk.crash_at(crash_at, lose=lose, after=after)
+        try:
+            await what(life)
+        except (StorageFailure, OSError):
+            pass
+        if disk.calls < crash_at:
+            break
+        disk.clear_faults()
+        disk.kill()
+        where = f"crash at call {point}"
+        log = reopened(disk)
+        check_legal(log, where)
+        remembered, values = state_of(log)
+        found = remembered + values
+        # Everything that was committed, and perhaps a value that was not synced yet.
+        assert found in (before, life.values, [*before, b"0014"]), where
+        assert found[: len(life.values)] == life.values, where
+        assert log.voters.voters == NEW_VOTERS, where
+        assert log.high_watermark is not None and log.high_watermark >= 5, where
+        await gone_on_with(log, where)
+    assert point > 10
+
+
+async def gone_on_with(log: Log, where: str) -> None:
+    """What was found is durable, the log can be appended to, and what was left over is gone."""
+    disk = log._disk
+    assert isinstance(disk, SimulatedDisk)
+    found, start, end = state_of(log), log.log_start_offset, log.end
+    disk.crash("all")
+    again = reopened(disk)
+    assert (state_of(again), again.log_start_offset, again.end) == (found, start, end), where
+    assert (again.voters.voters, again.epochs.entries) == (log.voters.voters, log.epochs.entries), where
+    assert [(p.producer_id, p.batches[-1]) for p in again.producers] == [
+        (p.producer_id, p.batches[-1]) for p in log.producers
+    ], where
+    again.append_as_leader(batch(b"after"), end.epoch + 1)
+    await again.sync()
+    again.advance_high_watermark(again.end_offset)
+    await take_snapshot(again, again.end_offset)
+    again.trim(EVERYTHING)
+    await again.remove_retired()
+    await again.close()
+    last = reopened(disk)
+    remembered, values = state_of(last)
+    assert (remembered, values) == ([*found[0], *found[1], b"after"], []), where
+    assert not [name for name in disk.peek_names(DIRECTORY) if name.endswith((".deleted", ".tmp")) or ".part" in name]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("lose", ["all", "some", "reordered"])
+@pytest.mark.parametrize(
+    "snapshot_id", [OffsetAndEpoch(40, 4), OffsetAndEpoch(40, 3), OffsetAndEpoch(13, 4)], ids=str
+)
+async def test_a_crash_while_a_snapshot_replaces_the_log_leaves_the_one_or_the_other(
+    snapshot_id: OffsetAndEpoch, lose: Loss, after: bool
+) -> None:
+    """13@4 is in the place of records that were never committed: those from 12 on."""
+    point = 0
+    outcomes = set()
+    while True:
+        point += 1
+        disk = SimulatedDisk(random.Random(f"{snapshot_id}/{lose}/{point}"))
+        life = await living(disk)
+        await life.log.close()
+        log = reopened(disk)
+        before, voters, end = state_of(log), log.voters.voters, log.end
+        crash_at = disk.calls + point
+        disk.crash_at(crash_at, lose=lose, after=after)
+        is_installed = is_there = False
+        try:
+            await write_snapshot(disk, snapshot_id, ControlState(1000, SNAPSHOT_VOTERS, 1), [b"s%03d" % n for n in range(30)])
+            is_there = True
+            log.add_snapshot(snapshot_id)
+            log.truncate_fully_to(snapshot_id)
+            is_installed = True
+            await log.remove_retired()
+            follow(log, b"next", snapshot_id.epoch)
+            await log.sync()
+            await log.close()
+        except (StorageFailure, OSError):
+            pass
+        if disk.calls < crash_at:
+            break
+        disk.clear_faults()
+        disk.kill()
+        where = f"crash at call {point}"
+        log = reopened(disk)
+        check_legal(log, where)
+        if log.log_start_offset == snapshot_id.offset:
+            outcomes.add("replaced")
+            remembered, values = state_of(log)
+            assert remembered == [b"s%03d" % n for n in range(30)], where
+            assert values in ([], [b"next"]), where
+            assert (log.voters.voters, log.voters.voters_offset) == (SNAPSHOT_VOTERS, snapshot_id.offset - 1), where
+            assert (log.high_watermark, len(log.producers)) == (snapshot_id.offset, 0), where
+        else:
+            outcomes.add("kept")
+            assert not is_there, where
+            assert (state_of(log), log.voters.voters, log.end) == (before, voters, end), where
+        assert log.log_start_offset == snapshot_id.offset or not is_installed, where
+        await gone_on_with(log, where)
+    assert point > 30
+    assert outcomes == {"kept", "replaced"}
+
+
+def follow(log: Log, value: bytes, epoch: int) -> None:
+    data = bytearray(batch(value))
+    patch_base_offset_and_epoch(data, 0, log.end_offset, epoch)
+    log.append_as_follower(bytes(data))
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("lose", ["all", "some", "reordered"])
+async def test_a_second_crash_while_the_first_is_recovered_from(lose: Loss, after: bool) -> None:
+    """The snapshot is there, the log is not truncated: opening goes on with it, and crashes too, at every call."""
+    snapshot_id = OffsetAndEpoch(40, 4)
+    point = 0
+    while True:
+        point += 1
+        disk = SimulatedDisk(random.Random(f"{lose}/{point}"))
+        life = await living(disk)
+        await life.log.close()
+        await write_snapshot(disk, snapshot_id, ControlState(1000, SNAPSHOT_VOTERS, 1), [b"state"])
+        crash_at = disk.calls + point
+        disk.crash_at(crash_at, lose=lose, after=after)
+        try:
+            reopened(disk)
+        except (StorageFailure, OSError):
+            pass
+        if disk.calls < crash_at:
+            break
+        disk.clear_faults()
+        disk.kill()
+        log = reopened(disk)
+        check_legal(log, f"crash at call {point}")
+        assert (log.end, log.voters.voters, state_of(log)) == (snapshot_id, SNAPSHOT_VOTERS, ([b"state"], []))
+        await gone_on_with(log, f"crash at call {point}")
+    assert point > 30
