@@ -18,10 +18,12 @@ from kraft_trio.errors import KraftError
 _COMMANDS = {
     "dump-log": ("kraft_trio.cli.dump_log", "dump_log"),
     "features": ("kraft_trio.cli.features", "features"),
+    "log": ("kraft_trio.cli.log_commands", "log"),
     "metadata-quorum": ("kraft_trio.cli.metadata_quorum", "metadata_quorum"),
     "metrics": ("kraft_trio.cli.metrics", "metrics"),
     "server": ("kraft_trio.cli.server", "server"),
     "simulate": ("kraft_trio.cli.simulate", "simulate"),
+    "snapshot": ("kraft_trio.cli.snapshot_commands", "snapshot"),
     "storage": ("kraft_trio.cli.storage", "storage"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import attrs
 
@@ -14,7 +15,14 @@ from kraft_trio.storage.checkpoint import read_checkpoint_voters
 from kraft_trio.storage.directory import partition_path, read_meta_properties
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.meta_properties import MetaProperties
-from kraft_trio.storage.partition_files import LOG, QUORUM_STATE, checkpoint_ids, offsets_of
+from kraft_trio.storage.partition_files import (
+    LOG,
+    QUORUM_STATE,
+    checkpoint_ids,
+    checkpoint_name,
+    offset_file_name,
+    offsets_of,
+)
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.snapshot_reader import ControlState
 
@@ -25,10 +33,13 @@ class DirectoryInfo:
 
     directory: str
     meta_properties: MetaProperties | None = None
-    newest_snapshot: OffsetAndEpoch | None = None
+    snapshots: tuple[OffsetAndEpoch, ...] = ()
+    """Oldest first."""
+    newest_snapshot_bytes: int = 0
     snapshot_voters: ControlState | None = None
     segments: tuple[int, ...] = ()
     """The first offsets of the log's segments."""
+    log_bytes: int = 0
     election_state: ElectionState | None = None
     problems: list[str] = attrs.field(factory=list)
 
@@ -44,15 +55,17 @@ class DirectoryInfo:
             yield from (f"  {problem}" for problem in self.problems)
 
     def _partition_lines(self) -> Iterator[str]:
-        if self.newest_snapshot is not None:
-            yield f"Newest snapshot: {self.newest_snapshot}"
+        if self.snapshots:
+            yield f"Newest snapshot: {self.snapshots[-1]}, {self.newest_snapshot_bytes} bytes"
+        if len(self.snapshots) > 1:
+            yield f"Older snapshots: {', '.join(map(str, self.snapshots[:-1]))}"
         if self.snapshot_voters is not None:
             voters = self.snapshot_voters.voters
             yield f"Snapshot's kraft.version: {self.snapshot_voters.kraft_version}"
             if voters is not None:
                 yield f"Snapshot's voters: {', '.join(str(voter.key) for voter in voters)}"
         if self.segments:
-            yield f"Log segments: {len(self.segments)}, from offset {self.segments[0]}"
+            yield f"Log segments: {len(self.segments)}, from offset {self.segments[0]}, {self.log_bytes} bytes"
         if self.election_state is not None:
             state = self.election_state
             leader = "none known" if state.leader_id is None else str(state.leader_id)
@@ -87,16 +100,23 @@ def _describe_partition(disk: Disk, partition: str, info: DirectoryInfo) -> None
     try:
         names = disk.list_directory(partition)
         info.segments = tuple(offsets_of(names, LOG))
-        snapshots = checkpoint_ids(names)
-        if snapshots:
-            info.newest_snapshot = snapshots[-1]
-            info.snapshot_voters = read_checkpoint_voters(disk, partition, snapshots[-1])
+        info.log_bytes = sum(_size(disk, join(partition, offset_file_name(offset, LOG))) for offset in info.segments)
+        info.snapshots = tuple(checkpoint_ids(names))
+        if info.snapshots:
+            newest = info.snapshots[-1]
+            info.newest_snapshot_bytes = _size(disk, join(partition, checkpoint_name(newest)))
+            info.snapshot_voters = read_checkpoint_voters(disk, partition, newest)
     except (StorageError, OSError) as error:
         info.problems.append(str(error))
     try:
         info.election_state = QuorumStateFile(disk, join(partition, QUORUM_STATE)).read()
     except (StorageError, OSError) as error:
         info.problems.append(str(error))
+
+
+def _size(disk: Disk, path: str) -> int:
+    with closing(disk.open_to_read(path)) as file:
+        return file.size()
 
 
 def _meta_text(properties: MetaProperties) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -74,6 +75,7 @@ def _text_lines(path: str, dump: Iterable[DumpedBatch | Damage], skip_records: b
             if epoch is None
             else f"Snapshot end offset: {int(offset)}, epoch: {int(epoch)}"
         )
+        yield f"Size: {os.path.getsize(path)} bytes"
     for item in dump:
         if isinstance(item, Damage):
             yield f"Found {item.invalid_bytes} invalid bytes at position {item.position}: {item.problem}"

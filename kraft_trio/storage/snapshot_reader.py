@@ -7,7 +7,7 @@ carry the epoch of the snapshot's id.  Without a footer at its end it is cut.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from typing import Protocol
 
@@ -163,17 +163,22 @@ def check_snapshot(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> Snapsh
 
     Raises CorruptSnapshotError, naming file, position and what was expected; OSError.
     """
+    return summarize(snapshot_id, open_snapshot(disk, path, snapshot_id))
+
+
+def summarize(snapshot_id: OffsetAndEpoch, batches: Iterable[SnapshotBatch]) -> SnapshotSummary:
+    """What the batches of a snapshot, all of them, amount to; whatever reading them raises is passed on."""
     state: ControlState | None = None
-    size = batches = records = 0
-    for batch in open_snapshot(disk, path, snapshot_id):
+    size = batch_count = records = 0
+    for batch in batches:
         if state is None:
             state = _control_state(batch.control_records)
-        batches += 1
+        batch_count += 1
         size += batch.header.size_in_bytes
         if not batch.header.is_control:
             records += batch.header.record_count
     assert state is not None, "a snapshot without a header was let pass"
-    return SnapshotSummary(snapshot_id, size, batches, records, state)
+    return SnapshotSummary(snapshot_id, size, batch_count, records, state)
 
 
 def read_control_state(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> ControlState:

@@ -56,21 +56,21 @@ class TestKafkasFiles:
         path = write(tmp_path, KAFKA_LOG)
         assert run(["dump-log", path]) == 0
         lines = capsys.readouterr().out.splitlines()
-        assert lines[:2] == [f"Dumping {path}", "Log starting offset: 0"]
-        assert lines[2] == (
+        assert lines[:3] == [f"Dumping {path}", "Log starting offset: 0", f"Size: {len(KAFKA_LOG)} bytes"]
+        assert lines[3] == (
             "baseOffset: 0 lastOffset: 2 count: 3 baseSequence: -1 lastSequence: -1 producerId: -1 producerEpoch: -1 "
             "partitionLeaderEpoch: 1 isTransactional: false isControl: true position: 0 CreateTime: 1795245701724 "
             "size: 174 magic: 2 compresscodec: none crc: 309877770 isvalid: true"
         )
-        assert lines[3].startswith(
+        assert lines[4].startswith(
             "| offset: 0 CreateTime: 1795245701724 keySize: 4 valueSize: 19 sequence: -1 headerKeys: []"
         )
-        assert lines[3].endswith(
+        assert lines[4].endswith(
             'LeaderChange: {"version":0,"leaderId":1,"voters":[{"voterId":1}],"grantingVoters":[{"voterId":1}]}'
         )
-        assert lines[4].endswith('KRaftVersion: {"version":0,"kRaftVersion":1}')
+        assert lines[5].endswith('KRaftVersion: {"version":0,"kRaftVersion":1}')
         assert lines[-1].endswith("keySize: -1 valueSize: 4 sequence: -1 headerKeys: [] payload: raft")
-        assert len(lines) == 9
+        assert len(lines) == 10
 
     def test_the_log_as_json(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         control, data = dump_json(capsys, write(tmp_path, KAFKA_LOG))
@@ -94,8 +94,8 @@ class TestKafkasFiles:
         path = write(tmp_path, KAFKA_CHECKPOINT, "00000000000000000005-0000000001.checkpoint")
         assert run(["dump-log", path]) == 0
         lines = capsys.readouterr().out.splitlines()
-        assert lines[1] == "Snapshot end offset: 5, epoch: 1"
-        assert 'SnapshotHeader: {"version":0,"lastContainedLogTimestamp":1795245702275}' in lines[3]
+        assert lines[1:3] == ["Snapshot end offset: 5, epoch: 1", f"Size: {len(KAFKA_CHECKPOINT)} bytes"]
+        assert 'SnapshotHeader: {"version":0,"lastContainedLogTimestamp":1795245702275}' in lines[4]
         assert lines[-1].endswith('SnapshotFooter: {"version":0}')
 
 

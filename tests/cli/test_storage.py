@@ -15,6 +15,8 @@ from kraft_trio.protocol.control_records import KRaftVersion, SnapshotFooter, Sn
 from kraft_trio.protocol.types import Endpoint, directory_id_from_text
 from kraft_trio.storage.checkpoint import read_checkpoint
 from kraft_trio.storage.meta_properties import MetaProperties, decode_meta_properties
+from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT
+from tests.storage.support import kafkas_files
 
 CLUSTER_ID = "fMCL8kv1SWm87L_Md-I2hg"
 DIRECTORY_IDS = ("b8tRS7h4TJ2Vt43Dp85v2A", "ILZ5MPTeRWakmJu99uBJCA", "3Db5QLSqSZieL3rJBUUegA")
@@ -314,11 +316,26 @@ class TestInfo:
             f"  {here.directory}",
             "",
             f"Found metadata: {{cluster.id={CLUSTER_ID}, directory.id={DIRECTORY_IDS[0]}, node.id=1}}",
-            "Newest snapshot: 0@0",
+            f"Newest snapshot: 0@0, {len(here.files()[CHECKPOINT])} bytes",
             "Snapshot's kraft.version: 1",
             f"Snapshot's voters: {', '.join(f'{index}-{id}' for index, id in enumerate(DIRECTORY_IDS, start=1))}",
             "Quorum state: epoch 4, leader 2, vote 2-ILZ5MPTeRWakmJu99uBJCA",
         ]
+
+    def test_snapshots_and_segments(self, place: Callable[..., Place], capsys: pytest.CaptureFixture[str]) -> None:
+        here = place()
+        assert here.format("-I", INITIAL) == 0
+        for name, content in kafkas_files("dynamic").items():
+            if name != BOOTSTRAP_CHECKPOINT:
+                (here.directory / "__cluster_metadata-0" / name).write_bytes(content)
+        capsys.readouterr()
+        assert here.info() == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert {
+            "Newest snapshot: 5@1, 314 bytes",
+            "Older snapshots: 0@0",
+            "Log segments: 1, from offset 0, 258 bytes",
+        } <= set(lines)
 
     def test_problems(self, place: Callable[..., Place], capsys: pytest.CaptureFixture[str]) -> None:
         here = place()

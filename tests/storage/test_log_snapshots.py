@@ -265,6 +265,9 @@ class TestOpening:
         assert log.producers.check(7, 0, 6, 1) == Duplicate(6, 6)
         assert log.producers.check(7, 0, 8, 1) == Duplicate(8, 8)
         assert log.producers.check(8, 0, 0, 1) == Duplicate(9, 9)
+        # None is counted twice.
+        (seventh, _) = log.producers
+        assert [remembered.base_sequence for remembered in seventh.batches] == [6, 7, 8]
         # A truncation that producers cannot follow derives them anew, from both again.
         log.truncate_to(8)
         assert log.producers.check(7, 0, 7, 1) == Duplicate(7, 7)
@@ -388,6 +391,15 @@ class TestTruncatingFully:
         with pytest.raises(AssertionError, match="high watermark 100"):
             log.truncate_to(99)
 
+    async def test_the_first_record_that_is_synced_there_is_durable_and_so_is_its_file(self) -> None:
+        disk = new_disk()
+        log = await grown(disk)
+        await self.installed(log)
+        follow(log, b"1", 5)
+        await log.sync()
+        disk.crash("all")
+        assert values_in(reopened(disk)) == [b"1"]
+
     async def test_epochs_do_not_fall_below_the_snapshots(self) -> None:
         log = await grown(new_disk())
         await self.installed(log)
@@ -419,6 +431,22 @@ class TestTruncatingFully:
         assert ends == [17]
         assert (log.synced_end_offset, log.end_offset) == (100, 101)
         assert await log.sync() == 101
+
+    async def test_a_sync_under_way_does_not_count_what_is_gone(self, autojump_clock: trio.testing.MockClock) -> None:
+        """The snapshot ends below the end of the log, whose records there were never committed."""
+        disk = SimulatedDisk(sync_latency=lambda: 1.0)
+        disk.make_directory(DIRECTORY)
+        log = await grown(disk)
+        for number in range(3):
+            log.append_as_leader(batch(b"%d" % number), 1)
+        snapshot_id = OffsetAndEpoch(15, 5)
+        await write_snapshot(disk, snapshot_id, self.STATE, [])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(log.sync)
+            await trio.testing.wait_all_tasks_blocked()
+            log.add_snapshot(snapshot_id)
+            log.truncate_fully_to(snapshot_id)
+        assert (log.synced_end_offset, log.end) == (15, snapshot_id)
 
     async def test_the_recovery_point_goes_back_first(self) -> None:
         disk = new_disk()

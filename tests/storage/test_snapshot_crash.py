@@ -210,7 +210,7 @@ async def test_a_crash_while_a_snapshot_replaces_the_log_leaves_the_one_or_the_o
         before, voters, end = state_of(log), log.voters.voters, log.end
         crash_at = disk.calls + point
         disk.crash_at(crash_at, lose=lose, after=after)
-        is_installed = is_there = False
+        is_installed = is_there = is_followed = False
         try:
             await write_snapshot(disk, snapshot_id, ControlState(1000, SNAPSHOT_VOTERS, 1), [b"s%03d" % n for n in range(30)])
             is_there = True
@@ -220,6 +220,7 @@ async def test_a_crash_while_a_snapshot_replaces_the_log_leaves_the_one_or_the_o
             await log.remove_retired()
             follow(log, b"next", snapshot_id.epoch)
             await log.sync()
+            is_followed = True
             await log.close()
         except (StorageFailure, OSError):
             pass
@@ -234,7 +235,7 @@ async def test_a_crash_while_a_snapshot_replaces_the_log_leaves_the_one_or_the_o
             outcomes.add("replaced")
             remembered, values = state_of(log)
             assert remembered == [b"s%03d" % n for n in range(30)], where
-            assert values in ([], [b"next"]), where
+            assert values in ([[b"next"]] if is_followed else [[], [b"next"]]), where
             assert (log.voters.voters, log.voters.voters_offset) == (SNAPSHOT_VOTERS, snapshot_id.offset - 1), where
             assert (log.high_watermark, len(log.producers)) == (snapshot_id.offset, 0), where
         else:
@@ -255,7 +256,8 @@ def follow(log: Log, value: bytes, epoch: int) -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("lose", ["all", "some", "reordered"])
-async def test_a_second_crash_while_the_first_is_recovered_from(lose: Loss, after: bool) -> None:
+@pytest.mark.parametrize("is_closed", [False, True], ids=["killed", "closed"])
+async def test_a_second_crash_while_the_first_is_recovered_from(is_closed: bool, lose: Loss, after: bool) -> None:
     """The snapshot is there, the log is not truncated: opening goes on with it, and crashes too, at every call."""
     snapshot_id = OffsetAndEpoch(40, 4)
     point = 0
@@ -263,8 +265,10 @@ async def test_a_second_crash_while_the_first_is_recovered_from(lose: Loss, afte
         point += 1
         disk = SimulatedDisk(random.Random(f"{lose}/{point}"))
         life = await living(disk)
-        await life.log.close()
+        if is_closed:
+            await life.log.close()
         await write_snapshot(disk, snapshot_id, ControlState(1000, SNAPSHOT_VOTERS, 1), [b"state"])
+        disk.kill()
         crash_at = disk.calls + point
         disk.crash_at(crash_at, lose=lose, after=after)
         try:

@@ -1,0 +1,142 @@
+"""`kraft log`: what a stopped node's directory holds, checked, and held against those of other replicas."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from kraft_trio.cli.progress import progress
+from kraft_trio.errors import CorruptLogError, StorageError
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.partition_check import PartitionReport, bytes_to_read, check_partition
+from kraft_trio.storage.partition_files import CHECKPOINT, LOG, PARTITION_METADATA
+from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.replica_comparison import first_difference
+
+
+@click.group()
+def log() -> None:
+    """Check the log of a stopped node, and compare those of several."""
+
+
+@log.command("verify")
+@click.argument("directories", nargs=-1, required=True, metavar="DIR…", type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a line: a directory, and at last the comparison."
+)
+def verify(directories: tuple[str, ...], as_json: bool) -> None:
+    """Check every byte of a node's directory, and compare several replicas batch by batch.
+
+    DIR is a metadata.log.dir or a topic's directory in it, of a node that is stopped; nothing in it is changed.  CRCs,
+    epochs, offsets and records of the log and of its snapshots are checked, and each file against the others.  Of
+    several directories the first difference is named.  The exit code is 1 where anything is wrong.
+    """
+    disk = RealDisk()
+    try:
+        partitions = [_partition(disk, directory) for directory in directories]
+        reports = []
+        with progress("checking", sum(bytes_to_read(disk, partition) for partition in partitions)) as bar:
+            for partition in partitions:
+                reports.append(check_partition(disk, partition, bar.advance))
+        differences = []
+        with progress("comparing", sum(report.log_bytes for report in reports[1:])) as bar:
+            for report in reports[1:]:
+                difference = first_difference(disk, reports[0], report, bar.advance)
+                if difference is not None:
+                    differences.append(difference)
+    finally:
+        disk.close()
+    for line in _json_lines(reports, differences) if as_json else _text_lines(reports, differences):
+        click.echo(line)
+    problems = [*(problem for report in reports for problem in report.problems), *differences]
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise CorruptLogError(f"{problems[0]}{more}")
+
+
+def _partition(disk: Disk, directory: str) -> str:
+    """The one directory with a log, here or just below.  Raises StorageError."""
+    directory = directory.rstrip("/") or "/"
+    if _has_log(disk, directory):
+        return directory
+    below = [join(directory, name) for name in disk.list_directory(directory) if name.endswith("-0")]
+    found = [path for path in below if _has_log(disk, path)]
+    if len(found) != 1:
+        there = ", ".join(found) or "none"
+        raise StorageError(f"{directory}: expected a topic's directory, or one of them in it; found {there}")
+    return found[0]
+
+
+def _has_log(disk: Disk, directory: str) -> bool:
+    try:
+        names = disk.list_directory(directory)
+    except NotADirectoryError:
+        return False
+    return any(name == PARTITION_METADATA or name.endswith((LOG, CHECKPOINT)) for name in names)
+
+
+def _text_lines(reports: list[PartitionReport], differences: list[str]) -> Iterator[str]:
+    for report in reports:
+        yield report.directory
+        yield (
+            f"  log: offsets {report.log_start_offset} to {report.log_end}, {report.batch_count} batches in "
+            f"{report.segment_count} segments, {report.log_bytes} bytes; kraft.version {report.kraft_version}"
+        )
+        for summary in report.snapshots:
+            yield (
+                f"  snapshot {summary.snapshot_id}: {summary.record_count} records in {summary.batch_count} batches, "
+                f"{summary.size_in_bytes} bytes"
+            )
+        if report.election_state is not None:
+            yield f"  quorum-state: epoch {report.election_state.epoch}"
+        yield from (f"  note: {note}" for note in report.notes)
+        yield from (f"  problem: {problem}" for problem in report.problems)
+    yield from (f"difference: {difference}" for difference in differences)
+    if len(reports) > 1 and not differences:
+        yield _common(reports)
+
+
+def _common(reports: list[PartitionReport]) -> str:
+    start, end = max(r.log_start_offset for r in reports), min(r.log_end_offset for r in reports)
+    if start >= end:
+        return f"the logs have no offsets in common: the last begins at {start}, the first ends at {end}"
+    return f"offsets {start} to {end} are the same in all {len(reports)}"
+
+
+def _json_lines(reports: list[PartitionReport], differences: list[str]) -> Iterator[str]:
+    for report in reports:
+        yield json.dumps(_fields(report))
+    if len(reports) > 1:
+        yield json.dumps({"differences": differences})
+
+
+def _fields(report: PartitionReport) -> dict[str, Any]:
+    return {
+        "directory": report.directory,
+        "logStartOffset": report.log_start_offset,
+        "logEnd": _id(report.log_end),
+        "segments": report.segment_count,
+        "batches": report.batch_count,
+        "logBytes": report.log_bytes,
+        "kraftVersion": report.kraft_version,
+        "snapshots": [
+            {
+                "snapshotId": _id(summary.snapshot_id),
+                "records": summary.record_count,
+                "batches": summary.batch_count,
+                "bytes": summary.size_in_bytes,
+            }
+            for summary in report.snapshots
+        ],
+        "quorumStateEpoch": None if report.election_state is None else report.election_state.epoch,
+        "notes": report.notes,
+        "problems": report.problems,
+    }
+
+
+def _id(end: OffsetAndEpoch) -> dict[str, int]:
+    return {"offset": end.offset, "epoch": end.epoch}

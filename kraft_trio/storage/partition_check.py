@@ -1,0 +1,315 @@
+"""Is a partition's directory sound?  Everything in it is read and nothing is changed, as for the disk of a stopped node.
+
+Stricter than opening a log, which looks at every header and at the CRCs since the last known good point: here every
+record of every batch and of every snapshot is looked at, and each file is held against those it must agree with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import attrs
+
+from kraft_trio.errors import CorruptLogError, CorruptSnapshotError, ProtocolError, StorageError
+from kraft_trio.protocol.control_records import KRaftVersion
+from kraft_trio.protocol.epoch_cache import EpochCache
+from kraft_trio.protocol.roles import ElectionState
+from kraft_trio.protocol.snapshot_alignment import Alignment, align
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.storage import partition_files
+from kraft_trio.storage.batch import (
+    DEFAULT_MAX_DECOMPRESSED_BYTES,
+    BatchHeader,
+    check_crc,
+    decode_control_batch,
+    peek_header,
+)
+from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
+from kraft_trio.storage.log_scan import find_batch_after, is_write_missing
+from kraft_trio.storage.producer_snapshot import decode_producer_snapshot
+from kraft_trio.storage.quorum_state import decode_quorum_state
+from kraft_trio.storage.record_check import check_records
+from kraft_trio.storage.recovery_point import decode_recovery_point
+from kraft_trio.storage.snapshot_reader import SnapshotBatch, SnapshotSummary, open_snapshot, summarize
+
+OnProgress = Callable[[int], None]
+"""Told of so many more bytes that were read."""
+
+
+@attrs.define
+class PartitionReport:
+    """What is in a partition's directory, and what is wrong with it."""
+
+    directory: str
+    log_start_offset: int = 0
+    """Inclusive."""
+    log_end_offset: int = 0
+    """Exclusive; of the part that is sound."""
+    segment_count: int = 0
+    log_bytes: int = 0
+    batch_count: int = 0
+    epochs: EpochCache = attrs.field(factory=EpochCache)
+    kraft_version: int = 0
+    snapshots: list[SnapshotSummary] = attrs.field(factory=list)
+    """The whole ones, oldest first, the bootstrap one included."""
+    election_state: ElectionState | None = None
+    problems: list[str] = attrs.field(factory=list)
+    """What a sound directory does not have; each names the file."""
+    notes: list[str] = attrs.field(factory=list)
+    """What the next start puts right by itself."""
+
+    @property
+    def log_end(self) -> OffsetAndEpoch:
+        """The log's end (exclusive), and the epoch of the last record before it."""
+        epoch = self.epochs.latest_epoch
+        if not len(self.epochs) and self.snapshots:
+            epoch = self.snapshots[-1].snapshot_id.epoch
+        return OffsetAndEpoch(self.log_end_offset, epoch)
+
+
+def bytes_to_read(disk: Disk, directory: str) -> int:
+    """How many bytes `check_partition` reads, roughly.  Raises OSError."""
+    total = 0
+    for name in disk.list_directory(directory):
+        if name.endswith((partition_files.LOG, partition_files.CHECKPOINT)):
+            with closing(disk.open_to_read(join(directory, name))) as file:
+                total += file.size()
+    return total
+
+
+def check_partition(disk: Disk, directory: str, on_progress: OnProgress = lambda _: None) -> PartitionReport:
+    """Read a partition's directory.  What is wrong is in the report.  Raises OSError where it cannot be read."""
+    report = PartitionReport(directory)
+    names = disk.list_directory(directory)
+    boundaries = _Boundaries()
+    _check_snapshots(disk, report, names, on_progress)
+    _check_segments(disk, report, names, boundaries, on_progress)
+    _check_alignment(report, names, boundaries)
+    _check_synced(disk, report, names)
+    _check_epoch_checkpoint(disk, report, names)
+    _check_quorum_state(disk, report, names)
+    report.notes += [
+        f"{join(directory, name)}: left over; the next start removes it"
+        for name in names
+        if partition_files.is_leftover(name)
+    ]
+    return report
+
+
+@attrs.define
+class _Boundaries:
+    """Where batches end, as far as a snapshot could end there."""
+
+    wanted: set[int] = attrs.field(factory=set)
+    found: set[int] = attrs.field(factory=set)
+
+
+def _check_snapshots(disk: Disk, report: PartitionReport, names: list[str], on_progress: OnProgress) -> None:
+    for snapshot_id in partition_files.checkpoint_ids(names):
+        path = join(report.directory, partition_files.checkpoint_name(snapshot_id))
+        try:
+            report.snapshots.append(
+                summarize(snapshot_id, read_records(open_snapshot(disk, path, snapshot_id), on_progress, path))
+            )
+        except CorruptSnapshotError as error:
+            report.problems.append(str(error))
+
+
+def read_records(batches: Iterator[SnapshotBatch], on_progress: OnProgress, path: str) -> Iterator[SnapshotBatch]:
+    """The same batches of that file, their records looked at too.  Raises CorruptSnapshotError."""
+    for batch in batches:
+        try:
+            check_records(batch.data, 0, batch.header, DEFAULT_MAX_DECOMPRESSED_BYTES)
+        except ProtocolError as error:
+            raise CorruptSnapshotError(f"{path}: position {batch.position}: {error}") from error
+        on_progress(len(batch.data))
+        yield batch
+
+
+def _check_segments(
+    disk: Disk, report: PartitionReport, names: list[str], boundaries: _Boundaries, on_progress: OnProgress
+) -> None:
+    boundaries.wanted = {summary.snapshot_id.offset for summary in report.snapshots}
+    bootstrap = next((s for s in report.snapshots if s.snapshot_id.offset == 0), None)
+    if bootstrap is not None:
+        report.kraft_version = bootstrap.control_state.kraft_version
+    offsets = partition_files.offsets_of(names, partition_files.LOG)
+    report.segment_count = len(offsets)
+    if not offsets:
+        newest = report.snapshots[-1].snapshot_id.offset if report.snapshots else 0
+        report.log_start_offset = report.log_end_offset = newest
+        return
+    report.log_start_offset = report.log_end_offset = offsets[0]
+    if offsets[0] > 0 and report.snapshots:
+        report.kraft_version = report.snapshots[-1].control_state.kraft_version
+    boundaries.found.add(offsets[0])
+    for offset in offsets:
+        path = join(report.directory, partition_files.offset_file_name(offset, partition_files.LOG))
+        if offset != report.log_end_offset:
+            report.problems.append(f"{path}: its first offset is {offset}, what is before it ends at {report.log_end_offset}")
+            report.log_end_offset = offset
+        with closing(disk.open_to_read(path)) as file, file.view() as view:
+            report.log_bytes += len(view)
+            position, damage = _check_batches(report, view, boundaries, on_progress)
+            if damage is None:
+                continue
+            where = f"{path}: position {position}: {damage}"
+            if offset == offsets[-1] and _is_torn_tail(disk, report, names, view, position):
+                report.notes.append(f"{where}; a torn tail of {len(view) - position} bytes, which the next start cuts")
+            else:
+                report.problems.append(where)
+
+
+def _check_batches(
+    report: PartitionReport, view: memoryview, boundaries: _Boundaries, on_progress: OnProgress
+) -> tuple[int, str | None]:
+    """Read on from the log's end; where the sound batches of this segment end, and what is wrong with what follows."""
+    position = 0
+    while position < len(view):
+        try:
+            header = peek_header(view, position)
+            check_crc(view, position, header)
+            _check_place(report, header)
+            check_records(view, position, header, DEFAULT_MAX_DECOMPRESSED_BYTES)
+            if header.is_control:
+                for _, record in decode_control_batch(view, position, header):
+                    if isinstance(record, KRaftVersion):
+                        report.kraft_version = record.version
+        except ProtocolError as error:
+            return position, str(error)
+        report.epochs.append(header.leader_epoch, header.base_offset)
+        report.batch_count += 1
+        report.log_end_offset = header.next_offset
+        if header.next_offset in boundaries.wanted:
+            boundaries.found.add(header.next_offset)
+        position += header.size_in_bytes
+        on_progress(header.size_in_bytes)
+    return position, None
+
+
+def _check_place(report: PartitionReport, header: BatchHeader) -> None:
+    if header.base_offset != report.log_end_offset:
+        raise ProtocolError(f"base offset {header.base_offset}, expected {report.log_end_offset}")
+    if header.leader_epoch < report.epochs.latest_epoch:
+        raise ProtocolError(
+            f"leader epoch {header.leader_epoch} at offset {header.base_offset}, after epoch {report.epochs.latest_epoch}"
+        )
+
+
+def _is_torn_tail(disk: Disk, report: PartitionReport, names: list[str], view: memoryview, position: int) -> bool:
+    """What opening the log would take for one; see `log_recovery`."""
+    recovery_point = _recovery_point(disk, report.directory, names)
+    if report.log_end_offset < max(recovery_point or 0, _known_good_offset(disk, report.directory, names)):
+        return False
+    found = find_batch_after(view, position, report.log_end_offset, report.epochs.latest_epoch)
+    if found is None:
+        return True
+    return recovery_point is not None and is_write_missing(view, position, found, report.log_end_offset)
+
+
+def _recovery_point(disk: Disk, directory: str, names: list[str]) -> int | None:
+    if partition_files.RECOVERY_POINT not in names:
+        return None
+    return decode_recovery_point(disk.read_bytes(join(directory, partition_files.RECOVERY_POINT)))
+
+
+def _known_good_offset(disk: Disk, directory: str, names: list[str]) -> int:
+    newest = 0
+    for offset in partition_files.offsets_of(names, partition_files.PRODUCER_SNAPSHOT):
+        path = join(directory, partition_files.offset_file_name(offset, partition_files.PRODUCER_SNAPSHOT))
+        try:
+            decode_producer_snapshot(path, disk.read_bytes(path))
+            newest = max(newest, offset)
+        except StorageError:
+            pass
+    return newest
+
+
+def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Boundaries) -> None:
+    """Invariant 18: what the log lacks before its start a snapshot has, and each snapshot is of this log."""
+    snapshots = [summary.snapshot_id for summary in report.snapshots if summary.snapshot_id.offset > 0]
+    start, end = report.log_start_offset, report.log_end_offset
+    if start > 0 and not any(snapshot_id.offset >= start for snapshot_id in snapshots):
+        report.problems.append(
+            f"{report.directory}: the log starts at offset {start}, and no whole snapshot reaches up to it"
+        )
+    for snapshot_id in snapshots:
+        path = join(report.directory, partition_files.checkpoint_name(snapshot_id))
+        if snapshot_id.offset < start:
+            report.notes.append(f"{path}: ends below the log's start, {start}; the next start removes it")
+            continue
+        alignment = align(snapshot_id, start, end, report.epochs)
+        if alignment is Alignment.CONTRADICTS:
+            report.problems.append(f"{path}: {alignment.value}")
+        elif alignment is Alignment.REPLACED and snapshot_id == snapshots[-1]:
+            report.notes.append(f"{path}: {alignment.value}; the next start lets it take the log's place")
+        elif alignment is Alignment.REPLACED:
+            report.problems.append(f"{path}: {alignment.value}, and a newer snapshot is there")
+        elif snapshot_id.offset not in boundaries.found:
+            report.problems.append(f"{path}: it ends inside a batch of the log")
+    for snapshot_id in partition_files.checkpoint_ids(names):
+        if snapshot_id.offset > end and snapshot_id not in [s.snapshot_id for s in report.snapshots]:
+            report.problems.append(
+                f"{report.directory}: the log ends at offset {end}, before the end of the damaged snapshot {snapshot_id}: "
+                "what lies between was committed, and is lost here"
+            )
+
+
+def _check_synced(disk: Disk, report: PartitionReport, names: list[str]) -> None:
+    if any("position" in problem and partition_files.LOG in problem for problem in report.problems):
+        # Whatever follows the damage was not counted.
+        return
+    newest = report.snapshots[-1].snapshot_id.offset if report.snapshots else 0
+    end = max(report.log_end_offset, newest)
+    synced = {
+        partition_files.RECOVERY_POINT: _recovery_point(disk, report.directory, names) or 0,
+        "the newest producer snapshot": _known_good_offset(disk, report.directory, names),
+    }
+    for name, offset in synced.items():
+        if offset > end:
+            report.problems.append(
+                f"{report.directory}: the log ends at offset {end}, but was synced up to {offset}, as {name} says: "
+                "its end is missing"
+            )
+
+
+def _check_epoch_checkpoint(disk: Disk, report: PartitionReport, names: list[str]) -> None:
+    path = join(report.directory, partition_files.LEADER_EPOCH_CHECKPOINT)
+    try:
+        found = tuple(decode_leader_epochs(path, disk.read_bytes(path))) if disk.exists(path) else None
+    except StorageError as error:
+        report.notes.append(f"{error}; the next start makes it anew")
+        return
+    if found != report.epochs.entries and names:
+        stands = "missing" if found is None else f"says {_epochs_text(found)}"
+        report.notes.append(
+            f"{path}: {stands}, the log says {_epochs_text(report.epochs.entries)}; the next start makes it anew"
+        )
+
+
+def _epochs_text(entries: tuple[tuple[int, int], ...]) -> str:
+    return ", ".join(f"epoch {epoch} from {start_offset}" for epoch, start_offset in entries) or "no epoch"
+
+
+def _check_quorum_state(disk: Disk, report: PartitionReport, names: list[str]) -> None:
+    path = join(report.directory, partition_files.QUORUM_STATE)
+    log_epoch = report.log_end.epoch
+    if partition_files.QUORUM_STATE not in names:
+        if log_epoch > 0:
+            report.problems.append(
+                f"{path}: missing, though the log is of epoch {log_epoch}: a vote of that epoch would be forgotten"
+            )
+        return
+    try:
+        state = decode_quorum_state(path, disk.read_bytes(path))
+    except StorageError as error:
+        report.problems.append(str(error))
+        return
+    report.election_state = state
+    if state.epoch < log_epoch:
+        report.problems.append(
+            f"{path}: leaderEpoch {state.epoch}, the log has records of epoch {log_epoch}: an epoch is stored before "
+            "anything is appended in it"
+        )

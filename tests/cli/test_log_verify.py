@@ -1,0 +1,205 @@
+"""`kraft log verify` and `kraft snapshot verify`: what they say of sound directories and of damaged ones."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from kraft_trio.cli import progress as progress_module
+from kraft_trio.cli import run
+from kraft_trio.cli.progress import progress
+from kraft_trio.protocol.producers import ProducerStates
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
+from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.snapshot_reader import ControlState
+from tests.storage.support import KAFKAS_VOTERS, batch, kafkas_files, open_log, write_snapshot
+
+SNAPSHOT = "00000000000000000005-0000000001.checkpoint"
+
+
+@pytest.fixture
+def kafkas(tmp_path: Path) -> Path:
+    """A node's directory as Apache Kafka wrote it."""
+    partition = tmp_path / "node" / "__cluster_metadata-0"
+    partition.mkdir(parents=True)
+    for name, content in kafkas_files("dynamic").items():
+        (partition / name).write_bytes(content)
+    return tmp_path / "node"
+
+
+def flip(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(content)
+
+
+def output(capsys: pytest.CaptureFixture[str]) -> tuple[list[str], str]:
+    captured = capsys.readouterr()
+    return captured.out.splitlines(), captured.err
+
+
+class TestLogVerify:
+    @pytest.mark.parametrize("below", [".", "__cluster_metadata-0"])
+    def test_a_sound_directory(self, kafkas: Path, below: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["log", "verify", str(kafkas / below)]) == 0
+        lines, error = output(capsys)
+        assert lines[0].endswith("/__cluster_metadata-0")
+        assert lines[1:] == [
+            "  log: offsets 0 to 5@1, 2 batches in 1 segments, 258 bytes; kraft.version 1",
+            "  snapshot 0@0: 0 records in 2 batches, 241 bytes",
+            "  snapshot 5@1: 1 records in 3 batches, 314 bytes",
+            "  quorum-state: epoch 1",
+        ]
+        assert error == ""
+
+    def test_a_damaged_one(self, kafkas: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        partition = kafkas / "__cluster_metadata-0"
+        flip(partition / f"{0:020d}.log", 200)
+        flip(partition / SNAPSHOT, 200)
+        assert run(["log", "verify", str(kafkas)]) == 1
+        lines, error = output(capsys)
+        problems = [line for line in lines if line.startswith("  problem: ")]
+        assert len(problems) == 3
+        assert f"{SNAPSHOT}: position 166: batch at offset 3: CRC is 0x" in problems[0]
+        assert f"{0:020d}.log: position 174: batch at offset 3: CRC is 0x" in problems[1]
+        assert error.startswith("kraft: error: ")
+        assert error.endswith("(and 2 more)\n")
+
+    def test_as_json(self, kafkas: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (kafkas / "__cluster_metadata-0" / "quorum-state").unlink()
+        assert run(["log", "verify", "--json", str(kafkas)]) == 1
+        lines, _ = output(capsys)
+        (report,) = map(json.loads, lines)
+        assert report["logEnd"] == {"offset": 5, "epoch": 1}
+        assert [snapshot["snapshotId"]["offset"] for snapshot in report["snapshots"]] == [0, 5]
+        assert "quorum-state: missing" in report["problems"][0]
+
+    async def test_replicas_are_compared(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        disk = RealDisk()
+        for replica, values in (("1", "abc"), ("2", "ab"), ("3", "axc")):
+            log = open_log(disk, str(tmp_path / replica / "t-0"))
+            for value in values:
+                log.append_as_leader(batch(value.encode()), 1)
+            await log.close()
+            (tmp_path / replica / "t-0" / "quorum-state").write_bytes(kafkas_files("static")["quorum-state"])
+        disk.close()
+        replicas = [str(tmp_path / replica) for replica in "123"]
+        assert run(["log", "verify", *replicas[:2]]) == 0
+        assert output(capsys)[0][-1] == "offsets 0 to 2 are the same in all 2"
+        assert run(["log", "verify", *replicas]) == 1
+        lines, error = output(capsys)
+        difference = f"offset 1, which no snapshot covers: it may be uncommitted on one of them: {tmp_path}/1/t-0/"
+        assert lines[-1].startswith(f"difference: {difference}")
+        assert f"{tmp_path}/3/t-0/" in lines[-1]
+        assert error.startswith(f"kraft: error: {difference}")
+        assert run(["log", "verify", "--json", *replicas]) == 1
+        assert len(json.loads(output(capsys)[0][-1])["differences"]) == 1
+
+    def test_a_directory_without_a_log(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["log", "verify", str(tmp_path)]) == 1
+        assert output(capsys)[1] == (
+            f"kraft: error: {tmp_path}: expected a topic's directory, or one of them in it; found none\n"
+        )
+        assert run(["log", "verify"]) == 2
+
+
+class TestSnapshotVerify:
+    def test_a_whole_one(self, kafkas: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = kafkas / "__cluster_metadata-0" / SNAPSHOT
+        assert run(["snapshot", "verify", str(path)]) == 0
+        assert output(capsys)[0] == [
+            f"{path}: whole",
+            "  id: 5@1",
+            "  1 records in 3 batches, 314 bytes",
+            "  last record it covers: 2026-11-21T07:21:42.275+00:00",
+            "  kraft.version: 1",
+            "  voters: 1-b8tRS7h4TJ2Vt43Dp85v2A",
+        ]
+
+    def test_a_copy_under_another_name(self, kafkas: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = kafkas / "backup"
+        path.write_bytes((kafkas / "__cluster_metadata-0" / SNAPSHOT).read_bytes())
+        assert run(["snapshot", "verify", str(path)]) == 0
+        assert output(capsys)[0][1] == "  id: its epoch is 1; the name does not tell where it ends"
+
+    async def test_one_with_producers_and_no_time(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        producers = ProducerStates()
+        for producer_id in (7, 8):
+            producers.record(producer_id, 0, 0, producer_id, producer_id, 1000)
+        disk = RealDisk()
+        state = ControlState(-1, KAFKAS_VOTERS, 1, encode_producer_snapshot(producers))
+        await write_snapshot(disk, OffsetAndEpoch(5, 1), state, [], str(tmp_path))
+        disk.close()
+        assert run(["snapshot", "verify", str(tmp_path / SNAPSHOT)]) == 0
+        lines = output(capsys)[0]
+        assert "  last record it covers: of no known time" in lines
+        assert "  idempotent producers: 2" in lines
+
+    def test_damaged_ones(self, kafkas: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = kafkas / "__cluster_metadata-0" / SNAPSHOT
+        whole = path.read_bytes()
+        path.chmod(0o600)
+        path.write_bytes(whole[:-75])
+        assert run(["snapshot", "verify", str(path)]) == 1
+        assert output(capsys)[1] == f"kraft: error: {path}: the snapshot ends at position 239 without its footer\n"
+        other = path.with_name("00000000000000000005-0000000002.checkpoint")
+        other.write_bytes(whole)
+        assert run(["snapshot", "verify", str(other)]) == 1
+        assert "batch at position 0: epoch 1, expected that of the snapshot's id, 2" in output(capsys)[1]
+        garbage = kafkas / "garbage"
+        garbage.write_bytes(b"no snapshot at all, but long enough for the header of a batch of records")
+        assert run(["snapshot", "verify", str(garbage)]) == 1
+        assert output(capsys)[1].startswith(f"kraft: error: {garbage}: batch at position 0: magic ")
+
+
+class TestProgress:
+    """What is quick has no bar; what takes longer has one, where somebody looks."""
+
+    @pytest.fixture
+    def seconds(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        now = [0.0]
+        monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
+        return now
+
+    @pytest.fixture
+    def terminal(self, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+        class Terminal(io.StringIO):
+            def isatty(self) -> bool:
+                return True
+
+        stream = Terminal()
+
+        def console(**_options: Any) -> Console:
+            return Console(file=stream, force_terminal=True, width=100)
+
+        monkeypatch.setattr(progress_module, "Console", console)
+        return stream
+
+    def test_a_quick_thing_shows_nothing(self, seconds: list[float], terminal: io.StringIO) -> None:
+        with progress("checking", 100) as bar:
+            seconds[0] = 0.9
+            bar.advance(50)
+        assert terminal.getvalue() == ""
+
+    def test_a_long_one_shows_how_far_it_is(self, seconds: list[float], terminal: io.StringIO) -> None:
+        with progress("checking", 100_000) as bar:
+            bar.advance(50_000)
+            seconds[0] = 1.1
+            bar.advance(25_000)
+        assert "checking" in terminal.getvalue()
+        assert "75.0/100.0 kB" in terminal.getvalue()
+
+    def test_without_a_terminal_nothing_is_shown(
+        self, seconds: list[float], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with progress("checking", 100) as bar:
+            seconds[0] = 5.0
+            bar.advance(50)
+        assert capsys.readouterr().err == ""
