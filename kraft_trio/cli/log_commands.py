@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from kraft_trio.cli.counted import counted
 from kraft_trio.cli.progress import progress
 from kraft_trio.errors import CorruptLogError, StorageError
 from kraft_trio.protocol.types import OffsetAndEpoch
@@ -83,13 +84,14 @@ def _text_lines(reports: list[PartitionReport], differences: list[str]) -> Itera
     for report in reports:
         yield report.directory
         yield (
-            f"  log: offsets {report.log_start_offset} to {report.log_end}, {report.batch_count} batches in "
-            f"{report.segment_count} segments, {report.log_bytes} bytes; kraft.version {report.kraft_version}"
+            f"  log: offsets {report.log_start_offset} to {report.log_end}, {counted(report.batch_count, 'batch')}, "
+            f"{counted(report.segment_count, 'segment')}, {counted(report.log_bytes, 'byte')}; "
+            f"kraft.version {report.kraft_version}"
         )
         for summary in report.snapshots:
             yield (
-                f"  snapshot {summary.snapshot_id}: {summary.record_count} records in {summary.batch_count} batches, "
-                f"{summary.size_in_bytes} bytes"
+                f"  snapshot {summary.snapshot_id}: {counted(summary.record_count, 'record')}, "
+                f"{counted(summary.batch_count, 'batch')}, {counted(summary.size_in_bytes, 'byte')}"
             )
         if report.election_state is not None:
             yield f"  quorum-state: epoch {report.election_state.epoch}"

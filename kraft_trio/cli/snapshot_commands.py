@@ -10,6 +10,7 @@ from typing import Final
 
 import click
 
+from kraft_trio.cli.counted import counted
 from kraft_trio.cli.progress import progress
 from kraft_trio.errors import CorruptSnapshotError, ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
@@ -69,7 +70,10 @@ def _lines(file: str, summary: SnapshotSummary) -> Iterator[str]:
         yield f"  id: its epoch is {snapshot_id.epoch}; the name does not tell where it ends"
     else:
         yield f"  id: {snapshot_id}"
-    yield f"  {summary.record_count} records in {summary.batch_count} batches, {summary.size_in_bytes} bytes"
+    yield (
+        f"  {counted(summary.record_count, 'record')}, {counted(summary.batch_count, 'batch')}, "
+        f"{counted(summary.size_in_bytes, 'byte')}"
+    )
     yield f"  last record it covers: {_time_text(state.last_contained_log_timestamp_ms)}"
     yield f"  kraft.version: {state.kraft_version}"
     if state.voters is not None:

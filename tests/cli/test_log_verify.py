@@ -52,9 +52,9 @@ class TestLogVerify:
         lines, error = output(capsys)
         assert lines[0].endswith("/__cluster_metadata-0")
         assert lines[1:] == [
-            "  log: offsets 0 to 5@1, 2 batches in 1 segments, 258 bytes; kraft.version 1",
-            "  snapshot 0@0: 0 records in 2 batches, 241 bytes",
-            "  snapshot 5@1: 1 records in 3 batches, 314 bytes",
+            "  log: offsets 0 to 5@1, 2 batches, 1 segment, 258 bytes; kraft.version 1",
+            "  snapshot 0@0: 0 records, 2 batches, 241 bytes",
+            "  snapshot 5@1: 1 record, 3 batches, 314 bytes",
             "  quorum-state: epoch 1",
         ]
         assert error == ""
@@ -117,7 +117,7 @@ class TestSnapshotVerify:
         assert output(capsys)[0] == [
             f"{path}: whole",
             "  id: 5@1",
-            "  1 records in 3 batches, 314 bytes",
+            "  1 record, 3 batches, 314 bytes",
             "  last record it covers: 2026-11-21T07:21:42.275+00:00",
             "  kraft.version: 1",
             "  voters: 1-b8tRS7h4TJ2Vt43Dp85v2A",
