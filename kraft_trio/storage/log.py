@@ -16,7 +16,7 @@ import attrs
 import structlog
 import trio
 
-from kraft_trio.errors import KraftError, NodeClosedError, StorageFailure
+from kraft_trio.errors import KraftError, StorageFailure
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
@@ -32,7 +32,6 @@ from kraft_trio.storage.known_good_point import (
 )
 from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
 from kraft_trio.storage.log_append import PlannedBatches, plan_follower_append, plan_leader_append
-from kraft_trio.storage.log_reading import ReadableLog
 from kraft_trio.storage.log_recovery import (
     fold_control_record,
     install_voters,
@@ -40,7 +39,7 @@ from kraft_trio.storage.log_recovery import (
     replace_segments,
     retire_snapshots_below,
 )
-from kraft_trio.storage.log_watcher import BothWatchers, LogWatcher
+from kraft_trio.storage.log_syncing import SyncedLog
 from kraft_trio.storage.retention import RetentionLimits, SealedSegment, plan_retention
 from kraft_trio.storage.segment import MAX_RELATIVE_OFFSET
 
@@ -70,13 +69,7 @@ class Appended:
     next_offset: int
 
 
-@attrs.define(eq=False)
-class _SyncUnderWay:
-    end_offset: int
-    """What will be durable when it ends (exclusive); lowered by a truncation made meanwhile."""
-
-
-class Log(ReadableLog):
+class Log(SyncedLog):
     """The durable, ordered batches of this replica; made by `open`, ended by `close`.
 
     One task at a time may append or truncate, the replication task of the current epoch; anyone may read, sync and
@@ -99,34 +92,14 @@ class Log(ReadableLog):
     ) -> None:
         """Use `open`."""
         loaded = load_log(disk, directory, topic_id, static_voters)
-        super().__init__(
-            directory,
-            loaded.segments,
-            loaded.segments.end_offset,
-            loaded.epochs,
-            loaded.snapshots,
-        )
-        self._disk = disk
+        super().__init__(disk, directory, loaded)
         self._config = config
         self._now_ms = now_ms
         self._active_since_ms = now_ms()
         """Since when this process appends to the active segment; timestamps in batches are the clients' word."""
-        self._synced_end_offset = self._end_offset
-        newest = self.snapshots.newest
-        self._high_watermark = None if newest is None else newest.offset
-        """At open, what is in a snapshot is known to be committed, and nothing else is."""
-        self._closed = False
-        self._truncations = 0
-        """How many there were; and how many of them are durable."""
-        self._synced_truncations = 0
-        self._syncs: list[_SyncUnderWay] = []
-        self._recovery_point = loaded.recovery_point
         self.voters: VoterHistory = loaded.voters
         self.producers: ProducerStates = loaded.producers
-        self.poisoned: BaseException | None = None
-        self.changed = trio.lowlevel.ParkingLot()
         self.voters_changed = trio.lowlevel.ParkingLot()
-        self.watcher: LogWatcher | None = None
 
     @classmethod
     def open(
@@ -150,16 +123,6 @@ class Log(ReadableLog):
             raise StorageFailure(f"{directory}: cannot open the log: {error}") from error
 
     @property
-    def synced_end_offset(self) -> int:
-        """Everything before it (exclusive) is durable on this replica.  Never overstated."""
-        return self._synced_end_offset
-
-    @property
-    def high_watermark(self) -> int | None:
-        """Everything before it (exclusive) is known to be committed; None while that is not known."""
-        return self._high_watermark
-
-    @property
     def voter_history(self) -> VoterHistory:
         """The same as `voters`."""
         return self.voters
@@ -168,10 +131,6 @@ class Log(ReadableLog):
     def _latest_epoch(self) -> int:
         """That of the last record before the end, wherever it is."""
         return self.epochs.latest_epoch if len(self.epochs) else self.end.epoch
-
-    def watch(self, watcher: LogWatcher) -> None:
-        """From now on tell that one too; there is no way back, it lives as long as the log."""
-        self.watcher = watcher if self.watcher is None else BothWatchers(self.watcher, watcher)
 
     # Appending
 
@@ -269,57 +228,6 @@ class Log(ReadableLog):
         path = join(self._directory, partition_files.LEADER_EPOCH_CHECKPOINT)
         self._disk.replace_now(path, encode_leader_epochs(entries), durable=False)
 
-    # Syncing
-
-    async def sync(self) -> int:
-        """Make durable what was appended or truncated before the call; returns the end of it (exclusive).
-
-        Always waits for the fsync to end; if its caller was cancelled meanwhile, raises Cancelled after having moved
-        `synced_end_offset`.  Raises StorageFailure when the fsync fails, or when any write or fsync has failed.
-        """
-        self._check_usable()
-        if self._synced_end_offset == self._end_offset and self._truncations == self._synced_truncations:
-            await trio.lowlevel.checkpoint()
-            return self._synced_end_offset
-        # Older segments were synced when they were sealed, so the active one is all there is to sync.
-        under_way = _SyncUnderWay(self._end_offset)
-        truncations = self._truncations
-        file = self._segments.active.file
-        self._syncs.append(under_way)
-        try:
-            await file.sync()
-        except OSError as error:
-            raise self._poison(error) from error
-        finally:
-            self._syncs.remove(under_way)
-        # The log may have been appended to, truncated, rolled, poisoned or closed meanwhile.
-        if self.poisoned is not None:
-            raise self._failure(self.poisoned)
-        self._synced_truncations = max(self._synced_truncations, truncations)
-        try:
-            self._advance_synced_end(under_way.end_offset)
-            if not self._closed:
-                await self._recovery_point.sync_if_due(trio.current_time())
-        except OSError as error:
-            raise self._poison(error) from error
-        if self.poisoned is not None:
-            raise self._failure(self.poisoned)
-        await trio.lowlevel.checkpoint_if_cancelled()
-        return under_way.end_offset
-
-    def _sync_now(self) -> None:
-        self._segments.active.file.sync_now()
-        self._synced_truncations = self._truncations
-        self._advance_synced_end(self._end_offset)
-
-    def _advance_synced_end(self, offset: int) -> None:
-        if offset > self._synced_end_offset:
-            self._recovery_point.advance(offset)
-            self._synced_end_offset = offset
-            if self.watcher is not None:
-                self.watcher.synced(offset)
-            self._wake()
-
     # Truncating
 
     def truncate_to(self, offset: int) -> None:
@@ -367,9 +275,9 @@ class Log(ReadableLog):
     def truncate_fully_to(self, snapshot_id: OffsetAndEpoch) -> None:
         """Drop every record: the log begins, and ends, where that snapshot of its directory ends; durable on return.
 
-        Voters, kraft.version, epochs and producers are those of the snapshot and nothing earlier is kept (scenario S11);
-        the high watermark is its end.  A snapshot that ends below the high watermark, or is not the newest, is a bug and
-        raises AssertionError.  Blocks for fsyncs.  Raises StorageFailure.
+        Voters, kraft.version, epochs and producers are those of the snapshot and nothing earlier is kept (scenario
+        S11); the high watermark is its end.  A snapshot that ends below the high watermark, or is not the newest, is a
+        bug and raises AssertionError.  Blocks for fsyncs.  Raises StorageFailure.
         """
         self._check_usable()
         assert snapshot_id == self.snapshots.newest, f"snapshot {snapshot_id}, the newest is {self.snapshots.newest}"
@@ -427,9 +335,7 @@ class Log(ReadableLog):
         self._check_usable()
         with self._reading():
             files = [self.snapshots.file(snapshot_id) for snapshot_id in self.snapshots.ids]
-        drops = plan_retention(
-            files, self._segments.sealed(), self._segments.active.size, limits, self._now_ms()
-        )
+        drops = plan_retention(files, self._segments.sealed(), self._segments.active.size, limits, self._now_ms())
         try:
             for drop in drops:
                 if isinstance(drop, SealedSegment):
@@ -442,7 +348,8 @@ class Log(ReadableLog):
 
     def _drop_oldest_segment(self, segment: SealedSegment) -> None:
         oldest = self.snapshots.oldest
-        assert oldest is not None and segment.next_offset <= oldest.offset, f"{segment} is not covered by {oldest}"
+        assert oldest is not None, f"{segment} is covered by nothing"
+        assert segment.next_offset <= oldest.offset, f"{segment} is not covered by {oldest}"
         self._segments.drop_oldest()
         self.epochs.truncate_from_start(segment.next_offset)
         self._write_epoch_checkpoint(self.epochs)
@@ -458,21 +365,6 @@ class Log(ReadableLog):
                 await self._disk.remove_aside(path)
             except OSError as error:
                 log.warning("cannot remove a file that is no longer needed", file=path, reason=str(error))
-
-    # The high watermark
-
-    def advance_high_watermark(self, offset: int) -> None:
-        """Everything before `offset` (exclusive) is committed, as far as the log goes; a lower one changes nothing.
-
-        An offset beyond the end of the log is a bug and raises AssertionError.
-        """
-        assert 0 <= offset <= self._end_offset, f"high watermark {offset}, the log ends at {self._end_offset}"
-        known = self._high_watermark
-        if known is None or offset > known:
-            self._high_watermark = offset
-            if self.watcher is not None:
-                self.watcher.high_watermark_advanced(known, offset)
-            self._wake()
 
     # Ending, well or not
 
@@ -502,26 +394,3 @@ class Log(ReadableLog):
             finally:
                 self._recovery_point.close()
             self._wake()
-
-    def _check_usable(self) -> None:
-        if self.poisoned is not None:
-            raise self._failure(self.poisoned)
-        if self._closed:
-            raise NodeClosedError(f"{self._directory}: the log is closed")
-
-    def _poison(self, error: Exception) -> StorageFailure:
-        """Fail from now on, with the first error for ever."""
-        if self.poisoned is None:
-            self.poisoned = error
-            log.error("storage poisoned", directory=self._directory, reason=str(error))
-            self._wake()
-        return self._failure(self.poisoned)
-
-    def _failure(self, error: BaseException) -> StorageFailure:
-        return StorageFailure(
-            f"{self._directory}: a write or fsync failed, the log cannot be trusted any more: {error}"
-        )
-
-    def _wake(self) -> None:
-        if self.changed:
-            self.changed.unpark_all()

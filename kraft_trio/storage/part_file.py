@@ -18,8 +18,8 @@ the log, for which others wait, would stand in line behind it."""
 class PartFile:
     """Writes `<path>.part`; owned by whoever made it, who ends it with `finish` or `abandon`.
 
-    A crash at any moment leaves `path` as it was, or whole; and perhaps a `.part`, which opening the log removes.  Every
-    method may raise OSError; then only `abandon` is left.
+    A crash at any moment leaves `path` as it was, or whole; and perhaps a `.part`, which opening the log removes.
+    Every method may raise OSError; then only `abandon` is left.
     """
 
     def __init__(self, disk: Disk, path: str, *, mode: int) -> None:
@@ -63,7 +63,7 @@ class PartFile:
         await self._disk.move(self.part_path, self.path)
 
     async def abandon(self) -> None:
-        """Give it up: close it, and remove what there is of it where the disk allows that.  Shielded; raises nothing."""
+        """Give it up: close it, and remove it where the disk allows that.  Shielded; raises nothing."""
         self._file.close()
         try:
             await self._disk.remove_aside(self.part_path)

@@ -1,4 +1,4 @@
-"""Is a partition's directory sound?  Everything in it is read and nothing is changed, as for the disk of a stopped node.
+"""Is a partition's directory sound?  Everything in it is read and nothing is changed; its node is stopped.
 
 Stricter than opening a log, which looks at every header and at the CRCs since the last known good point: here every
 record of every batch and of every snapshot is looked at, and each file is held against those it must agree with.
@@ -11,7 +11,7 @@ from contextlib import closing
 
 import attrs
 
-from kraft_trio.errors import CorruptLogError, CorruptSnapshotError, ProtocolError, StorageError
+from kraft_trio.errors import CorruptSnapshotError, ProtocolError, StorageError
 from kraft_trio.protocol.control_records import KRaftVersion
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.roles import ElectionState
@@ -148,7 +148,9 @@ def _check_segments(
     for offset in offsets:
         path = join(report.directory, partition_files.offset_file_name(offset, partition_files.LOG))
         if offset != report.log_end_offset:
-            report.problems.append(f"{path}: its first offset is {offset}, what is before it ends at {report.log_end_offset}")
+            report.problems.append(
+                f"{path}: its first offset is {offset}, what is before it ends at {report.log_end_offset}"
+            )
             report.log_end_offset = offset
         with closing(disk.open_to_read(path)) as file, file.view() as view:
             report.log_bytes += len(view)
@@ -194,7 +196,8 @@ def _check_place(report: PartitionReport, header: BatchHeader) -> None:
         raise ProtocolError(f"base offset {header.base_offset}, expected {report.log_end_offset}")
     if header.leader_epoch < report.epochs.latest_epoch:
         raise ProtocolError(
-            f"leader epoch {header.leader_epoch} at offset {header.base_offset}, after epoch {report.epochs.latest_epoch}"
+            f"leader epoch {header.leader_epoch} at offset {header.base_offset}, after epoch "
+            f"{report.epochs.latest_epoch}"
         )
 
 
@@ -252,8 +255,8 @@ def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Bou
     for snapshot_id in partition_files.checkpoint_ids(names):
         if snapshot_id.offset > end and snapshot_id not in [s.snapshot_id for s in report.snapshots]:
             report.problems.append(
-                f"{report.directory}: the log ends at offset {end}, before the end of the damaged snapshot {snapshot_id}: "
-                "what lies between was committed, and is lost here"
+                f"{report.directory}: the log ends at offset {end}, before the end of the damaged snapshot "
+                f"{snapshot_id}: what lies between was committed, and is lost here"
             )
 
 

@@ -1,7 +1,7 @@
 """Two replicas side by side: the first batch, or the first byte of a snapshot, in which they differ (invariants 5, 19).
 
 What both have must be the same, byte for byte, up to the high watermark.  That is not on disk; but all that a snapshot
-covers was committed, so a difference below its end is a fault, and one above it may be a record that never was committed.
+covers was committed, so a difference below its end is a fault.  One above it may be a record that never was committed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What of a log and its snapshots is kept, and what goes: decided here, done by the log (KIP-630 "When to Delete").
 
-The rule, in one sentence: while the files take more than `max_bytes`, or the oldest snapshot is older than `max_age_ms`,
-the oldest segment goes that the oldest snapshot covers; where there is none, the oldest snapshot, unless it is the last.
+The rule, in one sentence: while the files take more than `max_bytes`, or the oldest snapshot is older than
+`max_age_ms`, the oldest segment goes that the oldest snapshot covers; where there is none, the oldest snapshot, unless
+it is the last.
 
 So the log always begins at or below the end of the oldest snapshot, and a replica that is behind finds the longest log
 that there is room for.

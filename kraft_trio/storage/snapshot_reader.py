@@ -1,8 +1,8 @@
-"""Reading a snapshot file, batch by batch: every byte of it is checked, and no more than one batch is in memory (KIP-630).
+"""Reading a snapshot file, batch by batch: each byte is checked, and no more than one batch is in memory (KIP-630).
 
 A snapshot is a sequence of record batches whose offsets begin at 0: a control batch of SnapshotHeader, KRaftVersion and
-Voters (the last two from kraft.version 1 on), the application's records, a control batch of SnapshotFooter.  All batches
-carry the epoch of the snapshot's id.  Without a footer at its end it is cut.
+Voters (the last two from kraft.version 1 on), the application's records, a control batch of SnapshotFooter.  All
+batches carry the epoch of the snapshot's id.  Without a footer at its end it is cut.
 """
 
 from __future__ import annotations

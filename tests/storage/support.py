@@ -96,7 +96,7 @@ def producer_batch(value: bytes, base_sequence: int, producer_id: int = 7) -> by
 
 
 def snapshot_state(log: Log, offset: int) -> ControlState:
-    """What held at that offset (exclusive) of a log that begins at 0, or at the end of its newest snapshot or before."""
+    """What held at that offset (exclusive): the newest snapshot's, and what the log has behind it."""
     producers = ProducerStates()
     timestamp_ms = -1
     base = log.snapshots.newest

@@ -12,13 +12,11 @@ import structlog.testing
 
 from kraft_trio.errors import CorruptLogError, StorageError, StorageFailure
 from kraft_trio.protocol.control_records import VotersRecord
-from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch, patch_base_offset_and_epoch
 from kraft_trio.storage.disk import SECTOR_BYTES
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.log_append import plan_leader_append
-from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
 from kraft_trio.storage.recovery_point import decode_recovery_point, encode_recovery_point
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import (
@@ -27,7 +25,6 @@ from tests.storage.support import (
     KAFKAS_VOTERS,
     STATIC_VOTERS,
     batch,
-    kafkas_files,
     open_log,
     values_in,
 )

@@ -7,7 +7,13 @@ import structlog
 import trio
 import trio.testing
 
-from kraft_trio.errors import CorruptLogError, CorruptSnapshotError, OffsetOutOfRangeError, ProtocolError, StorageFailure
+from kraft_trio.errors import (
+    CorruptLogError,
+    CorruptSnapshotError,
+    OffsetOutOfRangeError,
+    ProtocolError,
+    StorageFailure,
+)
 from kraft_trio.protocol.control_records import LeaderChange
 from kraft_trio.protocol.producers import Duplicate
 from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot, Valid
@@ -158,7 +164,9 @@ class TestOpening:
         start = log.log_start_offset
         disk.damage(log.snapshots.path(snapshot_id), 100)
         before = {name: disk.peek(f"{DIRECTORY}/{name}") for name in disk.peek_names(DIRECTORY)}
-        message = rf"the log starts at offset {start}, and no snapshot reaches up to it: whole snapshots: none; damaged: .*"
+        message = (
+            rf"the log starts at offset {start}, and no snapshot reaches up to it: whole snapshots: none; damaged: .*"
+        )
         with pytest.raises(CorruptLogError, match=message + r"8-0000000001\.checkpoint: position 0: .*CRC is 0x"):
             reopened(disk)
         assert {name: disk.peek(f"{DIRECTORY}/{name}") for name in disk.peek_names(DIRECTORY)} == before
@@ -191,7 +199,9 @@ class TestOpening:
         await write_snapshot(disk, snapshot_id, ControlState(1000, voters_of(1, 2), 1), [b"a"])
         path = f"{DIRECTORY}/{checkpoint_name(snapshot_id)}"
         disk.damage(path, 30)
-        with pytest.raises(CorruptLogError, match=r"snapshot up to offset 100, and what is left reaches up to offset 14"):
+        with pytest.raises(
+            CorruptLogError, match=r"snapshot up to offset 100, and what is left reaches up to offset 14"
+        ):
             reopened(disk)
 
     @pytest.mark.parametrize(("offset", "epoch"), [(8, 1), (100, 1)])

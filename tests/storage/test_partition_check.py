@@ -166,8 +166,8 @@ class TestLog:
         disk = await stopped()
         disk.replace_now(LAST, disk.read_bytes(LAST)[:71])
         assert problem_of(disk) == (
-            f"{DIRECTORY}: the log ends at offset 13, but was synced up to 14, as the newest producer snapshot says: its "
-            "end is missing"
+            f"{DIRECTORY}: the log ends at offset 13, but was synced up to 14, as the newest producer snapshot says: "
+            "its end is missing"
         )
 
     async def test_wrong_epochs_beside_the_log_are_a_note(self) -> None:
@@ -176,8 +176,8 @@ class TestLog:
         report = report_of(disk)
         assert report.problems == []
         assert report.notes == [
-            f"{DIRECTORY}/leader-epoch-checkpoint: says epoch 1 from 0, the log says epoch 1 from 0, epoch 2 from 10; the "
-            "next start makes it anew"
+            f"{DIRECTORY}/leader-epoch-checkpoint: says epoch 1 from 0, the log says epoch 1 from 0, epoch 2 from 10; "
+            "the next start makes it anew"
         ]
 
     async def test_leftovers_are_notes(self) -> None:
@@ -205,7 +205,10 @@ class TestSnapshots:
         [
             (OffsetAndEpoch(1, 1), "it ends inside a batch of the log"),
             (OffsetAndEpoch(12, 1), "the log has a record of a later epoch where the snapshot ends"),
-            (OffsetAndEpoch(7, 3), "the log ends before the snapshot does, or has uncommitted records in its place, and a "),
+            (
+                OffsetAndEpoch(7, 3),
+                "the log ends before the snapshot does, or has uncommitted records in its place, and a ",
+            ),
         ],
     )
     async def test_one_that_is_not_of_this_log(self, snapshot_id: OffsetAndEpoch, problem: str) -> None:
@@ -220,8 +223,9 @@ class TestSnapshots:
         assert report.problems == []
         assert report.notes[0].endswith("the next start lets it take the log's place")
         disk.damage(f"{DIRECTORY}/{checkpoint_name(OffsetAndEpoch(50, 2))}", 80)
-        assert "before the end of the damaged snapshot 50@2: what lies between was committed" in (
-            report_of(disk).problems[1]
+        assert (
+            "before the end of the damaged snapshot 50@2: what lies between was committed"
+            in (report_of(disk).problems[1])
         )
 
     async def test_one_below_the_logs_start_is_a_note(self) -> None:
@@ -293,7 +297,9 @@ class TestComparison:
             else ", which no snapshot covers: it may be uncommitted on one of them"
         )
         name = path.rpartition("/")[2]
-        assert difference.startswith(f"offset {offset}{standing}: /one/{name}, position {position}: offsets {offset} to ")
+        assert difference.startswith(
+            f"offset {offset}{standing}: /one/{name}, position {position}: offsets {offset} to "
+        )
         assert f"; /other/{name}, position {position}: offsets {offset} to {offset}, epoch " in difference
 
     async def test_the_first_different_byte_of_a_snapshot_is_named(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +20,9 @@ def snapshot(offset: int, size: int = 10, timestamp_ms: int = 1000) -> SnapshotF
 
 
 def names(items: list[Item]) -> list[str]:
-    return [f"log {i.base_offset}" if isinstance(i, SealedSegment) else f"snapshot {i.snapshot_id.offset}" for i in items]
+    return [
+        f"log {i.base_offset}" if isinstance(i, SealedSegment) else f"snapshot {i.snapshot_id.offset}" for i in items
+    ]
 
 
 SEGMENTS = [SealedSegment(0, 10, 100), SealedSegment(10, 20, 100), SealedSegment(20, 30, 100)]
@@ -65,7 +69,9 @@ def test_by_age(now_ms: int, expected: list[str]) -> None:
 
 
 @given(
-    snapshots=st.lists(st.tuples(st.integers(1, 60), st.integers(1, 50), st.integers(0, 100)), unique_by=lambda s: s[0]),
+    snapshots=st.lists(
+        st.tuples(st.integers(1, 60), st.integers(1, 50), st.integers(0, 100)), unique_by=lambda s: s[0]
+    ),
     cuts=st.lists(st.integers(1, 59), unique=True),
     start=st.integers(0, 30),
     max_bytes=st.none() | st.integers(0, 600),
@@ -78,7 +84,7 @@ def test_whatever_goes_the_log_begins_where_a_snapshot_reaches_and_one_snapshot_
     if not files:
         start = 0
     offsets = sorted({start, *(cut for cut in cuts if cut > start), 60})
-    sealed = [SealedSegment(a, b, (b - a) * 5) for a, b in zip(offsets, offsets[1:], strict=False)]
+    sealed = [SealedSegment(a, b, (b - a) * 5) for a, b in pairwise(offsets)]
     plan = plan_retention(files, sealed, 20, RetentionLimits(max_bytes, max_age_ms), now_ms=100)
     size = 20 + sum(f.size_in_bytes for f in files) + sum(s.size_in_bytes for s in sealed)
     kept_files, kept_sealed = list(files), list(sealed)

@@ -1,7 +1,7 @@
 """A crash at every storage call of a snapshot's writing, of a trim and of a full truncation: enumerated, not sampled.
 
-Afterwards the log opens, what was promised is there, in the log or in a snapshot, and what is there is durable and can be
-gone on with (scenario S9).
+Afterwards the log opens, what was promised is there, in the log or in a snapshot, and what is there is durable and can
+be gone on with (scenario S9).
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ async def test_a_crash_while_a_snapshot_is_written_or_the_log_is_trimmed_loses_n
         assert found in (before, life.values, [*before, b"0014"]), where
         assert found[: len(life.values)] == life.values, where
         assert log.voters.voters == NEW_VOTERS, where
-        assert log.high_watermark is not None and log.high_watermark >= 5, where
+        assert log.high_watermark is not None, where
+        assert log.high_watermark >= 5, where
         await gone_on_with(log, where)
     assert point > 10
 
@@ -192,9 +193,7 @@ async def gone_on_with(log: Log, where: str) -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("lose", ["all", "some", "reordered"])
-@pytest.mark.parametrize(
-    "snapshot_id", [OffsetAndEpoch(40, 4), OffsetAndEpoch(40, 3), OffsetAndEpoch(13, 4)], ids=str
-)
+@pytest.mark.parametrize("snapshot_id", [OffsetAndEpoch(40, 4), OffsetAndEpoch(40, 3), OffsetAndEpoch(13, 4)], ids=str)
 async def test_a_crash_while_a_snapshot_replaces_the_log_leaves_the_one_or_the_other(
     snapshot_id: OffsetAndEpoch, lose: Loss, after: bool
 ) -> None:
@@ -212,7 +211,9 @@ async def test_a_crash_while_a_snapshot_replaces_the_log_leaves_the_one_or_the_o
         disk.crash_at(crash_at, lose=lose, after=after)
         is_installed = is_there = is_followed = False
         try:
-            await write_snapshot(disk, snapshot_id, ControlState(1000, SNAPSHOT_VOTERS, 1), [b"s%03d" % n for n in range(30)])
+            await write_snapshot(
+                disk, snapshot_id, ControlState(1000, SNAPSHOT_VOTERS, 1), [b"s%03d" % n for n in range(30)]
+            )
             is_there = True
             log.add_snapshot(snapshot_id)
             log.truncate_fully_to(snapshot_id)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -30,7 +32,13 @@ from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
 from kraft_trio.storage.real_disk import RealDisk
 from kraft_trio.storage.simulated_disk import SimulatedDisk
-from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot, open_snapshot, read_batches, read_control_state
+from kraft_trio.storage.snapshot_reader import (
+    ControlState,
+    check_snapshot,
+    open_snapshot,
+    read_batches,
+    read_control_state,
+)
 from kraft_trio.storage.snapshot_writer import SNAPSHOT_BATCH_BYTES, SnapshotWriter
 from tests.storage.support import KAFKAS_VOTERS, kafkas_files
 
@@ -48,7 +56,11 @@ def new_disk() -> SimulatedDisk:
 
 
 async def write(
-    disk: Disk, *groups: Sequence[NewRecord], directory: str = "/d", state: ControlState = STATE, batch_bytes: int = 1000
+    disk: Disk,
+    *groups: Sequence[NewRecord],
+    directory: str = "/d",
+    state: ControlState = STATE,
+    batch_bytes: int = 1000,
 ) -> None:
     async with SnapshotWriter(disk, directory, ID, state, batch_bytes=batch_bytes) as writer:
         for group in groups:
@@ -172,7 +184,7 @@ class TestWriter:
         disk.hook = None
         assert summary.record_count == 20_000
         assert summary.size_in_bytes > 30 * SNAPSHOT_BATCH_BYTES
-        assert max(after - before for before, after in zip(sizes, sizes[1:], strict=False)) <= SNAPSHOT_BATCH_BYTES
+        assert max(after - before for before, after in pairwise(sizes)) <= SNAPSHOT_BATCH_BYTES
         assert max(held) * 100 <= SNAPSHOT_BATCH_BYTES + 200
         largest = max(batch.header.size_in_bytes for batch in open_snapshot(disk, PATH, ID))
         assert SNAPSHOT_BATCH_BYTES * 0.8 < largest <= SNAPSHOT_BATCH_BYTES
@@ -366,7 +378,9 @@ class TestReader:
         whole = await self.whole()
         for size in range(len(whole)):
             self.refused(whole[:size])
-        assert self.refused(whole[:-75]) == f"{PATH}: the snapshot ends at position {len(whole) - 75} without its footer"
+        assert (
+            self.refused(whole[:-75]) == f"{PATH}: the snapshot ends at position {len(whole) - 75} without its footer"
+        )
         assert self.refused(b"") == f"{PATH}: the snapshot ends at position 0 without its footer"
 
     async def test_it_says_file_position_and_what_was_expected(self) -> None:
@@ -423,12 +437,12 @@ class TestReader:
     async def test_a_file_is_closed_by_whoever_stops_in_the_middle(self, tmp_path: Path) -> None:
         disk = RealDisk()
         await write(disk, records(1000), directory=str(tmp_path))
-        before = len(list(Path("/proc/self/fd").iterdir()))
+        before = os.listdir("/proc/self/fd")
         batches = open_snapshot(disk, f"{tmp_path}/{NAME}", ID)
         next(batches)
         batches.close()
         read_control_state(disk, f"{tmp_path}/{NAME}", ID)
-        assert len(list(Path("/proc/self/fd").iterdir())) == before
+        assert os.listdir("/proc/self/fd") == before
         disk.close()
 
     def test_a_missing_file_is_the_operating_systems_error(self) -> None:
