@@ -19,6 +19,7 @@ import trio
 from kraft_trio.errors import KraftError, StorageFailure
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.producers import ProducerStates
+from kraft_trio.protocol.snapshot_ids import next_snapshot_id
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_history import VoterHistory
 from kraft_trio.protocol.voter_set import VoterSet
@@ -310,6 +311,20 @@ class Log(SyncedLog):
         self.advance_high_watermark(offset)
 
     # Snapshots and trimming
+
+    def next_snapshot_id(self, end_offset: int) -> OffsetAndEpoch | None:
+        """The id of a snapshot of everything before `end_offset` (exclusive); None where there is one as new.
+
+        Raises ValueError for an offset above the high watermark, inside a batch or outside the log: see
+        `protocol.snapshot_ids`.
+        """
+        return next_snapshot_id(
+            end_offset,
+            high_watermark=self._high_watermark,
+            batch_base_offset=self.batch_base_offset(end_offset),
+            epochs=self.epochs,
+            newest=self.snapshots.newest,
+        )
 
     def add_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """A snapshot of this log is in its directory, whole and durable: written here, or fetched from the leader.

@@ -118,6 +118,21 @@ class ReadableLog:
             latest_snapshot_id=self.snapshots.newest,
         )
 
+    def batch_base_offset(self, offset: int) -> int:
+        """The first offset of the batch that holds `offset`; at the end of the log the offset itself.
+
+        Raises OffsetOutOfRangeError, StorageFailure, CorruptLogError.
+        """
+        if not self.log_start_offset <= offset <= self._end_offset:
+            raise OffsetOutOfRangeError(
+                f"offset {offset}: the log has offsets {self.log_start_offset} to {self._end_offset}"
+            )
+        if offset == self._end_offset:
+            return offset
+        with self._reading():
+            _, _, base_offset = self._segments.batch_of(offset)
+        return base_offset
+
     @contextmanager
     def _reading(self) -> Iterator[None]:
         try:

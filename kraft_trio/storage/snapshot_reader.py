@@ -168,17 +168,31 @@ def check_snapshot(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> Snapsh
 
 def summarize(snapshot_id: OffsetAndEpoch, batches: Iterable[SnapshotBatch]) -> SnapshotSummary:
     """What the batches of a snapshot, all of them, amount to; whatever reading them raises is passed on."""
-    state: ControlState | None = None
-    size = batch_count = records = 0
+    count = SnapshotCount()
     for batch in batches:
-        if state is None:
-            state = _control_state(batch.control_records)
-        batch_count += 1
-        size += batch.header.size_in_bytes
+        count.add(batch)
+    return count.summary(snapshot_id)
+
+
+class SnapshotCount:
+    """Adds up the batches of a snapshot as they come."""
+
+    def __init__(self) -> None:
+        self._state: ControlState | None = None
+        self._size_in_bytes = self._batch_count = self._record_count = 0
+
+    def add(self, batch: SnapshotBatch) -> None:
+        if self._state is None:
+            self._state = _control_state(batch.control_records)
+        self._batch_count += 1
+        self._size_in_bytes += batch.header.size_in_bytes
         if not batch.header.is_control:
-            records += batch.header.record_count
-    assert state is not None, "a snapshot without a header was let pass"
-    return SnapshotSummary(snapshot_id, size, batch_count, records, state)
+            self._record_count += batch.header.record_count
+
+    def summary(self, snapshot_id: OffsetAndEpoch) -> SnapshotSummary:
+        """Once all of them have come."""
+        assert self._state is not None, "a snapshot without a header was let pass"
+        return SnapshotSummary(snapshot_id, self._size_in_bytes, self._batch_count, self._record_count, self._state)
 
 
 def read_control_state(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> ControlState:

@@ -290,6 +290,29 @@ class TestOpening:
             reopened(disk)
 
 
+class TestIds:
+    async def test_the_next_snapshot_is_of_what_is_committed_and_ends_with_a_batch(self) -> None:
+        log = await grown(new_disk())
+        log.append_as_leader(batch(b"not", b"committed"), 2)
+        assert log.next_snapshot_id(8) == OffsetAndEpoch(8, 1)
+        assert log.next_snapshot_id(14) == OffsetAndEpoch(14, 1)
+        for offset in (15, 16):
+            with pytest.raises(ValueError, match=f"snapshot up to offset {offset}: the high watermark is 14"):
+                log.next_snapshot_id(offset)
+        with pytest.raises(ValueError, match="snapshot up to offset 1: inside the batch that begins at 0"):
+            log.next_snapshot_id(1)
+        await take_snapshot(log, 8)
+        assert log.next_snapshot_id(8) is None
+        log.trim(EVERYTHING)
+        assert log.next_snapshot_id(9) == OffsetAndEpoch(9, 1)
+        with pytest.raises(OffsetOutOfRangeError):
+            log.next_snapshot_id(log.log_start_offset - 1)
+        log.advance_high_watermark(16)
+        assert log.next_snapshot_id(16) == OffsetAndEpoch(16, 2)
+        with pytest.raises(ValueError, match="inside the batch that begins at 14"):
+            log.next_snapshot_id(15)
+
+
 class TestReading:
     async def trimmed(self) -> Log:
         disk = new_disk()

@@ -1,0 +1,177 @@
+"""A snapshot that comes in pieces: exact positions, checked as a whole, there only when it is whole and durable."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import trio
+
+from kraft_trio.errors import CorruptSnapshotError, ProtocolError, StorageFailure
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.storage.snapshot_download import SnapshotDownload
+from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot
+from tests.storage.support import KAFKAS_VOTERS, kafkas_files, write_snapshot
+
+ID = OffsetAndEpoch(5, 1)
+NAME = "00000000000000000005-0000000001.checkpoint"
+PATH = f"/d/{NAME}"
+WHOLE = kafkas_files("dynamic")[NAME]
+
+
+def new_disk() -> SimulatedDisk:
+    disk = SimulatedDisk()
+    disk.make_directory("/d")
+    return disk
+
+
+async def fetch(download: SnapshotDownload, whole: bytes = WHOLE, piece: int = 50) -> None:
+    while not download.is_complete:
+        at = download.position
+        await download.append(at, whole[at : at + piece], len(whole))
+
+
+async def fetch_all(disk: SimulatedDisk) -> None:
+    async with SnapshotDownload(disk, "/d", ID) as download:
+        await fetch(download)
+        await download.finish()
+
+
+@pytest.mark.parametrize("piece", [1, 50, len(WHOLE)])
+async def test_the_pieces_make_the_snapshot(piece: int) -> None:
+    disk = new_disk()
+    async with SnapshotDownload(disk, "/d", ID) as download:
+        assert (download.position, download.size_in_bytes, download.is_complete) == (0, None, False)
+        await fetch(download, piece=piece)
+        assert disk.list_directory("/d") == [f"{NAME}.part"]
+        summary = await download.finish()
+    assert disk.read_bytes(PATH) == WHOLE
+    assert (disk.mode(PATH), disk.list_directory("/d")) == (0o400, [NAME])
+    assert summary == check_snapshot(disk, PATH, ID)
+    disk.crash("all")
+    assert disk.read_bytes(PATH) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("position", "data", "size", "message"),
+    [
+        (40, b"x", 314, "snapshot 5@1: position 40, expected 50"),
+        (51, b"x", 314, "snapshot 5@1: position 51, expected 50"),
+        (0, b"x", 314, "snapshot 5@1: position 0, expected 50"),
+        (50, b"", 314, "snapshot 5@1: 0 bytes at position 50, expected 1 to 264"),
+        (50, b"x" * 265, 314, "snapshot 5@1: 265 bytes at position 50, expected 1 to 264"),
+        (50, b"x", 315, "snapshot 5@1: size 315, it was 314 before"),
+    ],
+)
+async def test_a_piece_that_does_not_follow_is_refused_and_not_taken_in(
+    position: int, data: bytes, size: int, message: str
+) -> None:
+    disk = new_disk()
+    async with SnapshotDownload(disk, "/d", ID) as download:
+        await download.append(0, WHOLE[:50], len(WHOLE))
+        with pytest.raises(ProtocolError, match=message):
+            await download.append(position, data, size)
+        # What was right goes on.
+        await fetch(download)
+        await download.finish()
+    assert disk.read_bytes(PATH) == WHOLE
+
+
+@pytest.mark.parametrize("size", [0, -1])
+async def test_a_snapshot_has_bytes(size: int) -> None:
+    disk = new_disk()
+    async with SnapshotDownload(disk, "/d", ID) as download:
+        with pytest.raises(ProtocolError, match="0 bytes at position 0, expected 1 to"):
+            await download.append(0, b"", size)
+    assert disk.list_directory("/d") == []
+
+
+async def test_every_damaged_byte_is_found_and_nothing_is_left() -> None:
+    for position in range(len(WHOLE)):
+        disk = new_disk()
+        damaged = bytearray(WHOLE)
+        damaged[position] ^= 0x10
+        async with SnapshotDownload(disk, "/d", ID) as download:
+            await fetch(download, bytes(damaged))
+            with pytest.raises(CorruptSnapshotError, match=rf"{PATH}: .*position"):
+                await download.finish()
+        assert disk.list_directory("/d") == []
+
+
+async def test_another_snapshot_under_that_id_is_refused() -> None:
+    disk = new_disk()
+    async with SnapshotDownload(disk, "/d", OffsetAndEpoch(5, 2)) as download:
+        await fetch(download)
+        with pytest.raises(CorruptSnapshotError, match="epoch 1, expected that of the snapshot's id, 2"):
+            await download.finish()
+
+
+async def test_a_cancelled_one_leaves_nothing_and_an_interrupted_one_begins_anew() -> None:
+    disk = new_disk()
+    with trio.CancelScope() as scope:
+        async with SnapshotDownload(disk, "/d", ID) as download:
+            await download.append(0, WHOLE[:50], len(WHOLE))
+            scope.cancel()
+            await download.append(50, WHOLE[50:60], len(WHOLE))
+    assert disk.list_directory("/d") == []
+    download = SnapshotDownload(disk, "/d", ID)
+    await download.append(0, WHOLE[:50], len(WHOLE))
+    disk.kill()
+    assert disk.list_directory("/d") == [f"{NAME}.part"]
+    async with SnapshotDownload(disk, "/d", ID) as again:
+        assert again.position == 0
+        await fetch(again)
+        await again.finish()
+    assert disk.read_bytes(PATH) == WHOLE
+
+
+async def test_others_run_while_a_large_one_is_checked() -> None:
+    disk = new_disk()
+    await write_snapshot(
+        disk, ID, ControlState(0, KAFKAS_VOTERS, 1), [b"%0150d" % number for number in range(200)], "/d"
+    )
+    whole = disk.read_bytes(PATH)
+    disk.remove(PATH)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with SnapshotDownload(disk, "/d", ID) as download, trio.open_nursery() as nursery:
+        await fetch(download, whole, len(whole))
+        nursery.start_soon(other)
+        await download.finish()
+        nursery.cancel_scope.cancel()
+    assert turns > 100
+
+
+@pytest.mark.parametrize("operation", ["open", "append", "sync", "rename"])
+async def test_a_disk_that_fails_leaves_no_snapshot(operation: str) -> None:
+    disk = new_disk()
+    disk.fail(operation)
+    with pytest.raises(StorageFailure, match=rf"{PATH}: the snapshot cannot be written: .*injected: EIO"):
+        await fetch_all(disk)
+    assert disk.list_directory("/d") == []
+
+
+async def test_a_crash_at_any_call_leaves_it_whole_or_not_at_all() -> None:
+    point = 0
+    while True:
+        point += 1
+        disk = SimulatedDisk(random.Random(point))
+        disk.make_directory("/d")
+        crash_at = disk.calls + (point + 1) // 2
+        disk.crash_at(crash_at, after=point % 2 == 0, lose="reordered")
+        try:
+            await fetch_all(disk)
+        except StorageFailure:
+            pass
+        if disk.calls < crash_at:
+            break
+        assert set(disk.peek_names("/d")) <= {NAME, f"{NAME}.part"}
+        assert disk.peek(PATH) in (None, WHOLE)
+    assert point > 20
