@@ -20,11 +20,13 @@ from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, Beg
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kraft_trio.wire.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
+from kraft_trio.wire.error_codes import ErrorCode
 
 T = TypeVar("T")
 
@@ -206,6 +208,25 @@ class FetchReceived:
 
 
 @attrs.frozen
+class SnapshotPiece:
+    """Bytes of a snapshot of `size_in_bytes`, or with `error` why there are none."""
+
+    error: ErrorCode
+    size_in_bytes: int = 0
+    data: bytes = b""
+
+
+@attrs.frozen
+class FetchSnapshotReceived:
+    """A FetchSnapshot that passed the leader check."""
+
+    request: FetchSnapshotRequest
+    replica: ReplicaKey | None
+    """Who asks, as replica or observer; None for a tool."""
+    reply: Reply[SnapshotPiece]
+
+
+@attrs.frozen
 class ProduceReceived:
     """One encoded batch, its header and CRC already checked."""
 
@@ -267,7 +288,14 @@ class UpdateFeaturesReceived:
 
 VoterChangeMessage = AddVoterReceived | RemoveVoterReceived | UpdateVoterReceived | UpdateFeaturesReceived
 
-LeaderMessage = FetchReceived | ProduceReceived | ProducerIdRequested | CommittedEndRequested | DescribeQuorumReceived
+LeaderMessage = (
+    FetchReceived
+    | FetchSnapshotReceived
+    | ProduceReceived
+    | ProducerIdRequested
+    | CommittedEndRequested
+    | DescribeQuorumReceived
+)
 
 
 async def deliver(mailbox: trio.MemorySendChannel[T] | None, message: T) -> bool:

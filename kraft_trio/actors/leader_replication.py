@@ -15,16 +15,19 @@ import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.replica_progress import ProgressTable
+from kraft_trio.actors.snapshot_server import SnapshotServer
 from kraft_trio.errors import ProtocolError
 from kraft_trio.messages import (
     CommittedEndRequested,
     DescribeQuorumReceived,
     FetchReceived,
+    FetchSnapshotReceived,
     LeaderMessage,
     LeadershipLost,
     ProduceReceived,
     ProducerIdRequested,
     Reply,
+    SnapshotPiece,
 )
 from kraft_trio.protocol.check_quorum import has_majority_contact
 from kraft_trio.protocol.control_records import ControlRecord, KRaftVersion, LeaderChange, VotersRecord
@@ -97,6 +100,7 @@ class LeaderReplication:
         self._next_expiry = trio.CancelScope(deadline=math.inf)
         self._appended = trio.Event()
         self._producer_ids_given = 0
+        self._snapshots = SnapshotServer(context.log.snapshots)
 
     async def run(self) -> None:
         """Lead until cancelled (KIP-595 "Leader")."""
@@ -110,6 +114,7 @@ class LeaderReplication:
                     nursery.start_soon(self._leave_once_committed)
                 await self._serve_mailbox()
         finally:
+            self._snapshots.close()
             self._abandon_waiting()
 
     async def _serve_mailbox(self) -> None:
@@ -132,6 +137,8 @@ class LeaderReplication:
         match message:
             case FetchReceived():
                 self._fetch(message)
+            case FetchSnapshotReceived():
+                self._fetch_snapshot(message)
             case ProduceReceived():
                 self._produce(message)
             case ProducerIdRequested():
@@ -307,6 +314,14 @@ class LeaderReplication:
             self.progressed.unpark_all()
         self._answer_or_park(message)
 
+    def _fetch_snapshot(self, message: FetchSnapshotReceived) -> None:
+        """KIP-630 "Fetch Snapshot"; whoever is given a piece is in contact, however long it takes to get them all."""
+        request = message.request
+        piece = self._snapshots.piece(request.snapshot_id, request.position, request.max_bytes)
+        if message.replica is not None and piece.error == ErrorCode.none:
+            self.progress.heard_from(message.replica, now_s=trio.current_time())
+        message.reply.answer(piece)
+
     def _consumer_fetch(self, message: FetchReceived) -> None:
         offset = message.partition.fetch_offset
         if not self._log.log_start_offset <= offset <= self._log.end_offset:
@@ -458,6 +473,8 @@ class LeaderReplication:
                 case FetchReceived():
                     response = self._fetch_response(message, b"", error=ErrorCode.not_leader_or_follower)
                     message.reply.answer(response)
+                case FetchSnapshotReceived():
+                    message.reply.answer(SnapshotPiece(ErrorCode.not_leader_or_follower))
                 case ProduceReceived():
                     message.reply.answer(
                         ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower, "not the leader any more")

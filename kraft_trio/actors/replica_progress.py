@@ -38,9 +38,7 @@ class ProgressTable:
         progress = self._replicas.get(replica)
         is_news = progress is None or progress.end_offset != end_offset
         if progress is None:
-            if len(self._replicas) >= MAX_REPLICAS:
-                del self._replicas[min(self._replicas, key=lambda key: self._replicas[key].last_fetch_s)]
-            progress = self._replicas[replica] = ReplicaProgress(end_offset, now_s)
+            progress = self._know(replica, end_offset, now_s)
         if end_offset >= leader_end_offset:
             progress.last_caught_up_s = now_s
         elif end_offset >= progress.leader_end_offset_at_last_fetch >= 0:
@@ -49,6 +47,19 @@ class ProgressTable:
         progress.last_fetch_s = now_s
         progress.leader_end_offset_at_last_fetch = leader_end_offset
         return is_news
+
+    def heard_from(self, replica: ReplicaKey, *, now_s: float) -> None:
+        """It asked for a piece of a snapshot: it is there, though what it holds is not known (FACTS "check-quorum")."""
+        progress = self._replicas.get(replica)
+        if progress is None:
+            progress = self._know(replica, 0, now_s)
+        progress.last_fetch_s = now_s
+
+    def _know(self, replica: ReplicaKey, end_offset: int, now_s: float) -> ReplicaProgress:
+        if len(self._replicas) >= MAX_REPLICAS:
+            del self._replicas[min(self._replicas, key=lambda key: self._replicas[key].last_fetch_s)]
+        progress = self._replicas[replica] = ReplicaProgress(end_offset, now_s)
+        return progress
 
     def is_caught_up(self, key: ReplicaKey, since_s: float) -> bool:
         """Whether that replica has held all that the leader's log had at some time since then (Trio's clock)."""

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 from kraft_trio.actors.answers import Answer, Awaited, Forwarded, Ready
 from kraft_trio.actors.client_requests import ClientRequests
-from kraft_trio.actors.fetch_requests import FetchRequests, leader_check, leader_endpoint
+from kraft_trio.actors.fetch_requests import FetchRequests
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
+from kraft_trio.actors.snapshot_requests import SnapshotRequests
 from kraft_trio.actors.voter_change_requests import VoterChangeRequests
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import UnsupportedVersionError
@@ -43,7 +44,7 @@ from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, Beg
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from kraft_trio.wire.apis.fetch import FetchRequest
-from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest
 from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kraft_trio.wire.apis.list_offsets import ListOffsetsRequest
@@ -84,6 +85,7 @@ class RequestRouter:
         self._view = view
         self._tell_election = tell_election
         self._fetches = FetchRequests(config, cluster_id, view)
+        self._snapshots = SnapshotRequests(config, cluster_id, view)
         self._voter_changes = VoterChangeRequests(config, cluster_id, view)
         self._clients = ClientRequests(key, cluster_id, config, log, view)
 
@@ -101,7 +103,7 @@ class RequestRouter:
             case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest() | UpdateFeaturesRequest():
                 return await self._voter_changes.route(request)
             case FetchSnapshotRequest():
-                return Ready(self._fetch_snapshot(request, listener_name))
+                return await self._snapshots.route(request, listener_name)
             case ApiVersionsRequest():
                 return Ready(self._api_versions())
             case MetadataRequest():
@@ -192,27 +194,6 @@ class RequestRouter:
         if leader is None or header.client_id == FORWARDER_CLIENT_ID:
             return Ready(refusal)
         return Forwarded(self._forwarder, leader, api, request, self._config.request_timeout_ms, refusal)
-
-    def _fetch_snapshot(self, request: FetchSnapshotRequest, listener_name: str) -> FetchSnapshotResponse:
-        """There are no snapshots yet, the bootstrap one is never served: SNAPSHOT_NOT_FOUND after the usual checks."""
-        if request.cluster_id is not None and request.cluster_id != self._cluster_id:
-            return FetchSnapshotResponse(error=ErrorCode.inconsistent_cluster_id)
-        if not request.topic:
-            return FetchSnapshotResponse(error=ErrorCode.invalid_request)
-        view = self._view.value
-        if (request.topic, request.partition) != (self._config.topic_name, 0):
-            error = ErrorCode.unknown_topic_or_partition
-        else:
-            error = leader_check(view, request.current_leader_epoch) or ErrorCode.snapshot_not_found
-        return FetchSnapshotResponse(
-            partition_error=error,
-            topic=request.topic,
-            partition=request.partition,
-            snapshot_id=request.snapshot_id,
-            leader_id=-1 if view.leader_id is None else view.leader_id,
-            leader_epoch=view.epoch,
-            leader_endpoint=leader_endpoint(view, listener_name),
-        )
 
 
 def _only(responses: Sequence[Any]) -> Any:

@@ -1,0 +1,66 @@
+"""Gives out the pieces of this replica's snapshots while it leads (KIP-630 "Fetch Snapshot")."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kraft_trio.errors import StorageFailure
+from kraft_trio.messages import SnapshotPiece
+from kraft_trio.protocol.snapshot_ids import PieceRefusal, check_piece, piece_size
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.storage.disk import DiskFile
+from kraft_trio.storage.snapshots import Snapshots
+from kraft_trio.wire.error_codes import ErrorCode
+
+MAX_PIECE_BYTES: Final = 1024 * 1024
+"""The most that is read at a time: nothing else runs meanwhile."""
+MAX_OPEN_FILES: Final = 4
+"""Replicas that join at the same time ask for the same snapshot; one that has just been replaced is asked for too."""
+
+_ERRORS = {
+    PieceRefusal.SNAPSHOT_NOT_FOUND: ErrorCode.snapshot_not_found,
+    PieceRefusal.POSITION_OUT_OF_RANGE: ErrorCode.position_out_of_range,
+}
+
+
+class SnapshotServer:
+    """Owned by LeaderReplication of one epoch, which ends it with `close`.  Keeps the files open between pieces."""
+
+    def __init__(self, snapshots: Snapshots) -> None:
+        self._snapshots = snapshots
+        self._files: dict[OffsetAndEpoch, DiskFile] = {}
+        """Least recently asked for first."""
+
+    def piece(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> SnapshotPiece:
+        """The bytes of that snapshot from `position` on, or why not.  Raises StorageFailure where they cannot be read.
+
+        A snapshot that was deleted meanwhile is not found: whoever has a part of it begins anew with a newer one.
+        """
+        try:
+            file = self._file(snapshot_id)
+            size = None if file is None else file.size()
+            refusal = check_piece(position, size)
+            if refusal is not None or file is None or size is None:
+                return SnapshotPiece(_ERRORS[refusal or PieceRefusal.SNAPSHOT_NOT_FOUND])
+            data = file.read_at(position, piece_size(position, size, max_bytes, MAX_PIECE_BYTES))
+        except OSError as error:
+            raise StorageFailure(f"{self._snapshots.path(snapshot_id)}: cannot be read: {error}") from error
+        return SnapshotPiece(ErrorCode.none, size, data)
+
+    def close(self) -> None:
+        """Close the files; nothing is given out any more."""
+        while self._files:
+            self._files.popitem()[1].close()
+
+    def _file(self, snapshot_id: OffsetAndEpoch) -> DiskFile | None:
+        for deleted in [known for known in self._files if known not in self._snapshots.ids]:
+            self._files.pop(deleted).close()
+        if snapshot_id not in self._snapshots.ids:
+            return None
+        file = self._files.pop(snapshot_id, None)
+        if file is None:
+            if len(self._files) >= MAX_OPEN_FILES:
+                self._files.pop(next(iter(self._files))).close()
+            file = self._snapshots.open(snapshot_id)
+        self._files[snapshot_id] = file
+        return file
