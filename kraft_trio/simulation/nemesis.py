@@ -15,7 +15,6 @@ from typing import Final, TypeVar
 import attrs
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.simulation.cluster import PORT
 from kraft_trio.simulation.fault_kinds import FAULT_KINDS
 from kraft_trio.simulation.faults_disk import spoiled_by
 from kraft_trio.simulation.plan import Plan, TimedStep
@@ -93,12 +92,8 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
     clients = source.randrange(1, 5)
     settings = _settings(source)
     kraft_version = 0 if source.random() < 0.25 else 1
-    if changes_voters and kraft_version == 1:
-        # Of the voters at first perhaps none is left one day.
-        nodes = range(1, voters + observers + 1)
-        settings["controller.quorum.bootstrap.servers"] = ",".join(f"node-{node}:{PORT}" for node in nodes)
-        if membership.random() < 0.25:
-            settings["controller.quorum.auto.join.enable"] = "true"
+    if changes_voters and kraft_version == 1 and membership.random() < 0.25:
+        settings["controller.quorum.auto.join.enable"] = "true"
     header = Header(
         seed=seed,
         voters=tuple(range(1, voters + 1)),
