@@ -17,6 +17,7 @@ from kraft_trio.cli.voter_change_run import ChangeRefused, ChangeRun
 from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.config import NodeConfig
+from kraft_trio.config_keys import MAX_INT32
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import (
     NO_DIRECTORY_ID,
@@ -43,10 +44,10 @@ def change_options(function: F) -> F:
             "--timeout-ms",
             "timeout_ms",
             metavar="MS",
-            type=click.IntRange(1),
+            type=click.IntRange(1, MAX_INT32),
             default=30_000,
             show_default=True,
-            help="How long the leader may take, catching up included.",
+            help="How long it may take, until a new controller has caught up included.",
         ),
     ):
         function = option(function)
@@ -109,7 +110,9 @@ def add_controller(
 
 
 @click.command("remove-controller")
-@click.option("-i", "--controller-id", type=click.IntRange(0), required=True, metavar="ID", help="The id of a voter.")
+@click.option(
+    "-i", "--controller-id", type=click.IntRange(0, MAX_INT32), required=True, metavar="ID", help="The id of a voter."
+)
 @click.option(
     "-d", "--controller-directory-id", metavar="DIRECTORY_ID", help="Its directory id; by default whichever it has."
 )
@@ -140,9 +143,12 @@ def remove_controller(
 def parse_directory_id(text: str) -> UUID:
     """Raises ConfigError."""
     try:
-        return directory_id_from_text(text)
+        directory_id = directory_id_from_text(text)
     except ValueError as error:
         raise ConfigError(f"--controller-directory-id {error}") from error
+    if directory_id == NO_DIRECTORY_ID:
+        raise ConfigError(f"--controller-directory-id {text}: that is no directory's id, but stands for none")
+    return directory_id
 
 
 def _voter_key(quorum: QuorumDescription, replica_id: int, directory_id: UUID | None) -> ReplicaKey:

@@ -54,10 +54,6 @@ def plan_add(quorum: QuorumDescription, key: ReplicaKey, patience_ms: int) -> Vo
     known = next((state for state in quorum.observers if state.key == key), None)
     keeping = keeping_of(quorum, known or ReplicaState(key), patience_ms)
     notes = _notes(quorum)
-    if known is None:
-        keeping = Keeping(Standing.OFFLINE, "is not known to the leader: it has not fetched yet")
-    if not keeping.is_up:
-        notes = (*notes, f"the leader waits until {key} has caught up; until then nothing changes")
     present = quorum.voter_of_id(key.id)
     if present is not None:
         reason = (
@@ -67,6 +63,10 @@ def plan_add(quorum: QuorumDescription, key: ReplicaKey, patience_ms: int) -> Vo
             f"(`replace` does both)"
         )
         return VoterPlan(before, before, (reason,), notes)
+    if known is None:
+        keeping = Keeping(Standing.OFFLINE, "is not known to the leader: it has not fetched yet")
+    if not keeping.is_up:
+        notes = (*notes, f"the leader waits until {key} has caught up; until then nothing changes")
     after = (*before, PlannedVoter(key, keeping))
     if static := _is_static(quorum):
         return VoterPlan(before, after, (static,), notes)

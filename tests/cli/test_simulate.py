@@ -177,7 +177,7 @@ class TestScripts:
         (
             ["--faults", "all,gremlins"],
             2,
-            "--faults: 'all'; expected all, none, or some of network, disk, process, time, versions",
+            "--faults: 'all'; expected all, none, or some of network, disk, process, time, versions, membership",
         ),
         (
             ["--seeds", "1:3", "--trace", "x"],

@@ -28,7 +28,7 @@ def voters(quorum: QuorumDescription) -> list[int]:
 
 
 @on_cluster(observers=1)
-async def test_a_voter_is_added_and_the_leader_removed(cluster: Cluster) -> None:
+async def test_a_voter_is_added_and_the_leader_removed(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     first = await cluster.wait_for_leader()
     run = run_on(cluster)
     await add(run, cluster, 4)
@@ -37,6 +37,7 @@ async def test_a_voter_is_added_and_the_leader_removed(cluster: Cluster) -> None
     quorum = await run.describe()
     assert quorum.leader_id != first.key.id
     assert first.key.id not in voters(quorum)
+    assert f"kraft: note: {first.key} leads: once its removal has committed" in capsys.readouterr().err
 
 
 @on_cluster()
