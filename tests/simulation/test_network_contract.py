@@ -153,9 +153,13 @@ async def test_sending_to_a_peer_that_has_closed_breaks_the_connection(place: Pl
         await far.aclose()
         assert await near.receive_some() == b""
         assert near.send_now(b"nobody reads this") > 0, "it cannot be known yet"
-        with pytest.raises(trio.BrokenResourceError):
-            while True:  # until the peer's answer to that is here
+
+        async def send_until_the_answer_to_that_is_here() -> None:
+            while True:
                 await near.send_all(b"nor this")
+
+        with pytest.raises(trio.BrokenResourceError):
+            await send_until_the_answer_to_that_is_here()
 
 
 async def test_closing_with_bytes_unread_resets_the_connection(place: Place) -> None:

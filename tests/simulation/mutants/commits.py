@@ -226,7 +226,7 @@ def records_of_older_epochs_are_committed_by_counting() -> Iterable[Change]:
 
 @mutant(breaks="a new leader knows no high watermark yet", found_by=(10,), run=ELECTIONS, seeds=2)
 def a_new_leader_tells_the_high_watermark_it_knew() -> Iterable[Change]:
-    return [(LeaderReplication, "_high_watermark", property(lambda self: self._log.high_watermark))]
+    return [(LeaderReplication, "high_watermark", property(lambda self: self._log.high_watermark))]
 
 
 @mutant(
