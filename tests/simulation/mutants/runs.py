@@ -57,7 +57,7 @@ def script(name: str, text: str, *, clients: int = 0, expects: bool = False) -> 
     parsed = parse_script(textwrap.dedent(text), name)
 
     async def main(cluster: Cluster) -> None:
-        _start_clients(cluster, clients, 10.0)
+        start_clients(cluster, clients, 10.0)
         for step in parsed.steps:
             try:
                 await step.take(cluster)
@@ -98,7 +98,7 @@ def storm(
         now_s = 0.0
         while kinds and (now_s := now_s + source.expovariate(1 / gap_s)) < seconds:
             FAULT_KINDS[source.choice(kinds)].make(timeline, round(now_s * 1000) * 1000)
-        _start_clients(cluster, clients, operations_per_s)
+        start_clients(cluster, clients, operations_per_s)
         for fault in sorted(timeline.steps, key=lambda fault: fault.at_us):
             await At(fault.at_us).take(cluster)
             await fault.step.take(cluster)
@@ -134,7 +134,8 @@ def _setup(header: Header) -> Setup:
     )
 
 
-def _start_clients(cluster: Cluster, clients: int, operations_per_s: float) -> None:
+def start_clients(cluster: Cluster, clients: int, operations_per_s: float) -> None:
+    """Let so many clients write and read all the time; none at all if it is 0."""
     if clients:
         cluster.checker.knows_every_write = True
         cluster.workload = Workload(cluster, clients=clients, operations_per_s=operations_per_s)
