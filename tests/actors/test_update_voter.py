@@ -14,6 +14,7 @@ from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import LISTENER
+from kraft_trio.simulation.trace import TraceEvent
 from kraft_trio.storage.batch import encode_control_batch
 from kraft_trio.wire.api import API_VERSIONS, UPDATE_RAFT_VOTER, advertised_ranges
 from kraft_trio.wire.apis.api_versions import ApiVersionsResponse
@@ -266,6 +267,28 @@ async def test_voters_that_all_move_at_once_do_not_find_each_other(cluster: Clus
         await cluster.machines[node_id].start()
     with pytest.raises(trio.TooSlowError):
         await cluster.wait_for_leader(within_s=10)
+
+
+def changes_logged(cluster: Cluster) -> list[str]:
+    """What nodes say of voter changes from now on."""
+    said: list[str] = []
+
+    def note(event: TraceEvent) -> None:
+        if event.kind == "log" and event.cause.startswith("voter change"):
+            said.append(f"{event.cause}: {event.details['change']}")
+
+    cluster.trace.listeners.append(note)
+    return said
+
+
+@on_cluster(started=())
+async def test_a_leader_whose_entry_is_up_to_date_says_nothing(cluster: Cluster) -> None:
+    said = changes_logged(cluster)
+    for node_id in cluster.voter_ids:
+        await cluster.machines[node_id].start()
+    await cluster.wait_for_leader()
+    await trio.sleep(0.5)
+    assert [text for text in said if "own entry" in text] == []
 
 
 @on_cluster()
