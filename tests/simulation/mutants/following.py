@@ -75,6 +75,8 @@ REELECTED = script(
     wait 1s
     """,
 )
+
+
 async def _comes_back_and_crashes(cluster: Cluster) -> None:
     """1 is cut off with records that nobody else has; its power fails while it makes durable that it has cut them."""
     await parse_step("elect 1").take(cluster)
