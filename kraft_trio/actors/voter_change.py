@@ -58,8 +58,8 @@ class VoterChange:
 
     @classmethod
     def unasked(cls, what: str) -> VoterChange:
-        """A change that no request is for, and that has all the time there is."""
-        return cls(what, math.inf, lambda _error, _reason: None)
+        """A change that no request is for: it has all the time there is, and nobody to answer."""
+        return cls(what, math.inf, lambda _error, _reason: None, is_answered=True)
 
     def appended_at(self, offset: int) -> None:
         """From here on the change cannot be called back: its deadline ends the wait for the answer, and not itself."""

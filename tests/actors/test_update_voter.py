@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from kraft_trio.actors.update_voter_sender import UpdateVoterSender
-from kraft_trio.messages import LeaderHeardOf, Stamp
+from kraft_trio.messages import LeaderHeardOf, LeadershipLost, Stamp
 from kraft_trio.protocol.control_records import VotersRecord
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey, VersionRange
@@ -286,8 +286,10 @@ async def test_a_leader_whose_entry_is_up_to_date_says_nothing(cluster: Cluster)
     said = changes_logged(cluster)
     for node_id in cluster.voter_ids:
         await cluster.machines[node_id].start()
-    await cluster.wait_for_leader()
+    leader = await cluster.wait_for_leader()
     await trio.sleep(0.5)
+    await leader.election.tell(LeadershipLost(leader.view.stamp, "the test wants it"))
+    await cluster.wait_for_leader(other_than=leader)
     assert [text for text in said if "own entry" in text] == []
 
 
