@@ -72,7 +72,8 @@ class VoterChangeCoordinator:
         self._observer_versions = observer_versions
         self._steps = VoterChangeSteps(context, leader)
         self._under_way: list[VoterChange] = []
-        self._told = {context.key.id: context.config.as_voter(context.key.directory_id)}
+        self._own = context.config.as_voter(context.key.directory_id)
+        self._told = {context.key.id: self._own}
         """What static voters have said of themselves in this epoch (kraft.version 0)."""
 
     async def run(self) -> None:
@@ -202,6 +203,7 @@ class VoterChangeCoordinator:
         require(check_new_voter(voter, self._context.config.controller_listener_name))
         async with self._steps.in_turn(change):  # 1, 2
             require(update_voter(self._steps.voters, voter))
+            self._require_not_of_itself(voter)
             self._require_supported(voter.key, voter.kraft_versions)  # 3
         if self._is_elsewhere(voter):
             await self._steps.ask_versions(change, voter)
@@ -223,7 +225,7 @@ class VoterChangeCoordinator:
     async def _update_own_entry(self, change: VoterChange) -> None:
         """Bring this leader's own entry up to date, where the first batch of the epoch could not (KIP-853)."""
         async with self._steps.in_turn(change):
-            own = self._context.config.as_voter(self._key.directory_id)
+            own = self._own
             known = self._steps.voters.get(own.id)
             if self._log.voters.kraft_version > 0 and known is not None and known.key == own.key and known != own:
                 await self._steps.append(change, VotersRecord(require(update_voter(self._steps.voters, own))))
@@ -264,6 +266,13 @@ class VoterChangeCoordinator:
                     "INVALID_REQUEST",
                     f"replica {key} supports kraft.version {versions.minimum} to {versions.maximum}, it is {current}",
                 )
+            )
+
+    def _require_not_of_itself(self, voter: Voter) -> None:
+        """Nobody tells a leader who or where it is: it would not contradict, as it sends no updates itself."""
+        if voter.id == self._key.id and voter != self._own:
+            raise RefusedError(
+                Refused("INVALID_REQUEST", f"voter {voter.id} is the leader itself, {self._key}, and says other things")
             )
 
     # Answers

@@ -139,6 +139,27 @@ async def test_only_voters_are_updated(cluster: Cluster, key: ReplicaKey) -> Non
     assert (await update_voter(cluster, leader, key)).error == ErrorCode.voter_not_found
 
 
+@pytest.mark.parametrize("kraft_version", [0, 1])
+def test_nobody_tells_a_leader_where_it_is(kraft_version: int) -> None:
+    """It would not contradict: who leads sends no updates.  Nor, with static voters, on which disk it is."""
+
+    @on_cluster(kraft_version=kraft_version)
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await trio.sleep(1)
+        elsewhere = Endpoints({LISTENER: cluster.endpoint_of(cluster.others(leader)[0].key.id)})
+        answer = await update_voter(cluster, leader, leader.key, listeners=elsewhere)
+        assert answer.error == ErrorCode.invalid_request
+        other_disk = await update_voter(cluster, leader, ReplicaKey(leader.key.id, UUID(int=77)))
+        assert other_disk.error == (ErrorCode.voter_not_found if kraft_version else ErrorCode.invalid_request)
+        assert (await update_voter(cluster, leader, leader.key)).error == ErrorCode.none
+        assert (await upgrade(cluster, leader)).error == ErrorCode.none
+        own = cluster.config_of(leader.key.id).as_voter(leader.key.directory_id)
+        assert leader.log.voters.voters.get(leader.key.id) == own
+
+    test()
+
+
 @pytest.mark.parametrize(("by", "error"), [(-1, ErrorCode.fenced_leader_epoch), (1, ErrorCode.unknown_leader_epoch)])
 @on_cluster()
 async def test_another_epoch_is_refused(cluster: Cluster, by: int, error: ErrorCode) -> None:
