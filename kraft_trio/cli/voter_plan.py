@@ -67,7 +67,7 @@ def plan_add(quorum: QuorumDescription, key: ReplicaKey, patience_ms: int) -> Vo
         keeping = Keeping(Standing.OFFLINE, "is not known to the leader: it has not fetched yet")
     if not keeping.is_up:
         notes = (*notes, f"the leader waits until {key} has caught up; until then nothing changes")
-    after = (*before, PlannedVoter(key, keeping))
+    after = tuple(sorted((*before, PlannedVoter(key, keeping)), key=lambda voter: voter.key))
     if static := _is_static(quorum):
         return VoterPlan(before, after, (static,), notes)
     # It is appended only once the new voter has caught up, so that it counts as one that is up.
@@ -111,7 +111,7 @@ def _planned(quorum: QuorumDescription, patience_ms: int) -> tuple[PlannedVoter,
 
 
 def _is_static(quorum: QuorumDescription) -> str | None:
-    """The leader may know its own directory id; those of the others are in the set from kraft.version 1 on."""
+    """Directory ids are in the set from kraft.version 1 on."""
     if any(state.key.directory_id == NO_DIRECTORY_ID for state in quorum.voters):
         return (
             "kraft.version is 0: the voters are those of controller.quorum.voters "
