@@ -40,7 +40,13 @@ from kraft_trio.protocol.voter_changes import (
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS, Voter
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterResponse
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterResponse
-from kraft_trio.wire.apis.update_features import FeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
+from kraft_trio.wire.apis.update_features import (
+    FeatureResult,
+    FeatureUpdate,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+    UpgradeType,
+)
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -239,10 +245,11 @@ class VoterChangeCoordinator:
         3. Write version and voters, one batch; the voters only when they were not in the log before.
         4. Answer when that has committed.
         """
-        wanted = _wanted_kraft_version(request)
+        update = _kraft_version_update(request)
+        wanted, is_downgrade = update.max_version_level, update.upgrade_type is not UpgradeType.UPGRADE
         async with self._steps.in_turn(change):
             current = self._log.voters.kraft_version
-            require(check_kraft_version(current, wanted, SUPPORTED_KRAFT_VERSIONS))
+            require(check_kraft_version(current, wanted, SUPPORTED_KRAFT_VERSIONS, is_downgrade=is_downgrade))
             if wanted > current:
                 voters = require(
                     upgrade_voters(self._steps.voters, self._told, wanted, self._observer_versions)
@@ -283,13 +290,13 @@ class VoterChangeCoordinator:
         return UpdateRaftVoterResponse(error, self._key.id, self._context.epoch, endpoint)
 
 
-def _wanted_kraft_version(request: UpdateFeaturesRequest) -> int:
-    """The level asked for.  Raises RefusedError for any other feature, or none."""
+def _kraft_version_update(request: UpdateFeaturesRequest) -> FeatureUpdate:
+    """What is asked for.  Raises RefusedError for any other feature, or none."""
     names = [update.feature for update in request.updates]
     if names != [KRAFT_VERSION]:
         given = ", ".join(names) or "none"
         raise RefusedError(Refused("INVALID_REQUEST", f"features {given}: expected {KRAFT_VERSION} alone"))
-    return request.updates[0].max_version_level
+    return request.updates[0]
 
 
 def _features_response(request: UpdateFeaturesRequest, error: ErrorCode, reason: str | None) -> UpdateFeaturesResponse:

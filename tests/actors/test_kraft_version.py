@@ -17,7 +17,7 @@ from kraft_trio.simulation.cluster import LISTENER
 from kraft_trio.storage.batch import decode_control_batch
 from kraft_trio.wire.api import API_VERSIONS, UPDATE_FEATURES
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
-from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest
+from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest, UpgradeType
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import TOPIC
@@ -115,6 +115,18 @@ async def test_other_versions_are_refused(cluster: Cluster, level: int) -> None:
     assert refused.error == ErrorCode.invalid_update_version
     assert f"kraft.version {level}" in str(refused.error_message)
     assert leader.log.end_offset == end
+
+
+@pytest.mark.parametrize("kind", [UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE])
+@on_cluster(kraft_version=0)
+async def test_a_downgrade_never_upgrades(cluster: Cluster, kind: UpgradeType) -> None:
+    leader = await cluster.wait_for_leader()
+    await trio.sleep(1)
+    request = UpdateFeaturesRequest((FeatureUpdate("kraft.version", 1, kind),))
+    refused = await ask(cluster, leader, UPDATE_FEATURES, request)
+    assert refused.error == ErrorCode.invalid_update_version
+    assert "that is no downgrade" in str(refused.error_message)
+    assert leader.log.voters.kraft_version == 0
 
 
 @on_cluster()
