@@ -310,12 +310,25 @@ def a_removal_is_acknowledged_by_a_change_of_another_voter(cluster: FabricatedCl
 
 
 @STORIES.of(21)
-def a_voter_change_is_acknowledged_by_one_from_before_it_was_asked_for(cluster: FabricatedCluster) -> Iterator[None]:
+def a_voter_change_is_acknowledged_that_was_undone_before_it_was_asked_for(
+    cluster: FabricatedCluster,
+) -> Iterator[None]:
     epoch = start_epoch(cluster)
     cluster.change_voters(1, epoch, voters_of(1, 2, 3, 4))
     cluster.follow(4, 1, epoch)
     cluster.commit_everywhere(1, [2, 3, 4])
+    cluster.change_voters(1, epoch, voters_of(1, 2, 3))
+    cluster.commit_everywhere(1, [2, 3])
     operation = asking(cluster, ADD_VOTER, 4)
+    yield
+    cluster.history.succeed(operation)
+
+
+@STORIES.of(21)
+def a_removal_from_the_initial_voters_is_acknowledged_before_anything_is_committed(
+    cluster: FabricatedCluster,
+) -> Iterator[None]:
+    operation = asking(cluster, REMOVE_VOTER, 3)
     yield
     cluster.history.succeed(operation)
 
@@ -354,7 +367,8 @@ def test_lawful_clients_are_silent() -> None:
 
 
 def test_lawful_voter_changes_are_silent() -> None:
-    """Two that are asked for together and made one after the other, one that was lost and made, one of unknown fate."""
+    """Two that are asked for together and made one after the other, one that was lost and made, one of unknown fate,
+    and one that had been made before, as a client finds that asks a second leader."""
     cluster = FabricatedCluster()
     epoch = start_epoch(cluster)
     growth, removal = asking(cluster, ADD_VOTER, 4), asking(cluster, REMOVE_VOTER, 4)
@@ -370,6 +384,7 @@ def test_lawful_voter_changes_are_silent() -> None:
     cluster.change_voters(1, epoch, voters_of(1, 2))
     cluster.commit_everywhere(1, [2])
     cluster.history.lose(gone, "no answer")
+    cluster.history.succeed(asking(cluster, REMOVE_VOTER, 3))
     assert not cluster.violations, str(cluster.violations[0])
 
 

@@ -12,12 +12,7 @@ from kraft_trio.simulation.invariants import INVARIANTS
 from .mutants import MUTANTS, Run, violation_of
 from .mutants.table import DOCUMENT, table_names
 
-NEEDS_LATER_FEATURES = {
-    12: "voter changes",
-    13: "voter changes",
-    14: "voter changes",
-    18: "snapshots",
-}
+NEEDS_LATER_FEATURES = {18: "snapshots"}
 """Invariants that nothing can break yet, as nothing does yet what they are about."""
 
 IMPLIED = {19: "the state machine misses what came before it"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 import attrs
 import trio
@@ -26,6 +27,8 @@ FAST = {
 }
 """Timeouts so short that a run of a few seconds has many elections."""
 
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 LONGEST_US = 1_000_000
 """How long a fault of a storm lasts at most."""
@@ -69,6 +72,12 @@ def script(name: str, text: str, *, clients: int = 0, expects: bool = False) -> 
                 await trio.sleep_forever()
 
     return Run(name, _setup(parsed.header), main)
+
+
+def scenario(name: str, *, expects: bool = True) -> Run:
+    """The script of that name among the regression scenarios; if it does not expect, invariants alone are to find."""
+    text = (SCENARIOS / f"{name}.txt").read_text(encoding="utf-8")
+    return script(f"{name}.txt", text, expects=expects)
 
 
 def storm(
