@@ -11,9 +11,9 @@ from kraft_trio.messages import LeadershipLost
 from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.simulation import Cluster
+from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.support.on_cluster import on_cluster
+from tests.support.on_cluster import on_cluster, run_on_cluster
 from tests.support.voter_change_requests import (
     add_voter,
     beside,
@@ -352,3 +352,28 @@ async def test_connections_to_a_removed_voter_are_closed(cluster: Cluster) -> No
     assert (await remove_voter(cluster, leader, gone.key)).error == ErrorCode.none
     await trio.sleep(3)
     assert cluster.endpoint_of(gone.key.id) not in leader._client._peers
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_connections_to_a_leader_that_left_are_closed(seed: int) -> None:
+    """Although it was asked on for as long as it led, and by its own connections, for appends and for records."""
+
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await cluster.wait_until_alike()
+        others = cluster.others(leader)
+        async with trio.open_nursery() as nursery:
+            with held(cluster, leader):
+                asked = beside(nursery, remove_voter, cluster, leader, leader.key)
+                await until_asked()
+                for node in others:
+                    nursery.start_soon(node.append, [b"value"])
+                await until_asked()
+            assert (await asked.wait()).error == ErrorCode.none
+        await cluster.wait_for_leader(other_than=leader)
+        await trio.sleep(5)
+        for node in others:
+            for client in (node._client, node._forwarder):
+                assert cluster.endpoint_of(leader.key.id) not in client._peers
+
+    run_on_cluster(test, Setup(seed=seed))
