@@ -103,7 +103,11 @@ def add_controller(
         options.client(context, own.config), options.timeout_ms, timeout_ms, own.config.fetch_timeout_ms, force
     )
     if dry_run:
-        dry_run_of(run, f"adding {told(own.key, own.listeners)}", lambda q: plan_add(q, own.key, run.patience_ms))
+        dry_run_of(
+            run,
+            f"adding {told(own.key, own.listeners)}",
+            lambda quorum: plan_add(quorum, own.key, run.patience_ms, own.listeners, own.cluster_id),
+        )
         return
     trio.run(run.add, own.key, own.listeners, own.cluster_id)
     click.echo(f"Added {told(own.key, own.listeners)}")

@@ -16,7 +16,7 @@ import trio
 from kraft_trio.cli.controller_commands import NO_LISTENERS, OwnNode, change_options, read_own_node, told
 from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
 from kraft_trio.cli.voter_change_run import LOOK_AGAIN_S, ChangeRefused, ChangeRun, tell
-from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
+from kraft_trio.cli.voter_plan import VoterPlan, misfit_of, plan_add, plan_remove
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
 from kraft_trio.client.standing import keeping_of
 from kraft_trio.client.voter_change import VoterChangeError
@@ -147,7 +147,7 @@ class Replacing:
             _show_step(f"1. removing KRaft {told(left.old.key)}", plan)
             objections += [*self.objections_to(quorum, left.old), *plan.objections]
             quorum = attrs.evolve(quorum, voters=tuple(state for state in quorum.voters if state is not left.old))
-        plan = plan_add(quorum, new.key, self.changes.patience_ms)
+        plan = plan_add(quorum, new.key, self.changes.patience_ms, self._listeners(quorum), self._cluster_id)
         _show_step(
             f"{1 if left.old is None else 2}. adding {told(new.key, self._listeners(quorum) or NO_LISTENERS)}", plan
         )
@@ -168,6 +168,10 @@ class Replacing:
             self.listeners = self._listeners(quorum)
             if self.listeners is None:
                 raise ChangeRefused(f"refused: {self._no_listeners()}")
+            # Before the old one is removed: nothing could take its place.
+            misfit = misfit_of(quorum, new.key, self.listeners, self._cluster_id)
+            if misfit is not None and not self.changes.force:
+                raise ChangeRefused(f"refused: {misfit}")
             try:
                 if left.old is not None:
                     objections = self.objections_to(quorum, left.old)
@@ -236,6 +240,10 @@ class Replacing:
             f"{old.key} keeps up with the leader: two processes have the id {old.key.id}, stop the one that is not "
             "wanted"
         ]
+
+    @property
+    def _cluster_id(self) -> str | None:
+        return None if self.own is None else self.own.cluster_id
 
     def _listeners(self, quorum: QuorumDescription) -> Endpoints | None:
         """As given, as in the file, or as the old one's, which the leader knows as long as it is a voter."""

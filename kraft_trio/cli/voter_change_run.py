@@ -49,7 +49,7 @@ class ChangeRun:
 
     async def add(self, key: ReplicaKey, listeners: Endpoints, cluster_id: str | None) -> None:
         """Make the replica a voter.  Raises ChangeRefused, and what AdminClient raises."""
-        await self.checked(lambda quorum: plan_add(quorum, key, self.patience_ms))
+        await self.checked(lambda quorum: plan_add(quorum, key, self.patience_ms, listeners, cluster_id))
         await self._made_sure(
             lambda: self.client.add_metadata_voter(key, listeners, cluster_id=cluster_id, timeout_ms=self.timeout_ms),
             lambda quorum: quorum.voter(key) is not None,

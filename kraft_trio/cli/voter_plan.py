@@ -13,7 +13,9 @@ import attrs
 from kraft_trio.cli.quorum_layout import labelled
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
 from kraft_trio.client.standing import Keeping, Standing, keeping_of
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, ReplicaKey
+from kraft_trio.protocol.voter_changes import check_new_voter
+from kraft_trio.protocol.voter_set import Voter
 
 
 @attrs.frozen
@@ -48,8 +50,14 @@ class VoterPlan:
         yield from (labelled("Note", note) for note in self.notes)
 
 
-def plan_add(quorum: QuorumDescription, key: ReplicaKey, patience_ms: int) -> VoterPlan:
-    """Making the replica a voter."""
+def plan_add(
+    quorum: QuorumDescription,
+    key: ReplicaKey,
+    patience_ms: int,
+    listeners: Endpoints | None = None,
+    cluster_id: str | None = None,
+) -> VoterPlan:
+    """Making the replica a voter; its listeners and its cluster are looked at where they are given."""
     before = _planned(quorum, patience_ms)
     known = next((state for state in quorum.observers if state.key == key), None)
     keeping = keeping_of(quorum, known or ReplicaState(key), patience_ms)
@@ -70,8 +78,24 @@ def plan_add(quorum: QuorumDescription, key: ReplicaKey, patience_ms: int) -> Vo
     after = tuple(sorted((*before, PlannedVoter(key, keeping)), key=lambda voter: voter.key))
     if static := _is_static(quorum):
         return VoterPlan(before, after, (static,), notes)
+    if misfit := misfit_of(quorum, key, listeners, cluster_id):
+        return VoterPlan(before, after, (misfit,), notes)
     # It is appended only once the new voter has caught up, so that it counts as one that is up.
     return _checked(before, after, notes, up=_up(before) + 1)
+
+
+def misfit_of(
+    quorum: QuorumDescription, key: ReplicaKey, listeners: Endpoints | None, cluster_id: str | None
+) -> str | None:
+    """Why the leader would not have that replica in its quorum, whoever the voters are."""
+    if cluster_id is not None and quorum.cluster_id not in (None, cluster_id):
+        return f"{key} is of cluster {cluster_id}, the quorum of cluster {quorum.cluster_id}"
+    # A voter's first listener is the one by which it reaches the others.
+    of_leader = next((name for name, _ in quorum.endpoints.get(quorum.leader_id, ())), None)
+    if listeners is None or of_leader is None:
+        return None
+    refused = check_new_voter(Voter(key, listeners), of_leader)
+    return None if refused is None else refused.reason
 
 
 def plan_remove(quorum: QuorumDescription, key: ReplicaKey, patience_ms: int) -> VoterPlan:

@@ -345,6 +345,16 @@ class TestReplace:
         assert message in capsys.readouterr().err
         assert fake.asked == []
 
+    @pytest.mark.parametrize("dry_run", [[], ["--dry-run"]])
+    def test_one_that_could_not_be_added_costs_no_voter(
+        self, dry_run: list[str], fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fake.description = quorum(leading(), up(2), silent(3), observers=(up(3, 2),))
+        arguments = ["replace", "-i", "3", "--listeners", "OTHER://node-3:9093", *dry_run]
+        assert run([*QUORUM, *arguments]) == 1
+        assert "refused: listeners OTHER: expected CONTROLLER" in capsys.readouterr().err
+        assert fake.asked == []
+
     def test_the_file_of_another_node(
         self, fake: FakeQuorum, new_node: Callable[..., str], capsys: pytest.CaptureFixture[str]
     ) -> None:

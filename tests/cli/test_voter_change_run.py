@@ -89,7 +89,7 @@ async def test_a_replica_that_does_not_run_is_waited_for_and_then_given_up(clust
 @on_cluster(observers=1)
 async def test_what_the_leader_refuses_is_what_is_said(cluster: Cluster) -> None:
     await cluster.wait_for_leader()
-    run = run_on(cluster)
+    run = run_on(cluster, force=True)
     await run.looked_at(lambda quorum: plan_add(quorum, cluster.key_of(4), run.patience_ms))
     with pytest.raises(VoterChangeError, match="INCONSISTENT_CLUSTER_ID") as refused:
         await run.add(cluster.key_of(4), cluster.config_of(4).advertised_endpoints(), "another")
