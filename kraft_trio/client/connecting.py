@@ -48,13 +48,15 @@ async def open_connection(network: Network, endpoint: Endpoint, client_id: str, 
 
     Raises NetworkError naming the endpoint and the reason, UnsupportedVersionError.
     """
+    failure = "no connection"
     with trio.move_on_after(timeout_ms / 1000):
         try:
             stream = await network.connect(endpoint)
+            failure = "it took the connection, but did not say which versions it speaks"
             return await Connection.negotiated(stream, client_id, MAX_RESPONSE_BYTES)
         except (NetworkError, ProtocolError, UnicodeError) as error:
             raise NetworkError(f"{endpoint}: {os_reason(error).removeprefix(f'{endpoint}: ')}") from error
-    raise NetworkError(f"{endpoint}: no connection within {timeout_ms} ms")
+    raise NetworkError(f"{endpoint}: {failure} within {timeout_ms} ms")
 
 
 async def ask(connection: Connection, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int) -> ResponseT:
