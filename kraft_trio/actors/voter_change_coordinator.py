@@ -279,7 +279,7 @@ class VoterChangeCoordinator:
         """Nobody tells a leader who or where it is: it would not contradict, as it sends no updates itself."""
         if voter.id == self._key.id and voter != self._own:
             raise RefusedError(
-                Refused("INVALID_REQUEST", f"voter {voter.id} is the leader itself, {self._key}, and says other things")
+                Refused("INVALID_REQUEST", f"voter {voter.id}: this leader is {self._key}, and knows where it listens")
             )
 
     # Answers

@@ -16,7 +16,7 @@ from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import LISTENER
 from kraft_trio.simulation.trace import TraceEvent
 from kraft_trio.storage.batch import encode_control_batch
-from kraft_trio.wire.api import API_VERSIONS, UPDATE_RAFT_VOTER, advertised_ranges
+from kraft_trio.wire.api import UPDATE_RAFT_VOTER, advertised_ranges
 from kraft_trio.wire.apis.api_versions import ApiVersionsResponse
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kraft_trio.wire.codec import decode_request, encode_response
@@ -26,6 +26,7 @@ from tests.support.epoch_context import lone_epoch
 from tests.support.on_cluster import on_cluster
 from tests.support.voter_change_requests import (
     add_voter,
+    answering_versions,
     beside,
     elected,
     held,
@@ -50,7 +51,7 @@ async def test_an_update_is_in_the_set_when_it_has_committed(cluster: Cluster) -
     cluster.machines[key.id].kill()  # else it would at once say the opposite
     await trio.sleep(0.1)
     await cluster.machines[key.id].wait_until_ended()
-    async with listening(cluster, EXTRA, answer_versions):
+    async with listening(cluster, EXTRA, answering_versions()):
         response = await update_voter(cluster, leader, key, listeners=Endpoints({LISTENER: EXTRA}))
     assert (response.error, response.leader_id, response.leader_epoch) == (ErrorCode.none, leader.key.id, 1)
     assert response.leader_endpoint == cluster.endpoint_of(leader.key.id)
@@ -59,22 +60,6 @@ async def test_an_update_is_in_the_set_when_it_has_committed(cluster: Cluster) -
 
 
 VERSIONS = ApiVersionsResponse(apis=advertised_ranges())
-
-
-async def answer_versions(stream: trio.abc.Stream, error: ErrorCode = ErrorCode.none) -> None:
-    """A node of which nothing is to be seen but that it answers."""
-    reader = FrameReader(stream, 2**20)
-    try:
-        while (frame := await reader.read()) is not None:
-            header, _ = decode_request(frame)
-            response = ApiVersionsResponse(error=error, apis=advertised_ranges())
-            await stream.send_all(encode_response(API_VERSIONS, header.version, header.correlation_id, response))
-    except trio.BrokenResourceError:
-        pass
-
-
-async def answer_not_available(stream: trio.abc.Stream) -> None:
-    await answer_versions(stream, ErrorCode.broker_not_available)
 
 
 @on_cluster()
@@ -100,7 +85,7 @@ async def test_an_address_that_nobody_reaches_never_gets_into_the_set(cluster: C
 async def test_nor_does_one_at_which_a_broker_is_not_available(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     end = leader.log.end_offset
-    async with listening(cluster, EXTRA, answer_not_available):
+    async with listening(cluster, EXTRA, answering_versions(ErrorCode.broker_not_available)):
         moved = Endpoints({LISTENER: EXTRA})
         response = await update_voter(cluster, leader, cluster.others(leader)[0].key, listeners=moved)
     assert response.error == ErrorCode.request_timed_out

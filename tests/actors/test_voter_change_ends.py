@@ -13,19 +13,17 @@ import trio
 
 from kraft_trio.messages import LeadershipLost
 from kraft_trio.node import Node
-from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import LISTENER
-from kraft_trio.wire.api import API_VERSIONS, FETCH, advertised_ranges
-from kraft_trio.wire.apis.api_versions import ApiVersionsResponse, SupportedFeature
+from kraft_trio.wire.api import FETCH
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
-from kraft_trio.wire.codec import decode_request, encode_response
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.framing import FrameReader
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import TOPIC, TOPIC_ID, RawClient
 from tests.support.voter_change_requests import (
     add_voter,
+    answering_versions,
     beside,
     held,
     listening,
@@ -158,16 +156,6 @@ async def test_by_truncation(cluster: Cluster) -> None:
         assert cluster.endpoint_of(4) not in leader._client._peers
 
 
-async def serve(stream: trio.abc.Stream) -> None:
-    """A node of which nothing is to be seen but that it answers."""
-    features = (SupportedFeature("kraft.version", 0, 1),)
-    response = ApiVersionsResponse(apis=advertised_ranges(), supported_features=features)
-    reader = FrameReader(stream, 2**20)
-    while (frame := await reader.read()) is not None:
-        header, _ = decode_request(frame)
-        await stream.send_all(encode_response(API_VERSIONS, header.version, header.correlation_id, response))
-
-
 @on_cluster(voters=1)
 async def test_a_voter_of_another_cluster_never_catches_up(cluster: Cluster) -> None:
     """It answers, as every node does; but it has nothing to fetch here, and the leader refuses its Fetch."""
@@ -175,7 +163,7 @@ async def test_a_voter_of_another_cluster_never_catches_up(cluster: Cluster) -> 
     stranger = ReplicaKey(4, UUID(int=4))
     elsewhere = Endpoint("elsewhere", 9093)
     end = leader.log.end_offset
-    async with listening(cluster, elsewhere, serve):
+    async with listening(cluster, elsewhere, answering_versions(kraft_versions=VersionRange(0, 1))):
         async with RawClient.connected(cluster, 1) as client:
             request = FetchRequest(
                 "another", stranger.id, 0, 0, partitions=(FetchPartition(TOPIC, TOPIC_ID, 0, end, 2**20, 1, 1),)
