@@ -55,6 +55,42 @@ async def test_what_would_stop_the_quorum_is_not_asked_for(cluster: Cluster) -> 
     assert sorted(voters(await run.describe())) == sorted([leader.key.id, left.key.id])
 
 
+CHANGES = ("add", "remove the leader", "remove a follower", "remove the other follower")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("is_other_down", [False, True])
+def test_the_plan_is_what_happens(change: str, is_other_down: bool) -> None:
+    """It objects to exactly what, forced, does not commit; and the voters after it are those that it has named."""
+
+    @on_cluster(observers=1)
+    async def compare(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        follower, other = cluster.others(leader)
+        await cluster.wait_until_alike()
+        if is_other_down:
+            cluster.machines[other.key.id].kill()
+            await trio.sleep(10)
+        run = run_on(cluster, timeout_ms=8000, force=True)
+        removed = {"remove the leader": leader, "remove a follower": follower}.get(change, other).key
+        if change == "add":
+            plan = plan_add(await run.describe(), cluster.key_of(4), run.patience_ms)
+        else:
+            plan = plan_remove(await run.describe(), removed, run.patience_ms)
+        try:
+            if change == "add":
+                await add(run, cluster, 4)
+            else:
+                await run.remove(removed, cluster.cluster_id)
+        except (OutcomeUnknownError, VoterChangeError):
+            assert plan.objections
+        else:
+            assert not plan.objections
+            assert [state.key for state in (await run.describe()).voters] == [voter.key for voter in plan.after]
+
+    compare()
+
+
 @on_cluster()
 async def test_force_asks_nevertheless(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     """The removal of the follower that is up is appended and cannot commit; what is said is that it is open."""
