@@ -137,8 +137,10 @@ async def recover(
         quorum_state = QuorumStateFile(disk, locked.quorum_state_path(config.topic_name))
         with capture_logs():  # of what opening does: it is not done yet
             log = _open_log(PreviewDisk(disk), config, now_ms)
-        recovery = _plan(disk, config, identity, log, quorum_state.read(), change)
-        await log.close()
+        try:
+            recovery = _plan(disk, config, identity, log, quorum_state.read(), change)
+        finally:
+            await log.close()
         if confirmed(recovery):
             log = _open_log(disk, config, now_ms)
             try:
