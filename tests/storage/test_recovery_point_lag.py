@@ -58,7 +58,7 @@ async def test_a_failure_to_make_it_durable_poisons_the_log(autojump_clock: obje
     await trio.sleep(DURABLE_EVERY_S)
     disk.fail("sync", name="recovery-point", code=errno.EIO)
     log.append_as_leader(batch(b"value"), 1)
-    with pytest.raises(StorageFailure, match="Input/output error|injected"):
+    with pytest.raises(StorageFailure, match=r"Input/output error|injected"):
         await log.sync()
     assert log.poisoned is not None
 
