@@ -13,7 +13,7 @@ from kraft_trio.simulation.faults_disk import spoil_disk
 from kraft_trio.simulation.faults_process import strike_for_a_while
 from kraft_trio.simulation.steps import Step
 from kraft_trio.simulation.steps_campaign import StrikeLeader
-from kraft_trio.simulation.steps_disk import BlankDisk
+from kraft_trio.simulation.steps_disk import BlankDisk, SlowDisk
 from kraft_trio.simulation.steps_membership import AddVoter, Move, RemoveLeader, RemoveVoter, UpgradeKRaftVersion
 from kraft_trio.simulation.steps_network import Heal
 from kraft_trio.simulation.steps_process import Restart, Start
@@ -107,6 +107,24 @@ def change_of_a_lost_leader(timeline: Timeline, at_us: int) -> None:
     timeline.add(at_us, StrikeLeader(timeline.random.choice(("isolate", "stall"))))
     _add_all(timeline, at_us, _likely_change(timeline))
     timeline.add(at_us + timeline.span_us(500 * MILLISECOND_US, 20 * SECOND_US), Heal())
+
+
+@fault("membership", min_nodes=3)
+def change_of_a_new_leader(timeline: Timeline, at_us: int) -> None:
+    """A leader that is cut off appends a change; the next one is asked for another before it has committed anything.
+
+    What makes the bug of 2015 (scenario S1); the disks are slow for that, so that there is time.
+    """
+    timeline.add(at_us, StrikeLeader(timeline.random.choice(("isolate", "stall"))))
+    _add_all(timeline, at_us, _likely_change(timeline))
+    sync_us = timeline.span_us(20 * MILLISECOND_US, 1 * SECOND_US)
+    _add_all(timeline, at_us, [SlowDisk(node, sync_us) for node in timeline.node_ids])
+    for _ in range(3):
+        at_us += timeline.span_us(200 * MILLISECOND_US, 3 * SECOND_US)
+        _add_all(timeline, at_us, _likely_change(timeline))
+    at_us += timeline.span_us(100 * MILLISECOND_US, 5 * SECOND_US)
+    _add_all(timeline, at_us, [SlowDisk(node, MILLISECOND_US) for node in timeline.node_ids])
+    timeline.add(at_us, Heal())
 
 
 @fault("membership", min_nodes=2)

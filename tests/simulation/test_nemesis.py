@@ -36,7 +36,7 @@ VERBS = {
     "versions": {"older", "newer"},
     "membership": {
         *("add-voter", "remove-voter", "remove-leader", "upgrade", "move", "blank-disk"),
-        *("strike-leader", "start", "restart", "resume", "heal"),
+        *("strike-leader", "start", "restart", "resume", "heal", "slow-disk"),
     },
 }
 
