@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import kraft_trio
 from kraft_trio.config import KEYS
 from kraft_trio.metrics.definitions import METRICS
 from kraft_trio.protocol.transition_diagram import transition_diagram
@@ -91,6 +92,15 @@ def invariants() -> str:
     return _table(("", "rule", "class", "why"), rows)
 
 
+def public_names() -> str:
+    """Each with the first sentence of its docstring; Kafka's error codes, an enumeration made elsewhere, have none."""
+    rows = []
+    for name in kraft_trio.__all__:
+        text = " ".join((getattr(kraft_trio, name).__doc__ or "Kafka's error codes, by their names.").split())
+        rows.append((f"`{name}`", re.split(r"(?<=\.)(?<!i\.e\.) ", text)[0]))
+    return _table(("name", "what it is"), rows)
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "transitions": transitions,
     "versions": versions,
@@ -100,6 +110,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "scenario-steps": scenario_steps,
     "scenarios": scenarios,
     "invariants": invariants,
+    "public-names": public_names,
 }
 
 

@@ -24,7 +24,7 @@ class CorruptSnapshotError(StorageError):
 
 
 class StorageFailure(KraftError):
-    """A write or fsync failed.  The storage is poisoned: everything after it fails the same way (DESIGN D8)."""
+    """A write or fsync failed.  The storage is poisoned: everything after it fails the same way."""
 
 
 class AlreadyLockedError(StorageError):
@@ -56,7 +56,7 @@ class RecordTooLargeError(KraftError):
 
 
 class OutcomeUnknownError(KraftError):
-    """An append was sent, and whether it committed cannot be learned: it may or may not be in the log, at most once."""
+    """What was asked for was sent, and whether it was done cannot be learned: it may have been, once at most."""
 
 
 class NodeClosedError(KraftError):

@@ -1,4 +1,4 @@
-"""Formatting a node's directory from Python: what `kraft storage format --initial-controllers` does (KIP-853)."""
+"""Formatting a node's directory from Python: what `kraft storage format` does (KIP-853)."""
 
 from __future__ import annotations
 
@@ -25,27 +25,33 @@ def first_voter(config: NodeConfig, directory_id: UUID | None = None) -> Voter:
     return config.as_voter(_random_directory_id() if directory_id is None else directory_id)
 
 
-def format_node(config: NodeConfig, cluster_id: str, voters: VoterSet) -> None:
-    """Format the directory of one of a new quorum's first voters, at kraft.version 1; blocks for fsyncs.
+def format_node(config: NodeConfig, cluster_id: str, voters: VoterSet | None = None) -> None:
+    """Format a node's directory; blocks for fsyncs.
 
-    `cluster_id` and `voters` are the same on all of them.  Raises, changing nothing, ConfigError where the node is not
-    among the voters or the cluster id is no UUID, StorageError where the directory is formatted already or cannot be
-    written.
+    With `voters`, as one of a new quorum's first voters, at kraft.version 1; `cluster_id` and `voters` are the same on
+    all of them.  Without, as `--no-initial-controllers` does: as a node with a new directory id that learns the voters
+    from a quorum that exists, or has them in `controller.quorum.voters`.  Raises, changing nothing, ConfigError where
+    the node is not among `voters` or the cluster id is no UUID, StorageError where the directory is formatted already
+    or cannot be written.
     """
     try:
         directory_id_from_text(cluster_id)
     except ValueError as error:
         raise ConfigError(f"cluster_id: {error}") from error
-    own = voters.get(config.node_id)
-    if own is None:
-        raise ConfigError(f"voters: {', '.join(map(str, voters.ids)) or 'none'}, but not node.id={config.node_id}")
+    if voters is None:
+        directory_id = _random_directory_id()
+    else:
+        own = voters.get(config.node_id)
+        if own is None:
+            raise ConfigError(f"voters: {', '.join(map(str, voters.ids)) or 'none'}, but not node.id={config.node_id}")
+        directory_id = own.key.directory_id
     with contextlib.closing(RealDisk()) as disk:
         format_directory(
             disk,
             config.metadata_log_dir,
             cluster_id=cluster_id,
             node_id=config.node_id,
-            directory_id=own.key.directory_id,
+            directory_id=directory_id,
             topic_name=config.topic_name,
             voters=voters,
             kraft_version=SUPPORTED_KRAFT_VERSIONS.maximum,

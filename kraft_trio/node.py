@@ -115,6 +115,7 @@ class Node:
                 task_status.started()
         finally:
             self._closed = True
+            self.election.view.look_again()
 
     def _metrics_file(self) -> MetricsFile:
         config = self.config
@@ -148,8 +149,14 @@ class Node:
         return self._metrics
 
     async def wait_for_leader(self) -> QuorumView:
-        """Wait until this node knows the leader of its epoch (it may be the leader itself)."""
-        return await self.election.view.wait_for(lambda view: view.leader_id is not None)
+        """Wait until this node knows the leader of its epoch (it may be the leader itself).
+
+        Raises NodeClosedError where the node has stopped, or stops meanwhile.
+        """
+        view = await self.election.view.wait_for(lambda view: self._closed or view.leader_id is not None)
+        if self._closed:
+            raise NodeClosedError("wait_for_leader: the node has stopped")
+        return view
 
     async def append(self, values: Sequence[Any]) -> range:
         """Append values next to each other and wait until they are committed; their offsets.

@@ -14,7 +14,7 @@ def test_no_situation_is_missing() -> None:
     listed = []
     for section in re.split(r"^### ", (REPOSITORY / "docs" / "MEMBERSHIP.md").read_text(), flags=re.MULTILINE)[1:]:
         name = section.partition("\n")[0]
-        for situation, test, compared in re.findall(r"^\| (test\w+) \| (.+?) \| (.+?) \|$", section, re.MULTILINE):
+        for situation, test, compared in re.findall(r"^\| ([tT]est\w+) \| (.+?) \| (.+?) \|$", section, re.MULTILINE):
             listed.append(f"{name} {situation}")
             assert test.startswith("`") or (test == "none" and len(compared) > 40), "a test, or the reason for none"
     assert listed == expected

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
 from uuid import UUID
 
+import attrs
 import pytest
 
 import kraft_trio
+import kraft_trio.client
 from kraft_trio import ConfigError, NodeConfig, StorageError, VoterSet, first_voter, format_node, random_uuid
 from kraft_trio.config import parse_config
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_from_text
 from kraft_trio.storage.directory import LockedDirectory, partition_path
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.real_disk import RealDisk
+
+OF_PYTHON = {"Sequence", "Mapping", "None", "ValueError"}
+
+_CLASS = re.compile(r"\b[A-Z]\w+")
+_ERROR = re.compile(r"\b\w+Error\b")
 
 
 def names_for_the_type_checker() -> dict[str, str]:
@@ -34,6 +43,33 @@ def test_every_public_name_is_what_the_type_checker_believes() -> None:
     for name, module in expected.items():
         assert getattr(kraft_trio, name) is getattr(sys.modules[module], name)
         assert name in dir(kraft_trio)
+
+
+def test_what_clients_take_return_and_raise_is_public() -> None:
+    """Names in the signatures of their public methods, the errors these raise, and the fields of what they return."""
+    mentioned: dict[str, str] = {}
+    for client in (kraft_trio.AdminClient, kraft_trio.LogClient):
+        for name, method in inspect.getmembers(client, inspect.isfunction):
+            if not name.startswith("_"):
+                text = " ".join(map(str, method.__annotations__.values()))
+                found = [*_CLASS.findall(text), *_ERROR.findall(method.__doc__ or "")]
+                mentioned |= dict.fromkeys(found, f"{client.__name__}.{name}")
+    for name in kraft_trio.client.__all__:
+        public = getattr(kraft_trio.client, name)
+        assert public is getattr(kraft_trio, name)
+        for field in attrs.fields(public) if attrs.has(public) else ():
+            mentioned |= dict.fromkeys(_CLASS.findall(str(field.type)), f"{name}.{field.name}")
+    assert {name: where for name, where in mentioned.items() if name not in {*kraft_trio.__all__, *OF_PYTHON}} == {}
+
+
+@pytest.mark.parametrize("name", sorted(set(kraft_trio.__all__) - {"ErrorCode"}))
+def test_every_public_name_is_documented(name: str) -> None:
+    documented = getattr(kraft_trio, name)
+    assert documented.__doc__
+    if documented.__module__.startswith(("kraft_trio.client", "kraft_trio.node")):
+        for member, function in inspect.getmembers(documented, inspect.isfunction):
+            if function.__qualname__ == f"{name}.{member}" and not member.startswith("_"):
+                assert function.__doc__, f"{name}.{member}"
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
@@ -79,6 +115,17 @@ async def test_a_formatted_node_has_its_identity_and_the_first_voters(tmp_path: 
         )
         assert (log.voters.voters, log.voters.kraft_version, log.voters.came_from_bootstrap) == (voters, 1, True)
         await log.close()
+    disk.close()
+
+
+async def test_a_node_that_joins_is_formatted_without_voters(tmp_path: Path) -> None:
+    config, cluster_id = config_of(4, tmp_path), random_uuid()
+    format_node(config, cluster_id)
+    disk = RealDisk()
+    with LockedDirectory.open(disk, config.metadata_log_dir, config.node_id, random.Random(1)) as opened:
+        assert opened.meta_properties.cluster_id == cluster_id
+        assert opened.meta_properties.directory_id != NO_DIRECTORY_ID
+    assert not disk.exists(partition_path(config.metadata_log_dir, config.topic_name))
     disk.close()
 
 

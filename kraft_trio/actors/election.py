@@ -15,20 +15,15 @@ import attrs
 import structlog
 import trio
 
-from kraft_trio.actors.auto_join import AutoJoin
-from kraft_trio.actors.end_epoch_sender import EndEpochSender
-from kraft_trio.actors.epoch_announcer import EpochAnnouncer
+from kraft_trio.actors.election_responses import ElectionResponses
 from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.epoch_tasks import EpochTasks, start_epoch_tasks
 from kraft_trio.actors.follower_replication import FollowerReplication
-from kraft_trio.actors.leader_discovery import LeaderDiscovery
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.role_changes import Situation, judge_vote, next_role
-from kraft_trio.actors.update_voter_sender import UpdateVoterSender
-from kraft_trio.actors.vote_round import VoteRound
-from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import (
     BeginQuorumEpochReceived,
@@ -36,13 +31,11 @@ from kraft_trio.messages import (
     EndQuorumEpochReceived,
     FetchedFromLeader,
     HandedOver,
-    LeaderMessage,
     QuorumView,
     Reply,
     ShutDown,
     Stamp,
     TimedOut,
-    VoterChangeMessage,
     VoteReceived,
     VoteRoundEnded,
     VotersChanged,
@@ -71,7 +64,7 @@ from kraft_trio.protocol.roles import (
     initial_role,
     leader_of,
 )
-from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
+from kraft_trio.protocol.types import Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.protocol.votes import voter_key_error
 from kraft_trio.storage.log import Log
@@ -84,8 +77,6 @@ from kraft_trio.wire.error_codes import ErrorCode
 log = structlog.get_logger(__name__)
 
 MAILBOX_SIZE = 256
-LEADER_MAILBOX_SIZE = 1024
-VOTER_CHANGES_MAILBOX_SIZE = 16
 
 
 class Election:
@@ -123,11 +114,12 @@ class Election:
         self._timer = trio.CancelScope(deadline=self._election_timeout())
         self._epoch_nursery: trio.Nursery | None = None
         self._timer_runs = False
-        self._replication: LeaderReplication | FollowerReplication | None = None
+        self._tasks = EpochTasks()
         self._is_shutting_down = False
         self._shutdowns: list[Reply[None]] = []
         self._handed_over: Stamp | None = None
         self.view = Published(self._make_view())
+        self._responses = ElectionResponses(config, self.view)
 
     async def tell(self, message: ElectionMessage) -> None:
         """Put a message into the mailbox, waiting while it is full."""
@@ -136,7 +128,8 @@ class Election:
     @property
     def progress(self) -> ProgressTable | None:
         """What this node knows of the other replicas, while it leads: to be looked at, not to be changed."""
-        return self._replication.progress if isinstance(self._replication, LeaderReplication) else None
+        replication = self._tasks.replication
+        return replication.progress if isinstance(replication, LeaderReplication) else None
 
     async def run(self) -> None:
         """One epoch nursery after the other; between them nothing of an epoch runs (rule R1)."""
@@ -157,13 +150,8 @@ class Election:
     # The tasks of a role
 
     def _start_role(self, nursery: trio.Nursery) -> None:
-        """The tree of DESIGN below the epoch nursery, by role."""
-        role, stamp = self._role, self._stamp
-        self._replication = None
-        leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None = None
-        voter_changes: trio.MemorySendChannel[VoterChangeMessage] | None = None
         context = EpochContext(
-            stamp=stamp,
+            stamp=self._stamp,
             key=self._key,
             cluster_id=self._cluster_id,
             config=self._config,
@@ -173,32 +161,10 @@ class Election:
             wall_clock_ms=self._wall_clock_ms,
             tell_election=self.tell,
         )
-        match role:
-            case Unattached():
-                nursery.start_soon(LeaderDiscovery(context).run)
-            case Prospective() | Candidate():
-                pre_vote = isinstance(role, Prospective)
-                vote_round = VoteRound(context, pre_vote=pre_vote, log_end=self._log.end, voters=self._voters)
-                nursery.start_soon(vote_round.run)
-            case Follower():
-                self._replication = FollowerReplication(context, role)
-                nursery.start_soon(self._replication.run)
-                nursery.start_soon(UpdateVoterSender(context, role).run)
-                if self._config.auto_join:
-                    nursery.start_soon(AutoJoin(context, role).run)
-            case Leader():
-                leader_mailbox, inbox = trio.open_memory_channel[LeaderMessage](LEADER_MAILBOX_SIZE)
-                voter_changes, changes = trio.open_memory_channel[VoterChangeMessage](VOTER_CHANGES_MAILBOX_SIZE)
-                leader = LeaderReplication(context, inbox, granting_voters=role.granting_voters)
-                self._replication = leader
-                nursery.start_soon(leader.run)
-                nursery.start_soon(EpochAnnouncer(context, leader.progress).run)
-                nursery.start_soon(VoterChangeCoordinator(context, leader, changes, self._observer_versions).run)
-            case Resigned():
-                nursery.start_soon(EndEpochSender(context, role).run)
+        self._tasks = start_epoch_tasks(nursery, context, self._role, self._observer_versions)
         self._epoch_nursery, self._timer_runs = nursery, False
         self._start_timer_if_due()
-        self.view.publish(self._make_view(leader_mailbox, voter_changes))
+        self.view.publish(self._make_view())
         self._answer_shutdown_if_done()
 
     def _start_timer_if_due(self) -> None:
@@ -309,11 +275,7 @@ class Election:
             previous_voters=self._previous_voters,
         )
 
-    def _make_view(
-        self,
-        leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None = None,
-        voter_changes: trio.MemorySendChannel[VoterChangeMessage] | None = None,
-    ) -> QuorumView:
+    def _make_view(self) -> QuorumView:
         role = self._role
         leader_id: int | None = None
         endpoints = Endpoints()
@@ -327,8 +289,8 @@ class Election:
             role,
             leader_id,
             endpoints,
-            leader_mailbox,
-            voter_changes,
+            self._tasks.leader_mailbox,
+            self._tasks.voter_changes,
             history.voters,
             history.kraft_version,
         )
@@ -379,15 +341,8 @@ class Election:
             granted=decision.granted,
             reason=decision.reason,
         )
-        return VoteResponse(
-            error=ErrorCode.none,
-            partition_error=ErrorCode.none if error is None else ErrorCode[error.lower()],
-            leader_id=self._known_leader_id(),
-            leader_epoch=self._role.epoch,
-            vote_granted=decision.granted,
-            leader_endpoint=self._leader_endpoint(),
-            topic=self._config.topic_name,
-        )
+        code = ErrorCode.none if error is None else ErrorCode[error.lower()]
+        return self._responses.vote(code, granted=decision.granted)
 
     def _begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
         outcome = begin_quorum_epoch(
@@ -397,16 +352,9 @@ class Election:
         if error == ErrorCode.none:
             wrong_voter = voter_key_error(self._key, request.voter_id, request.voter_directory_id)
             error = ErrorCode.none if wrong_voter is None else ErrorCode[wrong_voter.lower()]
-        if error == ErrorCode.none and isinstance(self._replication, FollowerReplication):
-            self._replication.leader_is_alive()
-        return BeginQuorumEpochResponse(
-            error=ErrorCode.none,
-            partition_error=error,
-            leader_id=self._known_leader_id(),
-            leader_epoch=self._role.epoch,
-            leader_endpoint=self._leader_endpoint(),
-            topic=self._config.topic_name,
-        )
+        if error == ErrorCode.none and isinstance(self._tasks.replication, FollowerReplication):
+            self._tasks.replication.leader_is_alive()
+        return self._responses.begin_quorum_epoch(error)
 
     def _end_quorum_epoch(self, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
         """The leader resigned: campaign after the successor's backoff (KIP-595 "EndQuorumEpoch")."""
@@ -416,14 +364,7 @@ class Election:
         error = _error_of(outcome)
         if error == ErrorCode.none:
             self._await_succession(request)
-        return EndQuorumEpochResponse(
-            error=ErrorCode.none,
-            partition_error=error,
-            leader_id=self._known_leader_id(),
-            leader_epoch=self._role.epoch,
-            leader_endpoint=self._leader_endpoint(),
-            topic=self._config.topic_name,
-        )
+        return self._responses.end_quorum_epoch(error)
 
     def _campaign_again_soon(self) -> None:
         """A lost election, a split vote most often: ask for pre-votes again after a short random wait.
@@ -437,18 +378,11 @@ class Election:
         successors = request.preferred_candidates or tuple(ReplicaKey(id) for id in request.preferred_successors)
         position = successor_position(self._key, successors)
         backoff_ms = successor_backoff_ms(position, len(successors), self._config.election_backoff_max_ms)
-        if isinstance(self._role, Follower) and isinstance(self._replication, FollowerReplication):
+        if isinstance(self._role, Follower) and isinstance(self._tasks.replication, FollowerReplication):
             self._amend_role(Event.LEADER_RESIGNED, attrs.evolve(self._role, leader_resigned=True))
-            self._replication.campaign_after(backoff_ms)
+            self._tasks.replication.campaign_after(backoff_ms)
         elif isinstance(self._role, Unattached):
             self._timer.deadline = min(self._timer.deadline, trio.current_time() + backoff_ms / 1000)
-
-    def _known_leader_id(self) -> int:
-        leader_id = self.view.value.leader_id
-        return -1 if leader_id is None else leader_id
-
-    def _leader_endpoint(self) -> Endpoint | None:
-        return self.view.value.leader_endpoint(self._config.controller_listener_name)
 
 
 def _error_of(outcome: object) -> ErrorCode:

@@ -42,7 +42,7 @@ class InternalListener:
         while True:
             while (now := (history.voters, history.kraft_version)) == told:
                 await self._log.voters_changed.park()
-            self._forget_left(told[0], now[0])
+            self._tell_clients(told[0], now[0])
             told = now
             voters, kraft_version = now
             log.info(
@@ -65,11 +65,13 @@ class InternalListener:
             )
         self._static_voters_ignored = ignored
 
-    def _forget_left(self, before: VoterSet, voters: VoterSet) -> None:
+    def _tell_clients(self, before: VoterSet, voters: VoterSet) -> None:
         still = _endpoints(voters)
-        for endpoint in _endpoints(before):
-            if endpoint not in still:
-                for client in self._clients:
+        for client in self._clients:
+            for endpoint in still:
+                client.expect(endpoint)
+            for endpoint in _endpoints(before):
+                if endpoint not in still:
                     client.forget(endpoint)
 
 

@@ -6,7 +6,6 @@ This is where the high watermark moves: `_advance_high_watermark`.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Sequence
 
 import attrs
@@ -14,6 +13,8 @@ import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.leader_fetches import LeaderFetches
+from kraft_trio.actors.pending_appends import PendingAppends
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.snapshot_server import SnapshotServer
 from kraft_trio.errors import ProtocolError
@@ -26,7 +27,6 @@ from kraft_trio.messages import (
     LeadershipLost,
     ProduceReceived,
     ProducerIdRequested,
-    Reply,
     SnapshotPiece,
 )
 from kraft_trio.protocol.check_quorum import has_majority_contact
@@ -34,39 +34,14 @@ from kraft_trio.protocol.control_records import ControlRecord, KRaftVersion, Lea
 from kraft_trio.protocol.high_watermark import next_high_watermark
 from kraft_trio.protocol.producers import Accept, Duplicate, Refuse, allocate_producer_id
 from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot
-from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import encode_control_batch, peek_header
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse, QuorumReplica
-from kraft_trio.wire.apis.fetch import UNSUPPORTED_HIGH_WATERMARK, FetchPartitionResponse
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
-
-HIGH_WATERMARK_NEWS_DELAY_S = 0.003
-
-MAX_FETCH_BYTES = 55 * 1024 * 1024
-MAX_WAIT_MS = 60_000
-"""What one Fetch may ask for at most, in records and in waiting, whatever it says."""
-
-
-@attrs.define(eq=False)
-class _ParkedFetch:
-    """A Fetch that waits for records or for a newer high watermark, until `deadline` (Trio's clock)."""
-
-    message: FetchReceived
-    deadline: float
-
-
-@attrs.define(eq=False)
-class _PendingAppend:
-    """A Produce that waits for the high watermark to reach `next_offset` (exclusive end of its batch)."""
-
-    base_offset: int
-    next_offset: int
-    deadline: float
-    reply: Reply[ProducePartitionResponse]
 
 
 class LeaderReplication:
@@ -92,9 +67,8 @@ class LeaderReplication:
         self._granting_voters = granting_voters
         self._epoch_start_offset = context.log.end_offset
         self.progress = ProgressTable(context.key, trio.current_time())
-        self._parked: list[_ParkedFetch] = []
-        self._pending: deque[_PendingAppend] = deque()
-        """In the order of their offsets, which a repeated batch does not come in."""
+        self._appends = PendingAppends(context.log, self._expire_at)
+        self._fetches = LeaderFetches(context, lambda: self.high_watermark, self._expire_at)
         self.progressed = trio.lowlevel.ParkingLot()
         """Its waiters are woken when a replica has fetched."""
         self._next_expiry = trio.CancelScope(deadline=math.inf)
@@ -131,7 +105,7 @@ class LeaderReplication:
                 self._serve(message)
             if self._log.end_offset > end_before:
                 self._appended.set()
-                self._complete_fetches()
+                self._fetches.complete()
 
     def _serve(self, message: LeaderMessage) -> None:
         match message:
@@ -202,7 +176,7 @@ class LeaderReplication:
         For VoterChangeCoordinator, which runs in the same epoch nursery and decides what may be appended.
         """
         next_offset = self._append_control(records)
-        self._complete_fetches()
+        self._fetches.complete()
         return next_offset
 
     def _append_control(self, records: Sequence[ControlRecord]) -> int:
@@ -226,40 +200,18 @@ class LeaderReplication:
                     message.reply.answer(ProducePartitionResponse.failed(ErrorCode[name.lower()], reason))
                     return
                 case Duplicate(base_offset=base_offset, last_offset=last_offset):
-                    self._await_commit(message, base_offset, last_offset + 1)
+                    self._appends.await_commit(message, base_offset, last_offset + 1)
                     return
                 case Accept():
                     pass
         appended = self._log.append_as_leader(bytearray(message.records), self._epoch)
-        self._await_commit(message, appended.base_offset, appended.next_offset)
-
-    def _await_commit(self, message: ProduceReceived, base_offset: int, next_offset: int) -> None:
-        deadline = trio.current_time() + message.timeout_ms / 1000
-        pending = _PendingAppend(base_offset, next_offset, deadline, message.reply)
-        if self._is_committed(next_offset):
-            self._acknowledge(pending)
-            return
-        place = len(self._pending)
-        while place and self._pending[place - 1].next_offset > next_offset:
-            place -= 1
-        self._pending.insert(place, pending)
-        self._expire_at(deadline)
+        self._appends.await_commit(message, appended.base_offset, appended.next_offset)
 
     @property
     def high_watermark(self) -> int | None:
         """Exclusive; None until a record of this epoch is on a majority (INVARIANTS 10), whatever was known before."""
         known = self._log.high_watermark
         return known if known is not None and known > self._epoch_start_offset else None
-
-    def _is_committed(self, next_offset: int) -> bool:
-        return self._log.high_watermark is not None and next_offset <= self._log.high_watermark
-
-    def _acknowledge(self, pending: _PendingAppend) -> None:
-        pending.reply.answer(
-            ProducePartitionResponse(
-                error=ErrorCode.none, base_offset=pending.base_offset, log_start_offset=self._log.log_start_offset
-            )
-        )
 
     async def _sync_appended(self) -> None:
         """Make the leader's own copy durable; it counts for the high watermark only then (DESIGN D8)."""
@@ -284,16 +236,15 @@ class LeaderReplication:
         if advanced is None or advanced == self._log.high_watermark:
             return
         self._log.advance_high_watermark(advanced)
-        while self._pending and self._pending[0].next_offset <= advanced:
-            self._acknowledge(self._pending.popleft())
-        self._complete_fetches()
-        self._spread_high_watermark()
+        self._appends.acknowledge_up_to(advanced)
+        self._fetches.complete()
+        self._fetches.spread_high_watermark()
 
     # Fetching
 
     def _fetch(self, message: FetchReceived) -> None:
         if message.replica is None:
-            self._consumer_fetch(message)
+            self._fetches.consumer_fetch(message)
         else:
             self._replica_fetch(message, message.replica)
 
@@ -304,7 +255,7 @@ class LeaderReplication:
         if isinstance(verdict, Diverging | NeedsSnapshot):
             diverging = verdict.end if isinstance(verdict, Diverging) else None
             snapshot = verdict.snapshot_id if isinstance(verdict, NeedsSnapshot) else None
-            message.reply.answer(self._fetch_response(message, b"", diverging=diverging, snapshot_id=snapshot))
+            self._fetches.answer(message, diverging=diverging, snapshot_id=snapshot)
             return
         if self.progress.fetched(
             replica, partition.fetch_offset, leader_end_offset=self._log.end_offset, now_s=trio.current_time()
@@ -312,7 +263,7 @@ class LeaderReplication:
             self._advance_high_watermark()
         if self.progressed:
             self.progressed.unpark_all()
-        self._answer_or_park(message)
+        self._fetches.answer_or_park(message)
 
     def _fetch_snapshot(self, message: FetchSnapshotReceived) -> None:
         """KIP-630 "Fetch Snapshot"; whoever is given a piece is in contact, however long it takes to get them all."""
@@ -321,104 +272,6 @@ class LeaderReplication:
         if message.replica is not None and piece.error == ErrorCode.none:
             self.progress.heard_from(message.replica, now_s=trio.current_time())
         message.reply.answer(piece)
-
-    def _consumer_fetch(self, message: FetchReceived) -> None:
-        offset = message.partition.fetch_offset
-        if not self._log.log_start_offset <= offset <= self._log.end_offset:
-            message.reply.answer(self._fetch_response(message, b"", error=ErrorCode.offset_out_of_range))
-            return
-        self._answer_or_park(message)
-
-    def _answer_or_park(self, message: FetchReceived) -> None:
-        if self._complete_with_records(message):
-            return
-        wait_s = min(message.request.max_wait_ms, MAX_WAIT_MS) / 1000
-        if message.replica is None and message.request.min_bytes <= 0:
-            wait_s = 0
-        elif self._knows_newer_high_watermark(message):
-            wait_s = min(wait_s, HIGH_WATERMARK_NEWS_DELAY_S)
-        if wait_s <= 0:
-            self._answer_with_what_there_is(message)
-            return
-        parked = _ParkedFetch(message, trio.current_time() + wait_s)
-        self._parked.append(parked)
-        self._expire_at(parked.deadline)
-
-    def _answer_with_what_there_is(self, message: FetchReceived) -> None:
-        """The wait is over: also fewer bytes than were asked for are better than none."""
-        high_watermark = self.high_watermark
-        is_consumer = message.replica is None
-        has_records = high_watermark is not None and message.partition.fetch_offset < high_watermark
-        records = self._read(message, high_watermark) if is_consumer and has_records else b""
-        message.reply.answer(self._fetch_response(message, records))
-
-    def _complete_fetches(self) -> None:
-        """Answer the parked fetches that records have come for."""
-        if self._parked:
-            self._parked = [parked for parked in self._parked if not self._complete_with_records(parked.message)]
-
-    def _spread_high_watermark(self) -> None:
-        """Let parked replica fetches learn of it (KIP-1166) soon: with the next records, or after a short delay.
-
-        Under a steady stream of appends that saves a round trip to every follower for each of them.
-        """
-        soon = trio.current_time() + HIGH_WATERMARK_NEWS_DELAY_S
-        for parked in self._parked:
-            if parked.deadline > soon and self._knows_newer_high_watermark(parked.message):
-                parked.deadline = soon
-                self._expire_at(soon)
-
-    def _complete_with_records(self, message: FetchReceived) -> bool:
-        if message.replica is not None:
-            if message.partition.fetch_offset >= self._log.end_offset:
-                return False
-            message.reply.answer(self._fetch_response(message, self._read(message, None)))
-            return True
-        high_watermark = self.high_watermark
-        if high_watermark is None or message.partition.fetch_offset >= high_watermark:
-            return False
-        records = self._read(message, high_watermark)
-        wanted = min(message.request.min_bytes, message.partition.max_bytes, message.request.max_bytes)
-        if len(records) < wanted and message.request.max_wait_ms > 0:
-            return False
-        message.reply.answer(self._fetch_response(message, records))
-        return True
-
-    def _knows_newer_high_watermark(self, message: FetchReceived) -> bool:
-        """Whether a replica, by what its request says, can be told a newer high watermark (KIP-1166)."""
-        known, now_known = message.partition.high_watermark, self.high_watermark
-        can_be_told = message.replica is not None and known != UNSUPPORTED_HIGH_WATERMARK
-        return can_be_told and now_known is not None and known < now_known
-
-    def _read(self, message: FetchReceived, end_offset: int | None) -> bytes:
-        max_bytes = min(message.partition.max_bytes, message.request.max_bytes, MAX_FETCH_BYTES)
-        return self._log.read(message.partition.fetch_offset, max_bytes, end_offset)
-
-    def _fetch_response(
-        self,
-        message: FetchReceived,
-        records: bytes,
-        *,
-        error: ErrorCode = ErrorCode.none,
-        diverging: OffsetAndEpoch | None = None,
-        snapshot_id: OffsetAndEpoch | None = None,
-    ) -> FetchPartitionResponse:
-        high_watermark = self.high_watermark
-        known = -1 if high_watermark is None else high_watermark
-        return FetchPartitionResponse(
-            topic_name=message.partition.topic_name,
-            topic_id=message.partition.topic_id,
-            partition=message.partition.partition,
-            error=error,
-            high_watermark=known,
-            last_stable_offset=known,
-            log_start_offset=self._log.log_start_offset,
-            records=records,
-            diverging=diverging,
-            leader_id=self._key.id,
-            leader_epoch=self._epoch,
-            snapshot_id=snapshot_id,
-        )
 
     # Waiting ends
 
@@ -431,36 +284,13 @@ class LeaderReplication:
             with self._next_expiry:
                 await trio.sleep(math.inf)
             now = trio.current_time()
-            for parked in [parked for parked in self._parked if parked.deadline <= now]:
-                self._parked.remove(parked)
-                self._answer_with_what_there_is(parked.message)
-            for pending in [pending for pending in self._pending if pending.deadline <= now]:
-                self._pending.remove(pending)
-                pending.reply.answer(
-                    ProducePartitionResponse.failed(
-                        ErrorCode.request_timed_out,
-                        f"appended at offset {pending.base_offset}, not committed in time: it may still commit",
-                    )
-                )
-            waiting = [parked.deadline for parked in self._parked] + [pending.deadline for pending in self._pending]
-            self._next_expiry = trio.CancelScope(deadline=min(waiting, default=math.inf))
+            next_expiry = min(self._fetches.expire(now), self._appends.expire(now))
+            self._next_expiry = trio.CancelScope(deadline=next_expiry)
 
     def _abandon_waiting(self) -> None:
         """The epoch is over: nobody is left waiting for it (KIP-595: NOT_LEADER_OR_FOLLOWER)."""
-        for parked in self._parked:
-            # A fault in the middle of completing them leaves some that have been answered.
-            if not parked.message.reply.is_answered:
-                parked.message.reply.answer(
-                    self._fetch_response(parked.message, b"", error=ErrorCode.not_leader_or_follower)
-                )
-        for pending in self._pending:
-            pending.reply.answer(
-                ProducePartitionResponse.failed(
-                    ErrorCode.not_leader_or_follower, "lost the leadership before it committed"
-                )
-            )
-        self._parked.clear()
-        self._pending.clear()
+        self._fetches.abandon()
+        self._appends.abandon()
         self._refuse_mailbox()
 
     def _refuse_mailbox(self) -> None:
@@ -471,8 +301,7 @@ class LeaderReplication:
                 break
             match message:
                 case FetchReceived():
-                    response = self._fetch_response(message, b"", error=ErrorCode.not_leader_or_follower)
-                    message.reply.answer(response)
+                    self._fetches.answer(message, error=ErrorCode.not_leader_or_follower)
                 case FetchSnapshotReceived():
                     message.reply.answer(SnapshotPiece(ErrorCode.not_leader_or_follower))
                 case ProduceReceived():

@@ -63,6 +63,8 @@ class NetworkClient:
         self._random = random_source
         self._max_response_bytes = max_response_bytes
         self._peers: dict[Endpoint, trio.MemorySendChannel[Outgoing | Lease]] = {}
+        self._left: set[Endpoint] = set()
+        """Where nobody is any more who is to be asked again: a connection there lasts for as long as it is used."""
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -95,6 +97,8 @@ class NetworkClient:
         except trio.Cancelled:
             outgoing.scope.cancel()
             raise
+        finally:
+            self._close_if_left(endpoint)
         if isinstance(outcome, Exception):
             raise outcome
         return cast(ResponseT, outcome)
@@ -119,6 +123,7 @@ class NetworkClient:
         finally:
             lease.scope.cancel()
             lease.ended.set()
+            self._close_if_left(endpoint)
 
     async def request_apart(
         self, endpoint: Endpoint, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int
@@ -141,7 +146,23 @@ class NetworkClient:
         raise NetworkError(f"{api.name} to {endpoint}: no answer in time")
 
     def forget(self, endpoint: Endpoint) -> None:
-        """Close the connection to a peer that is none any more, once what is under way there has ended."""
+        """Close the connection to a peer that is none any more, once what is under way there has ended.
+
+        Whatever goes there afterwards, as to a leader that has left the voters and still leads, has a connection for as
+        long as it takes.
+        """
+        self._left.add(endpoint)
+        self._close(endpoint)
+
+    def expect(self, endpoint: Endpoint) -> None:
+        """A peer is there (again): keep the connection to it."""
+        self._left.discard(endpoint)
+
+    def _close_if_left(self, endpoint: Endpoint) -> None:
+        if endpoint in self._left:
+            self._close(endpoint)
+
+    def _close(self, endpoint: Endpoint) -> None:
         mailbox = self._peers.pop(endpoint, None)
         if mailbox is not None:
             mailbox.close()

@@ -32,6 +32,10 @@ class Published(Generic[T]):
             listener(value)
         self._readers.unpark_all()
 
+    def look_again(self) -> None:
+        """Let those who wait look at their condition again: something beside the value has changed."""
+        self._readers.unpark_all()
+
     def subscribe(self, listener: Callable[[T], object]) -> None:
         """Call `listener`, which must neither block nor fail, with every value, in the step that publishes it."""
         self._listeners.append(listener)

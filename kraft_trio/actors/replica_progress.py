@@ -148,8 +148,8 @@ class ProgressTable:
             return -1 if time_s == -math.inf else now_ms - round((now_s - time_s) * 1000)
 
         def replica(key: ReplicaKey, progress: ReplicaProgress | None) -> QuorumReplica:
-            if key.id == self._leader.id:
-                return QuorumReplica(self._leader, leader_end_offset, now_ms, now_ms)
+            if key.names(self._leader.id, self._leader.directory_id):
+                return QuorumReplica(key, leader_end_offset, now_ms, now_ms)
             if progress is None:
                 return QuorumReplica(key, -1, -1, -1)
             return QuorumReplica(key, progress.end_offset, wall(progress.last_fetch_s), wall(progress.last_caught_up_s))

@@ -82,6 +82,7 @@ class RequestRouter:
         self._forwarder = forwarder
         self._cluster_id = cluster_id
         self._config = config
+        self._log = log
         self._view = view
         self._tell_election = tell_election
         self._fetches = FetchRequests(config, cluster_id, view)
@@ -125,15 +126,18 @@ class RequestRouter:
         return RequestHeader(API_VERSIONS, 0, error.correlation_id), Ready(response)
 
     def _api_versions(self) -> ApiVersionsResponse:
-        view = self._view.value
+        finalized = self._finalized_kraft_version()
         return ApiVersionsResponse(
             apis=advertised_ranges(),
             supported_features=(KRAFT_VERSIONS,),
-            finalized_features=(FinalizedFeature(KRAFT_VERSIONS.name, view.kraft_version),)
-            if view.kraft_version > 0
-            else (),
-            finalized_features_epoch=view.epoch,
+            finalized_features=(FinalizedFeature(KRAFT_VERSIONS.name, finalized),) if finalized else (),
+            finalized_features_epoch=-1 if finalized is None else self._view.value.epoch,
         )
+
+    def _finalized_kraft_version(self) -> int | None:
+        """The committed one (KIP-853 "KRaftVersionRecord"); None while this node does not know what is committed."""
+        high_watermark = self._log.high_watermark
+        return None if high_watermark is None else self._log.voters.kraft_version_at(high_watermark - 1)
 
     async def _route_to_election(
         self, api: Api[Any, Any], request: VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest

@@ -72,6 +72,8 @@ def run(arguments: Sequence[str]) -> int:
     except (KraftError, OSError) as error:
         return _fail(_one_line(error), 1)
     except BaseExceptionGroup as group:
+        if group.subgroup(KeyboardInterrupt) is not None:
+            return _fail("interrupted", 130)
         expected, others = group.split((KraftError, OSError))
         if expected is None or others is not None:
             raise

@@ -17,6 +17,7 @@ from kraft_trio.cli.voter_change_run import ChangeRefused, ChangeRun
 from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.config import NodeConfig
+from kraft_trio.config_keys import MAX_INT32
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import (
     NO_DIRECTORY_ID,
@@ -43,10 +44,10 @@ def change_options(function: F) -> F:
             "--timeout-ms",
             "timeout_ms",
             metavar="MS",
-            type=click.IntRange(1),
+            type=click.IntRange(1, MAX_INT32),
             default=30_000,
             show_default=True,
-            help="How long the leader may take, catching up included.",
+            help="How long it may take, until a new controller has caught up included.",
         ),
     ):
         function = option(function)
@@ -102,14 +103,20 @@ def add_controller(
         options.client(context, own.config), options.timeout_ms, timeout_ms, own.config.fetch_timeout_ms, force
     )
     if dry_run:
-        dry_run_of(run, f"adding {told(own.key, own.listeners)}", lambda q: plan_add(q, own.key, run.patience_ms))
+        dry_run_of(
+            run,
+            f"adding {told(own.key, own.listeners)}",
+            lambda quorum: plan_add(quorum, own.key, run.patience_ms, own.listeners, own.cluster_id),
+        )
         return
     trio.run(run.add, own.key, own.listeners, own.cluster_id)
     click.echo(f"Added {told(own.key, own.listeners)}")
 
 
 @click.command("remove-controller")
-@click.option("-i", "--controller-id", type=click.IntRange(0), required=True, metavar="ID", help="The id of a voter.")
+@click.option(
+    "-i", "--controller-id", type=click.IntRange(0, MAX_INT32), required=True, metavar="ID", help="The id of a voter."
+)
 @click.option(
     "-d", "--controller-directory-id", metavar="DIRECTORY_ID", help="Its directory id; by default whichever it has."
 )
@@ -140,9 +147,12 @@ def remove_controller(
 def parse_directory_id(text: str) -> UUID:
     """Raises ConfigError."""
     try:
-        return directory_id_from_text(text)
+        directory_id = directory_id_from_text(text)
     except ValueError as error:
         raise ConfigError(f"--controller-directory-id {error}") from error
+    if directory_id == NO_DIRECTORY_ID:
+        raise ConfigError(f"--controller-directory-id {text}: that is no directory's id, but stands for none")
+    return directory_id
 
 
 def _voter_key(quorum: QuorumDescription, replica_id: int, directory_id: UUID | None) -> ReplicaKey:

@@ -10,7 +10,7 @@ import trio
 from kraft_trio.cli.quorum_options import QuorumOptions, quorum_options
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.voter_change import VoterChangeError
-from kraft_trio.errors import ConfigError, KraftError, OutcomeUnknownError
+from kraft_trio.errors import ConfigError, KraftError, NetworkError, OutcomeUnknownError
 
 _MAX_LEVEL = 2**15 - 1
 
@@ -69,23 +69,34 @@ def _update(context: click.Context, what: str, texts: Sequence[str], dry_run: bo
     options: QuorumOptions = context.obj
     levels = _parse_levels(texts)
     text = ", ".join(f"{name} to {level}" for name, level in levels.items())
+    client = options.client(context)
     try:
-        trio.run(_update_levels, options.client(context), levels, what == "downgrade", dry_run)
+        before = trio.run(_levels_before, client, levels, what == "downgrade", dry_run, options.timeout_ms)
     except VoterChangeError as error:
         raise KraftError(f"Could not {what} {text}. {str(error).removeprefix('update features: ')}") from error
     for name, level in levels.items():
-        click.echo(f"{name} {'can be' if dry_run else 'was'} {what}d to {level}.")
+        if before.get(name) == level:
+            click.echo(f"{name} is {level} already.")
+        else:
+            click.echo(f"{name} {'can be' if dry_run else 'was'} {what}d to {level}.")
 
 
-async def _update_levels(client: AdminClient, levels: Mapping[str, int], allow_downgrade: bool, dry_run: bool) -> None:
-    """Where the leader's answer is lost, the next one is asked what has become of it."""
+async def _levels_before(
+    client: AdminClient, levels: Mapping[str, int], allow_downgrade: bool, dry_run: bool, find_leader_ms: int
+) -> dict[str, int]:
+    """Finalize the levels; which ones were finalized before that.
+
+    Where the leader's answer is lost, the next one is asked: what is done already it says once it has committed.
+    """
+    told = await client.describe_features(find_leader_ms)
     try:
         await client.update_features(levels, validate_only=dry_run, allow_downgrade=allow_downgrade)
-    except OutcomeUnknownError as error:
-        told = await client.describe_features()
-        finalized = {feature.name: feature.finalized for feature in told.features}
-        if dry_run or any(finalized.get(name) != level for name, level in levels.items()):
-            raise OutcomeUnknownError(f"{error}; it has not been done as of now") from error
+    except OutcomeUnknownError as lost:
+        try:
+            await client.update_features(levels, validate_only=dry_run, allow_downgrade=allow_downgrade)
+        except NetworkError as error:
+            raise OutcomeUnknownError(f"{lost}; whether it was done could not be learned: {error}") from lost
+    return {feature.name: feature.finalized for feature in told.features}
 
 
 def _parse_levels(texts: Sequence[str]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from kraft_trio.cli.quorum_layout import no_leader_text
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import NoLeader, QuorumDescription
 from kraft_trio.config import NodeConfig
-from kraft_trio.config_keys import BOOTSTRAP_SERVERS
+from kraft_trio.config_keys import BOOTSTRAP_SERVERS, MAX_INT32
 from kraft_trio.errors import ConfigError, NetworkError
 from kraft_trio.protocol.types import Endpoint
 
@@ -29,7 +29,7 @@ def quorum_options(function: F) -> F:
     for option in (
         click.option(
             "--timeout-ms",
-            type=click.IntRange(1),
+            type=click.IntRange(1, MAX_INT32),
             default=5000,
             show_default=True,
             help="How long to look for a leader.",

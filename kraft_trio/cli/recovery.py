@@ -17,18 +17,21 @@ from datetime import UTC, datetime
 from typing import Final
 
 import attrs
+from structlog.testing import capture_logs
 
+from kraft_trio.cli.preview_disk import PreviewDisk
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.control_records import LeaderChange, VotersRecord
 from kraft_trio.protocol.roles import ElectionState
-from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_changes import check_new_voter
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.storage.batch import encode_control_batch
 from kraft_trio.storage.directory import LockedDirectory, partition_path, read_meta_properties
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.meta_properties import MetaProperties
 from kraft_trio.storage.partition_files import checkpoint_ids
 from kraft_trio.storage.quorum_state import QuorumStateFile
 
@@ -116,37 +119,52 @@ async def recover(
 ) -> Recovery:
     """Work the recovery out, and carry it out where `confirmed` agrees; blocks for fsyncs.
 
-    The log is opened as at a start, its torn tail cut.  Raises ConfigError, StorageError, AlreadyLockedError where a
-    process uses the directory, CorruptLogError, StorageFailure.
+    Until it agrees nothing is changed, not even the torn tail cut that opening the log cuts; after that, the directory
+    is locked all the while, so that what was confirmed is what is done.  Raises ConfigError, StorageError,
+    AlreadyLockedError where a process uses the directory, CorruptLogError, StorageFailure.
     """
     _check_config(config)
     directory = config.metadata_log_dir
     partition = partition_path(directory, config.topic_name)
-    if read_meta_properties(disk, directory) is not None and not disk.exists(partition):
-        raise StorageError(f"{partition}: there is no log to recover from")
+    properties = read_meta_properties(disk, directory) if disk.exists(directory) else None
+    if properties is not None:
+        if not disk.exists(partition):
+            raise StorageError(f"{partition}: there is no log to recover from")
+        if properties.directory_id == NO_DIRECTORY_ID:
+            raise StorageError(f"{directory}: it has no directory id: it cannot be a voter of kraft.version 1")
     with LockedDirectory.open(disk, directory, config.node_id, random.SystemRandom()) as locked:
-        key = ReplicaKey(config.node_id, locked.meta_properties.directory_id)
-        log = Log.open(
-            disk,
-            partition,
-            topic_id=config.topic_id,
-            static_voters=config.static_voter_set(),
-            config=LogConfig(segment_bytes=config.segment_bytes, segment_ms=config.segment_ms),
-            now_ms=lambda: now_ms,
-        )
+        identity = locked.meta_properties
+        quorum_state = QuorumStateFile(disk, locked.quorum_state_path(config.topic_name))
+        with capture_logs():  # of what opening does: it is not done yet
+            log = _open_log(PreviewDisk(disk), config, now_ms)
         try:
-            quorum_state = QuorumStateFile(disk, locked.quorum_state_path(config.topic_name))
-            recovery = _plan(disk, config, key, locked.meta_properties.cluster_id, log, quorum_state.read(), change)
-            if confirmed(recovery):
+            recovery = _plan(disk, config, identity, log, quorum_state.read(), change)
+        finally:
+            await log.close()
+        if confirmed(recovery):
+            log = _open_log(disk, config, now_ms)
+            try:
+                assert log.end == recovery.log_end, "nobody else has had the directory meanwhile"
                 _note(disk, directory, recovery, "begun", now_ms)
-                state = ElectionState(recovery.new_epoch, key.id)
+                state = ElectionState(recovery.new_epoch, recovery.key.id)
                 await quorum_state.write(state, log.voters.kraft_version, log.voters.static_voters)
                 log.append_as_leader(_batch(recovery, now_ms), recovery.new_epoch)
                 await log.sync()
                 _note(disk, directory, recovery, "done", now_ms)
-        finally:
-            await log.close()
+            finally:
+                await log.close()
     return recovery
+
+
+def _open_log(disk: Disk, config: NodeConfig, now_ms: int) -> Log:
+    return Log.open(
+        disk,
+        partition_path(config.metadata_log_dir, config.topic_name),
+        topic_id=config.topic_id,
+        static_voters=config.static_voter_set(),
+        config=LogConfig(segment_bytes=config.segment_bytes, segment_ms=config.segment_ms),
+        now_ms=lambda: now_ms,
+    )
 
 
 def _check_config(config: NodeConfig) -> None:
@@ -157,8 +175,7 @@ def _check_config(config: NodeConfig) -> None:
 def _plan(
     disk: Disk,
     config: NodeConfig,
-    key: ReplicaKey,
-    cluster_id: str,
+    identity: MetaProperties,
     log: Log,
     state: ElectionState | None,
     change: Change,
@@ -168,6 +185,7 @@ def _plan(
             f"{config.metadata_log_dir}: kraft.version is 0: the voters are those of controller.quorum.voters, "
             "to be changed in the configuration"
         )
+    key = ReplicaKey(config.node_id, identity.directory_id)
     before = log.voters.voters
     what, after = change(config, key, before)
     epoch = max(log.end.epoch, 0 if state is None else state.epoch)
@@ -175,7 +193,7 @@ def _plan(
     return Recovery(
         what=what,
         key=key,
-        cluster_id=cluster_id,
+        cluster_id=identity.cluster_id,
         log_end=log.end,
         may_be_uncommitted_from=max((snapshot.offset for snapshot in snapshots), default=log.log_start_offset),
         epoch=epoch,

@@ -15,12 +15,12 @@ import trio
 
 from kraft_trio.cli.controller_commands import NO_LISTENERS, OwnNode, change_options, read_own_node, told
 from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
-from kraft_trio.cli.voter_change_run import LOOK_AGAIN_S, ChangeRefused, ChangeRun
-from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
+from kraft_trio.cli.voter_change_run import LOOK_AGAIN_S, ChangeRefused, ChangeRun, tell
+from kraft_trio.cli.voter_plan import VoterPlan, misfit_of, plan_add, plan_remove
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
 from kraft_trio.client.standing import keeping_of
 from kraft_trio.client.voter_change import VoterChangeError
-from kraft_trio.config_keys import ADVERTISED_LISTENERS
+from kraft_trio.config_keys import ADVERTISED_LISTENERS, MAX_INT32
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
 from kraft_trio.wire.error_codes import ErrorCode
@@ -64,7 +64,9 @@ def what_is_left(
 
 
 @click.command()
-@click.option("-i", "--controller-id", type=click.IntRange(0), metavar="ID", help="The controller with the new disk.")
+@click.option(
+    "-i", "--controller-id", type=click.IntRange(0, MAX_INT32), metavar="ID", help="The controller with the new disk."
+)
 @click.option(
     "-c", "--config", "config_path", metavar="FILE", help="Its .properties file; run it where its directory is, then."
 )
@@ -96,7 +98,9 @@ def replace(
         raise click.UsageError("give the controller's id with -i, or its file with -c", context)
     if own is not None and controller_id not in (None, own.key.id):
         raise ConfigError(f"-i {controller_id}: {path} is of node {own.key.id}")
-    client = options.client(context, None if own is None else own.config)
+    config = None if own is None else own.config
+    client = options.client(context, config)
+    nodes = ",".join(map(str, options.endpoints(context, config)))
     patience_ms = FETCH_TIMEOUT_MS if own is None else own.config.fetch_timeout_ms
     run = ChangeRun(client, options.timeout_ms, timeout_ms, patience_ms, force)
     replacing = Replacing(
@@ -104,6 +108,7 @@ def replace(
         own.key.id if own is not None else controller_id if controller_id is not None else -1,
         own,
         None if listeners is None else _parse_listeners(listeners),
+        f"kraft metadata-quorum --bootstrap-controller {nodes} replace" + ("" if own is None else f" -c {path}"),
     )
     trio.run(replacing.show if dry_run else replacing.run)
 
@@ -117,12 +122,16 @@ def _parse_listeners(text: str) -> Endpoints:
 
 @attrs.define
 class Replacing:
-    """One run of the command; `listeners` are where the new incarnation will be a voter."""
+    """One run of the command; `listeners` are where the new incarnation will be a voter.
+
+    `command` is how to go on with it, but for the controller's id and the listeners where no file says them.
+    """
 
     changes: ChangeRun
     controller_id: int
     own: OwnNode | None
     listeners: Endpoints | None
+    command: str = "kraft metadata-quorum … replace"
 
     async def show(self) -> None:
         """The dry run: both steps, in order.  Raises ChangeRefused where one of them would be refused."""
@@ -138,7 +147,7 @@ class Replacing:
             _show_step(f"1. removing KRaft {told(left.old.key)}", plan)
             objections += [*self.objections_to(quorum, left.old), *plan.objections]
             quorum = attrs.evolve(quorum, voters=tuple(state for state in quorum.voters if state is not left.old))
-        plan = plan_add(quorum, new.key, self.changes.patience_ms)
+        plan = plan_add(quorum, new.key, self.changes.patience_ms, self._listeners(quorum), self._cluster_id)
         _show_step(
             f"{1 if left.old is None else 2}. adding {told(new.key, self._listeners(quorum) or NO_LISTENERS)}", plan
         )
@@ -159,14 +168,19 @@ class Replacing:
             self.listeners = self._listeners(quorum)
             if self.listeners is None:
                 raise ChangeRefused(f"refused: {self._no_listeners()}")
+            # Before the old one is removed: nothing could take its place.
+            misfit = misfit_of(quorum, new.key, self.listeners, self._cluster_id)
+            if misfit is not None and not self.changes.force:
+                raise ChangeRefused(f"refused: {misfit}")
             try:
                 if left.old is not None:
                     objections = self.objections_to(quorum, left.old)
                     if objections and not self.changes.force:
                         raise ChangeRefused(f"refused: {objections[0]} (--force replaces the voter nevertheless)")
+                    click.echo(f"Replacing controller {self.controller_id}; after an interruption, go on with:")
+                    click.echo(f"  {self._how_to_go_on()}")
                     await self.changes.remove(left.old.key, quorum.cluster_id)
                     click.echo(f"Removed KRaft {told(left.old.key)}")
-                    click.echo(f"If this is interrupted now, go on with: {self._how_to_go_on()}")
                 else:
                     await self.changes.add(new.key, self.listeners, quorum.cluster_id)
                     click.echo(f"Added {told(new.key, self.listeners)}")
@@ -184,16 +198,24 @@ class Replacing:
     async def _until_new_is_up(self) -> tuple[QuorumDescription, Replacement]:
         """Look until the new incarnation has caught up, or nothing is left to do.  Raises ChangeRefused."""
         deadline = trio.current_time() + self.changes.timeout_ms / 1000
+        waits_for = ""
         while True:
             quorum, left = await self._look()
             if left.is_done or left.is_new_up:
                 return quorum, left
             if trio.current_time() > deadline:
-                self._new_of(left)
-                assert left.new is not None, "checked just before"
-                reason = keeping_of(quorum, left.new, self.changes.patience_ms).reason
-                raise ChangeRefused(f"refused: {left.new.key} {reason}: nothing has been changed")
+                new = self._new_of(left)
+                reason = keeping_of(quorum, new, self.changes.patience_ms).reason
+                state = "nothing has been changed" if left.old is not None else "it is not a voter yet"
+                raise ChangeRefused(f"refused: {new.key} {reason}: {state}")
+            if waits_for != (waits_for := self._what_it_waits_for(left)):
+                tell(f"waiting until {waits_for}; until then nothing changes")
             await trio.sleep(LOOK_AGAIN_S)
+
+    def _what_it_waits_for(self, left: Replacement) -> str:
+        if left.new is None:
+            return f"another incarnation of controller {self.controller_id} follows the leader"
+        return f"{left.new.key} has caught up"
 
     def _tell_done(self, quorum: QuorumDescription) -> None:
         voter = quorum.voter_of_id(self.controller_id)
@@ -203,9 +225,10 @@ class Replacing:
     def _new_of(self, left: Replacement) -> ReplicaState:
         """Raises ChangeRefused where nobody could take the place."""
         if left.new is None:
+            no_voter = "" if left.old is not None else f"controller {self.controller_id} is no voter, and "
             raise ChangeRefused(
-                f"refused: no other incarnation of controller {self.controller_id} follows the leader: format its new "
-                "disk with --no-initial-controllers, and start it"
+                f"refused: {no_voter}no other incarnation of controller {self.controller_id} follows the leader: "
+                "format its new disk with --no-initial-controllers, and start it"
             )
         return left.new
 
@@ -217,6 +240,10 @@ class Replacing:
             f"{old.key} keeps up with the leader: two processes have the id {old.key.id}, stop the one that is not "
             "wanted"
         ]
+
+    @property
+    def _cluster_id(self) -> str | None:
+        return None if self.own is None else self.own.cluster_id
 
     def _listeners(self, quorum: QuorumDescription) -> Endpoints | None:
         """As given, as in the file, or as the old one's, which the leader knows as long as it is a voter."""
@@ -233,8 +260,10 @@ class Replacing:
         )
 
     def _how_to_go_on(self) -> str:
+        if self.own is not None and self.listeners == self.own.listeners:
+            return self.command
         text = ",".join(f"{name}://{endpoint}" for name, endpoint in self.listeners or ())
-        return f"kraft metadata-quorum … replace -i {self.controller_id} --listeners {text}"
+        return f"{self.command} -i {self.controller_id} --listeners {text}"
 
 
 def _show_step(title: str, plan: VoterPlan) -> None:

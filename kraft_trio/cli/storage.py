@@ -88,8 +88,11 @@ def format_(
             return
         _check_place(disk, config, plan)
         _write(disk, config, plan)
+    # A node that joins takes the version of the quorum that it finds.
+    joins = plan.voters is None and not config.quorum_voters
+    how = "to join a quorum" if joins else f"with kraft.version {plan.kraft_version}"
     click.echo(
-        f"Formatted {config.metadata_log_dir} with kraft.version {plan.kraft_version}: cluster id {plan.cluster_id}, "
+        f"Formatted {config.metadata_log_dir} {how}: cluster id {plan.cluster_id}, "
         f"node id {plan.key.id}, directory id {directory_id_to_text(plan.key.directory_id)}"
     )
 

@@ -23,6 +23,11 @@ LOOK_AGAIN_S: Final = 0.2
 _MAY_HAVE_HAPPENED: Final = (ErrorCode.request_timed_out, ErrorCode.not_leader_or_follower)
 
 
+def tell(note: str) -> None:
+    """Say what is going on, or what will be, beside the command's output."""
+    click.echo(f"kraft: note: {note}", err=True)
+
+
 class ChangeRefused(KraftError):
     """The change was not asked for, as it would do harm or could not be made."""
 
@@ -44,7 +49,7 @@ class ChangeRun:
 
     async def add(self, key: ReplicaKey, listeners: Endpoints, cluster_id: str | None) -> None:
         """Make the replica a voter.  Raises ChangeRefused, and what AdminClient raises."""
-        await self.checked(lambda quorum: plan_add(quorum, key, self.patience_ms))
+        await self.checked(lambda quorum: plan_add(quorum, key, self.patience_ms, listeners, cluster_id))
         await self._made_sure(
             lambda: self.client.add_metadata_voter(key, listeners, cluster_id=cluster_id, timeout_ms=self.timeout_ms),
             lambda quorum: quorum.voter(key) is not None,
@@ -59,7 +64,7 @@ class ChangeRun:
         )
 
     async def checked(self, make_plan: Callable[[QuorumDescription], VoterPlan]) -> VoterPlan:
-        """The plan as things are now.  Raises ChangeRefused where there are objections, which `force` ignores.
+        """The plan as things are now, its notes told.  Raises ChangeRefused for objections, which `force` ignores.
 
         Who seems not to keep up is given time to: after an election nobody has fetched from the new leader yet.
         """
@@ -67,7 +72,11 @@ class ChangeRun:
         for objection in plan.objections if self.force else ():
             click.echo(f"kraft: warning: {objection}", err=True)
         if plan.objections and not self.force:
-            raise ChangeRefused(f"refused: {'; '.join(plan.objections)} (--force asks the leader nevertheless)")
+            # Anything else the leader would refuse too.
+            hint = " (--force asks the leader nevertheless)" if plan.may_pass else ""
+            raise ChangeRefused(f"refused: {'; '.join(plan.objections)}{hint}")
+        for note in plan.notes:
+            tell(note)
         return plan
 
     async def looked_at(self, make_plan: Callable[[QuorumDescription], VoterPlan]) -> VoterPlan:

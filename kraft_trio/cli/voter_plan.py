@@ -13,7 +13,9 @@ import attrs
 from kraft_trio.cli.quorum_layout import labelled
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
 from kraft_trio.client.standing import Keeping, Standing, keeping_of
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, ReplicaKey
+from kraft_trio.protocol.voter_changes import check_new_voter
+from kraft_trio.protocol.voter_set import Voter
 
 
 @attrs.frozen
@@ -48,16 +50,18 @@ class VoterPlan:
         yield from (labelled("Note", note) for note in self.notes)
 
 
-def plan_add(quorum: QuorumDescription, key: ReplicaKey, patience_ms: int) -> VoterPlan:
-    """Making the replica a voter."""
+def plan_add(
+    quorum: QuorumDescription,
+    key: ReplicaKey,
+    patience_ms: int,
+    listeners: Endpoints | None = None,
+    cluster_id: str | None = None,
+) -> VoterPlan:
+    """Making the replica a voter; its listeners and its cluster are looked at where they are given."""
     before = _planned(quorum, patience_ms)
     known = next((state for state in quorum.observers if state.key == key), None)
     keeping = keeping_of(quorum, known or ReplicaState(key), patience_ms)
     notes = _notes(quorum)
-    if known is None:
-        keeping = Keeping(Standing.OFFLINE, "is not known to the leader: it has not fetched yet")
-    if not keeping.is_up:
-        notes = (*notes, f"the leader waits until {key} has caught up; until then nothing changes")
     present = quorum.voter_of_id(key.id)
     if present is not None:
         reason = (
@@ -67,11 +71,31 @@ def plan_add(quorum: QuorumDescription, key: ReplicaKey, patience_ms: int) -> Vo
             f"(`replace` does both)"
         )
         return VoterPlan(before, before, (reason,), notes)
-    after = (*before, PlannedVoter(key, keeping))
+    if known is None:
+        keeping = Keeping(Standing.OFFLINE, "is not known to the leader: it has not fetched yet")
+    if not keeping.is_up:
+        notes = (*notes, f"the leader waits until {key} has caught up; until then nothing changes")
+    after = tuple(sorted((*before, PlannedVoter(key, keeping)), key=lambda voter: voter.key))
     if static := _is_static(quorum):
         return VoterPlan(before, after, (static,), notes)
+    if misfit := misfit_of(quorum, key, listeners, cluster_id):
+        return VoterPlan(before, after, (misfit,), notes)
     # It is appended only once the new voter has caught up, so that it counts as one that is up.
     return _checked(before, after, notes, up=_up(before) + 1)
+
+
+def misfit_of(
+    quorum: QuorumDescription, key: ReplicaKey, listeners: Endpoints | None, cluster_id: str | None
+) -> str | None:
+    """Why the leader would not have that replica in its quorum, whoever the voters are."""
+    if cluster_id is not None and quorum.cluster_id not in (None, cluster_id):
+        return f"{key} is of cluster {cluster_id}, the quorum of cluster {quorum.cluster_id}"
+    # A voter's first listener is the one by which it reaches the others.
+    of_leader = next((name for name, _ in quorum.endpoints.get(quorum.leader_id, ())), None)
+    if listeners is None or of_leader is None:
+        return None
+    refused = check_new_voter(Voter(key, listeners), of_leader)
+    return None if refused is None else refused.reason
 
 
 def plan_remove(quorum: QuorumDescription, key: ReplicaKey, patience_ms: int) -> VoterPlan:
@@ -111,7 +135,7 @@ def _planned(quorum: QuorumDescription, patience_ms: int) -> tuple[PlannedVoter,
 
 
 def _is_static(quorum: QuorumDescription) -> str | None:
-    """The leader may know its own directory id; those of the others are in the set from kraft.version 1 on."""
+    """Directory ids are in the set from kraft.version 1 on."""
     if any(state.key.directory_id == NO_DIRECTORY_ID for state in quorum.voters):
         return (
             "kraft.version is 0: the voters are those of controller.quorum.voters "

@@ -36,6 +36,8 @@ RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 _RETRY_MS: Final = 200
+MAX_INT16: Final = 2**15 - 1
+MAX_INT32: Final = 2**31 - 1
 
 
 @attrs.frozen
@@ -108,8 +110,11 @@ class AdminClient:
 
         The leader waits, `timeout_ms` at most, for earlier changes and for the replica to catch up.  Where the
         leadership changes meanwhile, the next leader is asked.  Raises VoterChangeError, NetworkError where no leader
-        could be asked, OutcomeUnknownError where the one that was asked did not answer.
+        could be asked, OutcomeUnknownError where the one that was asked did not answer, ValueError with nothing sent.
+        A cancelled call may or may not have changed something.
         """
+        _check_number("voter", voter.id, MAX_INT32, at_least=0)
+        _check_number("timeout_ms", timeout_ms, MAX_INT32)
         what = f"add voter {voter}"
         refusal, was_repeated = await self._change(
             what,
@@ -131,6 +136,8 @@ class AdminClient:
 
         Where the leadership changes meanwhile, the next leader is asked.  Raises what `add_metadata_voter` does.
         """
+        _check_number("voter", voter.id, MAX_INT32, at_least=0)
+        _check_number("timeout_ms", timeout_ms, MAX_INT32)
         what = f"remove voter {voter}"
         refusal, was_repeated = await self._change(
             what,
@@ -176,6 +183,9 @@ class AdminClient:
 
         With `validate_only` nothing is changed.  Raises what `add_metadata_voter` does.
         """
+        for name, level in levels.items():
+            _check_number(f"levels[{name!r}]", level, MAX_INT16, at_least=0)
+        _check_number("timeout_ms", timeout_ms, MAX_INT32)
         upgrade_type = UpgradeType.SAFE_DOWNGRADE if allow_downgrade else UpgradeType.UPGRADE
         updates = tuple(FeatureUpdate(name, level, upgrade_type) for name, level in levels.items())
         refusal, _ = await self._change(
@@ -243,6 +253,12 @@ class AdminClient:
         """Whether exactly that replica is a voter; None where no leader says."""
         quorum = await self.describe_metadata_quorum()
         return None if isinstance(quorum, NoLeader) else quorum.voter(key) is not None
+
+
+def _check_number(name: str, value: int, at_most: int, *, at_least: int = 1) -> None:
+    """What does not fit its field of the request.  Raises ValueError."""
+    if not at_least <= value <= at_most:
+        raise ValueError(f"{name}: {value}, expected {at_least} to {at_most}")
 
 
 def _refusal_of_voter_change(response: VoterChangeResponse) -> _Refusal:

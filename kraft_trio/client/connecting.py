@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from typing import Final, TypeVar
 
 import trio
@@ -14,6 +12,7 @@ from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import Network
+from kraft_trio.wire.os_reason import os_reason
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -49,36 +48,15 @@ async def open_connection(network: Network, endpoint: Endpoint, client_id: str, 
 
     Raises NetworkError naming the endpoint and the reason, UnsupportedVersionError.
     """
+    failure = "no connection"
     with trio.move_on_after(timeout_ms / 1000):
         try:
             stream = await network.connect(endpoint)
+            failure = "it took the connection, but did not say which versions it speaks"
             return await Connection.negotiated(stream, client_id, MAX_RESPONSE_BYTES)
         except (NetworkError, ProtocolError, UnicodeError) as error:
-            raise NetworkError(f"{endpoint}: {_reason(endpoint, error)}") from error
-    raise NetworkError(f"{endpoint}: no connection within {timeout_ms} ms")
-
-
-def _reason(endpoint: Endpoint, error: Exception) -> str:
-    """What the operating system says, where it is behind the error; else the error's own text."""
-    causes = dict.fromkeys(map(_system_text, _system_errors(error)))
-    return ", ".join(causes) or str(error).removeprefix(f"{endpoint}: ")
-
-
-def _system_errors(error: BaseException | None) -> Iterator[OSError]:
-    """The innermost OSErrors: those that no other one caused."""
-    if isinstance(error, BaseExceptionGroup):
-        for member in error.exceptions:
-            yield from _system_errors(member)
-    elif error is not None:
-        inner = list(_system_errors(error.__cause__))
-        yield from inner or ([error] if isinstance(error, OSError) else [])
-
-
-def _system_text(error: OSError) -> str:
-    """The system's words for the error number; a failed name look-up has its own numbers, below zero, and words."""
-    if error.errno is not None and error.errno > 0:
-        return os.strerror(error.errno)
-    return error.strerror or str(error)
+            raise NetworkError(f"{endpoint}: {os_reason(error).removeprefix(f'{endpoint}: ')}") from error
+    raise NetworkError(f"{endpoint}: {failure} within {timeout_ms} ms")
 
 
 async def ask(connection: Connection, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int) -> ResponseT:

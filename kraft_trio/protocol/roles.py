@@ -47,8 +47,6 @@ class Prospective:
     leader_id: int | None = None
     leader_endpoints: Endpoints = Endpoints()
     voted: ReplicaKey | None = None
-    granted: frozenset[ReplicaKey] = frozenset()
-    rejected: frozenset[ReplicaKey] = frozenset()
 
 
 @attrs.frozen
@@ -56,8 +54,6 @@ class Candidate:
     """Has voted for itself in this epoch, and asks the others to."""
 
     epoch: int
-    granted: frozenset[ReplicaKey] = frozenset()
-    rejected: frozenset[ReplicaKey] = frozenset()
 
 
 @attrs.frozen
@@ -107,8 +103,6 @@ class Event(Enum):
     """The leader has not answered a fetch for the fetch timeout, or it resigned and the successor's backoff is over."""
     VOTE_GRANTED = auto()
     """This node gives its vote in its current epoch to another."""
-    VOTE_ANSWERED = auto()
-    """A voter answered this node's own vote or pre-vote request."""
     PRE_VOTE_WON = auto()
     """A majority would vote for this node; or a voter does not know pre-votes (UNSUPPORTED_VERSION)."""
     PRE_VOTE_LOST = auto()
@@ -160,13 +154,11 @@ TRANSITIONS: Mapping[tuple[type[Role], Event], Transition] = {
     (Prospective, Event.HIGHER_EPOCH_SEEN): Transition(Unattached, True, EpochChange.HIGHER),
     (Prospective, Event.LEADER_DISCOVERED): Transition(Follower, True, EpochChange.SAME_OR_HIGHER),
     (Prospective, Event.VOTE_GRANTED): Transition(Prospective, True),
-    (Prospective, Event.VOTE_ANSWERED): Transition(Prospective, False),
     (Prospective, Event.PRE_VOTE_WON): Transition(Candidate, True, EpochChange.NEXT),
     (Prospective, Event.PRE_VOTE_LOST): Transition(Unattached, True),
     (Prospective, Event.PRE_VOTE_LOST_TO_LEADER): Transition(Follower, True),
     (Candidate, Event.HIGHER_EPOCH_SEEN): Transition(Unattached, True, EpochChange.HIGHER),
     (Candidate, Event.LEADER_DISCOVERED): Transition(Follower, True, EpochChange.SAME_OR_HIGHER),
-    (Candidate, Event.VOTE_ANSWERED): Transition(Candidate, False),
     (Candidate, Event.ELECTION_WON): Transition(Leader, True),
     (Candidate, Event.ELECTION_TIMED_OUT): Transition(Prospective, False),
     (Follower, Event.HIGHER_EPOCH_SEEN): Transition(Unattached, True, EpochChange.HIGHER),
@@ -294,5 +286,5 @@ def initial_role(
         if leader is not None and len(leader.endpoints):
             return Follower(state.epoch, state.leader_id, leader.endpoints, state.voted_key)
     elif voted_for_self and may_campaign(voters, self_key):
-        return Candidate(state.epoch, granted=frozenset({self_key}))
+        return Candidate(state.epoch)
     return Unattached(state.epoch, state.leader_id, state.voted_key)

@@ -123,14 +123,21 @@ def upgrade_voters(
     return _checked(voters, VoterSet(known.values()))
 
 
-def check_kraft_version(current: int, wanted: int, supported: VersionRange) -> Refused | None:
-    """Whether kraft.version may go from one to the other: never down, never beyond what this build knows."""
+def check_kraft_version(
+    current: int, wanted: int, supported: VersionRange, *, is_downgrade: bool = False
+) -> Refused | None:
+    """Whether kraft.version may go from one to the other: never down, never beyond what this build knows.
+
+    Nor up where what was asked for is a downgrade: there is no way back from what nobody meant.
+    """
     if not supported.includes(wanted):
         return Refused(
             "INVALID_UPDATE_VERSION", f"kraft.version {wanted}: expected {supported.minimum} to {supported.maximum}"
         )
     if wanted < current:
         return Refused("INVALID_UPDATE_VERSION", f"kraft.version {wanted}: it is {current}, and cannot be taken back")
+    if is_downgrade and wanted > current:
+        return Refused("INVALID_UPDATE_VERSION", f"kraft.version {wanted}: it is {current}, that is no downgrade")
     return None
 
 

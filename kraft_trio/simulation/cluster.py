@@ -297,9 +297,11 @@ class Cluster:
 
     def _make_config(self, node_id: int) -> NodeConfig:
         is_static = self.setup.kraft_version == 0
-        named = ",".join(
-            f"{id}@{self.endpoint_of(id)}" if is_static else str(self.endpoint_of(id)) for id in self.voter_ids
-        )
+        if is_static:
+            named = [f"{id}@{self.endpoint_of(id)}" for id in self.voter_ids]
+        else:
+            # Of the voters at first perhaps none is left one day.
+            named = [str(self.endpoint_of(id)) for id in (*self.voter_ids, *self.observer_ids)]
         is_voter = node_id in self.voter_ids
         return parse_config(
             {
@@ -307,7 +309,7 @@ class Cluster:
                 "process.roles": "controller" if is_voter or not is_static else "broker",
                 "listeners": f"{LISTENER}://{self.endpoint_of(node_id)}",
                 "controller.listener.names": LISTENER,
-                "controller.quorum.voters" if is_static else "controller.quorum.bootstrap.servers": named,
+                "controller.quorum.voters" if is_static else "controller.quorum.bootstrap.servers": ",".join(named),
                 "metadata.log.dir": "/data",
                 "kraft.metrics.interval.ms": "0",
                 **self.setup.settings,

@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from kraft_trio.simulation.faults_disk import spoil_disk
+from kraft_trio.simulation.faults_process import strike_for_a_while
 from kraft_trio.simulation.steps import Step
 from kraft_trio.simulation.steps_campaign import StrikeLeader
-from kraft_trio.simulation.steps_disk import BlankDisk
+from kraft_trio.simulation.steps_disk import BlankDisk, SlowDisk
 from kraft_trio.simulation.steps_membership import AddVoter, Move, RemoveLeader, RemoveVoter, UpgradeKRaftVersion
+from kraft_trio.simulation.steps_network import Heal
 from kraft_trio.simulation.steps_process import Restart, Start
 from kraft_trio.simulation.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
 
@@ -31,6 +33,23 @@ def _remove(timeline: Timeline, node: int) -> Step:
 def _one(timeline: Timeline) -> Step:
     change = timeline.random.choice((_add, _remove))
     return change(timeline, timeline.random.choice(timeline.node_ids))
+
+
+def _remove_leader(timeline: Timeline) -> Step:
+    return RemoveLeader(timeline.random.choice(_PATIENCE_US), True)
+
+
+def _likely_change(timeline: Timeline) -> list[Step]:
+    """That the leader is removed; or that a node is added and removed, of which one is possible."""
+    if timeline.random.random() < 0.3:
+        return [_remove_leader(timeline)]
+    node = timeline.random.choice(timeline.node_ids)
+    return [_add(timeline, node), _remove(timeline, node)]
+
+
+def _add_all(timeline: Timeline, at_us: int, steps: Iterable[Step]) -> None:
+    for step in steps:
+        timeline.add(at_us, step)
 
 
 def _one_after_the_other(timeline: Timeline, at_us: int, steps: Iterable[Step]) -> None:
@@ -72,16 +91,40 @@ def dwindle(timeline: Timeline, at_us: int) -> None:
 
 @fault("membership", min_nodes=2)
 def remove_leader(timeline: Timeline, at_us: int) -> None:
-    timeline.add(at_us, RemoveLeader(timeline.random.choice(_PATIENCE_US), True))
+    timeline.add(at_us, _remove_leader(timeline))
 
 
 @fault("membership", min_nodes=2)
-def remove_leader_and_strike(timeline: Timeline, at_us: int) -> None:
-    """The leader is removed, and gone before everybody has heard of it."""
-    timeline.add(at_us, RemoveLeader(timeline.random.choice(_PATIENCE_US), True))
-    at_us += timeline.span_us(1 * MILLISECOND_US, 300 * MILLISECOND_US)
-    timeline.add(at_us, StrikeLeader(timeline.random.choice(("kill", "crash"))))
-    timeline.add(at_us + timeline.span_us(50 * MILLISECOND_US, 15 * SECOND_US), Start(timeline.node_ids))
+def change_and_strike(timeline: Timeline, at_us: int) -> None:
+    """The leader is lost when it has the change in its log, and perhaps before anybody else has."""
+    _add_all(timeline, at_us, _likely_change(timeline))
+    strike_for_a_while(timeline, at_us, mid_change=True)
+
+
+@fault("membership", min_nodes=2)
+def change_of_a_lost_leader(timeline: Timeline, at_us: int) -> None:
+    """A leader that is cut off does not know that yet, and appends the change to its own log alone."""
+    timeline.add(at_us, StrikeLeader(timeline.random.choice(("isolate", "stall"))))
+    _add_all(timeline, at_us, _likely_change(timeline))
+    timeline.add(at_us + timeline.span_us(500 * MILLISECOND_US, 20 * SECOND_US), Heal())
+
+
+@fault("membership", min_nodes=3)
+def change_of_a_new_leader(timeline: Timeline, at_us: int) -> None:
+    """A leader that is cut off appends a change; the next one is asked for another before it has committed anything.
+
+    What makes the bug of 2015 (scenario S1); the disks are slow for that, so that there is time.
+    """
+    timeline.add(at_us, StrikeLeader(timeline.random.choice(("isolate", "stall"))))
+    _add_all(timeline, at_us, _likely_change(timeline))
+    sync_us = timeline.span_us(20 * MILLISECOND_US, 1 * SECOND_US)
+    _add_all(timeline, at_us, [SlowDisk(node, sync_us) for node in timeline.node_ids])
+    for _ in range(3):
+        at_us += timeline.span_us(200 * MILLISECOND_US, 3 * SECOND_US)
+        _add_all(timeline, at_us, _likely_change(timeline))
+    at_us += timeline.span_us(100 * MILLISECOND_US, 5 * SECOND_US)
+    _add_all(timeline, at_us, [SlowDisk(node, MILLISECOND_US) for node in timeline.node_ids])
+    timeline.add(at_us, Heal())
 
 
 @fault("membership", min_nodes=2)

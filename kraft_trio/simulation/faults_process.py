@@ -75,10 +75,14 @@ def everyone_down(timeline: Timeline, at_us: int, end: Callable[[tuple[int, ...]
 @fault("process")
 def strike_leader(timeline: Timeline, at_us: int) -> None:
     """The one node whose end means an election, whoever it is when the time comes."""
+    strike_for_a_while(timeline, at_us)
+
+
+def strike_for_a_while(timeline: Timeline, at_us: int, *, mid_change: bool = False) -> None:
     everyone = timeline.node_ids
     blow = timeline.random.choice(("kill", "crash", "pause", "isolate", "stall"))
     ends = {"pause": Resume(everyone), "isolate": Heal(), "stall": Heal()}
-    timeline.add(at_us, StrikeLeader(blow))
+    timeline.add(at_us, StrikeLeader(blow, mid_change))
     timeline.add(at_us + timeline.span_us(50 * MILLISECOND_US, 15 * SECOND_US), ends.get(blow, Start(everyone)))
 
 

@@ -15,9 +15,9 @@ from typing import Final, TypeVar
 import attrs
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.simulation.cluster import PORT
 from kraft_trio.simulation.fault_kinds import FAULT_KINDS
 from kraft_trio.simulation.faults_disk import spoiled_by
+from kraft_trio.simulation.faults_membership import upgrade
 from kraft_trio.simulation.plan import Plan, TimedStep
 from kraft_trio.simulation.scenario_header import Header
 from kraft_trio.simulation.timeline import SECOND_US, FaultKind, Timeline
@@ -93,12 +93,8 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
     clients = source.randrange(1, 5)
     settings = _settings(source)
     kraft_version = 0 if source.random() < 0.25 else 1
-    if changes_voters and kraft_version == 1:
-        # Of the voters at first perhaps none is left one day.
-        nodes = range(1, voters + observers + 1)
-        settings["controller.quorum.bootstrap.servers"] = ",".join(f"node-{node}:{PORT}" for node in nodes)
-        if membership.random() < 0.25:
-            settings["controller.quorum.auto.join.enable"] = "true"
+    if changes_voters and kraft_version == 1 and membership.random() < 0.25:
+        settings["controller.quorum.auto.join.enable"] = "true"
     header = Header(
         seed=seed,
         voters=tuple(range(1, voters + 1)),
@@ -132,7 +128,7 @@ def _changing_cluster(source: random.Random, voters: int, observers: int) -> tup
     """How many voters and observers there are at first: now and then one voter only, and somebody who may join."""
     if source.random() < 0.3:
         return 1, source.randint(1, _MOST_NODES - 2)
-    return voters, max(observers, source.randint(0, max(1, _MOST_NODES - voters)))
+    return voters, max(observers, source.randint(int(voters == 1), max(1, _MOST_NODES - voters)))
 
 
 def _settings(source: random.Random) -> dict[str, str]:
@@ -156,6 +152,9 @@ def _faults(source: random.Random, header: Header, options: PlanOptions, changes
     kinds = _character(source, len(header.nodes), profiles)
     if not kinds:
         return ()
+    if changes_voters and header.kraft_version == 0:
+        # Static voters cannot be changed.
+        upgrade(timeline, source.randrange(options.duration_us // 2000) * 1000)
     mean_gap_us = timeline.span_us(SECOND_US // 4, 8 * SECOND_US)
     now_us = 0.0
     while (now_us := now_us + source.expovariate(1 / mean_gap_us)) < options.duration_us:
@@ -168,6 +167,8 @@ def _character(source: random.Random, nodes: int, profiles: tuple[str, ...]) -> 
     possible = [kind for kind in FAULT_KINDS.values() if kind.profile in profiles and kind.min_nodes <= nodes]
     share = source.uniform(0.2, 1.0)
     chosen = [kind for kind in possible if source.random() < share] or possible
+    if MEMBERSHIP in profiles and not any(kind.profile == MEMBERSHIP for kind in chosen):
+        chosen += source.choices([kind for kind in possible if kind.profile == MEMBERSHIP], k=2)
     return tuple((kind, _WEIGHTS.get(kind.profile, 1.0) * math.exp(source.uniform(-2.0, 2.0))) for kind in chosen)
 
 

@@ -29,6 +29,14 @@ CPU_LIMIT_S: Final = 120.0
 
 _TRACEBACK_LINES: Final = 60
 
+_CHANGES: Final = {
+    OperationOutcome.OK: "voter changes made",
+    OperationOutcome.FAIL: "voter changes refused",
+    OperationOutcome.UNKNOWN: "voter changes of unknown fate",
+    OperationOutcome.PENDING: "voter changes never answered",
+}
+"""What became of what administrators asked for."""
+
 
 @attrs.frozen
 class TraceTo:
@@ -122,9 +130,12 @@ class _Run:
         if self.cluster is not None:
             counts["elections"] = self.elections
             counts["acknowledged appends"] = self.cluster.history.count("append", OperationOutcome.OK)
-            changes = (self.cluster.history.count(kind, OperationOutcome.OK) for kind in ADMINISTRATION)
-            counts["voter changes made"] = sum(changes)
             counts["reads"] = self.cluster.history.count("read", OperationOutcome.OK)
+            for outcome, name in _CHANGES.items():
+                counts[name] = sum(self.cluster.history.count(kind, outcome) for kind in ADMINISTRATION)
+            evidence = self.cluster.checker.evidence
+            counts["voter sets committed"] = len(evidence.committed.voter_sets)
+            counts["voter sets truncated"] = evidence.voters.truncated_sets
         return counts
 
 

@@ -10,7 +10,7 @@ import trio
 
 from kraft_trio.simulation.recovery import recover
 from kraft_trio.simulation.step_parts import DURATION, NUMBER, choice
-from kraft_trio.simulation.step_syntax import part
+from kraft_trio.simulation.step_syntax import flag, part
 from kraft_trio.simulation.steps import Step, register
 from kraft_trio.simulation.steps_network import Isolate
 from kraft_trio.simulation.steps_process import Crash, Kill, Pause
@@ -18,8 +18,12 @@ from kraft_trio.simulation.workload import Workload
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
+    from kraft_trio.simulation.trace import TraceEvent
 
 USUAL_PAUSE_US: Final = 1_000_000
+
+CHANGED_WITHIN_S: Final = 1.0
+"""How long `strike-leader mid-change` waits for a change."""
 
 
 @register
@@ -74,16 +78,38 @@ class Fair(Step):
 class StrikeLeader(Step):
     """Does something to the node that leads now, of the highest epoch; nothing where none does.
 
-    A process that is killed, crashed or paused comes back by `start` and `resume`, a cut ends by `heal`.
+    `mid-change` waits for a leader to append a set of voters, and strikes in that moment; not at all where none does
+    within a second.  A process that is killed, crashed or paused comes back by `start` and `resume`, a cut ends by
+    `heal`.
     """
 
     verb: ClassVar[str] = "strike-leader"
     blow: str = part(choice("kill", "crash", "pause", "isolate", "stall"))
+    mid_change: bool = flag("mid-change")
 
     async def take(self, cluster: Cluster) -> None:
+        if self.mid_change and not await _appends_voters(cluster):
+            return
         leader = cluster.leader()
         if leader is not None:
             await _BLOWS[self.blow](leader.key.id).take(cluster)
+
+
+async def _appends_voters(cluster: Cluster) -> bool:
+    """Whether a leader takes up a new set of voters in time; returns in the moment when it has."""
+    has_appended = trio.Event()
+
+    def look(event: TraceEvent) -> None:
+        if event.kind == "voters" and event.role == "Leader":
+            has_appended.set()
+
+    cluster.trace.listeners.append(look)
+    try:
+        with trio.move_on_after(CHANGED_WITHIN_S):
+            await has_appended.wait()
+    finally:
+        cluster.trace.listeners.remove(look)
+    return has_appended.is_set()
 
 
 _BLOWS: Final[Mapping[str, Callable[[int], Step]]] = {

@@ -48,6 +48,9 @@ __all__ = [
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 
+_PLAIN_STARTS = tuple(b"\x00\x00" + encode_varint(delta) + b"\x01" for delta in range(4096))
+"""The first bytes, behind its length, of a record with the batch's time and a null key, by offset delta: most have them."""
+
 RecordHeaders = tuple[tuple[str, bytes | None], ...]
 
 
@@ -94,8 +97,19 @@ def encode_batch(
     base_timestamp_ms = records[0].timestamp_ms if records[0].timestamp_ms is not None else timestamp_ms
     max_timestamp_ms = base_timestamp_ms
     parts: list[bytes] = []
+    plain_starts = _PLAIN_STARTS if base_timestamp_ms == timestamp_ms else ()
     for offset_delta, record in enumerate(records):
         at_ms = record.timestamp_ms
+        if (
+            at_ms is None
+            and record.key is None
+            and record.value is not None
+            and not record.headers
+            and offset_delta < len(plain_starts)
+        ):
+            start, size = plain_starts[offset_delta], encode_varint(len(record.value))
+            parts += (encode_varint(len(start) + len(size) + len(record.value) + 1), start, size, record.value, b"\x00")
+            continue
         if at_ms is None:
             at_ms = timestamp_ms
         if at_ms != max_timestamp_ms:

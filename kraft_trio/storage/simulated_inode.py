@@ -67,14 +67,16 @@ class Inode:
         """Make the first `changes` changes durable.
 
         With `lost` they are forgotten instead, as after a failed fsync: readers go on seeing them, and no later sync
-        writes them.
+        writes them; but for what they left in a sector that was written to again meanwhile, which is written whole.
         """
         count = max(0, changes - self._changes_settled)
         settled, self._unsynced = self._unsynced[:count], self._unsynced[count:]
         self._changes_settled += len(settled)
-        if not lost:
-            for change in settled:
-                _apply(self.durable, change)
+        if lost:
+            self._write_whole_sectors(settled)
+            return
+        for change in settled:
+            _apply(self.durable, change)
 
     def forget_cached(self, position: int) -> None:
         """What readers see from `position` on is what is durable, with the unsynced changes over it.
@@ -111,6 +113,19 @@ class Inode:
         other._unsynced = self._unsynced[:]
         other._changes_settled = self._changes_settled
         return other
+
+    def _write_whole_sectors(self, lost: list[_Change]) -> None:
+        """Let each unsynced write bring along what its sectors hold besides: no device writes less than a sector."""
+        state = self.durable[:]
+        for change in lost:
+            _apply(state, change)
+        for index, change in enumerate(self._unsynced):
+            _apply(state, change)
+            if isinstance(change, _Write) and change.data:
+                start = change.position - change.position % SECTOR_BYTES
+                end = change.position + len(change.data)
+                end += -end % SECTOR_BYTES
+                self._unsynced[index] = _Write(start, bytes(state[start:end]))
 
     def _keep_prefix(self, source: random.Random) -> None:
         kept = source.randint(0, len(self._unsynced))

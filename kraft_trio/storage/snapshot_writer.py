@@ -89,7 +89,11 @@ class SnapshotWriter:
     async def append(self, records: Iterable[NewRecord]) -> None:
         """Add records of the application, in order, to what is written.  A checkpoint for every batch that is full."""
         for record in records:
-            size = _size_bound(record)
+            value = record.value
+            if value is not None and record.key is None and not record.headers:
+                size = len(value) + _RECORD_OVERHEAD_BYTES
+            else:
+                size = _size_bound(record)
             if self._pending and self._pending_bytes + size > self._batch_bytes:
                 await self._write_pending()
             self._pending.append(record)

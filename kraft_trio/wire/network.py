@@ -9,6 +9,7 @@ import trio
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.immediate_stream import ImmediateStream
+from kraft_trio.wire.os_reason import os_reason
 from kraft_trio.wire.tcp_stream import TcpStream
 
 
@@ -63,7 +64,7 @@ class TcpNetwork:
         try:
             stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
         except (OSError, ValueError) as error:  # ValueError: a host name that no resolver could be asked for
-            raise NetworkError(f"cannot connect: {error.__cause__ or error}") from error
+            raise NetworkError(f"cannot connect: {os_reason(error)}") from error
         taken = TcpStream.taking_over(stream)
         await trio.aclose_forcefully(stream)
         return taken

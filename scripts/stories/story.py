@@ -11,6 +11,7 @@ import subprocess
 import textwrap
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -214,7 +215,9 @@ class Story:
     def describe(self) -> QuorumDescription | None:
         """What the leader says of the quorum; None while there is none."""
         endpoints = [node.endpoint for node in self.nodes.values() if node.running]
-        answer = trio.run(AdminClient(endpoints).describe_metadata_quorum, 1000)
+        # In a thread of its own: a signal is answered by an exception in the main one, which Trio does not survive.
+        with ThreadPoolExecutor(max_workers=1) as apart:
+            answer = apart.submit(trio.run, AdminClient(endpoints).describe_metadata_quorum, 1000).result()
         return answer if isinstance(answer, QuorumDescription) else None
 
     def until(self, what: str, holds: Callable[[QuorumDescription], bool]) -> QuorumDescription:

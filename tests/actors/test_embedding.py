@@ -64,3 +64,25 @@ async def test_a_reader_hears_that_the_node_has_stopped(cluster: Cluster) -> Non
             while nursery.child_tasks:  # noqa: ASYNC110
                 await trio.sleep(0.01)
         assert seen == [b"value", "closed"]
+
+
+@on_cluster(voters=3, started=(1,))
+async def test_whoever_waits_for_a_leader_hears_that_the_node_has_stopped(cluster: Cluster) -> None:
+    node = cluster.nodes[1]
+    async with trio.open_nursery() as nursery:
+        outcomes: list[object] = []
+
+        async def wait() -> None:
+            with pytest.raises(NodeClosedError):
+                await node.wait_for_leader()
+            outcomes.append("closed")
+
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        await cluster.machines[1].stop()
+        with trio.fail_after(1):
+            while nursery.child_tasks:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+    assert outcomes == ["closed"]
+    with pytest.raises(NodeClosedError):
+        await node.wait_for_leader()

@@ -8,14 +8,16 @@ from uuid import UUID
 import pytest
 import trio
 
+from kraft_trio.node import Node
 from kraft_trio.protocol.control_records import KRaftVersion, VotersRecord
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import LISTENER
 from kraft_trio.storage.batch import decode_control_batch
-from kraft_trio.wire.api import UPDATE_FEATURES
-from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest
+from kraft_trio.wire.api import API_VERSIONS, UPDATE_FEATURES
+from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
+from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest, UpgradeType
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import TOPIC
@@ -115,6 +117,18 @@ async def test_other_versions_are_refused(cluster: Cluster, level: int) -> None:
     assert leader.log.end_offset == end
 
 
+@pytest.mark.parametrize("kind", [UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE])
+@on_cluster(kraft_version=0)
+async def test_a_downgrade_never_upgrades(cluster: Cluster, kind: UpgradeType) -> None:
+    leader = await cluster.wait_for_leader()
+    await trio.sleep(1)
+    request = UpdateFeaturesRequest((FeatureUpdate("kraft.version", 1, kind),))
+    refused = await ask(cluster, leader, UPDATE_FEATURES, request)
+    assert refused.error == ErrorCode.invalid_update_version
+    assert "that is no downgrade" in str(refused.error_message)
+    assert leader.log.voters.kraft_version == 0
+
+
 @on_cluster()
 async def test_the_version_that_there_is_needs_nothing(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
@@ -173,8 +187,41 @@ async def test_a_version_that_is_not_committed_yet_adds_nobody(cluster: Cluster)
             asked = beside(nursery, upgrade, cluster, leader)
             await until_asked()
             assert leader.log.voters.kraft_version == 1, "in force when appended"
+            assert (await finalized(cluster, leader)) == 0, "finalized when committed"
             addition = beside(nursery, add_voter, cluster, leader, cluster.key_of(4))
             await until_asked()
             assert leader.log.voters.voters.ids == (1, 2, 3)
         assert (await asked.wait()).error == ErrorCode.none
         assert (await addition.wait()).error == ErrorCode.none
+    assert (await finalized(cluster, leader)) == 1
+
+
+async def finalized(cluster: Cluster, node: Node) -> int | None:
+    """The finalized kraft.version that ApiVersions shows; None where it says that it does not know."""
+    told = await ask(cluster, node, API_VERSIONS, ApiVersionsRequest())
+    if told.finalized_features_epoch < 0:
+        assert not told.finalized_features
+        return None
+    assert told.finalized_features_epoch == node.view.epoch
+    return next((feature.level for feature in told.finalized_features if feature.name == "kraft.version"), 0)
+
+
+@on_cluster(started=(1,))
+async def test_who_knows_nothing_committed_names_no_finalized_version(cluster: Cluster) -> None:
+    """Not even that of the bootstrap checkpoint."""
+    assert cluster.nodes[1].log.voters.kraft_version == 1
+    assert (await finalized(cluster, cluster.nodes[1])) is None
+
+
+@on_cluster(kraft_version=0)
+async def test_an_address_that_nobody_reaches_is_not_in_the_upgrade(cluster: Cluster) -> None:
+    """KAFKA-20661: what static voters tell becomes their entry for good with the upgrade, so it is tried as well."""
+    leader = await cluster.wait_for_leader()
+    await trio.sleep(1)
+    key = cluster.others(leader)[0].key
+    nowhere = Endpoints({LISTENER: Endpoint("nowhere", 1)})
+    assert (await update_voter(cluster, leader, key, listeners=nowhere)).error == ErrorCode.request_timed_out
+    assert (await upgrade(cluster, leader)).error == ErrorCode.none
+    assert {voter.id: voter.endpoints.get(LISTENER) for voter in leader.log.voters.voters} == {
+        id: cluster.endpoint_of(id) for id in cluster.voter_ids
+    }

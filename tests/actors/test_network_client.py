@@ -82,3 +82,31 @@ async def test_a_peer_that_has_restarted_is_asked_over_a_new_connection(cluster:
         after = await client.request(cluster.endpoint_of(1), DESCRIBE_QUORUM, request, 1000)
         assert after.leader_epoch > before.leader_epoch
         nursery.cancel_scope.cancel()
+
+
+@on_cluster(voters=1)
+async def test_a_peer_that_has_left_has_a_connection_only_while_it_is_asked(cluster: Cluster) -> None:
+    endpoint, request = cluster.endpoint_of(1), DescribeQuorumRequest(TOPIC)
+    async with trio.open_nursery() as nursery:
+        await cluster.wait_for_leader()
+        client = client_of(cluster)
+        await nursery.start(client.run)
+        before = cluster.network.connection_count
+
+        async def held_open() -> int:
+            await trio.sleep(1)
+            return cluster.network.connection_count - before
+
+        await client.request(endpoint, DESCRIBE_QUORUM, request, 1000)
+        assert await held_open() == 1
+        client.forget(endpoint)
+        assert await held_open() == 0
+        await client.request(endpoint, DESCRIBE_QUORUM, request, 1000)
+        assert await held_open() == 0
+        async with client.lease(endpoint, 1000):
+            assert await held_open() == 1
+        assert await held_open() == 0
+        client.expect(endpoint)
+        await client.request(endpoint, DESCRIBE_QUORUM, request, 1000)
+        assert await held_open() == 1
+        nursery.cancel_scope.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from uuid import UUID
 
 import pytest
 import trio
@@ -18,7 +19,7 @@ from kraft_trio.storage.batch import decode_control_batch
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster
-from tests.support.raw_client import STRANGER, TOPIC, RawClient
+from tests.support.raw_client import FORGED, STRANGER, TOPIC, RawClient
 from tests.support.timing import set_timing
 
 
@@ -88,6 +89,18 @@ async def test_the_quorum_is_described_by_the_leader_and_through_any_node(cluste
             assert 0 <= replica.last_caught_up_timestamp_ms <= now
 
 
+@on_cluster(invariants=FORGED)
+async def test_another_disk_under_the_leaders_id_is_an_observer_of_its_own(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    other = ReplicaKey(leader.key.id, UUID(int=77))
+    async with RawClient.connected(cluster, leader.key.id) as client:
+        await client.fetch(0, epoch=1, last_fetched_epoch=0, replica=other)
+        described = await client.describe()
+    assert [(observer.key, observer.log_end_offset) for observer in described.observers] == [(other, 0)]
+    assert {voter.key: voter.log_end_offset for voter in described.voters}[leader.key] == leader.log.end_offset
+
+
 @on_cluster()
 async def test_a_leader_describes_itself_by_what_it_has_synced(cluster: Cluster) -> None:
     async with trio.open_nursery() as nursery:
@@ -135,9 +148,7 @@ async def test_static_voters_elect_and_restart(cluster: Cluster, observes: bool)
     assert state["currentVoters"] == [{"voterId": id} for id in cluster.voter_ids]
     async with RawClient.connected(cluster, old.key.id) as client:
         described = await client.describe()
-    assert [voter.key for voter in described.voters if voter.key.id != old.key.id] == [
-        ReplicaKey(id) for id in cluster.voter_ids if id != old.key.id
-    ]
+    assert [voter.key for voter in described.voters] == [ReplicaKey(id) for id in cluster.voter_ids]
     assert [observer.key.id for observer in described.observers] == ([4] if observes else [])
 
     cluster.machines[old.key.id].crash("all")

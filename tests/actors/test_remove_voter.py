@@ -8,11 +8,12 @@ import pytest
 import trio
 
 from kraft_trio.messages import LeadershipLost
+from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.simulation import Cluster
+from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.support.on_cluster import on_cluster
+from tests.support.on_cluster import on_cluster, run_on_cluster
 from tests.support.voter_change_requests import (
     add_voter,
     beside,
@@ -256,6 +257,71 @@ async def test_a_removed_voter_comes_back(cluster: Cluster) -> None:
     await cluster.wait_until(lambda: voters_everywhere(cluster, 1, 2, 3))
 
 
+# Who may campaign, while it is not known whether the newest set is committed
+
+
+async def restart(cluster: Cluster, node_id: int) -> Node:
+    machine = cluster.machines[node_id]
+    machine.kill()
+    await machine.wait_until_ended()
+    node = await machine.start()
+    assert node is not None
+    return node
+
+
+@on_cluster()
+async def test_a_removed_voter_that_has_not_heard_of_the_commit_disturbs_nobody(cluster: Cluster) -> None:
+    """It asks for pre-votes, as its set before may be in force still; nobody grants one while there is a leader."""
+    leader = await cluster.wait_for_leader()
+    gone, stays = cluster.others(leader)
+    assert (await remove_voter(cluster, leader, gone.key)).error == ErrorCode.none
+    await cluster.wait_until_alike()
+    for others in ({leader.key.id}, {leader.key.id, stays.key.id}):
+        cluster.partition({gone.key.id}, others)
+        gone = await restart(cluster, gone.key.id)
+        assert gone.log.high_watermark is None
+        with trio.fail_after(10):
+            await gone.election.view.wait_for(lambda view: isinstance(view.role, Prospective))
+        await trio.sleep(5)
+        cluster.heal()
+        with trio.fail_after(5):
+            await gone.election.view.wait_for(lambda view: isinstance(view.role, Follower))
+        await cluster.wait_until_alike()
+        assert leader.view.epoch == gone.view.epoch == 1
+    assert gone.log.high_watermark is not None
+    cluster.partition({gone.key.id}, {leader.key.id, stays.key.id})
+    for _ in range(100):
+        await trio.sleep(0.1)
+        assert not isinstance(gone.view.role, Prospective | Candidate), "now it knows"
+
+
+@on_cluster(voters=4)
+async def test_a_removed_voter_may_be_the_only_one_who_can_commit_its_removal(cluster: Cluster) -> None:
+    """The leader dies for good when only the voter that it removes has the record: of {1,2,3,4} three would be needed,
+    and the removed one, whose log is longer, must refuse the other two.  Elected by those, it commits and goes."""
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    gone, *rest = cluster.others(leader)
+    async with trio.open_nursery() as nursery:
+        for node in rest:
+            cluster.network.one_way(cluster.machines[leader.key.id].host, cluster.machines[node.key.id].host)
+        beside(nursery, remove_voter, cluster, leader, gone.key)
+        await cluster.wait_until(lambda: gone.key.id not in gone.log.voters.voters.ids)
+        assert all(len(node.log.voters.voters) == 4 for node in rest)
+        cluster.machines[leader.key.id].crash("all")
+        nursery.cancel_scope.cancel()
+    cluster.heal()
+    with trio.fail_after(30):
+        await gone.election.view.wait_for(lambda view: isinstance(view.role, Leader))
+        await gone.election.view.wait_for(lambda view: isinstance(view.role, Resigned))
+        await gone.election.view.wait_for(lambda view: isinstance(view.role, Follower))
+    successor = await cluster.wait_for_leader()
+    assert successor.key in {node.key for node in rest}
+    await successor.append([b"value"])
+    await cluster.wait_until_alike()
+    assert gone.key.id not in successor.view.voters.ids
+
+
 @on_cluster()
 async def test_a_disk_is_replaced_under_its_id(cluster: Cluster) -> None:
     """Scenario S8, KIP-853 "Disk failure recovery": remove the old incarnation, add the new one."""
@@ -286,3 +352,28 @@ async def test_connections_to_a_removed_voter_are_closed(cluster: Cluster) -> No
     assert (await remove_voter(cluster, leader, gone.key)).error == ErrorCode.none
     await trio.sleep(3)
     assert cluster.endpoint_of(gone.key.id) not in leader._client._peers
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_connections_to_a_leader_that_left_are_closed(seed: int) -> None:
+    """Although it was asked on for as long as it led, and by its own connections, for appends and for records."""
+
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await cluster.wait_until_alike()
+        others = cluster.others(leader)
+        async with trio.open_nursery() as nursery:
+            with held(cluster, leader):
+                asked = beside(nursery, remove_voter, cluster, leader, leader.key)
+                await until_asked()
+                for node in others:
+                    nursery.start_soon(node.append, [b"value"])
+                await until_asked()
+            assert (await asked.wait()).error == ErrorCode.none
+        await cluster.wait_for_leader(other_than=leader)
+        await trio.sleep(5)
+        for node in others:
+            for client in (node._client, node._forwarder):
+                assert cluster.endpoint_of(leader.key.id) not in client._peers
+
+    run_on_cluster(test, Setup(seed=seed))

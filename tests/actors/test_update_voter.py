@@ -8,14 +8,15 @@ import pytest
 import trio
 
 from kraft_trio.actors.update_voter_sender import UpdateVoterSender
-from kraft_trio.messages import LeaderHeardOf, Stamp
+from kraft_trio.messages import LeaderHeardOf, LeadershipLost, Stamp
 from kraft_trio.protocol.control_records import VotersRecord
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import LISTENER
+from kraft_trio.simulation.trace import TraceEvent
 from kraft_trio.storage.batch import encode_control_batch
-from kraft_trio.wire.api import API_VERSIONS, UPDATE_RAFT_VOTER, advertised_ranges
+from kraft_trio.wire.api import UPDATE_RAFT_VOTER, advertised_ranges
 from kraft_trio.wire.apis.api_versions import ApiVersionsResponse
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kraft_trio.wire.codec import decode_request, encode_response
@@ -25,6 +26,7 @@ from tests.support.epoch_context import lone_epoch
 from tests.support.on_cluster import on_cluster
 from tests.support.voter_change_requests import (
     add_voter,
+    answering_versions,
     beside,
     elected,
     held,
@@ -49,7 +51,7 @@ async def test_an_update_is_in_the_set_when_it_has_committed(cluster: Cluster) -
     cluster.machines[key.id].kill()  # else it would at once say the opposite
     await trio.sleep(0.1)
     await cluster.machines[key.id].wait_until_ended()
-    async with listening(cluster, EXTRA, answer_versions):
+    async with listening(cluster, EXTRA, answering_versions()):
         response = await update_voter(cluster, leader, key, listeners=Endpoints({LISTENER: EXTRA}))
     assert (response.error, response.leader_id, response.leader_epoch) == (ErrorCode.none, leader.key.id, 1)
     assert response.leader_endpoint == cluster.endpoint_of(leader.key.id)
@@ -58,22 +60,6 @@ async def test_an_update_is_in_the_set_when_it_has_committed(cluster: Cluster) -
 
 
 VERSIONS = ApiVersionsResponse(apis=advertised_ranges())
-
-
-async def answer_versions(stream: trio.abc.Stream, error: ErrorCode = ErrorCode.none) -> None:
-    """A node of which nothing is to be seen but that it answers."""
-    reader = FrameReader(stream, 2**20)
-    try:
-        while (frame := await reader.read()) is not None:
-            header, _ = decode_request(frame)
-            response = ApiVersionsResponse(error=error, apis=advertised_ranges())
-            await stream.send_all(encode_response(API_VERSIONS, header.version, header.correlation_id, response))
-    except trio.BrokenResourceError:
-        pass
-
-
-async def answer_not_available(stream: trio.abc.Stream) -> None:
-    await answer_versions(stream, ErrorCode.broker_not_available)
 
 
 @on_cluster()
@@ -99,7 +85,7 @@ async def test_an_address_that_nobody_reaches_never_gets_into_the_set(cluster: C
 async def test_nor_does_one_at_which_a_broker_is_not_available(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     end = leader.log.end_offset
-    async with listening(cluster, EXTRA, answer_not_available):
+    async with listening(cluster, EXTRA, answering_versions(ErrorCode.broker_not_available)):
         moved = Endpoints({LISTENER: EXTRA})
         response = await update_voter(cluster, leader, cluster.others(leader)[0].key, listeners=moved)
     assert response.error == ErrorCode.request_timed_out
@@ -136,6 +122,27 @@ async def test_malformed_updates_are_refused(cluster: Cluster, key: ReplicaKey, 
 async def test_only_voters_are_updated(cluster: Cluster, key: ReplicaKey) -> None:
     leader = await cluster.wait_for_leader()
     assert (await update_voter(cluster, leader, key)).error == ErrorCode.voter_not_found
+
+
+@pytest.mark.parametrize("kraft_version", [0, 1])
+def test_nobody_tells_a_leader_where_it_is(kraft_version: int) -> None:
+    """It would not contradict: who leads sends no updates.  Nor, with static voters, on which disk it is."""
+
+    @on_cluster(kraft_version=kraft_version)
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await trio.sleep(1)
+        elsewhere = Endpoints({LISTENER: cluster.endpoint_of(cluster.others(leader)[0].key.id)})
+        answer = await update_voter(cluster, leader, leader.key, listeners=elsewhere)
+        assert answer.error == ErrorCode.invalid_request
+        other_disk = await update_voter(cluster, leader, ReplicaKey(leader.key.id, UUID(int=77)))
+        assert other_disk.error == (ErrorCode.voter_not_found if kraft_version else ErrorCode.invalid_request)
+        assert (await update_voter(cluster, leader, leader.key)).error == ErrorCode.none
+        assert (await upgrade(cluster, leader)).error == ErrorCode.none
+        own = cluster.config_of(leader.key.id).as_voter(leader.key.directory_id)
+        assert leader.log.voters.voters.get(leader.key.id) == own
+
+    test()
 
 
 @pytest.mark.parametrize(("by", "error"), [(-1, ErrorCode.fenced_leader_epoch), (1, ErrorCode.unknown_leader_epoch)])
@@ -266,6 +273,30 @@ async def test_voters_that_all_move_at_once_do_not_find_each_other(cluster: Clus
         await cluster.machines[node_id].start()
     with pytest.raises(trio.TooSlowError):
         await cluster.wait_for_leader(within_s=10)
+
+
+def changes_logged(cluster: Cluster) -> list[str]:
+    """What nodes say of voter changes from now on."""
+    said: list[str] = []
+
+    def note(event: TraceEvent) -> None:
+        if event.kind == "log" and event.cause.startswith("voter change"):
+            said.append(f"{event.cause}: {event.details['change']}")
+
+    cluster.trace.listeners.append(note)
+    return said
+
+
+@on_cluster(started=())
+async def test_a_leader_whose_entry_is_up_to_date_says_nothing(cluster: Cluster) -> None:
+    said = changes_logged(cluster)
+    for node_id in cluster.voter_ids:
+        await cluster.machines[node_id].start()
+    leader = await cluster.wait_for_leader()
+    await trio.sleep(0.5)
+    await leader.election.tell(LeadershipLost(leader.view.stamp, "the test wants it"))
+    await cluster.wait_for_leader(other_than=leader)
+    assert [text for text in said if "own entry" in text] == []
 
 
 @on_cluster()

@@ -36,6 +36,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], int]:
         (FileNotFoundError(2, "No such file or directory", "/f"), 1, "kraft: error: /f: No such file or directory\n"),
         (OSError("no errno"), 1, "kraft: error: no errno\n"),
         (KeyboardInterrupt(), 130, "kraft: error: interrupted\n"),
+        (BaseExceptionGroup("tasks", [KeyboardInterrupt(), OSError()]), 130, "kraft: error: interrupted\n"),
         (
             ExceptionGroup("tasks", [StorageError("a"), ExceptionGroup("more", [OSError(28, "No space left")])]),
             1,

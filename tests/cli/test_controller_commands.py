@@ -15,7 +15,7 @@ from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.feature_metadata import FeatureLevels, FeatureMetadata
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
 from kraft_trio.client.voter_change import VoterChangeError
-from kraft_trio.errors import OutcomeUnknownError
+from kraft_trio.errors import NetworkError, OutcomeUnknownError
 from kraft_trio.protocol.types import Endpoint, ReplicaKey, VersionRange, directory_id_from_text, directory_id_to_text
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -32,14 +32,15 @@ class FakeQuorum:
 
     description: QuorumDescription | NoLeader = attrs.field(factory=lambda: quorum(leading(), up(2), up(3)))
     asked: list[tuple[Any, ...]] = attrs.field(factory=list)
-    error: Exception | None = None
+    errors: list[Exception] = attrs.field(factory=list)
+    """What the next changes end with."""
     finalized: int = 0
     bootstrap: list[tuple[Endpoint, ...]] = attrs.field(factory=list)
 
     def change(self, *what: Any, voters: tuple[ReplicaState, ...] | None = None) -> None:
         self.asked.append(what)
-        if self.error is not None:
-            raise self.error
+        if self.errors:
+            raise self.errors.pop(0)
         if voters is not None:
             assert isinstance(self.description, QuorumDescription)
             self.description = attrs.evolve(self.description, voters=voters)
@@ -155,13 +156,15 @@ class TestAdd:
         fake.description = quorum(leading(), NEW_UP)
         assert run([*QUORUM, "add-controller", "-c", new_node(), *dry_run]) == 1
         assert fake.asked == []
-        assert f"refused: {NEW} is a voter already" in capsys.readouterr().err
+        captured = capsys.readouterr()
+        assert captured.err.endswith(f"refused: {NEW} is a voter already\n")
+        assert "waits until" not in captured.out
 
     def test_force_asks_the_leader(
         self, fake: FakeQuorum, new_node: Callable[..., str], capsys: pytest.CaptureFixture[str]
     ) -> None:
         fake.description = quorum(leading(), NEW_UP)
-        fake.error = VoterChangeError(f"add voter {NEW}", ErrorCode.duplicate_voter, "it is one")
+        fake.errors = [VoterChangeError(f"add voter {NEW}", ErrorCode.duplicate_voter, "it is one")]
         assert run([*QUORUM, "add-controller", "-c", new_node(), "--force"]) == 1
         assert len(fake.asked) == 1
         assert capsys.readouterr().err.splitlines() == [
@@ -237,7 +240,7 @@ class TestRemove:
     def test_a_lost_answer_is_told_where_it_was_not_done(
         self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        fake.error = OutcomeUnknownError("no answer")
+        fake.errors = [OutcomeUnknownError("no answer")]
         assert run([*QUORUM, "remove-controller", "-i", "3"]) == 1
         assert capsys.readouterr().err == "kraft: error: no answer; it has not been done as of now\n"
 
@@ -247,7 +250,10 @@ class TestRemove:
             (["-i", "9"], 1, f"refused: no voter has the id 9: the voters are {key(1)}, {key(2)}, {key(3)}"),
             (["-i", "3", "-d", DIRECTORY_ID], 1, f"refused: 3-{DIRECTORY_ID} is not among the voters"),
             (["-i", "3", "-d", "short"], 1, "--controller-directory-id 'short' is not a UUID"),
-            (["-i", "-3"], 2, "-3 is not in the range x>=0"),
+            (["-i", "3", "-d", "A" * 22], 1, f"--controller-directory-id {'A' * 22}: that is no directory's id"),
+            (["-i", "-3"], 2, "-3 is not in the range 0<=x<=2147483647"),
+            (["-i", "2147483648"], 2, "2147483648 is not in the range"),
+            (["-i", "3", "--timeout", "2147483648"], 2, "2147483648 is not in the range"),
             ([], 2, "Missing option '-i' / '--controller-id'"),
         ],
     )
@@ -270,6 +276,11 @@ class TestReplace:
         assert run([*QUORUM, "replace", "-i", "3"]) == 0
         assert [asked[:2] for asked in fake.asked] == [("remove", key(3)), ("add", key(3, 2))]
         assert fake.asked[1][2] == listeners(3)
+        # The command that goes on from anywhere, before anything is changed.
+        assert capsys.readouterr().out.splitlines()[:2] == [
+            "Replacing controller 3; after an interruption, go on with:",
+            "  kraft metadata-quorum --bootstrap-controller a:1 replace -i 3 --listeners CONTROLLER://node-3:9093",
+        ]
 
     def test_what_is_left_of_it(self, fake: FakeQuorum) -> None:
         fake.description = quorum(leading(), up(2), observers=(up(3, 2),))
@@ -277,10 +288,16 @@ class TestReplace:
         assert run([*QUORUM, *arguments]) == 0
         assert [asked[:3] for asked in fake.asked] == [("add", key(3, 2), listeners(3))]
 
-    def test_from_the_file(self, fake: FakeQuorum, new_node: Callable[..., str]) -> None:
+    def test_from_the_file(
+        self, fake: FakeQuorum, new_node: Callable[..., str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
         fake.description = quorum(leading(), up(2), silent(4), observers=(NEW_UP,))
-        assert run(["metadata-quorum", "replace", "-c", new_node()]) == 0
+        path = new_node()
+        assert run(["metadata-quorum", "replace", "-c", path]) == 0
         assert [asked[:2] for asked in fake.asked] == [("remove", key(4)), ("add", NEW)]
+        assert capsys.readouterr().out.splitlines()[1] == (
+            f"  kraft metadata-quorum --bootstrap-controller b:2,c:3 replace -c {path}"
+        )
 
     def test_somebody_else_has_made_the_step(self, fake: FakeQuorum, monkeypatch: pytest.MonkeyPatch) -> None:
         """As the node itself does where it joins by itself."""
@@ -311,7 +328,8 @@ class TestReplace:
         [
             ([], 2, "give the controller's id with -i, or its file with -c"),
             (["-i", "3", "--listeners", "x"], 1, "--listeners x: 'x' is not NAME://host:port"),
-            (["-i", "3", "--timeout", "1"], 1, "no other incarnation of controller 3 follows the leader"),
+            (["-i", "3", "--timeout", "1"], 1, "refused: no other incarnation of controller 3 follows the leader"),
+            (["-i", "9", "--timeout", "1"], 1, "refused: controller 9 is no voter, and no other incarnation"),
         ],
     )
     def test_what_makes_no_sense(
@@ -325,6 +343,16 @@ class TestReplace:
         fake.description = quorum(leading(), up(2), silent(3))
         assert run([*QUORUM, "replace", *arguments]) == exit_code
         assert message in capsys.readouterr().err
+        assert fake.asked == []
+
+    @pytest.mark.parametrize("dry_run", [[], ["--dry-run"]])
+    def test_one_that_could_not_be_added_costs_no_voter(
+        self, dry_run: list[str], fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fake.description = quorum(leading(), up(2), silent(3), observers=(up(3, 2),))
+        arguments = ["replace", "-i", "3", "--listeners", "OTHER://node-3:9093", *dry_run]
+        assert run([*QUORUM, *arguments]) == 1
+        assert "refused: listeners OTHER: expected CONTROLLER" in capsys.readouterr().err
         assert fake.asked == []
 
     def test_the_file_of_another_node(
@@ -353,7 +381,7 @@ class TestFeatures:
                 (True, False),
                 "kraft.version can be upgraded to 1.\n",
             ),
-            (["downgrade", "--feature", "kraft.version=0"], 0, (False, True), "kraft.version was downgraded to 0.\n"),
+            (["downgrade", "--feature", "a.feature=3"], 3, (False, True), "a.feature was downgraded to 3.\n"),
         ],
     )
     def test_update(
@@ -367,25 +395,38 @@ class TestFeatures:
     ) -> None:
         assert run([*FEATURES, *arguments]) == 0
         [(_, levels, asked)] = fake.asked
-        assert levels == {"kraft.version": level}
+        assert list(levels.values()) == [level]
         assert (asked["validate_only"], asked["allow_downgrade"]) == options
         assert capsys.readouterr().out == said
 
     def test_a_refusal_names_who_is_in_the_way(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
-        fake.error = VoterChangeError("update features", ErrorCode.invalid_update_version, "voter 2 supports 0 to 0")
+        fake.errors = [VoterChangeError("update features", ErrorCode.invalid_update_version, "voter 2 supports 0 to 0")]
         assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 1
         assert capsys.readouterr().err == (
             "kraft: error: Could not upgrade kraft.version to 1. INVALID_UPDATE_VERSION: voter 2 supports 0 to 0\n"
         )
 
-    def test_a_lost_answer_is_made_up_for_by_looking(
+    def test_after_a_lost_answer_the_next_leader_is_asked(
         self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        fake.error = OutcomeUnknownError("no answer")
+        fake.errors = [OutcomeUnknownError("no answer")]
+        assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 0
+        assert len(fake.asked) == 2
+        assert capsys.readouterr().out == "kraft.version was upgraded to 1.\n"
+
+    def test_where_nobody_answers_it_is_open(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.errors = [OutcomeUnknownError("no answer"), NetworkError("no leader")]
         assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 1
-        assert "no answer; it has not been done as of now" in capsys.readouterr().err
+        assert capsys.readouterr().err == (
+            "kraft: error: no answer; whether it was done could not be learned: no leader\n"
+        )
+
+    def test_a_level_that_is_there_already(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        """Only the leader knows whether it has committed: it is asked nevertheless."""
         fake.finalized = 1
         assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 0
+        assert capsys.readouterr().out == "kraft.version is 1 already.\n"
+        assert len(fake.asked) == 1
 
     @pytest.mark.parametrize("text", ["kraft.version", "=1", "kraft.version=-1", "kraft.version=x", "kraft.version=²"])
     def test_no_feature(self, text: str, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,6 +42,11 @@ def files_of(machine: Machine) -> dict[str, bytes | None]:
     return {name: machine.disk.durable_bytes(f"{machine.partition_path}/{name}") for name in names}
 
 
+def contents(directory: Path) -> dict[str, bytes | None]:
+    """Of every file below it; None for a directory."""
+    return {str(path): None if path.is_dir() else path.read_bytes() for path in directory.rglob("*")}
+
+
 @on_cluster(invariants=())
 async def test_one_replica_leads_on_with_what_it_has(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
@@ -261,6 +266,24 @@ class TestCommand:
         assert capsys.readouterr().out.endswith(f"Recovered {directory}: only voter; noted in {directory / RECORD}\n")
         assert run(command) == 1
         assert "1-b8tRS7h4TJ2Vt43Dp85v2A is the only voter already: start it" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("confirmation", [[], ["-t", "nd6XarTiRhefV_HoP0mp1A"]])
+    def test_until_it_is_confirmed_not_a_byte_changes(
+        self, config: Path, confirmation: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Nor is a file made, although opening the log cuts a torn tail and writes what it derives from the log."""
+        log = config.parent / "data" / "__cluster_metadata-0" / "00000000000000000000.log"
+        log.write_bytes(b"a write that was not finished")
+        before = contents(config.parent)
+        capsys.readouterr()
+        command = ["storage", "recover", "-c", str(config), "--unsafe-only-voter"]
+        assert run([*command, *confirmation]) == 1
+        assert contents(config.parent) == before
+        out, _err = capsys.readouterr()
+        assert "LogEnd:                 offset 0 (exclusive), epoch 0\n" in out
+        assert "cut" not in out
+        assert run([*command, "-t", CLUSTER_ID]) == 0
+        assert b"not finished" not in log.read_bytes()
 
     def test_the_record_is_in_the_log(self, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
         moved = "2@CONTROLLER://elsewhere:1,2@OTHER://elsewhere:2"

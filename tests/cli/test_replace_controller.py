@@ -25,9 +25,9 @@ async def test_both_steps(cluster: Cluster, capsys: pytest.CaptureFixture[str]) 
     lines = capsys.readouterr().out.splitlines()
     endpoint = cluster.endpoint_of(old.id)
     assert lines == [
+        f"Replacing controller {old.id}; after an interruption, go on with:",
+        f"  kraft metadata-quorum … replace -i {old.id} --listeners CONTROLLER://{endpoint}",
         f"Removed KRaft {told(old)}",
-        f"If this is interrupted now, go on with: kraft metadata-quorum … replace -i {old.id} "
-        f"--listeners CONTROLLER://{endpoint}",
         f"Added {told(new, cluster.config_of(old.id).advertised_endpoints())}",
     ]
 
@@ -57,7 +57,9 @@ async def test_a_second_time_there_is_nothing_to_do(cluster: Cluster, capsys: py
 
 
 @on_cluster()
-async def test_nothing_changes_while_nobody_waits_for_the_place(cluster: Cluster) -> None:
+async def test_nothing_changes_while_nobody_waits_for_the_place(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     leader = await cluster.wait_for_leader()
     gone = cluster.others(leader)[0].key
     cluster.machines[gone.id].kill()
@@ -65,6 +67,11 @@ async def test_nothing_changes_while_nobody_waits_for_the_place(cluster: Cluster
     with pytest.raises(ChangeRefused, match=f"no other incarnation of controller {gone.id} follows the leader"):
         await Replacing(run_on(cluster, timeout_ms=3000), gone.id, None, None).run()
     assert gone.id in leader.view.voters.ids
+    # Said once, and at once: who waits wants to know what for.
+    assert capsys.readouterr().err == (
+        f"kraft: note: waiting until another incarnation of controller {gone.id} follows the leader; "
+        "until then nothing changes\n"
+    )
 
 
 @on_cluster()

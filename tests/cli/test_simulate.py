@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kraft_trio.actors import leader_replication
 from kraft_trio.cli import run
 from kraft_trio.simulation.scenario_run import run_script
 from kraft_trio.simulation.scenario_script import parse_script
@@ -27,17 +25,6 @@ elect 2
 append "a"
 expect leader 2
 """
-
-
-@pytest.fixture
-def acknowledges_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The leader takes for committed what it has synced itself."""
-
-    def next_high_watermark(*_args: Any, synced_end_offsets: Any, leader: Any, current: int | None, **_: Any) -> int:
-        committed: int = max(synced_end_offsets[leader], current or 0)
-        return committed
-
-    monkeypatch.setattr(leader_replication, "next_high_watermark", next_high_watermark)
 
 
 class TestSeeds:
@@ -190,7 +177,7 @@ class TestScripts:
         (
             ["--faults", "all,gremlins"],
             2,
-            "--faults: 'all'; expected all, none, or some of network, disk, process, time, versions",
+            "--faults: 'all'; expected all, none, or some of network, disk, process, time, versions, membership",
         ),
         (
             ["--seeds", "1:3", "--trace", "x"],

@@ -28,7 +28,7 @@ def voters(quorum: QuorumDescription) -> list[int]:
 
 
 @on_cluster(observers=1)
-async def test_a_voter_is_added_and_the_leader_removed(cluster: Cluster) -> None:
+async def test_a_voter_is_added_and_the_leader_removed(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     first = await cluster.wait_for_leader()
     run = run_on(cluster)
     await add(run, cluster, 4)
@@ -37,6 +37,7 @@ async def test_a_voter_is_added_and_the_leader_removed(cluster: Cluster) -> None
     quorum = await run.describe()
     assert quorum.leader_id != first.key.id
     assert first.key.id not in voters(quorum)
+    assert f"kraft: note: {first.key} leads: once its removal has committed" in capsys.readouterr().err
 
 
 @on_cluster()
@@ -52,6 +53,42 @@ async def test_what_would_stop_the_quorum_is_not_asked_for(cluster: Cluster) -> 
     assert voters(await run.describe()) == [1, 2, 3]
     await run.remove(gone.key, None)
     assert sorted(voters(await run.describe())) == sorted([leader.key.id, left.key.id])
+
+
+CHANGES = ("add", "remove the leader", "remove a follower", "remove the other follower")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("is_other_down", [False, True])
+def test_the_plan_is_what_happens(change: str, is_other_down: bool) -> None:
+    """It objects to exactly what, forced, does not commit; and the voters after it are those that it has named."""
+
+    @on_cluster(observers=1)
+    async def compare(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        follower, other = cluster.others(leader)
+        await cluster.wait_until_alike()
+        if is_other_down:
+            cluster.machines[other.key.id].kill()
+            await trio.sleep(10)
+        run = run_on(cluster, timeout_ms=8000, force=True)
+        removed = {"remove the leader": leader, "remove a follower": follower}.get(change, other).key
+        if change == "add":
+            plan = plan_add(await run.describe(), cluster.key_of(4), run.patience_ms)
+        else:
+            plan = plan_remove(await run.describe(), removed, run.patience_ms)
+        try:
+            if change == "add":
+                await add(run, cluster, 4)
+            else:
+                await run.remove(removed, cluster.cluster_id)
+        except (OutcomeUnknownError, VoterChangeError):
+            assert plan.objections
+        else:
+            assert not plan.objections
+            assert [state.key for state in (await run.describe()).voters] == [voter.key for voter in plan.after]
+
+    compare()
 
 
 @on_cluster()
@@ -88,7 +125,7 @@ async def test_a_replica_that_does_not_run_is_waited_for_and_then_given_up(clust
 @on_cluster(observers=1)
 async def test_what_the_leader_refuses_is_what_is_said(cluster: Cluster) -> None:
     await cluster.wait_for_leader()
-    run = run_on(cluster)
+    run = run_on(cluster, force=True)
     await run.looked_at(lambda quorum: plan_add(quorum, cluster.key_of(4), run.patience_ms))
     with pytest.raises(VoterChangeError, match="INCONSISTENT_CLUSTER_ID") as refused:
         await run.add(cluster.key_of(4), cluster.config_of(4).advertised_endpoints(), "another")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from quorums import END, NOW_MS, PATIENCE_MS, key, lagging, leading, quorum, silent, unheard_of, up
+from quorums import CLUSTER_ID, END, NOW_MS, PATIENCE_MS, key, lagging, leading, quorum, silent, unheard_of, up
 
 from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
 from kraft_trio.client.quorum_description import ReplicaState
 from kraft_trio.client.standing import Standing, keeping_of
-from kraft_trio.protocol.types import NO_DIRECTORY_ID
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints
 
 
 def text_of(plan: VoterPlan) -> dict[str, str]:
@@ -95,6 +95,29 @@ class TestAdd:
             f"{key(2)} is 200 offsets behind, and was last caught up 9.0 s ago; {key(3)} has not fetched for 12.3 s",
         )
         assert plan.may_pass
+
+    @pytest.mark.parametrize(
+        ("names", "cluster_id", "objection"),
+        [
+            (["CONTROLLER"], "another", f"{key(4)} is of cluster another, the quorum of cluster {CLUSTER_ID}"),
+            (["OTHER"], CLUSTER_ID, "listeners OTHER: expected CONTROLLER, the quorum's own, among them"),
+            ([], CLUSTER_ID, "listeners none: expected CONTROLLER, the quorum's own, among them"),
+        ],
+    )
+    def test_one_that_does_not_fit_the_quorum(self, names: list[str], cluster_id: str, objection: str) -> None:
+        asked = quorum(leading(), up(2), observers=(up(4),))
+        listeners = Endpoints([(name, Endpoint("node-4", 9093)) for name in names])
+        plan = plan_add(asked, key(4), PATIENCE_MS, listeners, cluster_id)
+        assert (plan.objections, plan.may_pass) == ((objection,), False)
+
+    def test_one_that_fits(self) -> None:
+        asked = quorum(leading(), up(2), observers=(up(4),))
+        listeners = Endpoints({"OTHER": Endpoint("node-4", 9094), "CONTROLLER": Endpoint("node-4", 9093)})
+        assert plan_add(asked, key(4), PATIENCE_MS, listeners, CLUSTER_ID).objections == ()
+
+    def test_the_voters_are_sorted(self) -> None:
+        plan = plan_add(quorum(leading(), up(3), observers=(up(2),)), key(2), PATIENCE_MS)
+        assert ids(plan.after) == [1, 2, 3]
 
 
 class TestRemove:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 import trio
+import trio.testing
 from scripted_quorum import CLUSTER_ID, ScriptedQuorum, endpoint_of
 from trio.testing import MockClock
 
@@ -116,6 +117,20 @@ class TestNoLeader:
         answer = await client.describe_metadata_quorum(60_000)
         assert trio.current_time() == pytest.approx(0.7)
         assert answer == NoLeader(None, (NodeView(endpoint_of(1), "no connection within 700 ms"),))
+
+    async def test_what_takes_connections_and_is_no_node(self, autojump_clock: MockClock) -> None:
+        class Mute:
+            async def connect(self, endpoint: Endpoint) -> trio.abc.Stream:
+                near, self.far = trio.testing.memory_stream_pair()
+                return near
+
+            async def listen(self, endpoint: Endpoint) -> object:
+                raise AssertionError
+
+        client = AdminClient([endpoint_of(1)], network=Mute(), request_timeout_ms=700)  # type: ignore[arg-type]
+        answer = await client.describe_metadata_quorum(0)
+        problem = "it took the connection, but did not say which versions it speaks within 700 ms"
+        assert answer == NoLeader(None, (NodeView(endpoint_of(1), problem),))
 
     async def test_what_does_not_describe_quorums(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum(unserved={DESCRIBE_QUORUM.key})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -72,6 +73,30 @@ async def test_where_the_leadership_is_lost_the_next_leader_is_asked(cluster: Cl
         nursery.start_soon(go_on)
         await client.add_metadata_voter(cluster.key_of(4), listeners_of(cluster, 4), timeout_ms=60_000)
     assert await ids_of(client) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"voter": ReplicaKey(2**31, UUID(int=107))}, "voter: 2147483648, expected 0 to 2147483647"),
+        ({"timeout_ms": 2**31}, "timeout_ms: 2147483648, expected 1 to 2147483647"),
+        ({"timeout_ms": 0}, "timeout_ms: 0, expected 1 to"),
+    ],
+)
+async def test_what_no_request_can_carry_is_not_sent(
+    fields: dict[str, Any], message: str, autojump_clock: MockClock
+) -> None:
+    quorum = ScriptedQuorum()
+    async with quorum.running() as network:
+        client = AdminClient(quorum.bootstrap, network=network)
+        arguments = {"voter": ReplicaKey(7, UUID(int=107)), **fields}
+        with pytest.raises(ValueError, match=message):
+            await client.add_metadata_voter(listeners=Endpoints(), **arguments)
+        with pytest.raises(ValueError, match=message):
+            await client.remove_metadata_voter(**arguments)
+        with pytest.raises(ValueError, match=r"levels\['kraft.version'\]: 32768, expected 0 to 32767"):
+            await client.update_features({"kraft.version": 32768})
+    assert quorum.asked == []
 
 
 class TestAskedTwice:

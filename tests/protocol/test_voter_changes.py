@@ -150,6 +150,12 @@ def test_kraft_version_goes_up_and_only_as_far_as_is_known(current: int, wanted:
     assert refused is None or str(wanted) in refused.reason
 
 
+def test_what_is_asked_for_as_a_downgrade_raises_nothing() -> None:
+    refused = check_kraft_version(0, 1, VersionRange(0, 1), is_downgrade=True)
+    assert refusal(refused) == "INVALID_UPDATE_VERSION"
+    assert check_kraft_version(1, 1, VersionRange(0, 1), is_downgrade=True) is None
+
+
 # What a voter may look like
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.simulation.history import Operation
+from kraft_trio.simulation.history import ADD_VOTER, REMOVE_VOTER, Operation
 from kraft_trio.storage.checkpoint import encode_bootstrap_checkpoint
-from tests.simulation.fabricated_cluster import FabricatedCluster, voters_of
+from tests.simulation.fabricated_cluster import FabricatedCluster, key_of, voters_of
 from tests.simulation.invariant_stories import Stories, Story
 from tests.simulation.test_invariants_log import start_epoch
 
@@ -283,6 +283,56 @@ def a_write_of_unknown_fate_lands_before_what_had_ended(cluster: FabricatedClust
     cluster.checker.finished()
 
 
+def asking(cluster: FabricatedCluster, kind: str, node_id: int) -> Operation:
+    operation = cluster.history.invoke(kind, client="admin", subject=str(node_id))
+    operation.voter = key_of(node_id)
+    return operation
+
+
+@STORIES.of(21)
+def a_voter_change_is_acknowledged_before_it_is_committed(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    operation = asking(cluster, ADD_VOTER, 4)
+    cluster.change_voters(1, epoch, voters_of(1, 2, 3, 4))
+    yield
+    cluster.history.succeed(operation)
+
+
+@STORIES.of(21)
+def a_removal_is_acknowledged_by_a_change_of_another_voter(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    operation = asking(cluster, REMOVE_VOTER, 3)
+    cluster.change_voters(1, epoch, voters_of(1, 2, 3, 4))
+    cluster.follow(4, 1, epoch)
+    cluster.commit_everywhere(1, [2, 3, 4])
+    yield
+    cluster.history.succeed(operation)
+
+
+@STORIES.of(21)
+def a_voter_change_is_acknowledged_that_was_undone_before_it_was_asked_for(
+    cluster: FabricatedCluster,
+) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    cluster.change_voters(1, epoch, voters_of(1, 2, 3, 4))
+    cluster.follow(4, 1, epoch)
+    cluster.commit_everywhere(1, [2, 3, 4])
+    cluster.change_voters(1, epoch, voters_of(1, 2, 3))
+    cluster.commit_everywhere(1, [2, 3])
+    operation = asking(cluster, ADD_VOTER, 4)
+    yield
+    cluster.history.succeed(operation)
+
+
+@STORIES.of(21)
+def a_removal_from_the_initial_voters_is_acknowledged_before_anything_is_committed(
+    cluster: FabricatedCluster,
+) -> Iterator[None]:
+    operation = asking(cluster, REMOVE_VOTER, 3)
+    yield
+    cluster.history.succeed(operation)
+
+
 @pytest.mark.parametrize("story", STORIES.all, ids=lambda story: story.name)
 def test_a_broken_rule_is_found(story: Story) -> None:
     story.tell()
@@ -313,6 +363,28 @@ def test_lawful_clients_are_silent() -> None:
         cluster.apply(node_id)
     cluster.restart(2)
     cluster.checker.finished()
+    assert not cluster.violations, str(cluster.violations[0])
+
+
+def test_lawful_voter_changes_are_silent() -> None:
+    """Two that are asked for together and made one after the other, one that was lost and made, one of unknown fate,
+    and one that had been made before, as a client finds that asks a second leader."""
+    cluster = FabricatedCluster()
+    epoch = start_epoch(cluster)
+    growth, removal = asking(cluster, ADD_VOTER, 4), asking(cluster, REMOVE_VOTER, 4)
+    cluster.change_voters(1, epoch, voters_of(1, 2, 3, 4))
+    cluster.follow(4, 1, epoch)
+    cluster.commit_everywhere(1, [2, 3, 4])
+    cluster.history.succeed(growth)
+    cluster.change_voters(1, epoch, voters_of(1, 2, 3))
+    cluster.commit_everywhere(1, [2, 3])
+    cluster.history.succeed(removal)
+    lost, gone = asking(cluster, REMOVE_VOTER, 3), asking(cluster, ADD_VOTER, 5)
+    cluster.history.lose(lost, "no answer")
+    cluster.change_voters(1, epoch, voters_of(1, 2))
+    cluster.commit_everywhere(1, [2])
+    cluster.history.lose(gone, "no answer")
+    cluster.history.succeed(asking(cluster, REMOVE_VOTER, 3))
     assert not cluster.violations, str(cluster.violations[0])
 
 

@@ -4,24 +4,42 @@ from __future__ import annotations
 
 import functools
 
+import attrs
 import pytest
 
 from kraft_trio.simulation import Violation
 from kraft_trio.simulation.invariants import INVARIANTS
 
 from .mutants import MUTANTS, Run, violation_of
+from .mutants.runs import storm
 from .mutants.table import DOCUMENT, table_names
 
-NEEDS_LATER_FEATURES = {
-    12: "voter changes",
-    13: "voter changes",
-    14: "voter changes",
-    18: "snapshots",
-}
+NEEDS_LATER_FEATURES = {18: "snapshots"}
 """Invariants that nothing can break yet, as nothing does yet what they are about."""
 
 IMPLIED = {19: "the state machine misses what came before it"}
 """Invariants that others always forestall, and a mutant that they find alone: of equal states, 8 sees the records."""
+
+CHURN = storm(
+    "random voter changes",
+    *("change_of_a_new_leader", "change_and_strike", "two_changes", "grow"),
+    seconds=15,
+    gap_s=1.5,
+    clients=2,
+    operations_per_s=3,
+    observers=2,
+)
+
+FOUND_BY_CHANCE = (
+    "a change does not wait for the first commit of the epoch",
+    "the high watermark of an older epoch will do for a change",
+    "the old set counts until the new one is committed",
+    "a truncated voter set stays in force",
+    "a removed voter campaigns",
+    "a leader outside its set counts itself",
+    "two changes are made at a time",
+    "a change is answered when it is appended",
+)
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -37,6 +55,16 @@ def test_a_broken_rule_is_found(name: str) -> None:
 @functools.cache
 def _without_mutants(run: Run, seed: int) -> Violation | None:
     return violation_of(run, seed)
+
+
+@pytest.mark.parametrize("name", FOUND_BY_CHANCE)
+def test_random_voter_changes_find_it_as_well(name: str) -> None:
+    """Without a script made for it: the plans of random runs get to where these rules matter."""
+    mutant = attrs.evolve(MUTANTS[name], run=CHURN, seeds=6)
+    found = mutant.hunt()
+    assert found is not None, f"{mutant.seeds} seeds, and nothing was violated"
+    assert found.violation.invariant in mutant.found_by, str(found.violation)
+    assert _without_mutants(CHURN, found.seed) is None
 
 
 def test_every_invariant_has_a_mutant() -> None:

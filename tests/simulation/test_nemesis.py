@@ -34,6 +34,10 @@ VERBS = {
     },
     "time": {"drift", "jump-clock", "restart"},
     "versions": {"older", "newer"},
+    "membership": {
+        *("add-voter", "remove-voter", "remove-leader", "upgrade", "move", "blank-disk"),
+        *("strike-leader", "start", "restart", "resume", "heal", "slow-disk"),
+    },
 }
 
 
@@ -92,13 +96,28 @@ def test_every_kind_of_fault_has_a_profile() -> None:
 def test_clusters_of_every_shape() -> None:
     headers = [plan_of(seed).header for seed in SEEDS]
     assert {len(header.voters) for header in headers} == {1, 2, 3, 4, 5}
-    assert {len(header.observers) for header in headers} == {0, 1, 2}
+    steady = [plan.header for plan in map(plan_of, SEEDS) if plan.is_fair_by_itself]
+    assert {len(header.observers) for header in steady} == {0, 1, 2}
     assert {header.kraft_version for header in headers} == {0, 1}
     segments = [int(dict(header.settings).get("metadata.log.segment.bytes", "0")) for header in headers]
     assert 0 in segments
     assert 1024 in segments
     sizes = Counter(len(header.voters) for header in headers)
     assert sizes[3] > sizes[5] > sizes[1]
+    changing = [plan.header for plan in map(plan_of, SEEDS) if not plan.is_fair_by_itself]
+    assert len(SEEDS) // 2 < len(changing) < len(SEEDS)
+    assert {len(header.voters) for header in changing} == {1, 2, 3, 4, 5}
+    assert {len(header.observers) for header in changing} == {0, 1, 2, 3, 4, 5}
+    assert {header.kraft_version for header in changing} == {0, 1}
+    joins = [dict(header.settings).get("controller.quorum.auto.join.enable") for header in changing]
+    assert {"true", None} == set(joins)
+
+
+def test_where_voters_change_there_are_nodes_to_change_them_with() -> None:
+    """One node alone could neither gain a voter nor lose one."""
+    for seed in range(100):
+        header = make_plan(seed, PlanOptions(profiles=("membership",))).header
+        assert len(header.nodes) >= 2
 
 
 def test_what_the_options_say_the_seed_does_not_decide() -> None:
@@ -150,6 +169,11 @@ class TestFairness:
     @pytest.mark.parametrize("seed", SEEDS)
     def test_a_majority_keeps_its_disks(self, seed: int) -> None:
         plan = plan_of(seed)
+        if not plan.is_fair_by_itself:
+            # Who is a voter when, only the run knows: then it has to look (tests of the outlook), from its first step.
+            assert next(plan.steps()).verb == "fair"
+            assert plan.header.kraft_version == 1 or not spoiled_nodes(plan) & set(plan.header.voters)
+            return
         spoiled = {fault.step.node for fault in plan.faults if isinstance(fault.step, BlankDisk | Rot)}
         voters = spoiled & set(plan.header.voters)
         assert len(voters) <= (len(plan.header.voters) - 1) // 2

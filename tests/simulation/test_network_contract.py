@@ -153,15 +153,19 @@ async def test_sending_to_a_peer_that_has_closed_breaks_the_connection(place: Pl
         await far.aclose()
         assert await near.receive_some() == b""
         assert near.send_now(b"nobody reads this") > 0, "it cannot be known yet"
-        await trio.sleep(0.05)
+
+        async def send_until_the_answer_to_that_is_here() -> None:
+            while True:
+                await near.send_all(b"nor this")
+
         with pytest.raises(trio.BrokenResourceError):
-            await near.send_all(b"nor this")
+            await send_until_the_answer_to_that_is_here()
 
 
 async def test_closing_with_bytes_unread_resets_the_connection(place: Place) -> None:
     async with place.connected() as (near, far):
         await near.send_all(b"unread")
-        await trio.sleep(0.05)
+        assert await received(far, 1) == b"u", "the rest is here too"
         await far.aclose()
         with pytest.raises(trio.BrokenResourceError):
             await near.receive_some()
@@ -174,8 +178,8 @@ async def test_a_reset_wakes_whoever_waits_for_room(place: Place) -> None:
 
     async with place.connected() as (near, far), trio.open_nursery() as nursery:
         nursery.start_soon(send, near)
+        assert await received(far, 1) == MUCH[:1]
         await trio.testing.wait_all_tasks_blocked()
-        await trio.sleep(0.05)
         await far.aclose()
 
 
@@ -272,7 +276,6 @@ async def test_a_listener_that_closes_resets_what_it_has_not_accepted(place: Pla
     async with place.listening() as listener:
         near = await place.client.connect(listener.endpoint)
         async with near:
-            await trio.sleep(0.05)
             await listener.aclose()
             with pytest.raises(trio.BrokenResourceError):
                 await near.receive_some()

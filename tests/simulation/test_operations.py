@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import attrs
@@ -170,14 +170,6 @@ async def test_a_cancelled_operation_stays_pending() -> None:
             await trio.testing.wait_all_tasks_blocked()
             scope.cancel()
     assert [operation.outcome for operation in history.operations] == [Outcome.PENDING]
-
-
-@pytest.fixture
-def registry() -> Iterator[None]:
-    before = dict(OPERATIONS)
-    yield
-    OPERATIONS.clear()
-    OPERATIONS.update(before)
 
 
 @pytest.mark.usefixtures("registry")

@@ -10,7 +10,6 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.actors import leader_replication
 from kraft_trio.protocol import votes
 from kraft_trio.simulation import recovery, seed_run
 from kraft_trio.simulation.cluster import Cluster
@@ -34,17 +33,6 @@ from kraft_trio.storage.log import Log
 
 SHORT = PlanOptions(duration_us=8_000_000)
 SECOND = 1_000_000
-
-
-@pytest.fixture
-def acknowledges_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The leader takes for committed what it has synced itself."""
-
-    def next_high_watermark(*_args: Any, synced_end_offsets: Any, leader: Any, current: int | None, **_: Any) -> int:
-        committed: int = max(synced_end_offsets[leader], current or 0)
-        return committed
-
-    monkeypatch.setattr(leader_replication, "next_high_watermark", next_high_watermark)
 
 
 class TestTheSameEveryTime:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import pytest
@@ -187,14 +187,6 @@ def test_a_node_without_progress_is_a_violation() -> None:
     assert violation.title == "clients make progress once the faults are over"
     assert violation.nodes in {(1,), (2,)}
     assert "no answer within 30 s" in violation.facts[0]
-
-
-@pytest.fixture
-def registry() -> Iterator[None]:
-    before = dict(OPERATIONS)
-    yield
-    OPERATIONS.clear()
-    OPERATIONS.update(before)
 
 
 @pytest.mark.usefixtures("registry")

@@ -154,7 +154,8 @@ async def take_snapshot(log: Log, offset: int) -> OffsetAndEpoch:
     epoch = log.epochs.epoch_for_offset(offset - 1)
     assert epoch is not None
     snapshot_id = OffsetAndEpoch(offset, epoch)
-    await write_snapshot(log._disk, snapshot_id, snapshot_state(log, offset), snapshot_values(log, offset))
+    state, values = snapshot_state(log, offset), snapshot_values(log, offset)
+    await write_snapshot(log._disk, snapshot_id, state, values, log.directory)
     log.add_snapshot(snapshot_id)
     return snapshot_id
 

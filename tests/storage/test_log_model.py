@@ -1,4 +1,4 @@
-"""The log against a list: appends, truncations, syncs, crashes and reopening, in every order that hypothesis finds."""
+"""The log against a list: appends, truncations, syncs, snapshots, trims, crashes, in every order hypothesis finds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kraft_trio.protocol.producers import ProducerStates
+from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch
 from kraft_trio.storage.log import Log
+from kraft_trio.storage.retention import RetentionLimits
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.simulated_inode import Loss
-from tests.storage.support import open_log
+from kraft_trio.storage.snapshot_reader import ControlState
+from tests.storage.support import open_log, snapshot_state, snapshot_values, values_of_snapshot, write_snapshot
 
 SEGMENT_BYTES = 600
 
@@ -23,13 +26,17 @@ Batch = tuple[int, int, tuple[bytes, ...], int | None]
 
 
 class LogModel(RuleBasedStateMachine):
-    """`batches` is what the log must hold; `synced` how many of them a crash must leave."""
+    """`batches` is all that was appended and not truncated, since offset `base`; the log holds it from its start on."""
 
     @initialize(seed=st.integers(0, 2**32))
     def start(self, seed: int) -> None:
         self.disk = SimulatedDisk(random.Random(seed))
         self.log: Log = open_log(self.disk, segment_bytes=SEGMENT_BYTES)
         self.batches: list[Batch] = []
+        self.base = 0
+        """Where the newest snapshot ends that took the log's place."""
+        self.snapshots: dict[OffsetAndEpoch, list[bytes]] = {}
+        """Every snapshot that was ever written, and the values that it remembers."""
         self.epoch = 1
         self.follower = False
 
@@ -82,6 +89,41 @@ class LogModel(RuleBasedStateMachine):
     def commit_what_is_synced(self) -> None:
         self.log.advance_high_watermark(self.log.synced_end_offset)
 
+    @rule(data=st.data())
+    def snapshot(self, data: st.DataObject) -> None:
+        high_watermark = self.log.high_watermark or 0
+        newest = self.log.snapshots.newest
+        after = 0 if newest is None else newest.offset
+        ends = [b[0] + len(b[2]) for b in self.batches]
+        ends = [end for end in ends if after < end <= high_watermark]
+        if not ends:
+            return
+        end = data.draw(st.sampled_from(ends))
+        snapshot_id = self.log.next_snapshot_id(end)
+        assert snapshot_id is not None
+        values = snapshot_values(self.log, end)
+        trio.run(write_snapshot, self.disk, snapshot_id, snapshot_state(self.log, end), values)
+        self.log.add_snapshot(snapshot_id)
+        self.snapshots[snapshot_id] = values
+
+    @rule(max_bytes=st.integers(0, 3000), remove=st.booleans())
+    def trim(self, max_bytes: int, remove: bool) -> None:
+        self.log.trim(RetentionLimits(max_bytes, None))
+        if remove:
+            trio.run(self.log.remove_retired)
+
+    @rule(ahead=st.integers(0, 20))
+    def install(self, ahead: int) -> None:
+        """The leader's snapshot, of an epoch that this replica has nothing of."""
+        self.epoch += 1
+        snapshot_id = OffsetAndEpoch(self.log.end_offset + 1 + ahead, self.epoch)
+        values = [b"%d" % number for number in range(3)]
+        trio.run(write_snapshot, self.disk, snapshot_id, ControlState(1000), values)
+        self.log.add_snapshot(snapshot_id)
+        self.log.truncate_fully_to(snapshot_id)
+        self.snapshots[snapshot_id] = values
+        self.base, self.batches = snapshot_id.offset, []
+
     @rule(lose=st.sampled_from(("all", "some", "reordered")))
     def crash(self, lose: Loss) -> None:
         synced_end_offset = self.log.synced_end_offset
@@ -92,7 +134,7 @@ class LogModel(RuleBasedStateMachine):
         assert end_offset >= synced_end_offset
         self.batches = [b for b in was if b[0] < end_offset]
         # A truncation that was not synced may have been undone; what was below it is there in any case.
-        held = sum(len(b[2]) for b in self.batches)
+        held = self.base + sum(len(b[2]) for b in self.batches)
         if held != end_offset:
             self.log.truncate_to(held)
 
@@ -109,7 +151,8 @@ class LogModel(RuleBasedStateMachine):
     def reopen(self) -> None:
         self.log = open_log(self.disk, segment_bytes=SEGMENT_BYTES)
         assert self.log.synced_end_offset == self.log.end_offset
-        assert self.log.high_watermark is None
+        newest = self.log.snapshots.newest
+        assert self.log.high_watermark == (None if newest is None else newest.offset)
 
     @invariant()
     def the_log_holds_what_the_model_holds(self) -> None:
@@ -117,18 +160,35 @@ class LogModel(RuleBasedStateMachine):
             return
         held = [
             (header.base_offset, header.leader_epoch, tuple(record.value for record in decode_records(data, 0, header)))
-            for header, data in self.log.iter_batches(0, self.log.end_offset)
+            for header, data in self.log.iter_batches(self.log.log_start_offset, self.log.end_offset)
         ]
-        assert held == [(base_offset, epoch, values) for base_offset, epoch, values, _ in self.batches]
+        kept = [batch for batch in self.batches if batch[0] >= self.log.log_start_offset]
+        assert held == [(base_offset, epoch, values) for base_offset, epoch, values, _ in kept]
         assert self.log.synced_end_offset <= self.log.end_offset
         starts: dict[int, int] = {}
-        for base_offset, epoch, _, _ in self.batches:
+        for base_offset, epoch, _, _ in kept:
             starts.setdefault(epoch, base_offset)
         assert self.log.epochs.entries == tuple(starts.items())
-        for base_offset, epoch, _values, _ in self.batches[::5]:
+        for base_offset, epoch, _values, _ in kept[::5]:
             data = self.log.read(base_offset, 0)
             assert int.from_bytes(data[:8], "big") == base_offset
             assert int.from_bytes(data[12:16], "big") == epoch
+
+    @invariant()
+    def a_snapshot_reaches_up_to_the_start_and_what_it_remembers_is_what_was_there(self) -> None:
+        if not hasattr(self, "log"):
+            return
+        ids, start = self.log.snapshots.ids, self.log.log_start_offset
+        assert self.log.snapshots.damaged == {}
+        assert not start or (ids and start <= ids[0].offset)
+        if not ids:
+            return
+        newest = ids[-1]
+        assert newest.offset <= self.log.end_offset
+        assert values_of_snapshot(self.log, newest) == self.snapshots[newest]
+        everything = snapshot_values(self.log, self.log.end_offset)
+        own = [value for batch in self.batches for value in batch[2]]
+        assert everything[len(everything) - len(own) :] == own
 
     @invariant()
     def the_producers_are_those_of_the_batches(self) -> None:

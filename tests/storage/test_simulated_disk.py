@@ -13,6 +13,7 @@ import trio.testing
 from kraft_trio.storage.disk import SECTOR_BYTES
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.simulated_file import SimulatedFile
+from kraft_trio.storage.simulated_inode import Inode
 
 
 def disk_with_file(seed: int = 0, latency: float = 0.0) -> tuple[SimulatedDisk, SimulatedFile]:
@@ -147,6 +148,30 @@ def test_a_failed_sync_loses_its_changes_although_later_ones_succeed() -> None:
     assert file.read_at(0, 10) == b"\0\0\0def"
     disk.crash("all")
     assert disk.read_bytes("/d/a") == b"\0\0\0def"
+
+
+def test_what_is_written_while_a_sync_fails_brings_its_whole_sector_along() -> None:
+    """The page that was dirtied again holds both, and no device writes less than a sector."""
+    inode = Inode()
+    inode.write(0, b"x" * SECTOR_BYTES + b"lost, ")
+    began_at = inode.changes_made
+    inode.write(SECTOR_BYTES + 6, b"but for this")
+    inode.settle(began_at, lost=True)
+    inode.forget_cached(0)
+    assert inode.content == bytes(SECTOR_BYTES) + b"lost, but for this"
+    inode.settle(inode.changes_made)
+    assert inode.durable == bytes(SECTOR_BYTES) + b"lost, but for this"
+
+
+def test_what_is_cut_while_a_sync_fails_stays_cut() -> None:
+    inode = Inode()
+    inode.write(0, b"lost and cut")
+    began_at = inode.changes_made
+    inode.truncate(4)
+    inode.write(4, b" no more")
+    inode.settle(began_at, lost=True)
+    inode.forget_cached(0)
+    assert inode.content == b"lost no more"
 
 
 def test_bytes_that_a_failed_sync_lost_at_the_end_are_zeros_to_the_next_process_until_it_cuts_them() -> None:

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
+import attrs
 import trio
 import trio.testing
 
 from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
+from kraft_trio.protocol.voter_set import KRAFT_VERSION
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import CLUSTER_ID, LISTENER
-from kraft_trio.wire.api import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_FEATURES, UPDATE_RAFT_VOTER, Api
+from kraft_trio.wire.api import (
+    ADD_RAFT_VOTER,
+    API_VERSIONS,
+    REMOVE_RAFT_VOTER,
+    UPDATE_FEATURES,
+    UPDATE_RAFT_VOTER,
+    Api,
+    advertised_ranges,
+)
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from kraft_trio.wire.apis.api_versions import ApiVersionsResponse, SupportedFeature
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest, UpdateFeaturesResponse
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from kraft_trio.wire.codec import decode_request, encode_response
+from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.framing import FrameReader
 from tests.support.raw_client import RawClient
 
 RequestT = TypeVar("RequestT")
@@ -160,6 +175,23 @@ async def listening(cluster: Cluster, endpoint: Endpoint, serve: Any) -> AsyncIt
         nursery.start_soon(accept)
         yield
         nursery.cancel_scope.cancel()
+
+
+def answering_versions(
+    error: ErrorCode = ErrorCode.none, kraft_versions: VersionRange | None = None
+) -> Callable[[trio.abc.Stream], Awaitable[None]]:
+    """For `listening`: a node of which nothing is to be seen but that it answers ApiVersions."""
+    features = () if kraft_versions is None else (SupportedFeature(KRAFT_VERSION, *attrs.astuple(kraft_versions)),)
+    response = ApiVersionsResponse(error=error, apis=advertised_ranges(), supported_features=features)
+
+    async def answer(stream: trio.abc.Stream) -> None:
+        reader = FrameReader(stream, 2**20)
+        with contextlib.suppress(trio.BrokenResourceError):
+            while (frame := await reader.read()) is not None:
+                header, _ = decode_request(frame)
+                await stream.send_all(encode_response(API_VERSIONS, header.version, header.correlation_id, response))
+
+    return answer
 
 
 def voters_everywhere(cluster: Cluster, *ids: int) -> bool:

@@ -9,6 +9,7 @@ from kraft_trio.simulation.invariants.membership import is_member, text_of
 from kraft_trio.simulation.linearizability import contradictions, effect_contradiction
 
 if TYPE_CHECKING:
+    from kraft_trio.protocol.voter_set import VoterSet
     from kraft_trio.simulation.cluster import Cluster
     from kraft_trio.simulation.history import Operation
     from kraft_trio.simulation.linearizability import Contradiction
@@ -21,7 +22,9 @@ class AcknowledgedWrites(Invariant):
     failed is nowhere, and no value is there twice (KIP-98: a retry is recognized).  A read gives the committed values
     without a gap; a linearizable one all of them that were acknowledged, or read by anybody, before it began.
 
-    A voter change that was acknowledged has been committed since it was asked for (KIP-853 "AddVoter", step 9).
+    A voter change that was acknowledged held in some committed set since it was asked for: one that was committed then,
+    or the one that was the newest when it was asked for (KIP-853 "AddVoter", step 9).  The latter is told where a
+    leader was lost and the next one finds nothing left to do.
 
     What can be said in the step in which an operation ends, or its value is committed, is said then; the whole history
     is looked at in the end."""
@@ -38,7 +41,7 @@ class AcknowledgedWrites(Invariant):
         self._floors: dict[str, int] = {}
         """What that was when an operation, now under way, began."""
         self._sets_before: dict[str, int] = {}
-        """How many voter sets had been committed when a voter change, now under way, was asked for."""
+        """How many voter sets had been replaced when a voter change, now under way, was asked for."""
 
     def high_watermark_advanced(self, replica: Replica, old: int | None, new: int) -> None:
         records = self.evidence.records
@@ -54,7 +57,7 @@ class AcknowledgedWrites(Invariant):
     def operation(self, operation: Operation) -> None:
         if operation.is_pending:
             self._floors[operation.name] = self._completed_end
-            self._sets_before[operation.name] = len(self.evidence.committed.voter_sets)
+            self._sets_before[operation.name] = len(self._committed_sets()) - 1
             return
         floor = self._floors.pop(operation.name, 0)
         self._report(operation, effect_contradiction(operation, self.evidence.records))
@@ -80,10 +83,15 @@ class AcknowledgedWrites(Invariant):
         key = operation.voter
         if key is None:
             return
-        since = [entry.voters for entry in self.evidence.committed.voter_sets[sets_before:] if entry.voters is not None]
+        since = self._committed_sets()[sets_before:]
         if not any(is_member(voters, key) is (operation.kind == ADD_VOTER) for voters in since):
-            sets = ", ".join(text_of(voters) for voters in since) or "none"
-            self.violated(str(operation), f"the voter sets committed since it began are {sets}", (key.id,))
+            sets = ", ".join(map(text_of, since))
+            self.violated(str(operation), f"the voter sets committed since it was asked for are {sets}", (key.id,))
+
+    def _committed_sets(self) -> list[VoterSet]:
+        """Every voter set that has been committed, oldest first, the initial one included."""
+        logged = (entry.voters for entry in self.evidence.committed.voter_sets)
+        return [self.cluster.initial_voters, *(voters for voters in logged if voters is not None)]
 
     def finished(self) -> None:
         for contradiction in contradictions(self.cluster.history.operations, self.evidence.records):

@@ -38,6 +38,8 @@ class VoterSets:
 
     def __init__(self) -> None:
         self._stacks: dict[ReplicaKey, list[LoggedVoters]] = {}
+        self.truncated_sets = 0
+        """How many VotersRecords have been truncated, of all logs together."""
 
     def started(self, replica: Replica) -> None:
         """Read them anew: from the newest snapshot, else the configuration; then from the log."""
@@ -55,6 +57,7 @@ class VoterSets:
         stack = self._stacks[replica.key]
         while len(stack) > 1 and stack[-1].base_offset >= offset:
             stack.pop()
+            self.truncated_sets += 1
 
     def last(self, replica: Replica) -> LoggedVoters:
         """The last VotersRecord of its log, committed or not."""

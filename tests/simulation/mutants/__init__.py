@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from . import commits, elections, following, storage
+from . import commits, elections, following, membership, storage
 from .mutant import MUTANTS, Found, Mutant, violation_of
 from .runs import Run
 
-__all__ = ["MUTANTS", "Found", "Mutant", "Run", "commits", "elections", "following", "storage", "violation_of"]
+__all__ = [
+    "MUTANTS",
+    "Found",
+    "Mutant",
+    "Run",
+    "commits",
+    "elections",
+    "following",
+    "membership",
+    "storage",
+    "violation_of",
+]

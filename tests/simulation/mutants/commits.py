@@ -8,7 +8,9 @@ from typing import Any
 import trio
 
 from kraft_trio.actors import client_requests, leader_replication
+from kraft_trio.actors.leader_fetches import LeaderFetches
 from kraft_trio.actors.leader_replication import LeaderReplication
+from kraft_trio.actors.pending_appends import PendingAppends
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.messages import FetchReceived
@@ -178,19 +180,16 @@ def the_leader_counts_its_unsynced_end() -> Iterable[Change]:
 
 @mutant(breaks="an append is acknowledged once it is committed", found_by=(7, 21), run=CRASHES, seeds=3)
 def an_append_is_acknowledged_at_once() -> Iterable[Change]:
-    return [(LeaderReplication, "_is_committed", lambda self, next_offset: True)]
+    return [(PendingAppends, "_is_committed", lambda self, next_offset: True)]
 
 
 @mutant(breaks="a leader that has lost its epoch acknowledges nothing", found_by=(7, 21), run=PARTITIONS, seeds=8)
 def pending_appends_are_acknowledged_when_the_epoch_ends() -> Iterable[Change]:
-    real = LeaderReplication._abandon_waiting
-
     def abandon(self: Any) -> None:
         while self._pending:
             self._acknowledge(self._pending.popleft())
-        real(self)
 
-    return [(LeaderReplication, "_abandon_waiting", abandon)]
+    return [(PendingAppends, "abandon", abandon)]
 
 
 @mutant(breaks="a commit needs a majority", found_by=(11,), run=ELECTIONS)
@@ -226,7 +225,7 @@ def records_of_older_epochs_are_committed_by_counting() -> Iterable[Change]:
 
 @mutant(breaks="a new leader knows no high watermark yet", found_by=(10,), run=ELECTIONS, seeds=2)
 def a_new_leader_tells_the_high_watermark_it_knew() -> Iterable[Change]:
-    return [(LeaderReplication, "_high_watermark", property(lambda self: self._log.high_watermark))]
+    return [(LeaderReplication, "high_watermark", property(lambda self: self._log.high_watermark))]
 
 
 @mutant(
@@ -302,10 +301,10 @@ def consumers_are_given_what_is_not_committed() -> Iterable[Change]:
     def complete(self: Any, message: FetchReceived) -> bool:
         if message.partition.fetch_offset >= self._log.end_offset:
             return False
-        message.reply.answer(self._fetch_response(message, self._read(message, None)))
+        self.answer(message, self._read(message, None))
         return True
 
-    return [(LeaderReplication, "_complete_with_records", complete)]
+    return [(LeaderFetches, "_complete_with_records", complete)]
 
 
 @mutant(breaks="a batch that is offered again is known", found_by=(21,), run=RETRIES, seeds=8)
@@ -315,7 +314,7 @@ def repeated_batches_are_appended_again() -> Iterable[Change]:
 
 @mutant(breaks="a batch that is known is acknowledged once it is committed", found_by=(21,), run=WAITS_ALONE)
 def a_repeated_batch_is_acknowledged_at_once() -> Iterable[Change]:
-    real = LeaderReplication._await_commit
+    real = PendingAppends.await_commit
 
     def wait(self: Any, message: Any, base_offset: int, next_offset: int) -> None:
         appended = vars(self).setdefault("appended", set())
@@ -327,7 +326,7 @@ def a_repeated_batch_is_acknowledged_at_once() -> Iterable[Change]:
             appended.add(base_offset)
             real(self, message, base_offset, next_offset)
 
-    return [(LeaderReplication, "_await_commit", wait)]
+    return [(PendingAppends, "await_commit", wait)]
 
 
 @mutant(breaks="the state of producers goes back with a truncation", found_by=(21,), run=OFFERED_AGAIN)

@@ -268,7 +268,7 @@ def a_restarted_leader_asks_for_its_epoch_again() -> Iterable[Change]:
 
     def initial(state: Any, log_end_epoch: int, key: Any, voters: Any) -> Any:
         role = real(state, log_end_epoch, key, voters)
-        return Candidate(role.epoch, frozenset({key})) if isinstance(role, Resigned) else role
+        return Candidate(role.epoch) if isinstance(role, Resigned) else role
 
     return [(election, "initial_role", initial)]
 

@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import Any
 
+import trio
+
 from kraft_trio.actors import (
     fetch_requests,
     follower_replication,
@@ -25,7 +27,7 @@ from kraft_trio.storage.simulated_inode import SECTOR_BYTES
 
 from .commits import COMES_BACK
 from .mutant import Change, mutant, without_assertions
-from .runs import campaign, custom, script, storm
+from .runs import campaign, custom, script, start_clients, storm
 
 CALM = storm("nothing", seconds=3, clients=4)
 RESTARTED = script(
@@ -73,23 +75,30 @@ REELECTED = script(
     wait 1s
     """,
 )
-COMES_BACK_AND_CRASHES = script(
+
+
+async def _comes_back_and_crashes(cluster: Cluster) -> None:
+    """1 is cut off with records that nobody else has; its power fails while it makes durable that it has cut them."""
+    await parse_step("elect 1").take(cluster)
+    start_clients(cluster, 6, 10.0)
+    await trio.sleep(0.2)
+    await parse_step("isolate 1").take(cluster)
+    await trio.sleep(0.9)
+    await parse_step("slow-disk 1 100ms").take(cluster)
+    replica = cluster.replica_of(cluster.key_of(1))
+    end = replica.log_end
+    await parse_step("heal").take(cluster)
+    with trio.move_on_after(2):
+        await cluster.wait_until(lambda: replica.log_end < end)
+    await parse_step("crash 1 reordered").take(cluster)
+    await parse_step("start 1").take(cluster)
+    await trio.sleep(1)
+
+
+COMES_BACK_AND_CRASHES = custom(
     "a leader cut off with records that nobody else has comes back, and crashes",
-    """
-    set controller.quorum.election.timeout.ms 200
-    set controller.quorum.fetch.timeout.ms 400
-    elect 1
-    wait 200ms
-    isolate 1
-    wait 900ms
-    slow-disk 1 100ms
-    heal
-    wait 150ms
-    crash 1 reordered
-    start 1
-    wait 1s
-    """,
-    clients=6,
+    _comes_back_and_crashes,
+    settings={"controller.quorum.election.timeout.ms": "200", "controller.quorum.fetch.timeout.ms": "400"},
 )
 
 
@@ -150,8 +159,6 @@ class _NoSync:
         return getattr(self._log, name)
 
     async def sync(self) -> int:
-        import trio
-
         await trio.lowlevel.checkpoint()
         return self._log.end_offset
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 import attrs
 import trio
@@ -26,6 +27,8 @@ FAST = {
 }
 """Timeouts so short that a run of a few seconds has many elections."""
 
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 LONGEST_US = 1_000_000
 """How long a fault of a storm lasts at most."""
@@ -57,7 +60,7 @@ def script(name: str, text: str, *, clients: int = 0, expects: bool = False) -> 
     parsed = parse_script(textwrap.dedent(text), name)
 
     async def main(cluster: Cluster) -> None:
-        _start_clients(cluster, clients, 10.0)
+        start_clients(cluster, clients, 10.0)
         for step in parsed.steps:
             try:
                 await step.take(cluster)
@@ -69,6 +72,12 @@ def script(name: str, text: str, *, clients: int = 0, expects: bool = False) -> 
                 await trio.sleep_forever()
 
     return Run(name, _setup(parsed.header), main)
+
+
+def scenario(name: str, *, expects: bool = True) -> Run:
+    """The script of that name among the regression scenarios; if it does not expect, invariants alone are to find."""
+    text = (SCENARIOS / f"{name}.txt").read_text(encoding="utf-8")
+    return script(f"{name}.txt", text, expects=expects)
 
 
 def storm(
@@ -98,7 +107,7 @@ def storm(
         now_s = 0.0
         while kinds and (now_s := now_s + source.expovariate(1 / gap_s)) < seconds:
             FAULT_KINDS[source.choice(kinds)].make(timeline, round(now_s * 1000) * 1000)
-        _start_clients(cluster, clients, operations_per_s)
+        start_clients(cluster, clients, operations_per_s)
         for fault in sorted(timeline.steps, key=lambda fault: fault.at_us):
             await At(fault.at_us).take(cluster)
             await fault.step.take(cluster)
@@ -134,7 +143,8 @@ def _setup(header: Header) -> Setup:
     )
 
 
-def _start_clients(cluster: Cluster, clients: int, operations_per_s: float) -> None:
+def start_clients(cluster: Cluster, clients: int, operations_per_s: float) -> None:
+    """Let so many clients write and read all the time; none at all if it is 0."""
     if clients:
         cluster.checker.knows_every_write = True
         cluster.workload = Workload(cluster, clients=clients, operations_per_s=operations_per_s)

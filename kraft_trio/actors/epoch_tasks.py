@@ -1,0 +1,65 @@
+"""The nursery tree below the epoch nursery, by role (DESIGN "The nursery tree")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import trio
+
+from kraft_trio.actors.auto_join import AutoJoin
+from kraft_trio.actors.end_epoch_sender import EndEpochSender
+from kraft_trio.actors.epoch_announcer import EpochAnnouncer
+from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.follower_replication import FollowerReplication
+from kraft_trio.actors.leader_discovery import LeaderDiscovery
+from kraft_trio.actors.leader_replication import LeaderReplication
+from kraft_trio.actors.update_voter_sender import UpdateVoterSender
+from kraft_trio.actors.vote_round import VoteRound
+from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
+from kraft_trio.messages import LeaderMessage, VoterChangeMessage
+from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
+from kraft_trio.protocol.types import ReplicaKey, VersionRange
+
+LEADER_MAILBOX_SIZE = 1024
+VOTER_CHANGES_MAILBOX_SIZE = 16
+
+
+@attrs.frozen
+class EpochTasks:
+    """What runs during one stay in a role, as far as somebody speaks to it."""
+
+    replication: LeaderReplication | FollowerReplication | None = None
+    leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None = None
+    voter_changes: trio.MemorySendChannel[VoterChangeMessage] | None = None
+
+
+def start_epoch_tasks(
+    nursery: trio.Nursery, context: EpochContext, role: Role, observer_versions: Mapping[ReplicaKey, VersionRange]
+) -> EpochTasks:
+    """Start what belongs to that role; everything ends with the nursery."""
+    match role:
+        case Unattached():
+            nursery.start_soon(LeaderDiscovery(context).run)
+        case Prospective() | Candidate():
+            pre_vote = isinstance(role, Prospective)
+            voters = context.log.voters.voters
+            nursery.start_soon(VoteRound(context, pre_vote=pre_vote, log_end=context.log.end, voters=voters).run)
+        case Follower():
+            follower = FollowerReplication(context, role)
+            nursery.start_soon(follower.run)
+            nursery.start_soon(UpdateVoterSender(context, role).run)
+            if context.config.auto_join:
+                nursery.start_soon(AutoJoin(context, role).run)
+            return EpochTasks(follower)
+        case Leader():
+            leader_mailbox, inbox = trio.open_memory_channel[LeaderMessage](LEADER_MAILBOX_SIZE)
+            voter_changes, changes = trio.open_memory_channel[VoterChangeMessage](VOTER_CHANGES_MAILBOX_SIZE)
+            leader = LeaderReplication(context, inbox, granting_voters=role.granting_voters)
+            nursery.start_soon(leader.run)
+            nursery.start_soon(EpochAnnouncer(context, leader.progress).run)
+            nursery.start_soon(VoterChangeCoordinator(context, leader, changes, observer_versions).run)
+            return EpochTasks(leader, leader_mailbox, voter_changes)
+        case Resigned():
+            nursery.start_soon(EndEpochSender(context, role).run)
+    return EpochTasks()
