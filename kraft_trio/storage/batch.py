@@ -49,7 +49,7 @@ __all__ = [
 DEFAULT_MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 
 _PLAIN_STARTS = tuple(b"\x00\x00" + encode_varint(delta) + b"\x01" for delta in range(4096))
-"""The first bytes, behind its length, of a record with the batch's time and a null key, by offset delta: most have them."""
+"""The first bytes, behind its length, of a record with the batch's time and a null key, by offset delta."""
 
 RecordHeaders = tuple[tuple[str, bytes | None], ...]
 

@@ -304,3 +304,22 @@ def test_varints_round_trip(value: int) -> None:
 )
 def test_varints_are_zigzag(value: int, encoded: bytes) -> None:
     assert encode_varint(value) == encoded
+
+
+@pytest.mark.parametrize("count", [1, 64, 65, 4096, 4097, 5000])
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 8191, 8192])
+def test_records_with_a_value_alone_are_encoded_as_any_others(count: int, size: int) -> None:
+    """Beyond 4096 of them, and with a time of their own, they are encoded the long way."""
+    values = [bytes([number % 256]) * size for number in range(count)]
+    short = encode_batch([NewRecord(value) for value in values], timestamp_ms=7)
+    assert short == encode_batch([NewRecord(value, timestamp_ms=7) for value in values], timestamp_ms=7)
+    header = peek_header(short)
+    assert [record.value for record in decode_records(short, 0, header)] == values
+
+
+def test_the_batchs_time_is_that_of_the_first_record_and_others_are_told_apart() -> None:
+    mixed = [NewRecord(b"a", timestamp_ms=5), NewRecord(b"b"), NewRecord(b"c", timestamp_ms=9), NewRecord(None)]
+    encoded = encode_batch(mixed, timestamp_ms=7)
+    header = peek_header(encoded)
+    assert (header.base_timestamp_ms, header.max_timestamp_ms) == (5, 9)
+    assert [record.timestamp_ms for record in decode_records(encoded, 0, header)] == [5, 7, 9, 7]
