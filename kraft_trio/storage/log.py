@@ -9,6 +9,7 @@ the device and afterwards trusts only what could not have changed meanwhile.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from uuid import UUID
 
@@ -357,6 +358,8 @@ class Log(SyncedLog):
                     self._drop_oldest_segment(drop)
                 else:
                     self._segments.retired.append(self.snapshots.retire(drop.snapshot_id))
+            if drops:
+                self._write_epoch_checkpoint_if_room()
         except OSError as error:
             raise self._poison(error) from error
         return bool(drops)
@@ -367,10 +370,18 @@ class Log(SyncedLog):
         assert segment.next_offset <= oldest.offset, f"{segment} is not covered by {oldest}"
         self._segments.drop_oldest()
         self.epochs.truncate_from_start(segment.next_offset)
-        self._write_epoch_checkpoint(self.epochs)
         self.voters.trim_prefix_to(segment.next_offset)
         if self.watcher is not None:
             self.watcher.trimmed(segment.next_offset)
+
+    def _write_epoch_checkpoint_if_room(self) -> None:
+        """A full disk must be left to make room: the next open makes the file anew."""
+        try:
+            self._write_epoch_checkpoint(self.epochs)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            log.warning("leader epochs not written", directory=self._directory, reason=str(error))
 
     async def remove_retired(self) -> None:
         """Remove the files that were dropped; what cannot be removed the next open removes.  Shielded."""

@@ -724,6 +724,34 @@ class TestTrimming:
         disk.crash("all")
         assert reopened(disk).end_offset == 14
 
+    async def test_a_full_disk_can_be_trimmed(self) -> None:
+        """Room is made by renaming and removing: nothing of that takes any."""
+        disk = new_disk()
+        log = await grown(disk)
+        await take_snapshot(log, 8)
+        disk.capacity = 0
+        epochs = disk.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint")
+        assert log.trim(EVERYTHING)
+        assert (log.log_start_offset, log.poisoned) == (6, None)
+        await log.remove_retired()
+        assert files(disk, ".deleted") == []
+        assert disk.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint") == epochs
+        disk.capacity = None
+        log.append_as_leader(batch(b"room"), 1)
+        await log.sync()
+        again = reopened_after_kill(disk)
+        assert values_in(again)[-1] == b"room"
+        path = f"{DIRECTORY}/leader-epoch-checkpoint"
+        assert decode_leader_epochs(path, disk.read_bytes(path)) == list(again.epochs.entries) == [(1, 6)]
+
+    async def test_a_disk_that_fails_to_take_the_epochs_poisons_all_the_same(self) -> None:
+        disk = new_disk()
+        log = await grown(disk)
+        await take_snapshot(log, 8)
+        disk.fail("append", name="leader-epoch-checkpoint.tmp")
+        with pytest.raises(StorageFailure, match="injected: EIO"):
+            log.trim(EVERYTHING)
+
     async def test_the_recovery_point_holds_across_a_trim(self) -> None:
         disk = new_disk()
         log = await grown(disk)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -314,6 +315,21 @@ class TestWriter:
         assert disk.list_directory("/d") == ([NAME] if operation == "sync_directory" else [])
         disk.crash("all")
         assert disk.peek_names("/d") == []
+
+    async def test_a_full_disk_leaves_no_snapshot_and_the_room_that_there_was(self) -> None:
+        disk = new_disk()
+        await write(disk, records(3))
+        used = len(disk.read_bytes(PATH))
+        disk.rename(PATH, "/d/other")
+        disk.capacity = used + 5000
+        with pytest.raises(StorageFailure, match="no space left") as caught:
+            await write(disk, records(100))
+        # Whoever asked for it can tell a full disk, which may have room again, from one that fails.
+        assert isinstance(caught.value.__cause__, OSError)
+        assert caught.value.__cause__.errno == errno.ENOSPC
+        assert disk.list_directory("/d") == ["other"]
+        await write(disk, records(10))
+        assert len(values(disk)) == 10
 
     async def test_a_crash_at_any_call_leaves_it_whole_or_not_at_all(self) -> None:
         for lose in ("all", "some", "reordered"):
