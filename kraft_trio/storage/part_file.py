@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 from typing import Final
 
 import trio
@@ -20,6 +22,8 @@ class PartFile:
 
     A crash at any moment leaves `path` as it was, or whole; and perhaps a `.part`, which opening the log removes.
     Every method may raise OSError; then only `abandon` is left.
+
+    In an `async with`, which ends neither, the device works on one piece while the next is written; else in between.
     """
 
     def __init__(self, disk: Disk, path: str, *, mode: int) -> None:
@@ -31,6 +35,30 @@ class PartFile:
             disk.remove(self.part_path)
         self._file: DiskFile = disk.open(self.part_path, create=True, mode=mode)
         self._synced_bytes = 0
+        """For which an fsync has been begun."""
+        self._nursery: trio.Nursery | None = None
+        self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
+        self._has_ended = trio.Event()
+        """Set when no fsync is under way."""
+        self._has_ended.set()
+        self._error: OSError | None = None
+        """Of an fsync that nobody waited for."""
+
+    async def __aenter__(self) -> PartFile:
+        self._manager = trio.open_nursery()
+        self._nursery = await self._manager.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Wait for the fsync under way; what its caller raises is not the nursery's to wrap, nor to be replaced."""
+        manager, nursery = self._manager, self._nursery
+        assert manager is not None, "left before it was entered"
+        assert nursery is not None, "left before it was entered"
+        nursery.cancel_scope.shield = True
+        await manager.__aexit__(None, None, None)
+        self._nursery = None
 
     def size(self) -> int:
         """Bytes written so far."""
@@ -40,21 +68,21 @@ class PartFile:
         return self._file.read_at(position, size)
 
     async def append(self, data: Buffer) -> None:
-        """Write at the end.  A checkpoint, after the write; every few megabytes it waits for the device."""
+        """Write at the end.  A checkpoint, after the write; where the device is far behind, it waits for that."""
+        self._raise_error()
         self._file.append(data)
         if self._file.size() - self._synced_bytes >= SYNC_EVERY_BYTES:
-            await self._sync()
+            await self._begin_sync()
         await trio.lowlevel.checkpoint()
 
     async def sync(self) -> None:
         """Make all of it durable, under the name it still has.  Shielded."""
+        with trio.CancelScope(shield=True):
+            await self._has_ended.wait()
+        self._raise_error()
         if self._synced_bytes < self._file.size():
-            await self._sync()
-
-    async def _sync(self) -> None:
-        size = self._file.size()
-        await self._file.sync_aside()
-        self._synced_bytes = size
+            self._synced_bytes = self._file.size()
+            await self._file.sync_aside()
 
     async def finish(self) -> None:
         """Make it durable, name included.  Shielded: it is there on return, also for a cancelled caller."""
@@ -70,3 +98,26 @@ class PartFile:
         except OSError:
             # It is removed when the log is next opened.
             pass
+
+    async def _begin_sync(self) -> None:
+        """One at a time: while one is under way no more is written than the next one is to make durable."""
+        if self._nursery is None:
+            await self.sync()
+            return
+        await self._has_ended.wait()
+        self._raise_error()
+        self._synced_bytes = self._file.size()
+        self._has_ended = trio.Event()
+        self._nursery.start_soon(self._sync_behind)
+
+    async def _sync_behind(self) -> None:
+        try:
+            await self._file.sync_aside()
+        except OSError as error:
+            self._error = error
+        finally:
+            self._has_ended.set()
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error

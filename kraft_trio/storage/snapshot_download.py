@@ -96,12 +96,14 @@ class SnapshotDownload:
             await self._part.abandon()
 
     async def __aenter__(self) -> SnapshotDownload:
+        await self._part.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.abandon()
+        await self._part.__aexit__(kind, error, traceback)
 
     def _failure(self, error: OSError) -> StorageFailure:
         return StorageFailure(f"{self._path}: the snapshot cannot be written: {error}")

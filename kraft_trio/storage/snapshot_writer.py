@@ -123,12 +123,14 @@ class SnapshotWriter:
             await self._part.abandon()
 
     async def __aenter__(self) -> SnapshotWriter:
+        await self._part.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.abandon()
+        await self._part.__aexit__(kind, error, traceback)
 
     async def _write_first(self) -> None:
         first, self._first = self._first, []

@@ -250,7 +250,66 @@ class TestWriter:
             disk.hook = hook
             await writer.append(records(500))
             await writer.finish()
-        assert max(unsynced) < 5000 < len(unsynced) * 1000
+        # One piece that the device works on, the next one that is written meanwhile.
+        assert max(unsynced) < 2 * 4000 + 2 * 1000 < len(unsynced) * 1000
+
+    async def test_the_device_works_on_one_piece_while_the_next_is_written(
+        self, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+    ) -> None:
+        monkeypatch.setattr(part_file, "SYNC_EVERY_BYTES", 4000)
+        disk = SimulatedDisk(sync_latency=lambda: 1.0)
+        disk.make_directory("/d")
+        sizes: list[int] = []
+        async with SnapshotWriter(disk, "/d", ID, STATE, batch_bytes=1000) as writer:
+            disk.hook = lambda operation, path: sizes.append(writer.size_in_bytes) if operation == "sync" else None
+            began = trio.current_time()
+            await writer.append(records(30))
+            assert trio.current_time() == began, "it did not wait for the device"
+            await writer.append(records(500))
+            await writer.finish()
+        # When a piece has been made durable, the next one is there as well.
+        assert sizes[0] > 2 * 4000
+        assert all(4000 < after - before < 6000 for before, after in pairwise(sizes[:-2]))
+        assert disk.durable_bytes(PATH) == disk.peek(PATH)
+
+    async def test_an_fsync_that_fails_behind_its_back_is_told_and_leaves_no_snapshot(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(part_file, "SYNC_EVERY_BYTES", 4000)
+        for failing in range(1, 5):
+            disk = new_disk()
+            syncs = 0
+
+            def hook(operation: str, path: str, failing: int = failing) -> None:
+                nonlocal syncs
+                syncs += operation == "sync"
+                if operation == "sync" and syncs == failing:
+                    raise OSError(errno.EIO, "injected: EIO", path)
+
+            disk.hook = hook
+            with pytest.raises(StorageFailure, match=rf"{PATH}: the snapshot cannot be written: .*injected: EIO"):
+                await write(disk, records(150))
+            # The simulated disk may fail once; what it says afterwards is not believed.
+            assert syncs == failing
+            assert disk.list_directory("/d") == []
+
+    async def test_leaving_waits_for_the_device_and_keeps_the_reason(
+        self, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+    ) -> None:
+        monkeypatch.setattr(part_file, "SYNC_EVERY_BYTES", 4000)
+        disk = SimulatedDisk(sync_latency=lambda: 1.0)
+        disk.make_directory("/d")
+
+        async def broken_off() -> None:
+            async with SnapshotWriter(disk, "/d", ID, STATE, batch_bytes=1000) as writer:
+                await writer.append(records(60))
+                raise ValueError("the application's")
+
+        began = trio.current_time()
+        with pytest.raises(ValueError, match="the application's"):
+            await broken_off()
+        assert trio.current_time() == began + 1.0, "no fsync is under way any more"
+        assert disk.list_directory("/d") == []
 
     async def test_others_run_between_two_batches(self) -> None:
         disk = new_disk()
