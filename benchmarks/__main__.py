@@ -14,7 +14,18 @@ import click
 import trio
 from rich.console import Console
 
-from benchmarks import etcd_cluster, failover, latency, machine, membership, memory, open_time, simulation, throughput
+from benchmarks import (
+    etcd_cluster,
+    failover,
+    latency,
+    machine,
+    membership,
+    memory,
+    open_time,
+    simulation,
+    snapshot_files,
+    throughput,
+)
 from benchmarks.children import BenchmarkError
 from benchmarks.context import Context
 from benchmarks.report import Report, Section, now
@@ -32,6 +43,7 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
     "membership": membership.measure,
     "open": open_time.measure,
     "memory": memory.measure,
+    "snapshot": snapshot_files.measure,
     "simulation": simulation.measure,
 }
 

@@ -1,0 +1,106 @@
+"""(f) How fast a snapshot is written and checked, beside a plain copy of the same file; and what it costs others."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Iterable
+
+import attrs
+
+from benchmarks.children import run_to_end
+from benchmarks.context import Context
+from benchmarks.report import Aim, Section
+
+AIM_SHARE = 0.5
+"""Of what a plain copy with one fsync reaches."""
+RECORD_BYTES = (200, 1024, 4096)
+SECONDS = 600.0
+PROGRAM = (sys.executable, "-m", "benchmarks.loads.snapshot_files")
+COMMANDS = ("write", "copy", "check", "open")
+
+
+@attrs.frozen
+class Run:
+    """One command's answer."""
+
+    bytes: int
+    seconds: float
+    peak_mib: float
+    cpu_seconds: float
+    p99_wait_ms: float = 0.0
+
+    @property
+    def mb_per_second(self) -> float:
+        return self.bytes / 1e6 / self.seconds
+
+
+Runs = dict[str, list[Run]]
+"""By command, one run a round."""
+
+
+async def measure(context: Context) -> Section:
+    total_bytes, rounds = context.pick(1024, 256) << 20, context.pick(5, 3)
+    measured: dict[int, Runs] = {}
+    for record_bytes in RECORD_BYTES:
+        runs: Runs = {command: [] for command in COMMANDS}
+        for number in range(rounds):
+            with context.fresh_directory("snapshot") as directory:
+                for command in COMMANDS:
+                    sizes = ["--record-bytes", str(record_bytes), "--total-bytes", str(total_bytes)]
+                    flags = sizes if command == "write" else []
+                    answer = json.loads(await run_to_end([*PROGRAM, command, str(directory), *flags], SECONDS))
+                    runs[command].append(Run(**answer))
+            written, copied = runs["write"][-1].mb_per_second, runs["copy"][-1].mb_per_second
+            context.say(f"{record_bytes} bytes, round {number + 1}: written {written:.0f}, copied {copied:.0f} MB/s")
+        measured[record_bytes] = runs
+    return section_of(measured)
+
+
+def section_of(measured: dict[int, Runs]) -> Section:
+    """The shares are medians over rounds: each round's writing is held against its own copy, a moment later."""
+    rows, aims = [], []
+    for record_bytes, runs in measured.items():
+        share = statistics.median(
+            written.mb_per_second / copied.mb_per_second
+            for written, copied in zip(runs["write"], runs["copy"], strict=True)
+        )
+        for command in COMMANDS:
+            of_copy = f"{share * 100:.0f} %" if command == "write" else ""
+            waits = f"{max(run.p99_wait_ms for run in runs[command]):.1f}" if command == "write" else ""
+            rows.append(
+                (
+                    f"records of {record_bytes} bytes: {command}",
+                    f"{runs[command][0].bytes / 2**20:.0f}",
+                    f"{_median(run.mb_per_second for run in runs[command]):.0f}",
+                    of_copy,
+                    f"{_median(run.seconds for run in runs[command]):.2f}",
+                    f"{_median(run.cpu_seconds for run in runs[command]):.2f}",
+                    waits,
+                    f"{max(run.peak_mib for run in runs[command]):.0f}",
+                )
+            )
+        text = f"records of {record_bytes} bytes written at {AIM_SHARE * 100:.0f} % of a plain copy or more"
+        aims.append(Aim(text, f"{share * 100:.0f} %", share >= AIM_SHARE))
+    return Section(
+        name="snapshot",
+        title="Snapshot files",
+        method=(
+            "A snapshot is written as a node writes it, record by record, fsynced and renamed; copied with one fsync "
+            "at the end, which is what the disk can do; read to its end; and a log that begins there opened, which "
+            "reads it too. Each in a process of its own; the reads find the file in the system's cache. How long "
+            "another task waits for its turn while it is written is the worst round's p99."
+        ),
+        columns=("what", "MiB", "MB/s", "of a copy", "median s", "CPU s", "others wait, p99 ms", "peak MiB"),
+        rows=tuple(rows),
+        aims=tuple(aims),
+        data={
+            str(record_bytes): {command: [attrs.asdict(run) for run in some] for command, some in runs.items()}
+            for record_bytes, runs in measured.items()
+        },
+    )
+
+
+def _median(values: Iterable[float]) -> float:
+    return statistics.median(values)
