@@ -140,6 +140,7 @@ def _check_segments(
     if not offsets:
         newest = report.snapshots[-1].snapshot_id.offset if report.snapshots else 0
         report.log_start_offset = report.log_end_offset = newest
+        boundaries.found.add(newest)
         return
     report.log_start_offset = report.log_end_offset = offsets[0]
     if offsets[0] > 0 and report.snapshots:

@@ -228,6 +228,15 @@ class TestSnapshots:
             in (report_of(disk).problems[1])
         )
 
+    async def test_one_that_has_replaced_the_log_but_for_its_first_segment(self) -> None:
+        """The node stopped when the old segments were gone and the new one was not made yet."""
+        disk = SimulatedDisk()
+        disk.make_directory(DIRECTORY)
+        await write_snapshot(disk, OffsetAndEpoch(50, 2), ControlState(0, VOTERS, 1), [])
+        disk.replace_now(f"{DIRECTORY}/quorum-state", encode_quorum_state(ElectionState(2, 1, None), 1, VOTERS))
+        report = report_of(disk)
+        assert (report.problems, report.log_start_offset, report.log_end) == ([], 50, OffsetAndEpoch(50, 2))
+
     async def test_one_below_the_logs_start_is_a_note(self) -> None:
         disk = await stopped(trimmed=True)
         await write_snapshot(disk, OffsetAndEpoch(5, 1), ControlState(0, VOTERS, 1), [])
