@@ -48,7 +48,7 @@ class NotLeaderError(KraftError):
 
 
 class OffsetOutOfRangeError(KraftError, ValueError):
-    """An offset that is not in the log: below its start, where only a snapshot helps, or above its end."""
+    """The offset asked for is not in the log: before its start, or beyond its end."""
 
 
 class RecordTooLargeError(KraftError):

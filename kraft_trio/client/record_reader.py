@@ -8,18 +8,16 @@ from typing import Final
 
 from kraft_trio.client.connecting import TRY_AGAIN, RefusedError, ask
 from kraft_trio.client.leader_connection import ClientSettings, LeaderConnection
-from kraft_trio.errors import KraftError, NetworkError, ProtocolError
+from kraft_trio.errors import NetworkError, OffsetOutOfRangeError, ProtocolError
 from kraft_trio.storage.batch import Record, check_crc, decode_records, iter_headers, whole_batches_size
 from kraft_trio.wire.api import FETCH
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from kraft_trio.wire.error_codes import ErrorCode
 
+__all__ = ["OffsetOutOfRangeError", "RecordReader"]
+
 MAX_WAIT_MS: Final = 500
 MAX_BYTES: Final = 1024 * 1024
-
-
-class OffsetOutOfRangeError(KraftError):
-    """The offset asked for is not in the log: before its start, or beyond its end."""
 
 
 class RecordReader(AsyncIterator[Record]):
