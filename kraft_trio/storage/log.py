@@ -346,11 +346,11 @@ class Log(SyncedLog):
         Segments go that the oldest snapshot covers, so that the log never begins above where a snapshot ends; one
         snapshot stays.  What is dropped gets another name at once, and `remove_retired` removes it.  Blocks for a
         directory fsync for each.  Returns whether anything was dropped.  Raises CorruptSnapshotError, having dropped
-        nothing, where a snapshot does not even begin as one; StorageFailure.
+        nothing, where the newest snapshot does not even begin as one; StorageFailure.
         """
         self._check_usable()
         with self._reading():
-            files = [self.snapshots.file(snapshot_id) for snapshot_id in self.snapshots.ids]
+            files = self.snapshots.files()
         drops = plan_retention(files, self._segments.sealed(), self._segments.active.size, limits, self._now_ms())
         try:
             for drop in drops:
@@ -359,6 +359,7 @@ class Log(SyncedLog):
                 else:
                     self._segments.retired.append(self.snapshots.retire(drop.snapshot_id))
             if drops:
+                retire_snapshots_below(self._segments, self.snapshots)
                 self._write_epoch_checkpoint_if_room()
         except OSError as error:
             raise self._poison(error) from error

@@ -180,8 +180,8 @@ def replace_segments(disk: Disk, directory: str, segments: Segments, snapshot_id
 
 
 def retire_snapshots_below(segments: Segments, snapshots: Snapshots) -> None:
-    """A snapshot that ends below the log's start is of no use: what follows it is gone."""
-    for snapshot_id in snapshots.ids:
+    """A snapshot that ends below the log's start is of no use, damaged or not: what follows it is gone."""
+    for snapshot_id in (*snapshots.ids, *snapshots.damaged):
         if snapshot_id.offset < segments.start_offset:
             segments.retired.append(snapshots.retire(snapshot_id))
 

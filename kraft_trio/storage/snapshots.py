@@ -107,6 +107,23 @@ class Snapshots:
             found = self._files[snapshot_id] = SnapshotFile(snapshot_id, size_in_bytes, timestamp_ms)
         return found
 
+    def files(self) -> list[SnapshotFile]:
+        """Sizes and times, oldest first.  One that does not even begin as a snapshot counts for nothing from now on.
+
+        Raises CorruptSnapshotError where that is the newest: then nothing may rely on it; OSError.
+        """
+        found = []
+        for snapshot_id in self.ids:
+            try:
+                found.append(self.file(snapshot_id))
+            except CorruptSnapshotError as error:
+                if snapshot_id == self.newest:
+                    raise
+                log.error("damaged snapshot ignored", reason=str(error))
+                self._ids.remove(snapshot_id)
+                self.damaged[snapshot_id] = str(error)
+        return found
+
     def add(self, snapshot_id: OffsetAndEpoch) -> None:
         """A snapshot is there, whole and durable."""
         self.damaged.pop(snapshot_id, None)
@@ -115,10 +132,12 @@ class Snapshots:
             self._ids = sorted([*self._ids, snapshot_id])
 
     def retire(self, snapshot_id: OffsetAndEpoch) -> str:
-        """Rename one, durably, so that it is no snapshot any more; the path of what is left to be removed.
+        """Rename one, damaged or not, durably, so that it is none any more; the path of what is left to be removed.
 
         Blocks for a directory fsync.  Raises OSError.
         """
-        self._ids.remove(snapshot_id)
+        if snapshot_id in self._ids:
+            self._ids.remove(snapshot_id)
+        self.damaged.pop(snapshot_id, None)
         self._files.pop(snapshot_id, None)
         return partition_files.retire(self._disk, self._directory, partition_files.checkpoint_name(snapshot_id))

@@ -700,17 +700,31 @@ class TestTrimming:
         everything = values_of_snapshot(log, newest) + rest[-(log.end_offset - newest.offset) :]
         assert everything == [b"%03d" % number for number in range(12)]
 
-    async def test_a_snapshot_that_does_not_begin_as_one_stops_it_and_nothing_else(self) -> None:
+    async def test_an_older_snapshot_that_is_damaged_is_passed_over_and_goes_with_the_log_before_it(self) -> None:
         disk = new_disk()
         log = await grown(disk)
-        older = await take_snapshot(log, 5)
-        await take_snapshot(log, 8)
+        older, newer = await take_snapshot(log, 5), await take_snapshot(log, 8)
         await log.close()
         disk.damage(log.snapshots.path(older), 20)
         log = reopened(disk)
-        with pytest.raises(CorruptSnapshotError, match=r"5-0000000001\.checkpoint: position 0"):
+        # At open the newest is read, and was whole.
+        assert log.snapshots.ids == (older, newer)
+        with structlog.testing.capture_logs() as logs:
+            assert log.trim(EVERYTHING)
+        assert [entry["event"] for entry in logs] == ["damaged snapshot ignored"]
+        assert (log.snapshots.ids, log.snapshots.damaged) == ((newer,), {})
+        assert 5 < log.log_start_offset <= 8
+        await log.remove_retired()
+        assert files(disk, ".checkpoint") == [checkpoint_name(newer)]
+
+    async def test_behind_the_newest_that_is_damaged_nothing_is_trimmed(self) -> None:
+        disk = new_disk()
+        log = await grown(disk)
+        older, newer = await take_snapshot(log, 5), await take_snapshot(log, 8)
+        disk.damage(log.snapshots.path(newer), 20)
+        with pytest.raises(CorruptSnapshotError, match=r"8-0000000001\.checkpoint: position 0"):
             log.trim(EVERYTHING)
-        assert (log.log_start_offset, log.poisoned) == (0, None)
+        assert (log.log_start_offset, log.poisoned, log.snapshots.ids) == (0, None, (older, newer))
 
     @pytest.mark.parametrize("operation", ["rename", "sync_directory"])
     async def test_a_disk_that_fails_poisons(self, operation: str) -> None:
