@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from kraft_trio.messages import QuorumView
     from kraft_trio.metrics.node_metrics import NodeMetrics
     from kraft_trio.node import Committed, Node, open_node, run_node
-    from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
+    from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
     from kraft_trio.protocol.voter_set import Voter, VoterSet
     from kraft_trio.serde import MsgpackSerde, RawSerde, Serde, SerdeError
-    from kraft_trio.storage.batch import Record
+    from kraft_trio.state_snapshots import StateSnapshots
+    from kraft_trio.storage.batch import NewRecord, Record
     from kraft_trio.wire.error_codes import ErrorCode
 else:
     _MODULE_OF = {
@@ -61,10 +62,11 @@ else:
             "messages": "QuorumView",
             "metrics.node_metrics": "NodeMetrics",
             "node": "Committed Node open_node run_node",
-            "protocol.types": "Endpoint Endpoints ReplicaKey VersionRange",
+            "protocol.types": "Endpoint Endpoints OffsetAndEpoch ReplicaKey VersionRange",
             "protocol.voter_set": "Voter VoterSet",
             "serde": "MsgpackSerde RawSerde Serde SerdeError",
-            "storage.batch": "Record",
+            "state_snapshots": "StateSnapshots",
+            "storage.batch": "NewRecord Record",
             "wire.error_codes": "ErrorCode",
         }.items()
         for name in names.split()
@@ -99,6 +101,7 @@ __all__ = [
     "LogClient",
     "MsgpackSerde",
     "NetworkError",
+    "NewRecord",
     "NoLeader",
     "Node",
     "NodeClosedError",
@@ -106,6 +109,7 @@ __all__ = [
     "NodeMetrics",
     "NodeView",
     "NotLeaderError",
+    "OffsetAndEpoch",
     "OffsetOutOfRangeError",
     "OutcomeUnknownError",
     "ProtocolError",
@@ -120,6 +124,7 @@ __all__ = [
     "ReplicaState",
     "Serde",
     "SerdeError",
+    "StateSnapshots",
     "StorageError",
     "StorageFailure",
     "UnsupportedVersionError",

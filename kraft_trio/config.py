@@ -126,6 +126,13 @@ class NodeConfig:
         default=_MEBIBYTE,
         unit="bytes",
     )
+    fetch_snapshot_max_bytes: int = config_key(
+        "controller.quorum.fetch.snapshot.max.bytes",
+        Integer(1),
+        "The most a follower asks for in one FetchSnapshot.",
+        default=_MEBIBYTE,
+        unit="bytes",
+    )
     segment_bytes: int = config_key(
         "metadata.log.segment.bytes",
         Integer(1024),
@@ -137,6 +144,34 @@ class NodeConfig:
         "metadata.log.segment.ms",
         Integer(1, kinds.MAX_INT64),
         "The age at which a log segment is closed and the next begun.",
+        default=7 * 24 * 60 * 60 * 1000,
+        unit="ms",
+    )
+    snapshot_max_new_bytes: int = config_key(
+        "metadata.log.max.record.bytes.between.snapshots",
+        Integer(1, kinds.MAX_INT64),
+        "How much of the log is new before the state machine's next snapshot is taken.",
+        default=20 * _MEBIBYTE,
+        unit="bytes",
+    )
+    snapshot_interval_ms: int = config_key(
+        "metadata.log.max.snapshot.interval.ms",
+        Integer(0, kinds.MAX_INT64),
+        "After what time the state machine's next snapshot is taken where anything is new; 0: only by size.",
+        default=60 * 60 * 1000,
+        unit="ms",
+    )
+    retention_bytes: int = config_key(
+        "metadata.max.retention.bytes",
+        Integer(-1, kinds.MAX_INT64),
+        "What log and snapshots may take before the oldest of what a snapshot covers goes; -1: no limit.",
+        default=100 * _MEBIBYTE,
+        unit="bytes",
+    )
+    retention_ms: int = config_key(
+        "metadata.max.retention.ms",
+        Integer(-1, kinds.MAX_INT64),
+        "How old the oldest snapshot may become before the oldest of what it covers goes; -1: no limit.",
         default=7 * 24 * 60 * 60 * 1000,
         unit="ms",
     )

@@ -16,8 +16,7 @@ _NAME_LIST = """
     fetch.max.bytes initial.broker.registration.timeout.ms inter.broker.listener.name inter.broker.protocol.version
     kafka.metrics.reporters leader.imbalance.check.interval.seconds max.connection.creation.rate
     max.connections.per.ip max.connections.per.ip.overrides max.incremental.fetch.session.cache.slots
-    metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.min.bytes
-    metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms metric.reporters
+    metadata.log.segment.min.bytes metadata.max.idle.interval.ms metric.reporters
     metrics.num.samples metrics.recording.level metrics.sample.window.ms min.insync.replicas node.id.generation.enable
     num.io.threads num.network.threads num.partitions num.recovery.threads.per.data.dir num.replica.fetchers
     offset.metadata.max.bytes password.encoder.secret principal.builder.class queued.max.request.bytes

@@ -17,6 +17,8 @@ from kraft_trio.actors.internal_listener import InternalListener
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.network_server import NetworkServer
 from kraft_trio.actors.request_router import FORWARDER_CLIENT_ID, RequestRouter
+from kraft_trio.actors.snapshot_fetch import SnapshotFetch
+from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.actors.state_machine_driver import OnCommit, StateMachineDriver, committed_batches
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
@@ -24,8 +26,9 @@ from kraft_trio.errors import NodeClosedError, StorageFailure
 from kraft_trio.messages import QuorumView, Reply, ShutDown
 from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
-from kraft_trio.protocol.types import ReplicaKey, VersionRange
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.serde import RawSerde, Serde
+from kraft_trio.state_snapshots import StateSnapshots
 from kraft_trio.storage.directory import LockedDirectory
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.quorum_state import QuorumStateFile
@@ -57,6 +60,7 @@ class Node:
         *,
         serde: Serde,
         on_commit: OnCommit | None,
+        snapshots: StateSnapshots | None,
     ) -> None:
         self.config = config
         self.cluster_id = directory.meta_properties.cluster_id
@@ -69,10 +73,12 @@ class Node:
         self._forwarder = NetworkClient(
             environment.network, FORWARDER_CLIENT_ID, environment.random, config.max_request_bytes
         )
+        self._snapshot_fetch = SnapshotFetch(environment.disk, log)
         self.election = Election(
             key=self.key,
             cluster_id=self.cluster_id,
             log=log,
+            snapshot_fetch=self._snapshot_fetch,
             quorum_state=QuorumStateFile(environment.disk, directory.quorum_state_path(config.topic_name)),
             config=config,
             client=self._client,
@@ -94,7 +100,17 @@ class Node:
         self._server = NetworkServer(environment.network, config, router)
         self._environment = environment
         self._metrics: NodeMetrics | None = None
-        self._driver = StateMachineDriver(log, on_commit, config.max_decompressed_bytes) if on_commit else None
+        self._taker = SnapshotTaker(environment.disk, log, snapshots, config) if snapshots is not None else None
+        self._driver: StateMachineDriver | None = None
+        if on_commit is not None:
+            self._driver = StateMachineDriver(
+                log,
+                on_commit,
+                config.max_decompressed_bytes,
+                disk=environment.disk,
+                snapshots=snapshots,
+                taker=self._taker,
+            )
         self._closed = False
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -107,6 +123,8 @@ class Node:
                 nursery.start_soon(self._internal_listener.run)
                 if self._driver is not None:
                     nursery.start_soon(self._driver.run)
+                if self._taker is not None:
+                    nursery.start_soon(self._taker.run)
                 nursery.start_soon(self.election.run)
                 nursery.start_soon(self._appender.run)
                 if self.config.metrics_interval_ms > 0:
@@ -116,6 +134,7 @@ class Node:
         finally:
             self._closed = True
             self.election.view.look_again()
+            await self._snapshot_fetch.abandon()
 
     def _metrics_file(self) -> MetricsFile:
         config = self.config
@@ -185,6 +204,20 @@ class Node:
                     value = self._serde.decode(record.value or b"")
                     yield Committed(record.offset, record.timestamp_ms, value)
 
+    async def take_snapshot(self) -> OffsetAndEpoch | None:
+        """Take a snapshot of the application now, and trim the log as the configuration says.
+
+        Returns the newest snapshot's id, its end offset (exclusive) and epoch: an earlier one where nothing is new
+        since then, None where nothing was ever committed.  Committing goes on meanwhile.  A cancelled call leaves none,
+        or a whole one.  Raises ValueError for a node that was opened without `snapshots`, NodeClosedError,
+        StorageFailure.
+        """
+        if self._taker is None:
+            raise ValueError("take_snapshot: the node was opened without snapshots=, so its log is never trimmed")
+        if self._closed:
+            raise NodeClosedError("take_snapshot: the node has stopped")
+        return await self._taker.take()
+
     def observer_supports(self, observer: ReplicaKey, kraft_versions: VersionRange | None) -> None:
         """Tell which kraft.versions an observer supports; None: it is no more.  They bound an upgrade (KIP-853)."""
         if kraft_versions is None:
@@ -208,14 +241,19 @@ async def open_node(
     *,
     serde: Serde | None = None,
     on_commit: OnCommit | None = None,
+    snapshots: StateSnapshots | None = None,
     environment: Environment | None = None,
 ) -> AsyncIterator[Node]:
     """Open a formatted directory and run a node on it until the block is left; then hand over and close.
 
-    `on_commit` is awaited with the records of every committed batch, in order, from the log's start.  Raises
-    StorageError for a directory that cannot be used, ConfigError for an address that cannot be bound; a fault while
-    running (StorageFailure, a bug) cancels the block and comes out of it.
+    `on_commit` is awaited with the records of every committed batch, in order, from the log's start.  With `snapshots`,
+    which needs `on_commit`, it begins with the newest snapshot instead, and the log is trimmed behind the snapshots of
+    the application that are taken (KIP-630).  Raises StorageError for a directory that cannot be used, ConfigError for
+    an address that cannot be bound; a fault while running (StorageFailure, a bug) cancels the block and comes out of
+    it.
     """
+    if snapshots is not None and on_commit is None:
+        raise ValueError("snapshots: given without on_commit, which makes the state that they are of")
     own_environment = environment is None
     environment = environment or Environment.real()
     try:
@@ -237,7 +275,15 @@ async def open_node(
                 now_ms=environment.wall_clock_ms,
             )
             try:
-                node = Node(config, environment, directory, log_, serde=serde or RawSerde(), on_commit=on_commit)
+                node = Node(
+                    config,
+                    environment,
+                    directory,
+                    log_,
+                    serde=serde or RawSerde(),
+                    on_commit=on_commit,
+                    snapshots=snapshots,
+                )
                 environment.watch(node)
                 try:
                     async with trio.open_nursery() as nursery:

@@ -24,6 +24,7 @@ from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.role_changes import Situation, judge_vote, next_role
+from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import (
     BeginQuorumEpochReceived,
@@ -92,6 +93,7 @@ class Election:
         key: ReplicaKey,
         cluster_id: str,
         log: Log,
+        snapshot_fetch: SnapshotFetch,
         quorum_state: QuorumStateFile,
         config: NodeConfig,
         client: NetworkClient,
@@ -103,6 +105,7 @@ class Election:
         self._key = key
         self._cluster_id = cluster_id
         self._log = log
+        self._snapshot_fetch = snapshot_fetch
         self._quorum_state = quorum_state
         self._config = config
         self._client = client
@@ -156,6 +159,7 @@ class Election:
             cluster_id=self._cluster_id,
             config=self._config,
             log=self._log,
+            snapshot_fetch=self._snapshot_fetch,
             client=self._client,
             random=self._random,
             wall_clock_ms=self._wall_clock_ms,

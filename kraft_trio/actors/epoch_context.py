@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import ElectionMessage, Stamp
 from kraft_trio.protocol.types import ReplicaKey
@@ -23,6 +24,7 @@ class EpochContext:
     cluster_id: str
     config: NodeConfig
     log: Log
+    snapshot_fetch: SnapshotFetch
     client: NetworkClient
     random: random.Random
     wall_clock_ms: Callable[[], int]

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
+import attrs
 import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
-from kraft_trio.actors.replica_fetch import discovery_endpoints, leader_in_fetch_response, replica_fetch_request
-from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
-from kraft_trio.messages import FetchedFromLeader, TimedOut
+from kraft_trio.actors.replica_fetch import (
+    discovery_endpoints,
+    fetch_snapshot_request,
+    leader_in_fetch_response,
+    leader_in_snapshot_response,
+    replica_fetch_request,
+)
+from kraft_trio.errors import CorruptSnapshotError, NetworkError, ProtocolError, UnsupportedVersionError
+from kraft_trio.messages import FetchedFromLeader, LeaderHeardOf, TimedOut
 from kraft_trio.protocol.reconciliation import truncation_point
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.apis.fetch import FETCH, FetchPartitionResponse, FetchRequest, FetchResponse
+from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT, FetchSnapshotRequest, FetchSnapshotResponse
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -24,6 +34,9 @@ MAX_WAIT_MS = 500
 """How long the leader may keep a Fetch for want of news; a quarter of the fetch timeout where that is less."""
 TIMEOUT_SPREAD = 0.1
 """By how much of it the fetch timeout varies, so that the followers of a dead leader do not all rise at once."""
+
+
+_SNAPSHOT_IS_GONE = frozenset({ErrorCode.snapshot_not_found, ErrorCode.position_out_of_range})
 
 
 class FollowerReplication:
@@ -41,6 +54,8 @@ class FollowerReplication:
         self._successor_deadline = math.inf
         self._lost_leader = False
         self._failure = ""
+        self._needs_snapshot = False
+        """Whether the leader, of this epoch, named the snapshot that is on its way."""
 
     async def run(self) -> None:
         """Fetch from the leader until cancelled (KIP-595 "Fetch")."""
@@ -96,7 +111,11 @@ class FollowerReplication:
         timeout_ms = self._context.config.request_timeout_ms
         try:
             async with self._context.client.lease(endpoint, timeout_ms) as connection:
-                while await self._fetch_once(connection, timeout_ms / 1000):
+                while await (
+                    self._fetch_piece(connection, timeout_ms / 1000)
+                    if self._needs_snapshot
+                    else self._fetch_once(connection, timeout_ms / 1000)
+                ):
                     pass
         except (NetworkError, ProtocolError, UnsupportedVersionError) as error:
             self._log_failure(str(error))
@@ -113,19 +132,29 @@ class FollowerReplication:
             return False
         partition = response.partitions[0]
         if partition.error != ErrorCode.none:
-            await self._report_error(response, partition)
+            heard = leader_in_fetch_response(response, partition, self._context.config.controller_listener_name)
+            await self._report_error(partition.error, heard)
             return False
-        if (partition.leader_id, partition.leader_epoch) != (self._role.leader_id, self._context.epoch):
-            log.warning(
-                "fetch answer of another epoch ignored", answer=partition.leader_epoch, epoch=self._context.epoch
-            )
+        if not self._is_from_leader(partition.leader_id, partition.leader_epoch):
             return False
+        with self._heard_from_leader():
+            return await self._apply(partition, connection, timeout_s)
+
+    def _is_from_leader(self, leader_id: int, leader_epoch: int) -> bool:
+        """Whether an answer is of this epoch (rule R3)."""
+        if (leader_id, leader_epoch) == (self._role.leader_id, self._context.epoch):
+            return True
+        log.warning("fetch answer of another epoch ignored", answer=leader_epoch, epoch=self._context.epoch)
+        return False
+
+    @contextmanager
+    def _heard_from_leader(self) -> Iterator[None]:
+        """The timer is about hearing from the leader: it stands still while this replica writes and syncs."""
         self._lost_leader = False
         self._failure = ""
-        # The timer is about hearing from the leader: it stands still while this replica writes and syncs.
         self._fetch_timer.deadline = self._successor_deadline
         try:
-            return await self._apply(partition)
+            yield
         finally:
             self._reset_fetch_timer()
 
@@ -134,20 +163,17 @@ class FollowerReplication:
         max_wait_ms = max(1, min(MAX_WAIT_MS, self._context.config.fetch_timeout_ms // 4))
         return replica_fetch_request(self._context, max_wait_ms=max_wait_ms)
 
-    async def _report_error(self, response: FetchResponse, partition: FetchPartitionResponse) -> None:
-        self._log_failure(
-            f"{partition.error.name}; it knows leader {partition.leader_id} in epoch {partition.leader_epoch}"
-        )
-        await self._context.tell_election(
-            leader_in_fetch_response(response, partition, self._context.config.controller_listener_name)
-        )
+    async def _report_error(self, error: ErrorCode, heard: LeaderHeardOf) -> None:
+        self._log_failure(f"{error.name}; it knows leader {heard.leader_id} in epoch {heard.epoch}")
+        await self._context.tell_election(heard)
 
-    async def _apply(self, partition: FetchPartitionResponse) -> bool:
+    async def _apply(self, partition: FetchPartitionResponse, connection: Connection, timeout_s: float) -> bool:
         if partition.snapshot_id is not None:
-            log.error(
-                "the leader's log starts above ours and only a snapshot helps", snapshot_id=str(partition.snapshot_id)
-            )
-            return False
+            await self._context.snapshot_fetch.begin(partition.snapshot_id, self._context.epoch)
+            self._needs_snapshot = True
+            return await self._install_if_complete(connection, timeout_s)
+        # The log goes on from where it ends: a snapshot that an earlier leader named is of no use any more.
+        await self._context.snapshot_fetch.abandon()
         if partition.diverging is not None:
             self._truncate(partition)
             await self._context.log.sync()
@@ -161,10 +187,82 @@ class FollowerReplication:
             await self._context.log.sync()
         if partition.high_watermark >= 0:
             self._context.log.advance_high_watermark(min(partition.high_watermark, self._context.log.synced_end_offset))
+        await self._note_fetched()
+        return True
+
+    async def _note_fetched(self) -> None:
         if not self._has_fetched:
             self._has_fetched = True
             await self._context.tell_election(FetchedFromLeader(self._context.stamp))
+
+    # One piece of a snapshot
+
+    async def _fetch_piece(self, connection: Connection, timeout_s: float) -> bool:
+        """Send one FetchSnapshot and act on its answer.  False where it is right to wait a little before the next."""
+        response: FetchSnapshotResponse | None = None
+        with trio.move_on_after(timeout_s):
+            response = await connection.request(FETCH_SNAPSHOT, fetch_snapshot_request(self._context))
+        if response is None:
+            raise NetworkError(f"no answer to a FetchSnapshot in {timeout_s:g} s")
+        if response.error != ErrorCode.none:
+            log.warning("snapshot refused", leader_id=self._role.leader_id, error=response.error.name)
+            return False
+        if response.partition_error in _SNAPSHOT_IS_GONE:
+            # A newer one has taken its place, or this is not the leader's: its answer to a Fetch names the right one.
+            self._log_failure(f"snapshot {self._context.snapshot_fetch.snapshot_id}: {response.partition_error.name}")
+            self._needs_snapshot = False
+            await self._context.snapshot_fetch.abandon()
+            return False
+        if response.partition_error != ErrorCode.none:
+            heard = leader_in_snapshot_response(response, self._context.config.controller_listener_name)
+            await self._report_error(response.partition_error, heard)
+            return False
+        if not self._is_from_leader(response.leader_id, response.leader_epoch):
+            return False
+        with self._heard_from_leader():
+            try:
+                await self._context.snapshot_fetch.take(response)
+            except ProtocolError as error:
+                self._refuse_snapshot(error)
+                return False
+            await self._note_fetched()
+            return await self._install_if_complete(connection, timeout_s)
+
+    async def _install_if_complete(self, connection: Connection, timeout_s: float) -> bool:
+        """Put a snapshot all of which is here in the log's place, staying in contact for as long as that takes."""
+        fetch = self._context.snapshot_fetch
+        if not fetch.is_complete:
+            return True
+        self._needs_snapshot = False
+        request = attrs.evolve(fetch_snapshot_request(self._context), position=0, max_bytes=1)
+        installed = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._stay_in_contact, connection, request, installed, timeout_s)
+            try:
+                await fetch.install()
+            except CorruptSnapshotError as error:
+                self._refuse_snapshot(error)
+                return False
+            finally:
+                installed.set()
         return True
+
+    async def _stay_in_contact(
+        self, connection: Connection, request: FetchSnapshotRequest, ended: trio.Event, timeout_s: float
+    ) -> None:
+        """To check a large snapshot takes long; the leader must not take this replica for lost meanwhile."""
+        interval_s = self._context.config.fetch_timeout_ms / 1000 / 2
+        with suppress(NetworkError, ProtocolError):
+            while not ended.is_set():
+                with trio.move_on_after(interval_s):
+                    await ended.wait()
+                    return
+                with trio.move_on_after(timeout_s):
+                    await connection.request(FETCH_SNAPSHOT, request)
+
+    def _refuse_snapshot(self, error: Exception) -> None:
+        self._needs_snapshot = False
+        log.error("snapshot from the leader refused", leader_id=self._role.leader_id, reason=str(error))
 
     def _log_failure(self, reason: str) -> None:
         """Say it once for as long as the reason stays the same: a peer that is down is asked again and again."""
@@ -175,7 +273,9 @@ class FollowerReplication:
     def _truncate(self, partition: FetchPartitionResponse) -> None:
         """KIP-595 "Log reconciliation": cut back to where both logs may still agree, and ask again from there."""
         assert partition.diverging is not None
-        point = truncation_point(self._context.log.epochs, self._context.log.end, partition.diverging)
+        log_ = self._context.log
+        earliest = log_.snapshots.oldest if log_.log_start_offset else None
+        point = truncation_point(log_.epochs, log_.end, partition.diverging, earliest)
         log.info(
             "truncating", to=str(point), end_offset=self._context.log.end_offset, leader_said=str(partition.diverging)
         )

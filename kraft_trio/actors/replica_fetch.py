@@ -1,4 +1,4 @@
-"""The Fetch of a replica: the request for the end of its log, what an answer says of the leader, whom else to ask."""
+"""The Fetch and FetchSnapshot of a replica: the requests, what an answer says of the leader, whom else to ask."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kraft_trio.messages import LeaderHeardOf
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 
 
 def discovery_endpoints(config: NodeConfig, voters: VoterSet, self_id: int) -> list[Endpoint]:
@@ -28,6 +29,11 @@ def leader_in_fetch_response(
     """What a Fetch answer says about the leader: its epoch, its id, and where it is where that is told."""
     endpoint = next((endpoint for id, endpoint in response.node_endpoints if id == partition.leader_id), None)
     return LeaderHeardOf.told(partition.leader_epoch, partition.leader_id, endpoint, listener_name)
+
+
+def leader_in_snapshot_response(response: FetchSnapshotResponse, listener_name: str) -> LeaderHeardOf:
+    """The same of a FetchSnapshot's answer."""
+    return LeaderHeardOf.told(response.leader_epoch, response.leader_id, response.leader_endpoint, listener_name)
 
 
 def replica_fetch_request(context: EpochContext, *, max_wait_ms: int) -> FetchRequest:
@@ -55,4 +61,21 @@ def replica_fetch_request(context: EpochContext, *, max_wait_ms: int) -> FetchRe
                 high_watermark=-1 if high_watermark is None else high_watermark,
             ),
         ),
+    )
+
+
+def fetch_snapshot_request(context: EpochContext) -> FetchSnapshotRequest:
+    """A FetchSnapshot for the piece that continues what is here of the snapshot on its way."""
+    snapshot_id = context.snapshot_fetch.snapshot_id
+    assert snapshot_id is not None, "no snapshot is on its way"
+    return FetchSnapshotRequest(
+        cluster_id=context.cluster_id,
+        replica_id=context.key.id,
+        max_bytes=context.config.fetch_snapshot_max_bytes,
+        topic=context.config.topic_name,
+        partition=0,
+        current_leader_epoch=context.epoch,
+        snapshot_id=snapshot_id,
+        position=context.snapshot_fetch.position,
+        replica_directory_id=context.key.directory_id,
     )

@@ -1,15 +1,28 @@
-"""Gives committed records to the application, in order, each once per process."""
+"""Gives committed records to the application, in order, each once per process; and snapshots in place of the oldest."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, closing
 
-from kraft_trio.errors import NodeClosedError
-from kraft_trio.storage.batch import Record, decode_records
+import structlog
+import trio
+
+from kraft_trio.actors.snapshot_taker import SnapshotTaker
+from kraft_trio.errors import CorruptSnapshotError, NodeClosedError, ProtocolError, StorageError, StorageFailure
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.state_snapshots import StateSnapshots
+from kraft_trio.storage.batch import BatchHeader, Record, decode_records, iter_headers
+from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.log import Log
+from kraft_trio.storage.snapshot_reader import open_snapshot
+
+log = structlog.get_logger(__name__)
 
 OnCommit = Callable[[Sequence[Record]], Awaitable[None]]
+
+_READ_BYTES = 1024 * 1024
+"""How much of the log is read at a time."""
 
 
 async def committed_batches(
@@ -18,8 +31,9 @@ async def committed_batches(
     """The data records of each committed batch, from `from_offset` (inclusive) on, waiting for more at the end.
 
     Control records are passed over; a batch that begins below `from_offset` is cut to the records from there on.
-    Cancellation loses nothing: begin again after the last offset that was seen.  Raises NodeClosedError where it
-    would have to wait for a node that has ended.
+    Cancellation loses nothing: begin again after the last offset that was seen.  Raises OffsetOutOfRangeError where a
+    snapshot has taken the place of what is to be read, NodeClosedError where it would have to wait for a node that has
+    ended.
     """
     offset = from_offset
     while True:
@@ -41,20 +55,108 @@ async def committed_batches(
 
 
 class StateMachineDriver:
-    """Calls `on_commit` with the records of each committed batch; a slow application delays only itself."""
+    """Calls `on_commit` with the records of each committed batch; a slow application delays only itself.
 
-    def __init__(self, log: Log, on_commit: OnCommit, max_decompressed_bytes: int) -> None:
+    An application with `snapshots` begins with the newest snapshot there is, is given another one where the log no
+    longer has what it needs next, and has its state saved by a SnapshotTaker.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        on_commit: OnCommit,
+        max_decompressed_bytes: int,
+        *,
+        disk: Disk,
+        snapshots: StateSnapshots | None = None,
+        taker: SnapshotTaker | None = None,
+    ) -> None:
+        """`snapshots` and `taker` are given together."""
         self._log = log
         self._on_commit = on_commit
         self._max_decompressed_bytes = max_decompressed_bytes
-        self.applied_offset = log.log_start_offset
+        self._disk = disk
+        self._snapshots = snapshots
+        self._taker = taker
+        self.applied_offset = 0
         """Exclusive: every committed record below it has been given to the application."""
 
     async def run(self) -> None:
-        """Run until cancelled.  An exception of the application's is a bug and ends the node."""
-        async with aclosing(
-            committed_batches(self._log, self._log.log_start_offset, self._max_decompressed_bytes)
-        ) as batches:
-            async for records in batches:
+        """Run until cancelled.  An exception of the application's is a bug and ends the node.
+
+        Raises StorageError where a snapshot has taken the log's place and the application cannot be given one.
+        """
+        if self._snapshots is not None and self._log.snapshots.newest is not None:
+            await self._load(self._snapshots, self._log.snapshots.newest)
+        while True:
+            if self.applied_offset < self._log.log_start_offset:
+                await self._load_newest()
+            elif (end_offset := self._committed_end()) is None or not await self._apply_up_to(end_offset):
+                await self._log.changed.park()
+
+    def _committed_end(self) -> int | None:
+        return self._log.high_watermark
+
+    async def _apply_up_to(self, end_offset: int) -> bool:
+        """Give what is read at once of the log from where the application is; whether there was anything."""
+        began_at = self.applied_offset
+        if began_at >= end_offset:
+            return False
+        data = self._log.read(began_at, _READ_BYTES, end_offset)
+        for position, header in iter_headers(data):
+            await self._apply(header, data[position : position + header.size_in_bytes])
+        return self.applied_offset > began_at
+
+    async def _apply(self, header: BatchHeader, batch: bytes) -> None:
+        records: Sequence[Record] = ()
+        if not header.is_control:
+            records = decode_records(batch, 0, header, self._max_decompressed_bytes)
+        if self._taker is None:
+            if records:
                 await self._on_commit(records)
-                self.applied_offset = records[-1].offset + 1
+            self.applied_offset = header.next_offset
+            return
+        async with self._taker.state_changes:
+            if records:
+                await self._on_commit(records)
+            self.applied_offset = header.next_offset
+            self._taker.applied(header)
+
+    # Loading
+
+    async def _load_newest(self) -> None:
+        newest = self._log.snapshots.newest
+        assert newest is not None, f"the log begins at offset {self._log.log_start_offset} without a snapshot"
+        if self._snapshots is None:
+            raise StorageError(
+                f"{self._log.directory}: the log begins at offset {self._log.log_start_offset}; an application with "
+                f"on_commit alone needs it from offset {self.applied_offset} on: give open_node snapshots="
+            )
+        await self._load(self._snapshots, newest)
+
+    async def _load(self, snapshots: StateSnapshots, snapshot_id: OffsetAndEpoch) -> None:
+        """Give the application a snapshot in place of its state; others run while it is read."""
+        assert self._taker is not None, "snapshots without a taker"
+        async with self._taker.state_changes:
+            path = self._log.snapshots.path(snapshot_id)
+            try:
+                state = self._log.snapshots.control_state(snapshot_id)
+                async with aclosing(self._records_of(path, snapshot_id)) as records:
+                    await snapshots.load(snapshot_id.offset, records)
+            except OSError as error:
+                raise StorageFailure(f"{path}: the snapshot cannot be read: {error}") from error
+            self.applied_offset = snapshot_id.offset
+            self._taker.loaded(snapshot_id.offset, state)
+        log.info("snapshot given to the application", snapshot_id=str(snapshot_id))
+
+    async def _records_of(self, path: str, snapshot_id: OffsetAndEpoch) -> AsyncGenerator[Sequence[Record], None]:
+        with closing(open_snapshot(self._disk, path, snapshot_id)) as batches:
+            for batch in batches:
+                await trio.lowlevel.checkpoint()
+                if batch.header.is_control:
+                    continue
+                try:
+                    records = decode_records(batch.data, 0, batch.header, self._max_decompressed_bytes)
+                except ProtocolError as error:
+                    raise CorruptSnapshotError(f"{path}: position {batch.position}: {error}") from error
+                yield records

@@ -37,6 +37,7 @@ class Checker:
         self._synced = self._overriding(Invariant.synced)
         self._high_watermark_advanced = self._overriding(Invariant.high_watermark_advanced)
         self._applied = self._overriding(Invariant.applied)
+        self._loaded = self._overriding(Invariant.loaded)
         self._message_sent = self._overriding(Invariant.message_sent)
         self._message_delivered = self._overriding(Invariant.message_delivered)
         self._operation = self._overriding(Invariant.operation)
@@ -71,6 +72,12 @@ class Checker:
         for invariant in self._truncated:
             invariant.truncated(replica, offset, removed)
 
+    def replaced(self, replica: Replica, end_offset: int, removed: Sequence[Entry]) -> None:
+        """A snapshot that ends there has taken its log's place; `removed` are the entries that were not committed."""
+        self.evidence.replaced(replica)
+        for invariant in self._truncated:
+            invariant.truncated(replica, end_offset, removed)
+
     def synced(self, replica: Replica, end_offset: int) -> None:
         for invariant in self._synced:
             invariant.synced(replica, end_offset)
@@ -83,6 +90,10 @@ class Checker:
     def applied(self, replica: Replica, base_offset: int, records: Sequence[Record]) -> None:
         for invariant in self._applied:
             invariant.applied(replica, base_offset, records)
+
+    def loaded(self, replica: Replica, end_offset: int) -> None:
+        for invariant in self._loaded:
+            invariant.loaded(replica, end_offset)
 
     def message_sent(self, message: Message) -> None:
         self.evidence.message_sent(message)

@@ -33,6 +33,7 @@ from kraft_trio.simulation.network import SimulatedNetwork
 from kraft_trio.simulation.observing import captured_logs
 from kraft_trio.simulation.outlook import Outlook
 from kraft_trio.simulation.replica import Replica
+from kraft_trio.simulation.state_machine import StateMachine
 from kraft_trio.simulation.trace import NO_STATE, NodeState, Trace
 from kraft_trio.simulation.violation import InvariantViolated, Violation
 
@@ -85,6 +86,8 @@ class Setup:
     """What is checked; fewer where the test itself does what they forbid, as forging requests."""
     on_commit: Callable[[int], OnCommit] | None = None
     """Makes a node's state machine, for each process anew: given the node's id, what is awaited with each batch."""
+    state_machine: Callable[[int], StateMachine] | None = None
+    """The same for one that has snapshots, too: then nodes take them, and trim their logs."""
     serde: Serde | None = None
 
     def __attrs_post_init__(self) -> None:

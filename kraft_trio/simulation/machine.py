@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -18,7 +18,8 @@ from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation.deterministic import process, run_queue
 from kraft_trio.simulation.observing import ReplicaWatch
 from kraft_trio.simulation.replica import Replica
-from kraft_trio.storage.batch import Record
+from kraft_trio.simulation.state_machine import StateMachine
+from kraft_trio.storage.batch import NewRecord, Record
 from kraft_trio.storage.directory import format_directory, partition_path, random_directory_id
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.simulated_inode import Loss
@@ -206,13 +207,21 @@ class Machine:
             wall_clock_ms=self.wall_clock_ms,
             watch=self._opened,
         )
-        applying = _Applying(self, setup.on_commit(self.id) if setup.on_commit else None)
+        applying = _Applying(
+            self,
+            setup.on_commit(self.id) if setup.on_commit else None,
+            setup.state_machine(self.id) if setup.state_machine else None,
+        )
         how, has_started = "killed", False
         self._scope = scope = trio.CancelScope()
         try:
             with scope:
                 async with open_node(
-                    self.config, serde=setup.serde, environment=environment, on_commit=applying
+                    self.config,
+                    serde=setup.serde,
+                    environment=environment,
+                    on_commit=applying,
+                    snapshots=applying if setup.state_machine else None,
                 ) as node:
                     self._node, has_started = node, True
                     task_status.started()
@@ -253,6 +262,11 @@ class Machine:
         """The node's state machine is about to be given these records."""
         if self._watch is not None:
             self._watch.applied(records)
+
+    def loaded(self, end_offset: int) -> None:
+        """The node's state machine is about to be given a snapshot that ends there."""
+        if self._watch is not None:
+            self._watch.loaded(end_offset)
 
     async def stop(self) -> None:
         """Stop the process gracefully, as SIGTERM does; returns when it has ended.  A paused one runs on first."""
@@ -317,14 +331,26 @@ class Machine:
 class _Applying:
     """What the node gives committed records to: the world's eyes first, then the user's state machine."""
 
-    def __init__(self, machine: Machine, on_commit: OnCommit | None) -> None:
+    def __init__(self, machine: Machine, on_commit: OnCommit | None, state_machine: StateMachine | None) -> None:
         self._machine = machine
         self._on_commit = on_commit
+        self._state_machine = state_machine
 
     async def __call__(self, records: Sequence[Record]) -> None:
         self._machine.applied(records)
         if self._on_commit is not None:
             await self._on_commit(records)
+        if self._state_machine is not None:
+            await self._state_machine(records)
+
+    async def load(self, end_offset: int, records: AsyncIterator[Sequence[Record]]) -> None:
+        assert self._state_machine is not None, "a snapshot for a state machine that has none"
+        self._machine.loaded(end_offset)
+        await self._state_machine.load(end_offset, records)
+
+    def save(self) -> Iterable[NewRecord]:
+        assert self._state_machine is not None, "a snapshot of a state machine that has none"
+        return self._state_machine.save()
 
 
 def _is_expected(error: BaseException) -> bool:

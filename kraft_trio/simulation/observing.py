@@ -71,11 +71,13 @@ class ReplicaWatch:
         self._checker.truncated(self._replica, end_offset, removed)
 
     def replaced(self, snapshot_id: OffsetAndEpoch) -> None:
-        removed = self._replica.truncate(0)
+        removed = self._replica.replace(snapshot_id.offset)
         self._replica.synced_end = self._log.synced_end_offset
         self._trace.record("replace", node=self._replica.key.id, snapshot_id=str(snapshot_id), batches=len(removed))
+        self._checker.replaced(self._replica, snapshot_id.offset, removed)
 
     def trimmed(self, log_start_offset: int) -> None:
+        self._replica.trim(log_start_offset)
         self._trace.record("trim", node=self._replica.key.id, to=log_start_offset)
 
     def synced(self, end_offset: int) -> None:
@@ -88,7 +90,12 @@ class ReplicaWatch:
         self._trace.record("high_watermark", node=self._replica.key.id, was=old)
         self._checker.high_watermark_advanced(self._replica, old, new)
 
-    # OnCommit, in front of the application's own
+    # In front of the application's own state machine
+
+    def loaded(self, end_offset: int) -> None:
+        self._replica.load_state(end_offset)
+        self._trace.record("load", node=self._replica.key.id, to=end_offset)
+        self._checker.loaded(self._replica, end_offset)
 
     def applied(self, records: Sequence[Record]) -> None:
         self._replica.apply(records)

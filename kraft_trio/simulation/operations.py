@@ -12,10 +12,12 @@ import attrs
 import trio
 
 from kraft_trio.client.connecting import RefusedError
+from kraft_trio.client.record_reader import OffsetOutOfRangeError as RemoteOffsetOutOfRangeError
 from kraft_trio.errors import (
     CorruptLogError,
     NetworkError,
     NodeClosedError,
+    OffsetOutOfRangeError,
     OutcomeUnknownError,
     ProtocolError,
     RecordTooLargeError,
@@ -56,6 +58,8 @@ class Request:
     access: LogAccess
     patience_s: float
     """How long the client waits for the answer."""
+    log_is_trimmed: bool = False
+    """Whether the log's oldest records go, so that a read may come too late for them."""
 
 
 class OperationKind(ABC):
@@ -150,6 +154,10 @@ class _Reading(OperationKind):
             given = await self.read(from_offset)
         except (*PERHAPS, ProtocolError) as error:
             raise NetworkError(str(error) or f"not read within {self.request.patience_s:g} s") from error
+        except (OffsetOutOfRangeError, RemoteOffsetOutOfRangeError) as error:
+            if not self.request.log_is_trimmed:
+                raise
+            raise NetworkError(str(error)) from error
         self.request.history.succeed(operation, offsets=given.offsets, values=given.values, end_offset=given.end_offset)
 
     @abstractmethod

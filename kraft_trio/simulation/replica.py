@@ -17,8 +17,8 @@ from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import Record, check_crc, decode_control_batch, iter_headers, peek_header
 from kraft_trio.storage.batch_header import BatchHeader
-from kraft_trio.storage.disk import Buffer, join
-from kraft_trio.storage.partition_files import LOG, QUORUM_STATE
+from kraft_trio.storage.disk import Buffer, base_name, join
+from kraft_trio.storage.partition_files import LOG, QUORUM_STATE, checkpoint_ids, checkpoint_name
 from kraft_trio.storage.quorum_state import decode_quorum_state
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Entry:
     chain: bytes
     """Digest of this batch and of all before it: equal exactly for equal logs up to here."""
     path: str
+    """Of its segment; empty where the log begins behind it and a snapshot covers it."""
     position: int
     """Where in that file it begins, in bytes."""
     size: int
@@ -61,7 +62,8 @@ class Replica:
     key: ReplicaKey
     machine: Machine
     entries: list[Entry] = attrs.field(factory=list)
-    """The log as its process sees it, or saw it last."""
+    """The log as its process sees it, or saw it last; where it begins above 0, with the committed entries before that,
+    which a snapshot stands for."""
     view: QuorumView | None = None
     """As last published by its process; None while that has published nothing."""
     high_watermark: int | None = None
@@ -117,11 +119,19 @@ class Replica:
 
         A file's durable content is the file as it was after some change, so an entry in its place has all before it.
         """
+        if not entry.path:
+            return self._has_snapshot_durably(entry.next_offset)
         held = self.machine.disk.durable_slice(entry.path, entry.position, IDENTITY_BYTES)
         if held != entry.identity:
             return False
         size = self.machine.disk.durable_size(entry.path)
         return size is not None and size >= entry.position + entry.size
+
+    def _has_snapshot_durably(self, end_offset: int) -> bool:
+        """Whether a snapshot that ends there or later would be there after such a crash."""
+        disk, directory = self.machine.disk, self.machine.partition_path
+        ids = (id for id in checkpoint_ids(disk.peek_names(directory)) if id.offset >= end_offset)
+        return any(disk.durable_size(join(directory, checkpoint_name(id))) for id in ids)
 
     def durable_end(self) -> int:
         """Exclusive end of the log that would be there after a crash that loses everything unsynced."""
@@ -144,8 +154,9 @@ class Replica:
     def load(self) -> None:
         """Read the log from the files as its process has just opened them."""
         known = {(entry.path, entry.position): entry for entry in self.entries} if self.machine.has_bad_disk else {}
-        self.entries = []
-        for path, content in self._segments():
+        segments = list(self._segments())
+        self.entries = self._covered(int(base_name(segments[0][0]).removesuffix(LOG))) if segments else []
+        for path, content in segments:
             for position, header in iter_headers(content):
                 entry = self._entry(header, content, path, position)
                 before = known.get((path, position))
@@ -176,18 +187,54 @@ class Replica:
             del self.entries[-len(removed) :]
         return removed
 
+    def replace(self, end_offset: int) -> Sequence[Entry]:
+        """A snapshot that ends there has taken the log's place; the entries that are gone and were not committed."""
+        before, self.entries = self.entries, self._covered(end_offset)
+        return [entry for entry in before if entry.next_offset > end_offset or not self._has(entry)]
+
+    def trim(self, start_offset: int) -> None:
+        """The log now begins there: a snapshot stands for what is before."""
+        covered = [
+            attrs.evolve(entry, path="", position=0) for entry in self.entries if entry.next_offset <= start_offset
+        ]
+        self.entries[: len(covered)] = covered
+
+    def _has(self, entry: Entry) -> bool:
+        held = self.entry_ending_at(entry.next_offset)
+        return held is not None and held.chain == entry.chain
+
+    def _covered(self, end_offset: int) -> list[Entry]:
+        """What is committed below that offset, as it stands for the log before a snapshot's end."""
+        if end_offset == 0:
+            return []
+        committed = self.machine.cluster.checker.evidence.committed.entries
+        return [attrs.evolve(entry, path="", position=0) for entry in committed if entry.next_offset <= end_offset]
+
     def reset_applied(self) -> None:
         """A new process: its state machine begins with nothing."""
         self.applied_end, self.applied_chain = 0, CHAIN_START
 
     def apply(self, records: Sequence[Record]) -> None:
         """Take in what its state machine has just been given."""
+        self._apply([(record.offset, record.value or b"") for record in records])
+
+    def _apply(self, records: Sequence[tuple[int, bytes]]) -> None:
         digest = hashlib.blake2b(self.applied_chain, digest_size=16)
-        for record in records:
-            digest.update(b"%d:" % record.offset)
-            digest.update(record.value or b"")
+        for offset, value in records:
+            digest.update(b"%d:" % offset)
+            digest.update(value)
         self.applied_chain = digest.digest()
-        self.applied_end = records[-1].offset + 1
+        self.applied_end = records[-1][0] + 1
+
+    def load_state(self, end_offset: int) -> None:
+        """Its state machine is given a snapshot that ends there: it is as if it had been given what is before."""
+        self.reset_applied()
+        values = self.machine.cluster.checker.evidence.records
+        for entry in self.entries:
+            if entry.next_offset > end_offset:
+                break
+            if not entry.is_control:
+                self._apply(values.between(entry.base_offset, entry.next_offset))
 
     def _segments(self) -> Iterator[tuple[str, bytes]]:
         disk, directory = self.machine.disk, self.machine.partition_path

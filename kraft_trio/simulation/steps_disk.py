@@ -147,7 +147,7 @@ def _inner_entry(machine: Machine) -> Entry | None:
     """The middle one of the batches that the device holds and that have another one behind them in their file."""
     if (replica := machine.replica) is None:
         return None
-    held = [entry for entry in replica.entries if replica.has_durably(entry)]
+    held = [entry for entry in replica.entries if entry.path and replica.has_durably(entry)]
     inner = [entry for entry, following in itertools.pairwise(held) if entry.path == following.path]
     return inner[len(inner) // 2] if inner else None
 

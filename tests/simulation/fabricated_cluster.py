@@ -178,6 +178,7 @@ class FabricatedCluster:
         replica.view = replica.high_watermark = None
         replica.synced_end = replica.log_end
         replica.reset_applied()
+        replica.node = cast(Node, SimpleNamespace(log=SimpleNamespace(log_start_offset=log_start_offset)))
         sets = VoterSets()
         sets.started(replica)
         last = sets.last(replica)
@@ -387,6 +388,10 @@ class FabricatedCluster:
     def _apply(self, replica: Replica, records: Sequence[Record]) -> None:
         replica.apply(records)
         self.checker.applied(replica, records[0].offset, records)
+
+    def load(self, node_id: int, end_offset: int) -> None:
+        """The state machine is given a snapshot that ends there (exclusive)."""
+        self.checker.loaded(self.replica(node_id), end_offset)
 
     def put_snapshot(self, node_id: int, snapshot_id: OffsetAndEpoch, content: bytes | None = None) -> None:
         whole = encode_bootstrap_checkpoint(self.initial_voters, 1, 0)

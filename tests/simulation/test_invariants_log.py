@@ -277,6 +277,23 @@ def half_a_batch_is_applied(cluster: FabricatedCluster) -> Iterator[None]:
 
 
 @STORIES.of(8)
+def a_snapshot_of_something_uncommitted_is_loaded(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    cluster.append(1, epoch, b"value")
+    yield
+    cluster.load(1, 2)
+
+
+@STORIES.of(8)
+def a_state_machine_goes_back(cluster: FabricatedCluster) -> Iterator[None]:
+    start_epoch(cluster, b"value", b"other")
+    cluster.load(1, 2)
+    cluster.apply(1, (2, b"other"))
+    yield
+    cluster.load(1, 2)
+
+
+@STORIES.of(8)
 def two_values_are_applied_at_one_offset(cluster: FabricatedCluster) -> Iterator[None]:
     start_epoch(cluster, b"value")
     cluster.apply(1)

@@ -153,7 +153,7 @@ def a_restart_forgets_the_voters_in_the_snapshot(cluster: FabricatedCluster) -> 
     cluster.put_snapshot(2, OffsetAndEpoch(1, 1), content)
     cluster.end(2)
     yield
-    cluster.start(2, voters=voters_of(1, 2, 3))
+    cluster.start(2, log_start_offset=1, voters=voters_of(1, 2, 3))
 
 
 @STORIES.of(15, kraft_version=0)

@@ -9,6 +9,7 @@ import attrs
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.messages import ElectionMessage, Stamp
 from kraft_trio.protocol.types import Endpoints, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
@@ -48,6 +49,7 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp) -> LoneEpoch:
         cluster_id=cluster.cluster_id,
         config=config,
         log=log,
+        snapshot_fetch=SnapshotFetch(machine.disk, log),
         client=NetworkClient(cluster.network.seen_from(machine.host), "test", random.Random(0), 1024 * 1024),
         random=random.Random(0),
         wall_clock_ms=lambda: 0,

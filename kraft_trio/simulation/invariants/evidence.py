@@ -125,6 +125,10 @@ class Evidence:
     def truncated(self, replica: Replica, offset: int) -> None:
         self.voters.truncated(replica, offset)
 
+    def replaced(self, replica: Replica) -> None:
+        """Nothing of the log's own sets is in force any more (scenario S11)."""
+        self.voters.started(replica)
+
     def high_watermark_advanced(self, replica: Replica, new: int) -> None:
         if replica.view is not None and replica.is_leader:
             self.committed.advance(replica, replica.view.epoch, new)

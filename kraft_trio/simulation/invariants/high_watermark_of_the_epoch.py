@@ -15,7 +15,7 @@ class HighWatermarkOfTheEpoch(Invariant):
     """A record of an earlier epoch on a majority is not committed by that: a replica without it may still be elected
     in between and overwrite it (Raft, figure 8).  A record of the leader's own epoch on a majority is, and all before
     it with it; until there is one, the leader knows no high watermark, whatever it knew as a follower, and nobody
-    learns one from it (KIP-595 "High watermark")."""
+    learns one from it (KIP-595 "High watermark").  What a snapshot covers is committed whoever leads (KIP-630)."""
 
     number = 10
     title = "no high watermark until a record of the epoch is on a majority"
@@ -30,7 +30,7 @@ class HighWatermarkOfTheEpoch(Invariant):
                 fact = f"{key} leads epoch {epoch} and takes its log up to offset {new} for committed"
                 last = "nothing is" if entry is None else f"a record of epoch {entry.epoch} is"
                 self.violated(fact, f"{last} the last before it", (key.id,))
-        elif self.evidence.committed.of_epoch(epoch) is None:
+        elif self.evidence.committed.of_epoch(epoch) is None and not _is_end_of_snapshot(replica, new):
             fact = f"{key} learned in epoch {epoch} that the high watermark is {new}"
             self.violated(fact, "no record of that epoch is committed", (key.id,))
 
@@ -49,3 +49,9 @@ class HighWatermarkOfTheEpoch(Invariant):
             if is_told and self.evidence.committed.of_epoch(epoch) is None:
                 fact = f"{replica.key} answers a Fetch in epoch {epoch} with high watermark {partition.high_watermark}"
                 self.violated(fact, "no record of that epoch is committed", (replica.key.id,))
+
+
+def _is_end_of_snapshot(replica: Replica, offset: int) -> bool:
+    """Whether its log begins there, behind a snapshot that has taken the place of what was before."""
+    last = replica.entry_ending_at(offset)
+    return last is not None and not last.path

@@ -65,6 +65,9 @@ class Invariant:
     def applied(self, replica: Replica, base_offset: int, records: Sequence[Record]) -> None:
         """Its state machine is given the records, one at least, of the batch that begins at `base_offset`."""
 
+    def loaded(self, replica: Replica, end_offset: int) -> None:
+        """Its state machine is given a snapshot that ends there (exclusive), in place of what it has."""
+
     def message_sent(self, message: Message) -> None:
         """A whole frame was sent."""
 

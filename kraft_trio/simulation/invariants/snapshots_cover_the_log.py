@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 class SnapshotsCoverTheLog(Invariant):
     """A snapshot stands for the records it replaces: a log that begins above 0 has lost them, so it needs one that ends
-    where it begins, whole to its footer (KIP-630 "Log start offset").  It may hold only what is committed, since it can
-    never be truncated; and a leader holds every committed record already, so it never asks for one."""
+    where it begins or later, whole to its footer (KIP-630 "Log start offset").  It may hold only what is committed,
+    since it can never be truncated; and a leader holds every committed record already, so it never asks for one."""
 
     number = 18
-    title = "a log that begins above 0 has a valid snapshot there, of committed records; a leader loads none"
+    title = "a valid snapshot reaches a log that begins above 0, of committed records; a leader loads none"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)
@@ -38,8 +38,8 @@ class SnapshotsCoverTheLog(Invariant):
         key, start = replica.key, replica.node.log.log_start_offset
         if start == 0:
             return
-        ends = [snapshot_id for snapshot_id in snapshots_of(replica) if snapshot_id.offset == start]
-        problem = snapshot_problem(replica, ends[-1]) if ends else "no snapshot ends there"
+        ends = [snapshot_id for snapshot_id in snapshots_of(replica) if snapshot_id.offset >= start]
+        problem = snapshot_problem(replica, ends[-1]) if ends else "no snapshot ends there or later"
         if problem is not None:
             self.violated(f"the log of {key} begins at offset {start}", problem, (key.id,))
 

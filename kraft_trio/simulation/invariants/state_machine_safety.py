@@ -58,6 +58,17 @@ class StateMachineSafety(Invariant):
                 fact = f"node {by} applied {value!r} with key {key!r} at offset {record.offset}"
                 self.violated(fact, f"node {node_id} applies {record.value!r} with key {record.key!r}", (by, node_id))
 
+    def loaded(self, replica: Replica, end_offset: int) -> None:
+        key, high_watermark = replica.key, replica.high_watermark
+        if high_watermark is None or end_offset > high_watermark:
+            fact = f"the high watermark of {key} is {high_watermark}"
+            self.violated(fact, f"its state machine loads a snapshot up to offset {end_offset}", (key.id,))
+        applied = self._applied_ends.get(key, 0)
+        if end_offset < applied:
+            fact = f"{key} has applied its log up to offset {applied}"
+            self.violated(fact, f"its state machine loads a snapshot up to offset {end_offset}", (key.id,))
+        self._applied_ends[key] = end_offset
+
     def _next_to_apply(self, replica: Replica) -> Entry | None:
         """The first batch of its log that is not applied yet and is the application's."""
         end = self._applied_ends.get(replica.key)

@@ -42,7 +42,7 @@ class VoterSets:
         """How many VotersRecords have been truncated, of all logs together."""
 
     def started(self, replica: Replica) -> None:
-        """Read them anew: from the newest snapshot, else the configuration; then from the log."""
+        """Read them anew: from a snapshot, else the configuration; then from the log."""
         first = _before_the_log(replica)
         self._stacks[replica.key] = [first]
         self.appended(replica, replica.entries_from(first.next_offset))
@@ -86,9 +86,14 @@ class VoterSets:
 
 
 def _before_the_log(replica: Replica) -> LoggedVoters:
-    """What holds before the log's first entry: below any offset, so that it stays whatever is truncated."""
+    """What holds before the log's first entry: below any offset, so that it stays whatever is truncated.
+
+    A log that begins above 0 has it from its newest snapshot, and any other from the bootstrap one.
+    """
     disk, directory = replica.machine.disk, replica.machine.partition_path
     ids = checkpoint_ids(disk.peek_names(directory))
+    if replica.node is None or replica.node.log.log_start_offset == 0:
+        ids = [id for id in ids if id.offset == 0]
     content = disk.peek(join(directory, checkpoint_name(ids[-1]))) if ids else None
     # A snapshot that is not whole is invariant 18's to report.
     with contextlib.suppress(ProtocolError):

@@ -1,0 +1,138 @@
+"""Takes this replica's snapshots: after so many bytes, after so long a time, or when asked; and trims behind them."""
+
+from __future__ import annotations
+
+import math
+
+import structlog
+import trio
+
+from kraft_trio.config import NodeConfig
+from kraft_trio.protocol.producers import ProducerStates
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.state_snapshots import StateSnapshots
+from kraft_trio.storage.batch import BatchHeader
+from kraft_trio.storage.disk import Disk
+from kraft_trio.storage.log import Log
+from kraft_trio.storage.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
+from kraft_trio.storage.retention import RetentionLimits
+from kraft_trio.storage.snapshot_reader import ControlState
+from kraft_trio.storage.snapshot_writer import SnapshotWriter
+
+log = structlog.get_logger(__name__)
+
+
+class SnapshotTaker:
+    """Writes the application's state as a stream while the node goes on committing (KIP-630 "When to Snapshot").
+
+    It follows StateMachineDriver batch by batch, which tells it of each with `state_changes` held: so what it knows of
+    the quorum and the producers is what held where the application stands, though the log goes further.
+    """
+
+    def __init__(self, disk: Disk, log: Log, snapshots: StateSnapshots, config: NodeConfig) -> None:
+        self._disk = disk
+        self._log = log
+        self._snapshots = snapshots
+        self._max_bytes = config.snapshot_max_new_bytes
+        self._interval_s = config.snapshot_interval_ms / 1000 if config.snapshot_interval_ms else math.inf
+        self._limits = RetentionLimits(
+            None if config.retention_bytes < 0 else config.retention_bytes,
+            None if config.retention_ms < 0 else config.retention_ms,
+        )
+        self._producers = ProducerStates()
+        self._timestamp_ms = -1
+        self._end_offset = 0
+        self._new_bytes = 0
+        """Of the log, that the application has been given since the last snapshot."""
+        self._is_due = trio.Event()
+        self._one_at_a_time = trio.Lock()
+        self.state_changes = trio.Lock()
+        """Held while the application's state is not that of any one offset."""
+
+    # Told by the driver
+
+    def loaded(self, end_offset: int, state: ControlState) -> None:
+        """The application's state is that of a snapshot."""
+        self._end_offset = end_offset
+        self._timestamp_ms = state.last_contained_log_timestamp_ms
+        self._producers.clear()
+        if state.producers:
+            load_producer_snapshot(f"snapshot up to offset {end_offset}", state.producers, self._producers)
+        self._new_bytes = 0
+        self._is_due = trio.Event()
+
+    def applied(self, header: BatchHeader) -> None:
+        """The application has been given that batch, the next one, where it is one for applications."""
+        self._end_offset = header.next_offset
+        self._timestamp_ms = header.max_timestamp_ms
+        self._producers.record(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.base_offset,
+            header.last_offset,
+            header.max_timestamp_ms,
+        )
+        self._new_bytes += header.size_in_bytes
+        if self._new_bytes >= self._max_bytes:
+            self._is_due.set()
+
+    # Taking
+
+    async def run(self) -> None:
+        """Take one whenever it is due, until cancelled."""
+        while True:
+            with trio.move_on_after(self._interval_s):
+                await self._is_due.wait()
+            if self._new_bytes:
+                await self.take()
+
+    async def take(self) -> OffsetAndEpoch | None:
+        """Take a snapshot of the application as it is, and trim the log behind it; the newest snapshot's id then.
+
+        Nothing is written where that is as new as the application; None where there is nothing to save yet.  A caller
+        that is cancelled leaves none, or a whole one.  Raises StorageFailure, NodeClosedError.
+        """
+        async with self._one_at_a_time:
+            async with self.state_changes:
+                snapshot_id = self._next_id()
+                if snapshot_id is None:
+                    return self._log.snapshots.newest
+                state = self._state()
+                records = self._snapshots.save()
+                covered_bytes, self._new_bytes = self._new_bytes, 0
+                self._is_due = trio.Event()
+            began_at_s = trio.current_time()
+            try:
+                async with SnapshotWriter(self._disk, self._log.directory, snapshot_id, state) as writer:
+                    await writer.append(records)
+                    summary = await writer.finish()
+            except BaseException:
+                self._new_bytes += covered_bytes
+                raise
+            self._log.add_snapshot(snapshot_id)
+            log.info(
+                "snapshot taken",
+                snapshot_id=str(snapshot_id),
+                size_in_bytes=summary.size_in_bytes,
+                records=summary.record_count,
+                seconds=round(trio.current_time() - began_at_s, 3),
+            )
+            if self._log.trim(self._limits):
+                log.info("trimmed", log_start_offset=self._log.log_start_offset)
+            await self._log.remove_retired()
+            return self._log.snapshots.newest
+
+    def _next_id(self) -> OffsetAndEpoch | None:
+        """None where there is a snapshot as new, be it one that took the log's place a moment ago."""
+        newest = self._log.snapshots.newest
+        if self._end_offset <= (newest.offset if newest is not None else 0):
+            return None
+        return self._log.next_snapshot_id(self._end_offset)
+
+    def _state(self) -> ControlState:
+        history = self._log.voters
+        kraft_version = history.kraft_version_at(self._end_offset - 1)
+        voters = history.voters_at(self._end_offset - 1) if kraft_version else None
+        producers = encode_producer_snapshot(self._producers) if len(self._producers) else b""
+        return ControlState(self._timestamp_ms, voters, kraft_version, producers)

@@ -1,0 +1,267 @@
+"""A follower or an observer that is too far behind: the leader's snapshot, then its log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.node import Node
+from kraft_trio.protocol.roles import Leader
+from kraft_trio.protocol.snapshot_offers import check_offered_snapshot
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.message import Message
+from kraft_trio.simulation.network_faults import FrameFate, frames_of
+from kraft_trio.simulation.state_machine import RememberedValues
+from kraft_trio.wire.api import FETCH_SNAPSHOT
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
+from tests.support.on_cluster import on_cluster
+from tests.support.voter_change_requests import beside, remove_voter
+
+SETTINGS = {
+    "metadata.log.segment.bytes": "1024",
+    "metadata.max.retention.bytes": "0",
+    "controller.quorum.fetch.snapshot.max.bytes": "500",
+}
+"""Small segments, of which none is kept that a snapshot covers; a snapshot comes in many pieces."""
+
+
+def on_trimming_cluster(**fields: Any) -> Any:
+    """As `on_cluster`, with state machines that have snapshots and logs that are trimmed behind them."""
+    settings = {**SETTINGS, **fields.pop("settings", {})}
+    return on_cluster(settings=settings, state_machine=lambda _: RememberedValues(), **fields)
+
+
+def values(start: int, count: int) -> list[bytes]:
+    return [b"%050d" % number for number in range(start, start + count)]
+
+
+async def append(node: Node, *batches: list[bytes]) -> None:
+    for batch in batches:
+        await node.append(batch)
+
+
+async def trimmed(leader: Node, start: int = 0) -> OffsetAndEpoch:
+    """Append enough for some segments, and take a snapshot, behind which the log begins."""
+    await append(leader, *(values(number, 10) for number in range(start, start + 100, 10)))
+    snapshot_id = await leader.take_snapshot()
+    assert snapshot_id is not None
+    assert 0 < leader.log.log_start_offset <= snapshot_id.offset
+    return snapshot_id
+
+
+def state_of(cluster: Cluster, node_id: int) -> tuple[int, bytes]:
+    """The digest of what that node's state machine has been given, and up to where."""
+    node = cluster.nodes[node_id]
+    replica = cluster.replica_of(node.key)
+    return replica.applied_end, replica.applied_chain
+
+
+async def until_alike(cluster: Cluster) -> None:
+    """Until all nodes' logs and state machines are."""
+    await cluster.wait_until_alike()
+    await cluster.wait_until(lambda: len({state_of(cluster, id) for id in cluster.nodes}) == 1)
+
+
+def content_of(cluster: Cluster, node: Node, snapshot_id: OffsetAndEpoch) -> bytes | None:
+    return cluster.machines[node.key.id].disk.peek(node.log.snapshots.path(snapshot_id))
+
+
+class Requests:
+    """The FetchSnapshot requests of one node, as they are sent, and what becomes of them."""
+
+    def __init__(self, cluster: Cluster, node_id: int) -> None:
+        self.seen: list[FetchSnapshotRequest] = []
+        self._cluster = cluster
+        self._is_request = frames_of(FETCH_SNAPSHOT, is_request=True, source=cluster.machines[node_id].host)
+        cluster.network.plan(self._look, FrameFate.RESET)
+
+    def _look(self, message: Message) -> bool:
+        if self._is_request(message):
+            self.seen.append(message.value)
+        return False
+
+    @property
+    def positions(self) -> list[tuple[OffsetAndEpoch, int]]:
+        return [(request.snapshot_id, request.position) for request in self.seen]
+
+    async def until(self, count: int) -> None:
+        """Until so many have been sent."""
+        await self._cluster.wait_until(lambda: len(self.seen) >= count)
+
+
+def pieces_asked_for(cluster: Cluster, node_id: int) -> int:
+    return cluster.network.requests_sent[cluster.machines[node_id].host, FETCH_SNAPSHOT.key]
+
+
+@on_trimming_cluster()
+async def test_a_follower_that_is_too_far_behind_gets_the_snapshot_and_then_the_log(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    follower = cluster.others(leader)[0].key.id
+    cluster.machines[follower].kill()
+    snapshot_id = await trimmed(leader)
+    await append(leader, values(1000, 5))
+    node = await cluster.machines[follower].start()
+    assert node is not None
+    await until_alike(cluster)
+    assert node.log.log_start_offset == snapshot_id.offset
+    assert node.log.snapshots.ids == (snapshot_id,)
+    assert pieces_asked_for(cluster, follower) > 5
+    assert content_of(cluster, node, snapshot_id) == content_of(cluster, leader, snapshot_id) is not None
+
+
+@on_trimming_cluster(observers=1, started=(1, 2, 3))
+async def test_a_blank_observer_gets_the_snapshot_and_then_the_log(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    snapshot_id = await trimmed(leader)
+    observer = await cluster.machines[4].start()
+    assert observer is not None
+    await until_alike(cluster)
+    assert observer.log.log_start_offset == snapshot_id.offset
+    assert observer.view.voters.ids == (1, 2, 3)
+    assert observer.view.kraft_version == 1
+    # And it is found again at the next start.
+    await cluster.machines[4].stop()
+    observer = await cluster.machines[4].start()
+    assert observer is not None
+    await until_alike(cluster)
+    assert observer.log.log_start_offset == snapshot_id.offset
+
+
+@on_trimming_cluster(observers=1, started=(1, 2, 3))
+async def test_a_lost_connection_costs_no_piece(cluster: Cluster) -> None:
+    """Each position is asked for until it has come, and none twice but those whose answers were lost."""
+    leader = await cluster.wait_for_leader()
+    snapshot_id = await trimmed(leader)
+    requests = Requests(cluster, 4)
+    to_observer = frames_of(FETCH_SNAPSHOT, is_request=False, target=cluster.machines[4].host)
+    lost = cluster.network.plan(lambda message: to_observer(message) and len(requests.seen) % 3 == 0, FrameFate.CUT, 4)
+    await cluster.machines[4].start()
+    await until_alike(cluster)
+    assert lost.times == 0
+    size = leader.log.snapshots.file(snapshot_id).size_in_bytes
+    distinct = sorted(set(requests.positions))
+    assert distinct == [(snapshot_id, position) for position in range(0, size, 500)]
+    assert requests.positions == sorted(requests.positions)
+    assert len(requests.positions) == len(distinct) + 4
+
+
+@on_trimming_cluster(observers=1, started=(1, 2, 3))
+async def test_the_next_leader_goes_on_where_the_last_one_stopped(cluster: Cluster) -> None:
+    """Every replica's snapshot of one id is the same, so that nothing is fetched twice."""
+    leader = await cluster.wait_for_leader()
+    await append(leader, *(values(number, 10) for number in range(0, 100, 10)))
+    await until_alike(cluster)
+    ids = {await node.take_snapshot() for node in cluster.nodes.values()}
+    (snapshot_id,) = ids
+    assert snapshot_id is not None
+    requests = Requests(cluster, 4)
+    await cluster.machines[4].start()
+    await requests.until(4)
+    cluster.machines[leader.key.id].kill()
+    await cluster.wait_for_leader(other_than=leader)
+    await until_alike(cluster)
+    size = cluster.others(leader)[0].log.snapshots.file(snapshot_id).size_in_bytes
+    positions = [position for _, position in requests.positions]
+    assert positions == sorted(positions)
+    assert sorted(set(positions)) == list(range(0, size, 500))
+    assert {request.current_leader_epoch for request in requests.seen} == {1, 2}
+
+
+@on_trimming_cluster(observers=1, started=(1, 2, 3))
+async def test_a_newer_snapshot_takes_the_place_of_the_one_on_its_way(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    first = await trimmed(leader)
+    requests = Requests(cluster, 4)
+    observer = await cluster.machines[4].start()
+    assert observer is not None
+    await requests.until(4)
+    second = await trimmed(leader, 1000)
+    assert leader.log.snapshots.ids == (second,)
+    await until_alike(cluster)
+    assert observer.log.snapshots.ids == (second,)
+    asked = requests.positions
+    begins = asked.index((second, 0))
+    assert {snapshot_id for snapshot_id, _ in asked[:begins]} == {first}
+    assert {snapshot_id for snapshot_id, _ in asked[begins:]} == {second}
+
+
+@on_trimming_cluster()
+async def test_nothing_of_the_replaced_log_stays_in_force(cluster: Cluster) -> None:
+    """Scenario S11: the log that gives way has an uncommitted VotersRecord."""
+    leader = await cluster.wait_for_leader()
+    await leader.append([b"value"])
+    await cluster.wait_until_alike()
+    others = tuple(node.key.id for node in cluster.others(leader))
+    cluster.partition((leader.key.id,), others)
+    async with trio.open_nursery() as nursery:
+        asked = beside(nursery, remove_voter, cluster, leader, cluster.key_of(others[0]))
+        await cluster.wait_until(lambda: len(leader.view.voters) == 2)
+        new = await cluster.wait_for_leader(other_than=leader)
+        snapshot_id = await trimmed(new)
+        cluster.heal()
+        await until_alike(cluster)
+        await asked.answered.wait()
+    assert leader.log.log_start_offset > 0, "it was too far behind"
+    assert leader.view.voters == new.view.voters == cluster.initial_voters
+    assert leader.log.voters.uncommitted(0) == (snapshot_id.offset - 1,), "the snapshot's set is all there is"
+    assert leader.view.kraft_version == 1
+
+
+@on_trimming_cluster(observers=1, started=(1, 2, 3))
+async def test_damaged_pieces_are_never_put_in_the_logs_place(cluster: Cluster) -> None:
+    """The leader's disk rots under a snapshot that is already being given out."""
+    leader = await cluster.wait_for_leader()
+    snapshot_id = await trimmed(leader)
+    machine = cluster.machines[leader.key.id]
+    path = leader.log.snapshots.path(snapshot_id)
+    machine.disk.damage(path, 1000)
+    requests = Requests(cluster, 4)
+    observer = await cluster.machines[4].start()
+    assert observer is not None
+    size = leader.log.snapshots.file(snapshot_id).size_in_bytes
+    await requests.until(2 * len(range(0, size, 500)))
+    assert observer.log.snapshots.ids == ()
+    assert observer.log.end_offset == 0
+    # What is given out once it is right again is whole.
+    machine.disk.damage(path, 1000)
+    await until_alike(cluster)
+    assert observer.log.snapshots.ids == (snapshot_id,)
+
+
+@on_trimming_cluster()
+async def test_putting_a_snapshot_in_place_keeps_the_contact(cluster: Cluster) -> None:
+    """However slow the device is, the leader does not take its only follower for lost."""
+    leader = await cluster.wait_for_leader()
+    slow, other = (node.key.id for node in cluster.others(leader))
+    cluster.machines[slow].kill()
+    snapshot_id = await trimmed(leader)
+    node = await cluster.machines[slow].start()
+    assert node is not None
+    requests = Requests(cluster, slow)
+    await requests.until(1)
+    cluster.machines[slow].disk.sync_latency = lambda: 5 * leader.config.fetch_timeout_ms / 1000
+    cluster.machines[other].kill()
+    await cluster.wait_until(lambda: node.log.log_start_offset == snapshot_id.offset)
+    assert trio.current_time() > 20
+    assert isinstance(leader.view.role, Leader)
+    assert (leader.view.epoch, node.view.epoch) == (1, 1)
+    cluster.machines[slow].end_faults()
+    await leader.append([b"value"])
+
+
+def test_an_offer_that_must_be_refused() -> None:
+    """The rule itself; a leader that keeps to the protocol never makes one."""
+    check_offered_snapshot(OffsetAndEpoch(11, 3), epoch=3, high_watermark=10)
+    check_offered_snapshot(OffsetAndEpoch(1, 0), epoch=3, high_watermark=None)
+    for offset, epoch, high_watermark, reason in (
+        (10, 3, 10, "snapshot .*: the high watermark is 10, expected one that ends above that"),
+        (11, 4, 10, "named in epoch 3: expected an offset above 0, and an epoch up to that"),
+        (0, 0, None, "expected an offset above 0"),
+        (5, -1, None, "expected an offset above 0, and an epoch up to that"),
+    ):
+        with pytest.raises(ProtocolError, match=reason):
+            check_offered_snapshot(OffsetAndEpoch(offset, epoch), epoch=3, high_watermark=high_watermark)
