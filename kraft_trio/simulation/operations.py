@@ -12,7 +12,6 @@ import attrs
 import trio
 
 from kraft_trio.client.connecting import RefusedError
-from kraft_trio.client.record_reader import OffsetOutOfRangeError as RemoteOffsetOutOfRangeError
 from kraft_trio.errors import (
     CorruptLogError,
     NetworkError,
@@ -154,7 +153,7 @@ class _Reading(OperationKind):
             given = await self.read(from_offset)
         except (*PERHAPS, ProtocolError) as error:
             raise NetworkError(str(error) or f"not read within {self.request.patience_s:g} s") from error
-        except (OffsetOutOfRangeError, RemoteOffsetOutOfRangeError) as error:
+        except OffsetOutOfRangeError as error:
             if not self.request.log_is_trimmed:
                 raise
             raise NetworkError(str(error)) from error

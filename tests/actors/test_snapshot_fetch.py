@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import trio
@@ -12,13 +12,13 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.snapshot_offers import check_offered_snapshot
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.simulation import Cluster
+from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.message import Message
 from kraft_trio.simulation.network_faults import FrameFate, frames_of
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.wire.api import FETCH_SNAPSHOT
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
-from tests.support.on_cluster import on_cluster
+from tests.support.on_cluster import on_cluster, run_on_cluster
 from tests.support.voter_change_requests import beside, remove_voter
 
 SETTINGS = {
@@ -75,13 +75,14 @@ class Requests:
 
     def __init__(self, cluster: Cluster, node_id: int) -> None:
         self.seen: list[FetchSnapshotRequest] = []
-        self._cluster = cluster
+        self._sent = trio.lowlevel.ParkingLot()
         self._is_request = frames_of(FETCH_SNAPSHOT, is_request=True, source=cluster.machines[node_id].host)
         cluster.network.plan(self._look, FrameFate.RESET)
 
     def _look(self, message: Message) -> bool:
         if self._is_request(message):
             self.seen.append(message.value)
+            self._sent.unpark_all()
         return False
 
     @property
@@ -89,8 +90,9 @@ class Requests:
         return [(request.snapshot_id, request.position) for request in self.seen]
 
     async def until(self, count: int) -> None:
-        """Until so many have been sent."""
-        await self._cluster.wait_until(lambda: len(self.seen) >= count)
+        """Until so many have been sent, and no longer."""
+        while len(self.seen) < count:
+            await self._sent.park()
 
 
 def pieces_asked_for(cluster: Cluster, node_id: int) -> int:
@@ -251,6 +253,37 @@ async def test_putting_a_snapshot_in_place_keeps_the_contact(cluster: Cluster) -
     assert (leader.view.epoch, node.view.epoch) == (1, 1)
     cluster.machines[slow].end_faults()
     await leader.append([b"value"])
+
+
+@pytest.mark.parametrize("lose", ["nothing", "some", "all"])
+def test_a_download_is_interrupted_at_every_piece(lose: Literal["nothing", "some", "all"]) -> None:
+    """Scenario S16: killed or without power after each piece in turn, it begins anew, and ends with all of it."""
+
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        snapshot_id = await trimmed(leader)
+        size = leader.log.snapshots.file(snapshot_id).size_in_bytes
+        machine = cluster.machines[4]
+        pieces = len(range(0, size, 500))
+        for count in range(1, pieces + 1):
+            requests = Requests(cluster, 4)
+            node = await machine.start()
+            assert node is not None
+            assert not any(".part" in name for name in machine.disk.peek_names(node.log.directory))
+            await requests.until(count)
+            assert requests.positions == [(snapshot_id, 500 * piece) for piece in range(count)]
+            if lose == "nothing":
+                machine.kill()
+            else:
+                machine.crash(lose)
+        await machine.start()
+        await until_alike(cluster)
+        assert cluster.nodes[4].log.snapshots.ids == (snapshot_id,)
+
+    settings = {**SETTINGS, "kraft.metrics.interval.ms": "0"}
+    run_on_cluster(
+        test, Setup(observers=1, started=(1, 2, 3), settings=settings, state_machine=lambda _: RememberedValues())
+    )
 
 
 def test_an_offer_that_must_be_refused() -> None:
