@@ -8,6 +8,7 @@ import structlog
 import trio
 
 from kraft_trio.config import NodeConfig
+from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.state_snapshots import StateSnapshots
@@ -44,7 +45,8 @@ class SnapshotTaker:
         self._end_offset = 0
         self._new_bytes = 0
         """Of the log, that the application has been given since the last snapshot."""
-        self._is_due = trio.Event()
+        self._due = trio.lowlevel.ParkingLot()
+        self._failure: StorageFailure | None = None
         self._one_at_a_time = trio.Lock()
         self.state_changes = trio.Lock()
         """Held while the application's state is not that of any one offset."""
@@ -59,7 +61,6 @@ class SnapshotTaker:
         if state.producers:
             load_producer_snapshot(f"snapshot up to offset {end_offset}", state.producers, self._producers)
         self._new_bytes = 0
-        self._is_due = trio.Event()
 
     def applied(self, header: BatchHeader) -> None:
         """The application has been given that batch, the next one, where it is one for applications."""
@@ -75,15 +76,21 @@ class SnapshotTaker:
         )
         self._new_bytes += header.size_in_bytes
         if self._new_bytes >= self._max_bytes:
-            self._is_due.set()
+            self._due.unpark_all()
 
     # Taking
 
     async def run(self) -> None:
-        """Take one whenever it is due, until cancelled."""
+        """Take one whenever it is due, until cancelled.
+
+        Raises StorageFailure where one could not be written, whoever asked for it: the node ends with that.
+        """
         while True:
             with trio.move_on_after(self._interval_s):
-                await self._is_due.wait()
+                while self._new_bytes < self._max_bytes and self._failure is None:
+                    await self._due.park()
+            if self._failure is not None:
+                raise self._failure
             if self._new_bytes:
                 await self.take()
 
@@ -97,18 +104,21 @@ class SnapshotTaker:
             async with self.state_changes:
                 snapshot_id = self._next_id()
                 if snapshot_id is None:
+                    self._new_bytes = 0
                     return self._log.snapshots.newest
                 state = self._state()
                 records = self._snapshots.save()
                 covered_bytes, self._new_bytes = self._new_bytes, 0
-                self._is_due = trio.Event()
             began_at_s = trio.current_time()
             try:
                 async with SnapshotWriter(self._disk, self._log.directory, snapshot_id, state) as writer:
                     await writer.append(records)
                     summary = await writer.finish()
-            except BaseException:
+            except BaseException as error:
                 self._new_bytes += covered_bytes
+                if isinstance(error, StorageFailure):
+                    self._failure = error
+                    self._due.unpark_all()
                 raise
             self._log.add_snapshot(snapshot_id)
             log.info(

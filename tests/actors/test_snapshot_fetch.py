@@ -99,6 +99,20 @@ def pieces_asked_for(cluster: Cluster, node_id: int) -> int:
     return cluster.network.requests_sent[cluster.machines[node_id].host, FETCH_SNAPSHOT.key]
 
 
+@on_trimming_cluster(kraft_version=0)
+async def test_static_voters_stay_those_of_the_configuration(cluster: Cluster) -> None:
+    """At kraft.version 0 a snapshot names none."""
+    leader = await cluster.wait_for_leader()
+    follower = cluster.others(leader)[0].key.id
+    cluster.machines[follower].kill()
+    await trimmed(leader)
+    node = await cluster.machines[follower].start()
+    assert node is not None
+    await until_alike(cluster)
+    assert node.log.log_start_offset > 0
+    assert (node.view.kraft_version, node.view.voters.ids) == (0, (1, 2, 3))
+
+
 @on_trimming_cluster()
 async def test_a_follower_that_is_too_far_behind_gets_the_snapshot_and_then_the_log(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()

@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 import trio
 
+from kraft_trio.actors.state_machine_driver import StateMachineDriver
 from kraft_trio.config import parse_config
-from kraft_trio.errors import NodeClosedError, OffsetOutOfRangeError
+from kraft_trio.errors import NodeClosedError, OffsetOutOfRangeError, StorageError, StorageFailure
 from kraft_trio.node import open_node
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_reader import check_snapshot
 from kraft_trio.wire.error_codes import ErrorCode
+from tests.storage.support import batch, open_log, take_snapshot
 from tests.support.on_cluster import on_cluster, run_on_cluster
 from tests.support.raw_client import RawClient, batch_of
 
@@ -108,6 +111,21 @@ def test_one_is_taken_after_so_many_bytes() -> None:
 
     settings = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
     on_machines(Machines(), test, settings=settings)
+
+
+def test_one_that_was_asked_for_counts_from_then_on() -> None:
+    async def test(cluster: Cluster) -> None:
+        node = await cluster.wait_for_leader()
+        await node.append(values(0, 5))
+        asked_for = await node.take_snapshot()
+        await node.append(values(5, 20))
+        await trio.sleep(0.1)
+        assert node.log.snapshots.ids == (asked_for,)
+        await node.append(values(25, 20))
+        await trio.sleep(0.1)
+        assert [snapshot_id.offset for snapshot_id in node.log.snapshots.ids[1:]] == [node.log.end_offset]
+
+    on_machines(Machines(), test, voters=1, settings={"metadata.log.max.record.bytes.between.snapshots": "2000"})
 
 
 def test_one_is_taken_after_so_long_a_time_if_anything_is_new() -> None:
@@ -203,6 +221,45 @@ def test_a_cancelled_one_leaves_nothing() -> None:
     on_machines(Machines(_Slow), test, voters=1)
 
 
+@pytest.mark.parametrize("asked_for", [True, False])
+def test_a_node_that_cannot_write_one_ends(asked_for: bool) -> None:
+    """A disk that fails once is not trusted with anything any more (DESIGN D8), whoever wanted the snapshot."""
+
+    async def test(cluster: Cluster) -> None:
+        node = await cluster.wait_for_leader()
+        machine = cluster.machines[1]
+        machine.excuse("its disk fails")
+        machine.disk.fail("append", name=".part")
+        await node.append(values(0, 3))
+        if asked_for:
+            with pytest.raises(StorageFailure, match=r"the snapshot cannot be written: .*EIO"):
+                await node.take_snapshot()
+        await machine.wait_until_ended()
+        assert isinstance(machine.failure, StorageFailure)
+        assert "the snapshot cannot be written" in str(machine.failure)
+
+    between = BY_HAND["metadata.log.max.record.bytes.between.snapshots"] if asked_for else "1"
+    on_machines(Machines(), test, voters=1, settings={"metadata.log.max.record.bytes.between.snapshots": between})
+
+
+async def test_an_application_that_loads_none_needs_the_whole_log() -> None:
+    """It is told what is missing, rather than given a part of the log for all of it."""
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    log.append_as_leader(batch(b"one", b"two"), 1)
+    await log.sync()
+    log.advance_high_watermark(2)
+    log.truncate_fully_to(await take_snapshot(log, 2))
+    driver = StateMachineDriver(log, _unreachable, 1000, disk=disk)
+    with pytest.raises(StorageError, match="the log begins at offset 2; an application with on_commit alone needs it"):
+        await driver.run()
+    await log.close()
+
+
+async def _unreachable(records: Sequence[Record]) -> None:
+    raise AssertionError(f"{records} were given")
+
+
 def test_a_retried_batch_is_known_by_who_has_only_the_snapshot() -> None:
     """The idempotent producers travel with the snapshot: one that began before it cannot write a batch twice."""
 
@@ -210,9 +267,9 @@ def test_a_retried_batch_is_known_by_who_has_only_the_snapshot() -> None:
         leader = await cluster.wait_for_leader()
         follower = cluster.others(leader)[0].key.id
         cluster.machines[follower].kill()
-        batch = batch_of(b"once", producer_id=7, base_sequence=0)
+        retried = batch_of(b"once", producer_id=7, base_sequence=0)
         async with RawClient.connected(cluster, leader.key.id) as client:
-            first = await client.produce(batch)
+            first = await client.produce(retried)
         assert first.error == ErrorCode.none
         for number in range(0, 100, 10):
             await leader.append(values(number, 10))
@@ -231,7 +288,7 @@ def test_a_retried_batch_is_known_by_who_has_only_the_snapshot() -> None:
         new = await cluster.wait_for_leader(other_than=leader)
         assert new.key.id in (follower, other)
         async with RawClient.connected(cluster, new.key.id) as client:
-            again = await client.produce(batch)
+            again = await client.produce(retried)
         assert (again.error, again.base_offset) == (ErrorCode.none, first.base_offset)
 
     on_machines(Machines(), test, settings=KEEP_NOTHING)
