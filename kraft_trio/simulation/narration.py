@@ -203,6 +203,16 @@ def _truncating(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{event.node} cuts its log from {log_end} back to {to}: its leader's epoch {epoch} ends at {end}"
 
 
+def _replaced(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
+    snapshot_id, dropped = event.details["snapshot_id"], event.details["batches"]
+    uncommitted = f", dropping {dropped} uncommitted batches" if dropped else ""
+    yield f"{event.node} puts snapshot {snapshot_id} in the place of its log{uncommitted}"
+
+
+def _trimmed(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
+    yield f"{event.node} trims its log, which begins at {event.details['to']} now"
+
+
 def _voter_change(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{event.node} appends at {event.details['offset']}: {event.details['change']}"
 
@@ -280,6 +290,8 @@ _OF_LOG_LINE: Final[Mapping[str, Tell]] = {
 
 _OF_EVENT: Final[Mapping[str, Tell]] = {
     "role": _published_role,
+    "replace": _replaced,
+    "trim": _trimmed,
     "end": _ended,
     "operation": _operation,
     "stranger": _stranger,

@@ -14,6 +14,7 @@ from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.simulation.narration import Narrator
 from kraft_trio.simulation.scenario_header import Header
 from kraft_trio.simulation.scenario_script import Script, StepLine
+from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.simulation.steps import NotAsExpected, take
 from kraft_trio.simulation.steps_election import Campaign, Elect
 from kraft_trio.simulation.trace import Trace
@@ -35,14 +36,19 @@ class ScriptOutcome:
     virtual_s: float
 
 
+SNAPSHOTS_KEY: Final = "metadata.log.max.record.bytes.between.snapshots"
+
+
 def setup_of(header: Header) -> Setup:
-    """The cluster of a script."""
+    """The cluster of a script; its nodes have state machines with snapshots where it says when they are taken."""
+    settings = dict(header.settings)
     return Setup(
         seed=header.seed,
         voters=header.voters,
         observers=header.observers,
         kraft_version=header.kraft_version,
-        settings=dict(header.settings),
+        settings=settings,
+        state_machine=(lambda _: RememberedValues()) if SNAPSHOTS_KEY in settings else None,
     )
 
 
