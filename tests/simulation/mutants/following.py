@@ -164,11 +164,11 @@ class _NoSync:
 def a_follower_fetches_before_its_fsync() -> Iterable[Change]:
     real = FollowerReplication._apply
 
-    async def apply(self: Any, partition: Any) -> bool:
+    async def apply(self: Any, partition: Any, *connection: Any) -> bool:
         log = self._context.log
         sync, log.sync = log.sync, _NoSync(log).sync
         try:
-            return await real(self, partition)
+            return await real(self, partition, *connection)
         finally:
             log.sync = sync
 
@@ -179,13 +179,13 @@ def a_follower_fetches_before_its_fsync() -> Iterable[Change]:
 def a_follower_takes_the_high_watermark_as_it_is_told() -> Iterable[Change]:
     real = FollowerReplication._apply
 
-    async def apply(self: Any, partition: Any) -> bool:
+    async def apply(self: Any, partition: Any, *connection: Any) -> bool:
         log = self._context.log
         if partition.high_watermark > (log.high_watermark or 0):
             known, log._high_watermark = log._high_watermark, partition.high_watermark
             if log.watcher is not None:
                 log.watcher.high_watermark_advanced(known, partition.high_watermark)
-        return await real(self, partition)
+        return await real(self, partition, *connection)
 
     return [(FollowerReplication, "_apply", apply)]
 
@@ -205,8 +205,8 @@ def _truncate_blindly(self: Any, _partition: Any) -> None:
 
 @mutant(breaks="a follower drops what conflicts", found_by=(0,), run=COMES_BACK)
 def a_follower_does_not_truncate() -> Iterable[Change]:
-    async def wait(self: Any, partition: Any) -> bool:
-        return False if partition.diverging is not None else bool(await real(self, partition))
+    async def wait(self: Any, partition: Any, *connection: Any) -> bool:
+        return False if partition.diverging is not None else bool(await real(self, partition, *connection))
 
     real = FollowerReplication._apply
     return [(FollowerReplication, "_apply", wait)]
@@ -216,9 +216,9 @@ def a_follower_does_not_truncate() -> Iterable[Change]:
 def a_truncation_is_not_synced() -> Iterable[Change]:
     real = FollowerReplication._apply
 
-    async def apply(self: Any, partition: Any) -> bool:
+    async def apply(self: Any, partition: Any, *connection: Any) -> bool:
         if partition.diverging is None:
-            return await real(self, partition)
+            return await real(self, partition, *connection)
         self._truncate(partition)
         self._context.log._synced_truncations = self._context.log._truncations
         return True
