@@ -252,7 +252,7 @@ class FollowerReplication:
     ) -> None:
         """To check a large snapshot takes long; the leader must not take this replica for lost meanwhile."""
         interval_s = self._context.config.fetch_timeout_ms / 1000 / 2
-        with suppress(NetworkError, ProtocolError):
+        with suppress(NetworkError, ProtocolError, UnsupportedVersionError):
             while not ended.is_set():
                 with trio.move_on_after(interval_s):
                     await ended.wait()
