@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parent.parent
+from tests.support.programs import REPOSITORY, run
+
 DOCUMENT = (REPOSITORY / "docs" / "API.md").read_text()
-ALLOWED_SECONDS = 90
 
 
 @pytest.fixture(scope="module")
@@ -22,22 +21,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(*arguments: str) -> str:
-    completed = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=ALLOWED_SECONDS,
-        check=False,
-    )
-    assert completed.returncode == 0, completed.stdout + completed.stderr
-    return completed.stdout
-
-
 @pytest.mark.acceptance
 def test_the_program_changes_the_voters(program: Path) -> None:
-    assert run(str(program)).splitlines() == [
+    assert run([sys.executable, str(program)]).splitlines() == [
         "voters: [1]",
         "voters: [(1, 0), (2, 0)]",
         "refused: duplicate_voter",
@@ -47,6 +33,6 @@ def test_the_program_changes_the_voters(program: Path) -> None:
 
 def test_the_program_is_typed_and_formatted(program: Path) -> None:
     settings = str(REPOSITORY / "pyproject.toml")
-    run("-m", "mypy", "--strict", "--config-file", settings, str(program))
-    run("-m", "ruff", "check", "--config", settings, str(program))
-    run("-m", "ruff", "format", "--check", "--config", settings, str(program))
+    run([sys.executable, "-m", "mypy", "--strict", "--config-file", settings, str(program)])
+    run([sys.executable, "-m", "ruff", "check", "--config", settings, str(program)])
+    run([sys.executable, "-m", "ruff", "format", "--check", "--config", settings, str(program)])

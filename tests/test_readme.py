@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
@@ -13,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parent.parent
+from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, run
+
 README = (REPOSITORY / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-ALLOWED_SECONDS = 90
 
 
 def block_that_begins_with(start: str) -> str:
@@ -31,21 +30,6 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("readme") / "bank.py"
     path.write_text(program)
     return path
-
-
-def run(command: list[str], **environment: str) -> str:
-    """What the command prints; it must end well and in time."""
-    completed = subprocess.run(
-        command,
-        cwd=REPOSITORY,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=ALLOWED_SECONDS,
-        check=False,
-    )
-    assert completed.returncode == 0, completed.stdout + completed.stderr
-    return completed.stdout
 
 
 @pytest.mark.acceptance

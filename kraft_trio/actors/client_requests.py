@@ -1,4 +1,4 @@
-"""What ordinary Kafka clients ask for: Metadata, Produce, ListOffsets, FindCoordinator."""
+"""What ordinary Kafka clients ask for: Metadata, DescribeCluster, Produce, ListOffsets, FindCoordinator."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.storage.batch import check_client_batch, peek_header
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.record_check import check_records
+from kraft_trio.wire.apis.describe_cluster import (
+    BROKERS,
+    CONTROLLERS,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kraft_trio.wire.apis.list_offsets import (
     EARLIEST,
@@ -59,7 +65,22 @@ class ClientRequests:
         self._log = log
         self._view = view
 
-    # Metadata
+    # Metadata, DescribeCluster
+
+    def describe_cluster(self, request: DescribeClusterRequest, listener_name: str) -> DescribeClusterResponse:
+        """The nodes that Metadata names: each is a broker for whoever asks for brokers, and a controller besides."""
+        if request.endpoint_type not in (BROKERS, CONTROLLERS):
+            message = (
+                f"endpoint type {request.endpoint_type}: expected {BROKERS} (brokers) or {CONTROLLERS} (controllers)"
+            )
+            return DescribeClusterResponse(error=ErrorCode.unsupported_endpoint_type, error_message=message)
+        view = self._view.value
+        return DescribeClusterResponse(
+            brokers=tuple(Broker(id, endpoint) for id, endpoint in sorted(self._brokers(view, listener_name).items())),
+            cluster_id=self._cluster_id,
+            controller_id=-1 if view.leader_id is None else view.leader_id,
+            endpoint_type=request.endpoint_type,
+        )
 
     def metadata(self, request: MetadataRequest, listener_name: str) -> MetadataResponse:
         view = self._view.value

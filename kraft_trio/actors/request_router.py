@@ -41,6 +41,7 @@ from kraft_trio.wire.apis.api_versions import (
     SupportedFeature,
 )
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from kraft_trio.wire.apis.describe_cluster import DescribeClusterRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from kraft_trio.wire.apis.fetch import FetchRequest
@@ -109,6 +110,8 @@ class RequestRouter:
                 return Ready(self._api_versions())
             case MetadataRequest():
                 return Ready(self._clients.metadata(request, listener_name))
+            case DescribeClusterRequest():
+                return Ready(self._clients.describe_cluster(request, listener_name))
             case ListOffsetsRequest():
                 return await self._clients.list_offsets(request)
             case InitProducerIdRequest():

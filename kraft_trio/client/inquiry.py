@@ -12,7 +12,8 @@ from kraft_trio.client.connecting import ask, drop, open_connection
 from kraft_trio.client.quorum_description import NodeView, QuorumDescription, ReplicaState
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.wire.api import DESCRIBE_QUORUM, METADATA
+from kraft_trio.wire.api import DESCRIBE_CLUSTER, DESCRIBE_QUORUM, METADATA
+from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse
 from kraft_trio.wire.connection import Connection
@@ -76,7 +77,7 @@ class Inquiry:
         try:
             connection = await self.connect(endpoint)
             try:
-                metadata = await self._ask_metadata(connection)
+                metadata = await self._ask_who_is_there(connection)
                 request = DescribeQuorumRequest(_topic_name(metadata))
                 response = await ask(connection, DESCRIBE_QUORUM, request, self._request_timeout_ms)
             finally:
@@ -85,12 +86,21 @@ class Inquiry:
             return NodeAnswer(NodeView(endpoint, str(error).removeprefix(f"{endpoint}: ")))
         return _answer_of(endpoint, metadata, response)
 
-    async def _ask_metadata(self, connection: Connection) -> MetadataResponse | None:
-        """Cluster id, topic and brokers; None from a node that does not serve Metadata, as Kafka's controllers."""
+    async def _ask_who_is_there(self, connection: Connection) -> MetadataResponse | None:
+        """Cluster id, nodes, leader and topic; Kafka's controllers tell the first three, by DescribeCluster (KIP-919).
+
+        None from a node that serves neither.
+        """
         try:
             return await ask(connection, METADATA, MetadataRequest(topics=None), self._request_timeout_ms)
         except UnsupportedVersionError:
+            pass
+        try:
+            request = DescribeClusterRequest(CONTROLLERS)
+            told = await ask(connection, DESCRIBE_CLUSTER, request, self._request_timeout_ms)
+        except UnsupportedVersionError:
             return None
+        return MetadataResponse(told.brokers, told.cluster_id, told.controller_id) if not told.error else None
 
 
 def _topic_name(metadata: MetadataResponse | None) -> str:
@@ -103,8 +113,9 @@ def _topic_name(metadata: MetadataResponse | None) -> str:
 def _answer_of(endpoint: Endpoint, metadata: MetadataResponse | None, response: DescribeQuorumResponse) -> NodeAnswer:
     cluster_id = None if metadata is None else metadata.cluster_id
     error = response.error if response.error != ErrorCode.none else response.partition_error
-    leader_id = response.leader_id if response.leader_id >= 0 else None
-    leader_epoch = response.leader_epoch if response.leader_epoch >= 0 else None
+    # No leader has epoch 0: it and id 0 stand in Kafka's answers where nothing is told.
+    leader_epoch = response.leader_epoch if response.leader_epoch > 0 else None
+    leader_id = response.leader_id if response.leader_id >= 0 and leader_epoch is not None else None
     if error == ErrorCode.none and leader_id is not None and leader_epoch is not None:
         description = _description(cluster_id, response)
         leader = _broker(metadata, leader_id) or _default_endpoint(description, leader_id)
@@ -132,12 +143,12 @@ def _default_endpoint(description: QuorumDescription, node_id: int) -> Endpoint 
 
 
 def _leader_in(metadata: MetadataResponse) -> tuple[int | None, int | None]:
-    """The leader's id and epoch, as far as the partition's metadata tell them."""
+    """The leader's id and epoch, as far as the partition's metadata tell them; controllers tell its id alone."""
     for topic in metadata.topics:
         for partition in topic.partitions:
             leader_id = partition.leader_id if partition.leader_id >= 0 else None
             return leader_id, partition.leader_epoch if partition.leader_epoch >= 0 else None
-    return None, None
+    return metadata.controller_id if metadata.controller_id >= 0 else None, None
 
 
 def _description(cluster_id: str | None, response: DescribeQuorumResponse) -> QuorumDescription:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from kraft_trio.wire.apis.add_raft_voter import ADD_RAFT_VOTER
 from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiRange
 from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH
+from kraft_trio.wire.apis.describe_cluster import DESCRIBE_CLUSTER
 from kraft_trio.wire.apis.describe_quorum import DESCRIBE_QUORUM
 from kraft_trio.wire.apis.end_quorum_epoch import END_QUORUM_EPOCH
 from kraft_trio.wire.apis.fetch import FETCH
@@ -29,6 +30,7 @@ __all__ = [
     "APIS",
     "API_VERSIONS",
     "BEGIN_QUORUM_EPOCH",
+    "DESCRIBE_CLUSTER",
     "DESCRIBE_QUORUM",
     "END_QUORUM_EPOCH",
     "FETCH",
@@ -60,6 +62,7 @@ _ALL: Final[tuple[Api[Any, Any], ...]] = (
     DESCRIBE_QUORUM,
     UPDATE_FEATURES,
     FETCH_SNAPSHOT,
+    DESCRIBE_CLUSTER,
     ADD_RAFT_VOTER,
     REMOVE_RAFT_VOTER,
     UPDATE_RAFT_VOTER,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shlex
@@ -26,6 +27,10 @@ from tests.acceptance.waiting import wait_until
 
 PATIENT = {"controller_quorum_fetch_timeout_ms": "20000"}
 """A leader does not resign while its followers are paused, or started again."""
+
+
+PIPE_BYTES = 4096
+"""The least that a pipe can be made to hold."""
 
 
 def fields_of(output: str) -> dict[str, str]:
@@ -184,24 +189,32 @@ def test_a_replacement_that_was_interrupted_goes_on_where_it_was(make_quorum: Ma
     replaced = others_of(quorum, leader)[0]
     replaced.kill()
     join_blank(quorum, replaced)
-    command = [KRAFT, "metadata-quorum", "--bootstrap-controller", str(leader.endpoint), "replace", "-i"]
+    beginning = f"metadata-quorum --bootstrap-controller {leader.endpoint} replace -i {replaced.id}"
+    how_to_go_on = (
+        f"Replacing controller {replaced.id}; after an interruption, go on with:\n"
+        f"  kraft {beginning} --listeners CONTROLLER://{replaced.endpoint}\n"
+    )
+    # There is no room in the pipe for what is said next, of the removal: there the command waits for its reader.
+    reading, writing = os.pipe()
+    junk = b"." * (fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES) - len(how_to_go_on))
+    os.write(writing, junk)
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
-        [*command, str(replaced.id)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [KRAFT, *beginning.split()], env=environment, stdout=writing, stderr=subprocess.PIPE, text=True
     ) as replacing:
-        assert replacing.stdout is not None
+        os.close(writing)
+        others = [id for id in quorum.voter_ids if id != replaced.id]
+        wait_until("the old incarnation is removed", lambda: voters(quorum, leader) == others)
+        replacing.send_signal(signal.SIGINT)
+        with open(reading, "rb") as output:
+            said = output.read().removeprefix(junk).decode()
         assert replacing.stderr is not None
-        lines = []
-        for line in replacing.stdout:
-            lines.append(line)
-            if line.startswith("Removed"):
-                replacing.send_signal(signal.SIGINT)
         assert replacing.stderr.read().endswith("kraft: error: interrupted\n")
         assert replacing.wait(COMMAND_SECONDS) == 130
-    assert voters(quorum, leader) == [id for id in quorum.voter_ids if id != replaced.id]
+    assert voters(quorum, leader) == others
 
-    assert lines[0] == f"Replacing controller {replaced.id}; after an interruption, go on with:\n"
-    program, *arguments = shlex.split(lines[1])
+    assert said.startswith(how_to_go_on)
+    program, *arguments = shlex.split(said.splitlines()[1])
     assert program == "kraft"
     completed = kraft(*arguments)
     assert completed.returncode == 0, completed.stderr

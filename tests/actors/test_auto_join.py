@@ -7,6 +7,7 @@ import trio
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER
 from kraft_trio.wire.error_codes import ErrorCode
+from tests.support.new_disk import replace_disk_of_a_follower
 from tests.support.on_cluster import on_cluster
 from tests.support.voter_change_requests import remove_voter, voters_everywhere
 
@@ -32,19 +33,13 @@ async def test_one_voter_becomes_three(cluster: Cluster) -> None:
 @on_cluster(settings=JOIN)
 async def test_a_new_disk_takes_the_place_of_the_old_one(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
-    machine = cluster.machines[cluster.others(leader)[0].key.id]
-    old = cluster.key_of(machine.id)
-    machine.kill()
-    await machine.wait_until_ended()
-    machine.replace_disk()
-    await machine.start()
-    new = cluster.key_of(machine.id)
+    old, new = await replace_disk_of_a_follower(cluster, leader)
     await cluster.wait_until(
         lambda: all(node.log.voters.voters.is_voter(new) for node in cluster.nodes.values()), within_s=20
     )
     assert not leader.log.voters.voters.is_voter(old)
     assert leader.log.voters.voters.ids == (1, 2, 3)
-    assert asked(cluster, machine.id) == (1, 1), "removed the old one, added the new one"
+    assert asked(cluster, new.id) == (1, 1), "removed the old one, added the new one"
 
 
 @on_cluster(observers=1)

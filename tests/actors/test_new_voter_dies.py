@@ -100,27 +100,6 @@ async def test_the_leader_dies_with_an_addition_that_the_new_voter_has(cluster: 
 
 
 @on_cluster(observers=1)
-async def test_a_truncated_addition_is_gone_everywhere(cluster: Cluster) -> None:
-    """The deposed leader goes back to the set before, and its connections to whoever is no voter go too."""
-    leader = await cluster.wait_for_leader()
-    await cluster.wait_until_alike()
-    async with trio.open_nursery() as nursery:
-        asked = beside(nursery, add_voter, cluster, leader, cluster.key_of(4))
-        while 4 not in leader.log.voters.voters.ids:
-            await leader.log.changed.park()
-        cluster.machines[4].crash("all")
-        cluster.partition({leader.key.id}, {node.key.id for node in cluster.others(leader)})
-        assert (await asked.wait()).error == ErrorCode.not_leader_or_follower
-        assert "it may still commit" in asked.answer.error_message
-        successor = await cluster.wait_for_leader(other_than=leader)
-        await successor.append([b"value"])
-        cluster.heal()
-        await cluster.wait_until(lambda: voters_everywhere(cluster, 1, 2, 3))
-        await cluster.wait_until_alike()
-        assert cluster.endpoint_of(4) not in leader._client._peers
-
-
-@on_cluster(observers=1)
 async def test_a_new_voter_raises_what_a_commit_needs(cluster: Cluster) -> None:
     """With 4 in the set three are needed: the high watermark stays until they are there, and never goes back."""
     leader = await cluster.wait_for_leader()

@@ -13,6 +13,7 @@ from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, 
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.wire.error_codes import ErrorCode
+from tests.support.new_disk import replace_disk_of_a_follower
 from tests.support.on_cluster import on_cluster, run_on_cluster
 from tests.support.voter_change_requests import (
     add_voter,
@@ -326,13 +327,7 @@ async def test_a_removed_voter_may_be_the_only_one_who_can_commit_its_removal(cl
 async def test_a_disk_is_replaced_under_its_id(cluster: Cluster) -> None:
     """Scenario S8, KIP-853 "Disk failure recovery": remove the old incarnation, add the new one."""
     leader = await cluster.wait_for_leader()
-    machine = cluster.machines[cluster.others(leader)[0].key.id]
-    old = cluster.key_of(machine.id)
-    machine.kill()
-    await machine.wait_until_ended()
-    machine.replace_disk()
-    await machine.start()
-    new = cluster.key_of(machine.id)
+    old, new = await replace_disk_of_a_follower(cluster, leader)
     assert (await add_voter(cluster, leader, new)).error == ErrorCode.duplicate_voter
     assert (await remove_voter(cluster, leader, old)).error == ErrorCode.none
     assert (await add_voter(cluster, leader, new)).error == ErrorCode.none

@@ -147,10 +147,13 @@ async def test_by_truncation(cluster: Cluster) -> None:
         cluster.machines[4].crash("all")
         cluster.partition({leader.key.id}, {node.key.id for node in cluster.others(leader)})
         assert (await asked.wait()).error == ErrorCode.not_leader_or_follower
-        await cluster.wait_for_leader(other_than=leader)
+        assert "it may still commit" in asked.answer.error_message
+        successor = await cluster.wait_for_leader(other_than=leader)
         assert leader.log.voters.voters.ids == (1, 2, 3, 4), "not truncated yet"
+        await successor.append([b"value"])
         cluster.heal()
         await cluster.wait_until(lambda: voters_everywhere(cluster, 1, 2, 3))
+        await cluster.wait_until_alike()
         await until_asked(3)
         assert (changes_under_way(), connections(cluster, leader, 4)) == (0, 0)
         assert cluster.endpoint_of(4) not in leader._client._peers

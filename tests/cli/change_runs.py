@@ -8,6 +8,7 @@ from kraft_trio.cli.voter_change_run import ChangeRun
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation import Cluster
+from tests.support.new_disk import replace_disk_of_a_follower
 
 
 def run_on(cluster: Cluster, *, timeout_ms: int = 30_000, force: bool = False) -> ChangeRun:
@@ -21,12 +22,7 @@ def run_on(cluster: Cluster, *, timeout_ms: int = 30_000, force: bool = False) -
 async def with_new_disk(cluster: Cluster) -> tuple[ReplicaKey, ReplicaKey]:
     """A follower's disk is replaced, and its new incarnation has caught up; the old key and the new one."""
     leader = await cluster.wait_for_leader()
-    machine = cluster.machines[cluster.others(leader)[0].key.id]
-    old = cluster.key_of(machine.id)
-    machine.kill()
-    await machine.wait_until_ended()
-    machine.replace_disk()
-    await machine.start()
+    keys = await replace_disk_of_a_follower(cluster, leader)
     await cluster.wait_until_alike()
     await trio.sleep(5)
-    return old, cluster.key_of(machine.id)
+    return keys

@@ -23,6 +23,7 @@ from kraft_trio.wire.api import (
     ADD_RAFT_VOTER,
     API_VERSIONS,
     APIS,
+    DESCRIBE_CLUSTER,
     DESCRIBE_QUORUM,
     FETCH,
     INIT_PRODUCER_ID,
@@ -32,10 +33,11 @@ from kraft_trio.wire.api import (
     advertised_ranges,
 )
 from kraft_trio.wire.apis.api_versions import ApiVersionsResponse
+from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterResponse
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse, QuorumReplica
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse, FetchResponse
 from kraft_trio.wire.apis.init_producer_id import InitProducerIdResponse
-from kraft_trio.wire.apis.metadata import Broker, MetadataResponse, PartitionMetadata, TopicMetadata
+from kraft_trio.wire.apis.metadata import Broker, MetadataRequest, MetadataResponse, PartitionMetadata, TopicMetadata
 from kraft_trio.wire.apis.produce import ProducePartitionResponse, ProduceResponse
 from kraft_trio.wire.codec import decode_request, encode_response
 from kraft_trio.wire.error_codes import ErrorCode
@@ -93,6 +95,8 @@ class ScriptedQuorum:
     """Nodes that nobody reaches from the beginning."""
     unserved: set[int] = attrs.field(factory=set)
     """Keys of APIs that the nodes do not have."""
+    refusals_tell_zeros: bool = False
+    """As those of Kafka's controllers do: who does not lead describes a leader 0 of epoch 0 beside the error."""
     topic_name: str = TOPIC
     log_start_offset: int = 0
     batches: list[bytes] = attrs.field(factory=list)
@@ -156,6 +160,10 @@ class ScriptedQuorum:
                 return ApiVersionsResponse(apis=tuple(r for r in advertised_ranges() if r.key not in self.unserved))
             case METADATA.key:
                 return self._metadata(request)
+            case DESCRIBE_CLUSTER.key:
+                assert request.endpoint_type == CONTROLLERS
+                metadata = self._metadata(MetadataRequest())
+                return DescribeClusterResponse(metadata.brokers, CLUSTER_ID, metadata.controller_id, CONTROLLERS)
             case DESCRIBE_QUORUM.key:
                 return self._describe(request, is_leader)
             case INIT_PRODUCER_ID.key:
@@ -194,7 +202,8 @@ class ScriptedQuorum:
         if request.topic != self.topic_name:
             return DescribeQuorumResponse.refused(request, ErrorCode.unknown_topic_or_partition)
         if not is_leader:
-            return DescribeQuorumResponse.refused(request, ErrorCode.not_leader_or_follower)
+            refused = DescribeQuorumResponse.refused(request, ErrorCode.not_leader_or_follower)
+            return attrs.evolve(refused, leader_id=0, leader_epoch=0) if self.refusals_tell_zeros else refused
         voters = tuple(QuorumReplica(ReplicaKey(id, UUID(int=100 + id)), 10 - id, 1000, 990) for id in self.node_ids)
         return DescribeQuorumResponse.described(
             request,

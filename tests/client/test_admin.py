@@ -14,7 +14,7 @@ from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.inquiry import DEFAULT_TOPIC
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
-from kraft_trio.wire.api import DESCRIBE_QUORUM, METADATA
+from kraft_trio.wire.api import DESCRIBE_CLUSTER, DESCRIBE_QUORUM, METADATA
 from kraft_trio.wire.network import TcpNetwork
 
 
@@ -43,11 +43,29 @@ class TestDescribe:
         assert answer.leader_id == 3
 
     async def test_a_node_without_metadata_is_asked_for_kafkas_topic(self, autojump_clock: MockClock) -> None:
-        quorum = ScriptedQuorum(unserved={METADATA.key}, topic_name=DEFAULT_TOPIC)
+        quorum = ScriptedQuorum(unserved={METADATA.key, DESCRIBE_CLUSTER.key}, topic_name=DEFAULT_TOPIC)
         async with quorum.running() as network:
             answer = await AdminClient(quorum.bootstrap, network=network).describe_metadata_quorum()
         assert isinstance(answer, QuorumDescription)
         assert answer.cluster_id is None
+
+    @pytest.mark.parametrize("leader_id", [1, 2, 3])
+    async def test_kafkas_controllers_name_each_other(self, leader_id: int, autojump_clock: MockClock) -> None:
+        quorum = ScriptedQuorum(
+            unserved={METADATA.key}, refusals_tell_zeros=True, topic_name=DEFAULT_TOPIC, leader_id=leader_id
+        )
+        async with quorum.running() as network:
+            answer = await AdminClient([endpoint_of(1)], network=network).describe_metadata_quorum()
+        assert isinstance(answer, QuorumDescription)
+        assert (answer.cluster_id, answer.leader_id) == (CLUSTER_ID, leader_id)
+
+    async def test_kafkas_controllers_name_nobody_without_a_leader(self, autojump_clock: MockClock) -> None:
+        quorum = ScriptedQuorum(
+            unserved={METADATA.key}, refusals_tell_zeros=True, topic_name=DEFAULT_TOPIC, leader_id=None
+        )
+        async with quorum.running() as network:
+            answer = await AdminClient([endpoint_of(1)], network=network).describe_metadata_quorum(500)
+        assert answer == NoLeader(CLUSTER_ID, (NodeView(endpoint_of(1), None),))
 
     async def test_an_election_is_waited_out(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum(leader_id=None)

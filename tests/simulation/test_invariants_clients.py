@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from kraft_trio.protocol.control_records import KRaftVersion, VotersRecord
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.simulation.history import ADD_VOTER, REMOVE_VOTER, Operation
+from kraft_trio.simulation.history import ADD_VOTER, REMOVE_VOTER, UPGRADE, Operation
 from kraft_trio.storage.checkpoint import encode_bootstrap_checkpoint
 from tests.simulation.fabricated_cluster import FabricatedCluster, key_of, voters_of
 from tests.simulation.invariant_stories import Stories, Story
@@ -333,6 +334,15 @@ def a_removal_from_the_initial_voters_is_acknowledged_before_anything_is_committ
     cluster.history.succeed(operation)
 
 
+@STORIES.of(21, kraft_version=0)
+def an_upgrade_is_acknowledged_before_it_is_committed(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    upgrade = cluster.history.invoke(UPGRADE, client="admin")
+    cluster.append(1, epoch, control=[KRaftVersion(1), VotersRecord(voters_of(1, 2, 3))])
+    yield
+    cluster.history.succeed(upgrade)
+
+
 @pytest.mark.parametrize("story", STORIES.all, ids=lambda story: story.name)
 def test_a_broken_rule_is_found(story: Story) -> None:
     story.tell()
@@ -385,6 +395,16 @@ def test_lawful_voter_changes_are_silent() -> None:
     cluster.commit_everywhere(1, [2])
     cluster.history.lose(gone, "no answer")
     cluster.history.succeed(asking(cluster, REMOVE_VOTER, 3))
+    assert not cluster.violations, str(cluster.violations[0])
+
+
+def test_an_upgrade_that_is_committed_may_be_acknowledged() -> None:
+    cluster = FabricatedCluster(kraft_version=0)
+    epoch = start_epoch(cluster)
+    upgrade = cluster.history.invoke(UPGRADE, client="admin")
+    cluster.append(1, epoch, control=[KRaftVersion(1), VotersRecord(voters_of(1, 2, 3))])
+    cluster.commit_everywhere(1, [2, 3])
+    cluster.history.succeed(upgrade)
     assert not cluster.violations, str(cluster.violations[0])
 
 

@@ -17,8 +17,9 @@ from .mutants.table import DOCUMENT, table_names
 NEEDS_LATER_FEATURES = {18: "snapshots"}
 """Invariants that nothing can break yet, as nothing does yet what they are about."""
 
-IMPLIED = {19: "the state machine misses what came before it"}
-"""Invariants that others always forestall, and a mutant that they find alone: of equal states, 8 sees the records."""
+IMPLIED = {1: "a refusal counts as a vote", 19: "the state machine misses what came before it"}
+"""Invariants that others forestall, and a mutant that they find alone: of equal states, 8 sees the records; of a second
+leader, 22 sees by whom it was elected."""
 
 CHURN = storm(
     "random voter changes",

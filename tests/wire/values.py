@@ -19,6 +19,7 @@ from kraft_trio.wire.apis.api_versions import (
     SupportedFeature,
 )
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from kraft_trio.wire.apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kraft_trio.wire.apis.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -313,6 +314,16 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
         ),
         node_endpoints=nodes_of_client_apis,
     ),
+    ("DescribeCluster", "request"): st.builds(DescribeClusterRequest, endpoint_type=st.integers(-128, 127)),
+    ("DescribeCluster", "response"): st.builds(
+        DescribeClusterResponse,
+        brokers=tuples(st.builds(Broker, int32, endpoint, st.none() | texts)),
+        cluster_id=texts,
+        controller_id=int32,
+        endpoint_type=st.integers(-128, 127),
+        error=errors,
+        error_message=st.none() | texts,
+    ),
     ("Metadata", "request"): st.builds(
         MetadataRequest,
         topics=st.none() | tuples(st.builds(MetadataTopic, texts, uuids)),
@@ -453,6 +464,8 @@ ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
         "leader_epoch": (10, FOREVER, -1),
     },
     ("Produce", ProduceResponse): {"node_endpoints": (10, FOREVER, ())},
+    ("DescribeCluster", DescribeClusterRequest): {"endpoint_type": (1, FOREVER, 1)},
+    ("DescribeCluster", DescribeClusterResponse): {"endpoint_type": (1, FOREVER, 1)},
     ("Metadata", MetadataRequest): {"allow_auto_topic_creation": (4, FOREVER, True)},
     ("Metadata", MetadataTopic): {"topic_id": (10, FOREVER, NO_ID)},
     ("Metadata", MetadataResponse): {

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kraft_trio.simulation.history import ADD_VOTER, Outcome
+from kraft_trio.simulation.history import ADD_VOTER, UPGRADE, Outcome
 from kraft_trio.simulation.invariants.evidence import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
 from kraft_trio.simulation.invariants.membership import is_member, text_of
@@ -24,7 +24,7 @@ class AcknowledgedWrites(Invariant):
 
     A voter change that was acknowledged held in some committed set since it was asked for: one that was committed then,
     or the one that was the newest when it was asked for (KIP-853 "AddVoter", step 9).  The latter is told where a
-    leader was lost and the next one finds nothing left to do.
+    leader was lost and the next one finds nothing left to do.  An upgrade has brought the voters into the log.
 
     What can be said in the step in which an operation ends, or its value is committed, is said then; the whole history
     is looked at in the end."""
@@ -80,6 +80,8 @@ class AcknowledgedWrites(Invariant):
         self._completed_end = max(self._completed_end, end)
 
     def _check_change(self, operation: Operation, sets_before: int) -> None:
+        if operation.kind == UPGRADE and not (self.cluster.setup.kraft_version or self.evidence.committed.voter_sets):
+            self.violated(str(operation), "no voters are in the committed log yet")
         key = operation.voter
         if key is None:
             return

@@ -9,20 +9,22 @@ from unittest import mock
 
 import trio
 
-from kraft_trio.actors import leader_replication, role_changes, voter_change_coordinator
+from kraft_trio.actors import election, leader_replication, role_changes, voter_change_coordinator
 from kraft_trio.actors.election import Election
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.role_changes import Situation
+from kraft_trio.actors.vote_round import VoteRound
 from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
 from kraft_trio.actors.voter_change_steps import VoterChangeSteps
 from kraft_trio.protocol.control_records import VotersRecord
 from kraft_trio.protocol.high_watermark import next_high_watermark
-from kraft_trio.protocol.roles import Candidate, Event, Leader, Prospective
+from kraft_trio.protocol.roles import Candidate, Event, Prospective
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_changes import remove_voter
 from kraft_trio.protocol.voter_history import VoterHistory
 from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.protocol.votes import VoteDecision
 from kraft_trio.simulation import Cluster, Violation
 from kraft_trio.simulation.cluster import LISTENER
 from kraft_trio.simulation.step_catalog import parse_step
@@ -171,6 +173,21 @@ def votes_are_asked_of_whoever_has_the_id() -> Iterable[Change]:
 
 
 @mutant(
+    breaks="a candidate need not be in the set of whoever votes for it",
+    found_by=(0,),
+    run=scenario("s02_candidate_that_nobody_knows"),
+)
+def a_candidate_that_is_not_known_gets_no_vote() -> Iterable[Change]:
+    real = role_changes.judge_vote
+
+    def judge(now: Any, request: Any) -> Any:
+        error, decision = real(now, request)
+        return error, decision if now.voters.is_voter(request.replica) else VoteDecision(False, "no voter")
+
+    return [(role_changes, "judge_vote", judge), (election, "judge_vote", judge)]
+
+
+@mutant(
     breaks="a truncation brings back the set from before",
     found_by=(15,),
     run=scenario("s07_removal_vanishes", expects=False),
@@ -188,12 +205,11 @@ def a_truncated_voter_set_stays_in_force() -> Iterable[Change]:
     run=scenario("s05_removed_voter", expects=False),
 )
 def a_removed_voter_campaigns() -> Iterable[Change]:
-    real = Election._has_timer
-    always: Any = property(lambda self: True)
-    return [
-        (Situation, "is_needed", always),
-        (Election, "_has_timer", lambda self, role: real(self, role) or not isinstance(role, Leader)),
-    ]
+    def the_set_before(self: Any) -> VoterSet:
+        history = self._log.voters
+        return VoterSet() if history.voters_offset is None else history.voters_at(history.voters_offset - 1)
+
+    return [(Election, "_previous_voters", property(the_set_before))]
 
 
 @mutant(
@@ -220,6 +236,23 @@ def a_removed_voter_campaigns_as_nobody_answers_it() -> Iterable[Change]:
 def only_members_of_the_newest_set_campaign() -> Iterable[Change]:
     newest: Any = property(lambda self: role_changes.may_campaign(self.voters, self.key))
     return [(Situation, "is_needed", newest)]
+
+
+@mutant(
+    breaks="votes are counted by the newest set, committed or not",
+    found_by=(1, 7, 15, 22),
+    run=scenario("s15_all_killed_voter_is_in", expects=False),
+)
+def votes_are_counted_by_the_set_from_before() -> Iterable[Change]:
+    real = VoteRound.__init__
+
+    def init(self: Any, context: Any, *, voters: VoterSet, **given: Any) -> None:
+        history = context.log.voters
+        uncommitted = history.uncommitted(context.log.high_watermark)
+        before = history.voters_at(uncommitted[-1] - 1) if uncommitted else VoterSet()
+        real(self, context, voters=before if len(before) else voters, **given)
+
+    return [(VoteRound, "__init__", init)]
 
 
 @mutant(

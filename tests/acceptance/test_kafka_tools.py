@@ -1,0 +1,112 @@
+"""Apache Kafka's own command-line tools, its Java admin client within, describe a quorum and change its voters.
+
+Optional: KAFKA_HOME names an unpacked Kafka of 4.0 or newer, of which `libs/` is used; any folder with such a `libs/`
+will do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.quorum import Quorum
+
+LIBRARIES = Path(os.environ.get("KAFKA_HOME", "/nowhere")) / "libs"
+TOOL_SECONDS = 90
+"""A JVM starts for each command, perhaps on a busy machine."""
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed"),
+    pytest.mark.skipif(not any(LIBRARIES.glob("kafka-tools-*.jar")), reason="KAFKA_HOME names no Kafka"),
+]
+
+
+@pytest.fixture(scope="module")
+def quorum(make_module_quorum: Any) -> Quorum:
+    """Three voters, and an observer that may become one."""
+    made: Quorum = make_module_quorum(3, 1)
+    made.start()
+    made.produce(["one", "two"])
+    made.wait_until_caught_up()
+    return made
+
+
+def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["java", "-cp", f"{LIBRARIES}/*", f"org.apache.kafka.tools.{name}", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=TOOL_SECONDS, check=False)
+
+
+def metadata_quorum(quorum: Quorum, asked: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return tool("MetadataQuorumCommand", "--bootstrap-controller", str(quorum.nodes[asked].endpoint), *arguments)
+
+
+def directory_id(quorum: Quorum, node_id: int) -> str:
+    lines = (quorum.nodes[node_id].directory / "meta.properties").read_text().splitlines()
+    [found] = [line.partition("=")[2] for line in lines if line.startswith("directory.id=")]
+    return found
+
+
+def status(quorum: Quorum, asked: int) -> dict[str, str]:
+    completed = metadata_quorum(quorum, asked, "describe", "--status")
+    assert completed.returncode == 0, completed.stderr
+    return {name: text.strip() for name, _, text in (line.partition(":") for line in completed.stdout.splitlines())}
+
+
+def voters(quorum: Quorum, asked: int) -> dict[int, tuple[str, list[str]]]:
+    described = json.loads(status(quorum, asked)["CurrentVoters"])
+    return {voter["id"]: (voter["directoryId"], voter["endpoints"]) for voter in described}
+
+
+def expected_voters(quorum: Quorum, *node_ids: int) -> dict[int, tuple[str, list[str]]]:
+    return {id: (directory_id(quorum, id), [f"CONTROLLER://{quorum.nodes[id].endpoint}"]) for id in node_ids}
+
+
+@pytest.mark.parametrize("asked", [1, 2, 3])
+def test_any_node_is_asked_and_the_quorum_described(quorum: Quorum, asked: int) -> None:
+    leader, expected = quorum.described_by_leader()
+    found = status(quorum, asked)
+    assert found["ClusterId"] == quorum.cluster_id
+    assert (found["LeaderId"], found["LeaderEpoch"]) == (str(leader.id), str(expected.leader_epoch))
+    assert voters(quorum, asked) == expected_voters(quorum, 1, 2, 3)
+    assert json.loads(found["CurrentObservers"]) == [{"id": 4, "directoryId": directory_id(quorum, 4)}]
+
+
+def test_voters_are_added_and_removed_the_leader_too(quorum: Quorum) -> None:
+    adding = ["--command-config", str(quorum.nodes[4].properties), "add-controller"]
+    added = metadata_quorum(quorum, 1, *adding)
+    assert added.stdout.startswith(f"Added controller 4 with directory id {directory_id(quorum, 4)}"), added.stderr
+    assert voters(quorum, 2) == expected_voters(quorum, 1, 2, 3, 4)
+    again = metadata_quorum(quorum, 3, *adding)
+    assert "DuplicateVoterException" in again.stdout + again.stderr
+
+    leader = quorum.leader().id
+    rest = [id for id in (1, 2, 3, 4) if id != leader]
+    removing = ["remove-controller", "--controller-id", str(leader), "--controller-directory-id"]
+    refused = metadata_quorum(quorum, rest[0], *removing, directory_id(quorum, rest[0]))
+    assert "VoterNotFoundException" in refused.stdout + refused.stderr
+    removed = metadata_quorum(quorum, rest[0], *removing, directory_id(quorum, leader))
+    assert f"KRaft controller {leader} with directory id {directory_id(quorum, leader)}" in removed.stdout, (
+        removed.stderr
+    )
+    quorum.leader(besides=leader)
+    assert voters(quorum, rest[1]) == expected_voters(quorum, *rest)
+
+
+def test_features_are_described_and_never_taken_back(quorum: Quorum) -> None:
+    controller = ["--bootstrap-controller", str(quorum.nodes[1].endpoint)]
+    described = tool("FeatureCommand", *controller, "describe").stdout.split("\t")
+    assert [part.strip() for part in described[:4]] == [
+        "Feature: kraft.version",
+        "SupportedMinVersion: 0",
+        "SupportedMaxVersion: 1",
+        "FinalizedVersionLevel: 1",
+    ]
+    refused = tool("FeatureCommand", *controller, "downgrade", "--feature", "kraft.version=0")
+    assert refused.returncode == 1
+    assert "Could not downgrade kraft.version to 0. kraft.version 0: it is 1" in refused.stdout

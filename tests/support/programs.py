@@ -1,0 +1,26 @@
+"""Programs that the documents show, run as they stand there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Final
+
+REPOSITORY: Final = Path(__file__).parent.parent.parent
+ALLOWED_SECONDS: Final = 90
+
+
+def run(command: list[str], **environment: str) -> str:
+    """What the command prints; it must end well and in time."""
+    completed = subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=ALLOWED_SECONDS,
+        check=False,
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return completed.stdout
