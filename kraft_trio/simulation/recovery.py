@@ -64,10 +64,13 @@ class _Recovery:
         await self._end_faults(majority)
         within_s = ELECTION_TIMEOUTS * self._longest_timeout_s()
         for _ in range(MOST_REMOVALS):
-            leader = await self._demand(lambda: self._lead_and_commit(majority), within_s, majority)
+            leader = await self._demand(lambda: self._lasting_leader(majority), within_s, majority)
             await self._let_minority_act(majority, leader)
             if await self._keeps_leading(leader, STABLE_TIMEOUTS * self._longest_timeout_s()):
                 break
+        else:
+            lost = f"{MOST_REMOVALS} leaders, one after the other, were removed from the voters while they led"
+            await self._violated(PROGRESS, ("no more changes have been asked for", lost), majority)
         everyone = sorted(cluster.machines)
         await self._end_faults(everyone)
         if cluster.workload is not None:
@@ -145,6 +148,29 @@ class _Recovery:
         return (
             f"{node_id} is {type(view.role).__name__} in epoch {view.epoch}, leader {view.leader_id}, "
             f"log end {log.end}, synced to {log.synced_end_offset}, high watermark {log.high_watermark}"
+        )
+
+    async def _lasting_leader(self, majority: Collection[int]) -> Node:
+        """The leader, one of the majority, that has committed a new value, and that nobody may replace by right.
+
+        Where somebody passes for a build without pre-votes, who campaigns at that moment need not ask first whether
+        anyone would vote for it, and so may win another election: then the whole majority must follow the leader.
+        """
+        while True:
+            leader = await self._lead_and_commit(majority)
+            while self._cluster.network.has_caps and not self._all_follow(majority, leader):
+                await trio.sleep(LOOK_EVERY_S)
+                if self._cluster.leader() is not leader:
+                    break
+            else:
+                return leader
+
+    def _all_follow(self, nodes: Collection[int], leader: Node) -> bool:
+        running = self._cluster.nodes
+        return all(
+            (node := running.get(node_id)) is not None
+            and (node.view.epoch, node.view.leader_id) == (leader.view.epoch, leader.key.id)
+            for node_id in nodes
         )
 
     async def _lead_and_commit(self, majority: Collection[int]) -> Node:

@@ -12,7 +12,7 @@ import trio
 
 from kraft_trio.protocol import votes
 from kraft_trio.simulation import recovery, seed_run
-from kraft_trio.simulation.cluster import Cluster
+from kraft_trio.simulation.cluster import Cluster, simulate
 from kraft_trio.simulation.nemesis import PlanOptions, make_plan
 from kraft_trio.simulation.outcome import Outcome
 from kraft_trio.simulation.plan import Plan, TimedStep
@@ -25,8 +25,10 @@ from kraft_trio.simulation.shrink import shrink
 from kraft_trio.simulation.steps import Step
 from kraft_trio.simulation.steps_campaign import StrikeLeader
 from kraft_trio.simulation.steps_disk import Rot
-from kraft_trio.simulation.steps_network import Cut
+from kraft_trio.simulation.steps_election import Elect
+from kraft_trio.simulation.steps_network import Cut, Isolate
 from kraft_trio.simulation.steps_process import Kill, Pause, Restart
+from kraft_trio.simulation.steps_stranger import Older
 from kraft_trio.simulation.trace import Trace, TraceEvent
 from kraft_trio.simulation.trace_file import open_trace
 from kraft_trio.storage.log import Log
@@ -272,6 +274,38 @@ class TestRecovery:
         monkeypatch.setattr("kraft_trio.actors.leader_replication.has_majority_contact", lambda *_: False)
         plan = Plan(header=Header(seed=1), clients=1, duration_us=SECOND)
         assert_no_progress(run_plan(plan), "led epoch", "leads")
+
+    def test_leaders_that_are_removed_again_and_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def is_removed(*_: Any) -> bool:
+            return False
+
+        monkeypatch.setattr(recovery._Recovery, "_keeps_leading", is_removed)
+        plan = Plan(header=Header(seed=1), clients=1, duration_us=SECOND)
+        assert_no_progress(run_plan(plan), "no more changes have been asked for", "10 leaders, one after the other")
+
+    @pytest.mark.parametrize("has_older", [True, False])
+    def test_among_older_builds_a_leader_need_not_stay_until_all_follow_it(self, has_older: bool) -> None:
+        """Who campaigns need not ask there whether it would be elected; elsewhere a leader that commits has to stay."""
+
+        async def main(cluster: Cluster) -> None:
+            for step in ((Older((1, 2, 3)),) if has_older else ()) + (Isolate(3), Elect(1)):
+                await step.take(cluster)
+            found = trio.Event()
+
+            async def find() -> None:
+                leader = await recovery._Recovery(cluster)._lasting_leader([1, 2, 3])
+                assert leader.key.id == 1
+                found.set()
+
+            cluster.nursery.start_soon(find)
+            await trio.sleep(1)
+            assert found.is_set() is not has_older
+            cluster.heal()
+            await found.wait()
+            if has_older:
+                assert {node.view.leader_id for node in cluster.nodes.values()} == {1}
+
+        simulate(main)
 
     def test_a_node_that_never_catches_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What a follower is told of the high watermark, it forgets."""
