@@ -26,6 +26,7 @@ from kraft_trio.protocol.roles import Follower, Leader
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import CLUSTER_ID
+from kraft_trio.simulation.trace import TraceEvent
 from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
@@ -148,7 +149,19 @@ async def test_r2_records_count_by_the_voter_set_that_came_with_them(cluster: Cl
 
 @on_cluster()
 async def test_r3_messages_of_an_earlier_stay_are_dropped(cluster: Cluster) -> None:
-    """A timer and a resignation that were on their way when the role changed must not hit the role that came after."""
+    """A timer and a resignation that were on their way when the role changed must not hit the role that came after.
+
+    That they have been dealt with shows by the answer to what is asked behind them.  A node that obeys them goes from
+    one role to the next for ever, in one step of the clock: so its roles are counted.
+    """
+    roles: list[TraceEvent] = []
+
+    def count(event: TraceEvent) -> None:
+        if event.kind == "log" and event.cause == "role":
+            roles.append(event)
+            assert len(roles) < 100, "the messages are obeyed again and again"
+
+    cluster.trace.listeners.append(count)
     set_timing(cluster)
     leader = await cluster.wait_for_leader()
     follower = next(node for node in cluster.nodes.values() if node is not leader)
@@ -158,7 +171,10 @@ async def test_r3_messages_of_an_earlier_stay_are_dropped(cluster: Cluster) -> N
         for stale in (Stamp(stamp.epoch, stamp.transition - 1), Stamp(stamp.epoch - 1, stamp.transition)):
             await node.election.tell(TimedOut(stale))
             await node.election.tell(LeadershipLost(stale, "stale"))
-        await trio.testing.wait_all_tasks_blocked()
+        reply: Reply[VoteResponse] = Reply()
+        question = vote_request(node.key, stamp.epoch, node.log.end_offset, node.log.end.epoch, pre_vote=True)
+        await node.election.tell(VoteReceived(question, reply))
+        await reply.receive()
         assert node.view.stamp == stamp
         assert isinstance(node.view.role, role)
     await follower.election.tell(TimedOut(follower.view.stamp))
