@@ -31,13 +31,14 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
     )
     from kraft_trio.formatting import first_voter, format_node, random_uuid
+    from kraft_trio.latest_by_key import LatestByKey
     from kraft_trio.messages import QuorumView
     from kraft_trio.metrics.node_metrics import NodeMetrics
     from kraft_trio.node import Committed, Node, open_node, run_node
     from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
     from kraft_trio.protocol.voter_set import Voter, VoterSet
     from kraft_trio.serde import MsgpackSerde, RawSerde, Serde, SerdeError
-    from kraft_trio.state_snapshots import StateSnapshots
+    from kraft_trio.state_snapshots import StateMachine, StateSnapshots
     from kraft_trio.storage.batch import NewRecord, Record
     from kraft_trio.wire.error_codes import ErrorCode
 else:
@@ -59,13 +60,14 @@ else:
                 "UnsupportedVersionError"
             ),
             "formatting": "first_voter format_node random_uuid",
+            "latest_by_key": "LatestByKey",
             "messages": "QuorumView",
             "metrics.node_metrics": "NodeMetrics",
             "node": "Committed Node open_node run_node",
             "protocol.types": "Endpoint Endpoints OffsetAndEpoch ReplicaKey VersionRange",
             "protocol.voter_set": "Voter VoterSet",
             "serde": "MsgpackSerde RawSerde Serde SerdeError",
-            "state_snapshots": "StateSnapshots",
+            "state_snapshots": "StateMachine StateSnapshots",
             "storage.batch": "NewRecord Record",
             "wire.error_codes": "ErrorCode",
         }.items()
@@ -97,6 +99,7 @@ __all__ = [
     "FeatureLevels",
     "FeatureMetadata",
     "KraftError",
+    "LatestByKey",
     "LoadedConfig",
     "LogClient",
     "MsgpackSerde",
@@ -124,6 +127,7 @@ __all__ = [
     "ReplicaState",
     "Serde",
     "SerdeError",
+    "StateMachine",
     "StateSnapshots",
     "StorageError",
     "StorageFailure",

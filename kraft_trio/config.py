@@ -175,6 +175,14 @@ class NodeConfig:
         default=7 * 24 * 60 * 60 * 1000,
         unit="ms",
     )
+    state_machine: str = config_key(
+        "kraft.state.machine",
+        kinds.STATE_MACHINE,
+        "What `kraft server` makes of the log; the same on all nodes.  `none`: nothing, and the log is kept whole.  "
+        "Else it is saved in snapshots, behind which the log is trimmed.  `latest-by-key`: the newest record of each "
+        "key, as in a compacted topic.  `module:factory`: the state machine that this callable of yours returns.",
+        default=kinds.NO_STATE_MACHINE,
+    )
     max_message_bytes: int = config_key(
         "message.max.bytes", Integer(1), "The largest record batch that is accepted.", default=1048588, unit="bytes"
     )

@@ -19,11 +19,16 @@ from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, directory_id_fr
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 
+NO_STATE_MACHINE = "none"
+LATEST_BY_KEY = "latest-by-key"
+"""Values of kraft.state.machine besides a factory of the user's own."""
+
 KEY = "kraft_trio.config_keys"
 """Under this name a field's metadata holds its `Key`."""
 
 _LISTENER = re.compile(r"^([A-Za-z0-9_.-]+)://(.*)$")
 _TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}$")
+_FACTORY = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*$")
 _HOST = re.compile(r"^[A-Za-z0-9._:%-]*$")
 
 
@@ -255,6 +260,12 @@ def _parse_topic_id(text: str) -> UUID:
     return topic_id
 
 
+def _parse_state_machine(text: str) -> str:
+    if text not in (NO_STATE_MACHINE, LATEST_BY_KEY) and _FACTORY.match(text) is None:
+        raise ValueError
+    return text
+
+
 def _parse_directory(text: str) -> str:
     if not text or "\0" in text:
         raise ValueError
@@ -277,6 +288,7 @@ ADVERTISED_LISTENERS = ListOf(
 LISTENER_NAMES = ListOf("listener names separated by commas", lambda text: text.upper())
 STATIC_VOTERS = ListOf("id@host:port, separated by commas", _parse_static_voter)
 BOOTSTRAP_SERVERS = ListOf("host:port, separated by commas", parse_peer)
+STATE_MACHINE = Text(f"{NO_STATE_MACHINE}, {LATEST_BY_KEY}, or module:factory", _parse_state_machine)
 DIRECTORY = Text("the path of a directory", _parse_directory)
 PROTOCOL_MAP = ListOf("NAME:PLAINTEXT, separated by commas", _parse_protocol_mapping)
 TOPIC_NAME = Text("1 to 249 of the characters a-z A-Z 0-9 . _ -", _parse_topic_name)

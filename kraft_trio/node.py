@@ -28,7 +28,7 @@ from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.serde import RawSerde, Serde
-from kraft_trio.state_snapshots import StateSnapshots
+from kraft_trio.state_snapshots import StateMachine, StateSnapshots
 from kraft_trio.storage.directory import LockedDirectory
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.quorum_state import QuorumStateFile
@@ -317,14 +317,17 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-async def run_node(config: NodeConfig, *, environment: Environment | None = None) -> None:
+async def run_node(
+    config: NodeConfig, *, state_machine: StateMachine | None = None, environment: Environment | None = None
+) -> None:
     """Run a node until SIGTERM or SIGINT, then hand over and stop; a second signal stops at once.
 
-    Raises what `open_node` raises.
+    Without a state machine no snapshots are taken, and the log is kept whole.  Raises what `open_node` raises.
     """
+    on_commit = None if state_machine is None else state_machine.on_commit
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
-            async with open_node(config, environment=environment) as node:
+            async with open_node(config, on_commit=on_commit, snapshots=state_machine, environment=environment) as node:
                 log.info("node started", node=str(node.key), cluster_id=node.cluster_id, log_end=str(node.log.end))
                 received = await anext(signals)
                 log.info("stopping", signal=signal.Signals(received).name)

@@ -30,3 +30,11 @@ class StateSnapshots(Protocol):
         state at the time of this call (a generator over a copy, or over data that is never changed in place).
         """
         ...
+
+
+class StateMachine(StateSnapshots, Protocol):
+    """What is given the committed records, and has its state saved and loaded."""
+
+    async def on_commit(self, records: Sequence[Record]) -> None:
+        """Take in the records of one committed batch; batches come in the order of the log, each once."""
+        ...

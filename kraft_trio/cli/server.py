@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 import trio
 
@@ -29,5 +31,7 @@ def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_lev
     configure_logging(log_format, log_level)
     config = read_config(config_path, parse_overrides(overrides))
     from kraft_trio.node import run_node
+    from kraft_trio.state_machines import state_machine_of
 
-    trio.run(run_node, config)
+    machine = state_machine_of(config)
+    trio.run(partial(run_node, config, state_machine=machine))

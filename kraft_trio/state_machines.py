@@ -1,0 +1,60 @@
+"""The state machine of a node that runs by itself: what `kraft.state.machine` names."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+from kraft_trio.config import NodeConfig
+from kraft_trio.config_keys import LATEST_BY_KEY, NO_STATE_MACHINE
+from kraft_trio.errors import ConfigError
+from kraft_trio.latest_by_key import LatestByKey
+from kraft_trio.state_snapshots import StateMachine
+
+_METHODS = ("on_commit", "load", "save")
+
+
+def state_machine_of(config: NodeConfig) -> StateMachine | None:
+    """A new one, as the configuration names it; None where the log is kept whole.
+
+    Raises ConfigError where a module cannot be imported, or what its factory makes is no state machine.
+    """
+    name = config.state_machine
+    if name == NO_STATE_MACHINE:
+        return None
+    if name == LATEST_BY_KEY:
+        return LatestByKey()
+    return _made_by(name)
+
+
+def _made_by(name: str) -> StateMachine:
+    module_name, _, factory_name = name.partition(":")
+    try:
+        made = importlib.import_module(module_name)
+        for part in factory_name.split("."):
+            made = getattr(made, part)
+        made = made()  # type: ignore[operator]
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise _refusal(name, f"{module_name} cannot be imported: {_told(error)}") from error
+        raise _refusal(
+            name, f"there is no module {error.name} where this node's Python looks for modules (see PYTHONPATH)"
+        ) from error
+    except Exception as error:
+        raise _refusal(name, _told(error)) from error
+    wanting = [method for method in _METHODS if not callable(getattr(made, method, None))]
+    if wanting:
+        raise _refusal(name, f"made {type(made).__name__}, which has no method {', '.join(wanting)}")
+    waiting = [method for method in ("on_commit", "load") if not inspect.iscoroutinefunction(getattr(made, method))]
+    if waiting:
+        raise _refusal(name, f"made {type(made).__name__}, whose {' and '.join(waiting)} must be async")
+    machine: StateMachine = made
+    return machine
+
+
+def _refusal(name: str, reason: str) -> ConfigError:
+    return ConfigError(f"kraft.state.machine={name}: {reason}")
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
