@@ -239,6 +239,8 @@ def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Bou
         report.problems.append(
             f"{report.directory}: the log starts at offset {start}, and no whole snapshot reaches up to it"
         )
+    gives_way = bool(snapshots) and snapshots[-1].offset >= start
+    gives_way = gives_way and align(snapshots[-1], start, end, report.epochs) is Alignment.REPLACED
     for snapshot_id in snapshots:
         path = join(report.directory, partition_files.checkpoint_name(snapshot_id))
         if snapshot_id.offset < start:
@@ -249,6 +251,9 @@ def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Bou
             report.problems.append(f"{path}: {alignment.value}")
         elif alignment is Alignment.REPLACED and snapshot_id == snapshots[-1]:
             report.notes.append(f"{path}: {alignment.value}; the next start lets it take the log's place")
+        elif alignment is Alignment.REPLACED and gives_way:
+            # The newest segments go first, and with them what an older snapshot ended with.
+            report.notes.append(f"{path}: {alignment.value}; the next start removes it with the log")
         elif alignment is Alignment.REPLACED:
             report.problems.append(f"{path}: {alignment.value}, and a newer snapshot is there")
         elif snapshot_id.offset not in boundaries.found:

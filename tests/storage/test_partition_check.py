@@ -228,6 +228,20 @@ class TestSnapshots:
             in (report_of(disk).problems[1])
         )
 
+    async def test_an_older_one_goes_with_the_log_that_gives_way(self) -> None:
+        """The node stopped while the newest segments were gone, and the older ones, 0 to 9, were not."""
+        disk = await stopped()
+        await write_snapshot(disk, OffsetAndEpoch(50, 2), ControlState(0, VOTERS, 1), [])
+        for name in disk.peek_names(DIRECTORY):
+            if name.endswith(".snapshot") or name in (f"{9:020d}.log", f"{12:020d}.log"):
+                disk.remove(f"{DIRECTORY}/{name}")
+        report = report_of(disk)
+        assert (report.problems, report.log_end_offset) == ([], 9)
+        assert f"{DIRECTORY}/{checkpoint_name(OffsetAndEpoch(10, 1))}: the log ends before" in report.notes[0]
+        assert report.notes[0].endswith("the next start removes it with the log")
+        log = reopened(disk)
+        assert log.snapshots.ids == (OffsetAndEpoch(50, 2),)
+
     async def test_one_that_has_replaced_the_log_but_for_its_first_segment(self) -> None:
         """The node stopped when the old segments were gone and the new one was not made yet."""
         disk = SimulatedDisk()
