@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class KraftError(Exception):
     """Base of every error that kraft_trio raises on purpose."""
+
+    exit_code: ClassVar[int] = 1
+    """That of a `kraft` command that ends with it."""
 
 
 class ConfigError(KraftError):
@@ -25,6 +30,14 @@ class CorruptSnapshotError(StorageError):
 
 class StorageFailure(KraftError):
     """A write or fsync failed.  The storage is poisoned: everything after it fails the same way."""
+
+    exit_code = 3
+
+
+class DiskFullError(StorageFailure):
+    """There is no room for a write: names the file, how many bytes, and what to do.  What was there before is whole."""
+
+    exit_code = 4
 
 
 class AlreadyLockedError(StorageError):

@@ -30,6 +30,7 @@ from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.serde import RawSerde, Serde
 from kraft_trio.state_snapshots import StateMachine, StateSnapshots
 from kraft_trio.storage.directory import LockedDirectory
+from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.quorum_state import QuorumStateFile
 
@@ -56,6 +57,7 @@ class Node:
         config: NodeConfig,
         environment: Environment,
         directory: LockedDirectory,
+        reserve: DiskReserve,
         log: Log,
         *,
         serde: Serde,
@@ -66,6 +68,7 @@ class Node:
         self.cluster_id = directory.meta_properties.cluster_id
         self.key = ReplicaKey(config.node_id, directory.meta_properties.directory_id)
         self.log = log
+        self._reserve = reserve
         self._serde = serde
         self._observer_versions: dict[ReplicaKey, VersionRange] = {}
         client_id = f"raft-client-{config.node_id}"
@@ -79,7 +82,9 @@ class Node:
             cluster_id=self.cluster_id,
             log=log,
             snapshot_fetch=self._snapshot_fetch,
-            quorum_state=QuorumStateFile(environment.disk, directory.quorum_state_path(config.topic_name)),
+            quorum_state=QuorumStateFile(
+                environment.disk, directory.quorum_state_path(config.topic_name), reserve
+            ),
             config=config,
             client=self._client,
             random_source=environment.random,
@@ -127,6 +132,7 @@ class Node:
                     nursery.start_soon(self._taker.run)
                 nursery.start_soon(self.election.run)
                 nursery.start_soon(self._appender.run)
+                nursery.start_soon(self._end_when_full)
                 if self.config.metrics_interval_ms > 0:
                     nursery.start_soon(self.metrics.run)
                     nursery.start_soon(self._metrics_file().run)
@@ -135,6 +141,12 @@ class Node:
             self._closed = True
             self.election.view.look_again()
             await self._snapshot_fetch.abandon()
+
+    async def _end_when_full(self) -> None:
+        """A node whose disk is full hands over as long as it can, and ends with DiskFullError."""
+        shortage = await self._reserve.wait_until_released()
+        await self.shut_down()
+        raise shortage
 
     def _metrics_file(self) -> MetricsFile:
         config = self.config
@@ -262,6 +274,7 @@ async def open_node(
         ) as directory:
             # What cannot be used must stay as it is, and opening a log leaves traces.
             QuorumStateFile(environment.disk, directory.quorum_state_path(config.topic_name)).read()
+            reserve = DiskReserve(environment.disk, directory.path)
             log_ = Log.open(
                 environment.disk,
                 directory.partition_path(config.topic_name),
@@ -273,12 +286,14 @@ async def open_node(
                     max_batch_bytes=max(MIN_LARGEST_BATCH_BYTES, config.max_message_bytes),
                 ),
                 now_ms=environment.wall_clock_ms,
+                reserve=reserve,
             )
             try:
                 node = Node(
                     config,
                     environment,
                     directory,
+                    reserve,
                     log_,
                     serde=serde or RawSerde(),
                     on_commit=on_commit,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
 import trio
@@ -17,9 +17,11 @@ from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.update_voter_sender import UpdateVoterSender
 from kraft_trio.actors.vote_round import VoteRound
 from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
+from kraft_trio.errors import DiskFullError
 from kraft_trio.messages import LeaderMessage, VoterChangeMessage
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
+from kraft_trio.storage.log import Log
 
 LEADER_MAILBOX_SIZE = 1024
 VOTER_CHANGES_MAILBOX_SIZE = 16
@@ -56,10 +58,20 @@ def start_epoch_tasks(
             leader_mailbox, inbox = trio.open_memory_channel[LeaderMessage](LEADER_MAILBOX_SIZE)
             voter_changes, changes = trio.open_memory_channel[VoterChangeMessage](VOTER_CHANGES_MAILBOX_SIZE)
             leader = LeaderReplication(context, inbox, granting_voters=role.granting_voters)
-            nursery.start_soon(leader.run)
+            coordinator = VoterChangeCoordinator(context, leader, changes, observer_versions)
+            nursery.start_soon(_until_full, leader.run, context.log)
             nursery.start_soon(EpochAnnouncer(context, leader.progress).run)
-            nursery.start_soon(VoterChangeCoordinator(context, leader, changes, observer_versions).run)
+            nursery.start_soon(_until_full, coordinator.run, context.log)
             return EpochTasks(leader, leader_mailbox, voter_changes)
         case Resigned():
             nursery.start_soon(EndEpochSender(context, role).run)
     return EpochTasks()
+
+
+async def _until_full(run: Callable[[], Awaitable[None]], log: Log) -> None:
+    """A leader whose disk is full appends no more; the node, which hears of it, has it resign before it ends."""
+    try:
+        await run()
+    except* DiskFullError:
+        if log.poisoned is not None:
+            raise

@@ -17,7 +17,7 @@ from kraft_trio.actors.leader_fetches import LeaderFetches
 from kraft_trio.actors.pending_appends import PendingAppends
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.snapshot_server import SnapshotServer
-from kraft_trio.errors import ProtocolError
+from kraft_trio.errors import DiskFullError, ProtocolError
 from kraft_trio.messages import (
     CommittedEndRequested,
     DescribeQuorumReceived,
@@ -204,7 +204,13 @@ class LeaderReplication:
                     return
                 case Accept():
                     pass
-        appended = self._log.append_as_leader(bytearray(message.records), self._epoch)
+        try:
+            appended = self._log.append_as_leader(bytearray(message.records), self._epoch)
+        except DiskFullError:
+            message.reply.answer(
+                ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower, "the leader's disk is full")
+            )
+            raise
         self._appends.await_commit(message, appended.base_offset, appended.next_offset)
 
     @property

@@ -1,7 +1,7 @@
 """The `kraft` command: sub-commands and flags as Kafka's own tools have them.
 
-Exit code 0 when it did what was asked, 2 for a command line that makes no sense, 1 for everything else that went wrong;
-what went wrong is one line on stderr.
+Exit code 0 when it did what was asked, 2 for a command line that makes no sense, 3 when the disk failed a write, an
+fsync or a read, 4 when it was full, 1 for everything else that went wrong; what went wrong is one line on stderr.
 """
 
 from __future__ import annotations
@@ -70,14 +70,15 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KraftError, OSError) as error:
-        return _fail(_one_line(error), 1)
+        return _fail(_one_line(error), _exit_code(error))
     except BaseExceptionGroup as group:
         if group.subgroup(KeyboardInterrupt) is not None:
             return _fail("interrupted", 130)
         expected, others = group.split((KraftError, OSError))
         if expected is None or others is not None:
             raise
-        return _fail("; ".join(dict.fromkeys(map(_one_line, _leaves(expected)))), 1)
+        errors = list(_leaves(expected))
+        return _fail("; ".join(dict.fromkeys(map(_one_line, errors))), max(map(_exit_code, errors)))
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
@@ -86,6 +87,10 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
             yield from _leaves(error)
         else:
             yield error
+
+
+def _exit_code(error: BaseException) -> int:
+    return error.exit_code if isinstance(error, KraftError) else 1
 
 
 def _one_line(error: BaseException) -> str:

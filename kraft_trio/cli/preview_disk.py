@@ -104,6 +104,10 @@ class PreviewDisk:
             return self._replaced[path] is not None
         return self._below.exists(path)
 
+    def allocate(self, path: str, size: int) -> None:
+        if not self.exists(path):
+            self.replace_now(path, bytes(size))
+
     def list_directory(self, path: str) -> list[str]:
         path = path.rstrip("/")
         changed = {base_name(name): content for name, content in self._replaced.items() if parent(name) == path}

@@ -108,6 +108,13 @@ class Disk(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
+    def allocate(self, path: str, size: int) -> None:
+        """Let a file, made when absent, have at least `size` bytes whose blocks are really its own.
+
+        Nothing of it is durable.  Blocks.  Raises OSError, ENOSPC above all, after which it may have a part of them.
+        """
+        ...
+
     def list_directory(self, path: str) -> list[str]:
         """The names in a directory, sorted.  Raises FileNotFoundError."""
         ...

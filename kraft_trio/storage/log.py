@@ -9,7 +9,6 @@ the device and afterwards trusts only what could not have changed meanwhile.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from uuid import UUID
 
@@ -17,7 +16,7 @@ import attrs
 import structlog
 import trio
 
-from kraft_trio.errors import KraftError, StorageFailure
+from kraft_trio.errors import DiskFullError, KraftError, StorageFailure
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.snapshot_ids import next_snapshot_id
@@ -26,6 +25,8 @@ from kraft_trio.protocol.voter_history import VoterHistory
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.disk import Buffer, Disk, join
+from kraft_trio.storage.disk_reserve import DiskReserve
+from kraft_trio.storage.failures import disk_full_error, is_disk_full, storage_failure
 from kraft_trio.storage.known_good_point import (
     forget_known_good_points_above,
     load_producers,
@@ -78,6 +79,9 @@ class Log(SyncedLog):
     wait.  The first OSError of a write or fsync poisons the log: `poisoned` is set, and append, truncate and sync raise
     StorageFailure from then on, also where the disk would seem to work again (scenario S12).
 
+    An append for which there is no room is another thing: none of it is in the log, and all that was is as it was.  It
+    raises DiskFullError, as every append from then on does; the log can be read, synced, truncated and closed.
+
     `changed` is where to wait: its waiters are woken when the end, the synced end or the high watermark has moved, and
     when the log is poisoned.  Those of `voters_changed` are woken when `voters` may say something else than before.
     """
@@ -91,12 +95,16 @@ class Log(SyncedLog):
         static_voters: VoterSet,
         config: LogConfig,
         now_ms: Callable[[], int],
+        reserve: DiskReserve | None = None,
     ) -> None:
         """Use `open`."""
         loaded = load_log(disk, directory, topic_id, static_voters)
         super().__init__(disk, directory, loaded)
         self._config = config
         self._now_ms = now_ms
+        self._reserve = reserve
+        self._full: DiskFullError | None = None
+        """Why nothing is appended any more, though nothing has failed."""
         self._active_since_ms = now_ms()
         """Since when this process appends to the active segment; timestamps in batches are the clients' word."""
         self.voters: VoterHistory = loaded.voters
@@ -113,16 +121,26 @@ class Log(SyncedLog):
         static_voters: VoterSet,
         config: LogConfig,
         now_ms: Callable[[], int],
+        reserve: DiskReserve | None = None,
     ) -> Log:
         """Open the log in `directory`, or make it; blocks until everything in it is durable.
 
-        `now_ms` is the wall clock in milliseconds since 1970; it decides only when a segment is old.  Raises
-        CorruptLogError for damage, StorageError for files that cannot be used, StorageFailure where the disk fails.
+        `now_ms` is the wall clock in milliseconds since 1970; it decides only when a segment is old.  `reserve` is what
+        to release when the disk is full.  Raises CorruptLogError for damage, StorageError for files that cannot be
+        used, StorageFailure where the disk fails, DiskFullError where it is full.
         """
         try:
-            return cls(disk, directory, topic_id=topic_id, static_voters=static_voters, config=config, now_ms=now_ms)
+            return cls(
+                disk,
+                directory,
+                topic_id=topic_id,
+                static_voters=static_voters,
+                config=config,
+                now_ms=now_ms,
+                reserve=reserve,
+            )
         except OSError as error:
-            raise StorageFailure(f"{directory}: cannot open the log: {error}") from error
+            raise storage_failure(f"{directory}: cannot open the log", error) from error
 
     @property
     def voter_history(self) -> VoterHistory:
@@ -140,10 +158,10 @@ class Log(SyncedLog):
         """Append whole batches, giving them the next offsets and the leader's epoch.
 
         Their CRCs are the caller's to check.  A bytearray is patched in place, anything else is copied.  Raises
-        ProtocolError for bytes that are no whole batches, RecordTooLargeError for a batch above the configured limit
-        (nothing is appended in either case), StorageFailure.
+        ProtocolError for bytes that are no whole batches, RecordTooLargeError for a batch above the configured limit,
+        DiskFullError (nothing is appended in any of these cases), StorageFailure.
         """
-        self._check_usable()
+        self._check_appendable()
         assert leader_epoch >= self._latest_epoch, f"epoch {leader_epoch} after {self._latest_epoch}"
         buffer = batches if isinstance(batches, bytearray) else bytearray(batches)
         plan = plan_leader_append(buffer, self._end_offset, leader_epoch, self._config.max_batch_bytes)
@@ -153,9 +171,9 @@ class Log(SyncedLog):
         """Append what a leader sent: whole batches with their offsets and epochs, perhaps with a cut one at the end.
 
         The cut one is left out.  Raises ProtocolError, appending nothing, where a CRC is wrong, the offsets do not
-        continue this log, an epoch falls or, with `max_epoch`, is above that; StorageFailure.
+        continue this log, an epoch falls or, with `max_epoch`, is above that, DiskFullError likewise; StorageFailure.
         """
-        self._check_usable()
+        self._check_appendable()
         plan = plan_follower_append(batches, self._end_offset, self._latest_epoch, max_epoch)
         if not plan.batches:
             return Appended(self._end_offset, self._end_offset)
@@ -175,13 +193,34 @@ class Log(SyncedLog):
                 self._write_epoch_checkpoint(self._epochs_after(plan))
             self._segments.append(buffer, plan.batches)
         except OSError as error:
-            raise self._poison(error) from error
+            raise self._append_failure(error, plan.size) from error
         self._fold(plan)
         if self.watcher is not None:
             active = self._segments.active
             self.watcher.appended(buffer, plan.batches, active.file.path, active.size - plan.size)
         self._wake()
         return Appended(base_offset, self._end_offset)
+
+    def _check_appendable(self) -> None:
+        self._check_usable()
+        full = self._reserve.shortage if self._reserve is not None else self._full
+        if full is not None:
+            raise full
+
+    def _append_failure(self, error: OSError, size: int) -> StorageFailure:
+        """A write failed, which was no fsync: for want of room alone the log is as it was before."""
+        if not is_disk_full(error):
+            return self._poison(error)
+        active = self._segments.active
+        try:
+            # Of a write of several batches some may be there, whole; they are not in the log.
+            active.file.truncate(active.size)
+        except OSError as second:
+            return self._poison(second)
+        self._full = disk_full_error(f"{active.file.path}: {size} bytes cannot be appended", error)
+        if self._reserve is not None:
+            self._reserve.release(self._full)
+        return self._full
 
     def _fold(self, plan: PlannedBatches) -> None:
         """Take what the batches say into memory, in the step that appended them (rule R2)."""
@@ -380,7 +419,7 @@ class Log(SyncedLog):
         try:
             self._write_epoch_checkpoint(self.epochs)
         except OSError as error:
-            if error.errno != errno.ENOSPC:
+            if not is_disk_full(error):
                 raise
             log.warning("leader epochs not written", directory=self._directory, reason=str(error))
 
@@ -409,9 +448,7 @@ class Log(SyncedLog):
                 # What was appended during that wait must not be vouched for unsynced.
                 if self._synced_end_offset < self._end_offset or self._truncations != self._synced_truncations:
                     self._sync_now()
-                self._segments.write_indexes()
-                write_known_good_point(self._disk, self._directory, self._end_offset, self.producers)
-                self._recovery_point.remove()
+                self._note_clean_end()
         except OSError as error:
             raise self._poison(error) from error
         finally:
@@ -421,3 +458,15 @@ class Log(SyncedLog):
             finally:
                 self._recovery_point.close()
             self._wake()
+
+    def _note_clean_end(self) -> None:
+        """All is synced.  On a full disk the recovery point, which is there, says so too: the next open reads more."""
+        try:
+            self._segments.write_indexes()
+            write_known_good_point(self._disk, self._directory, self._end_offset, self.producers)
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            log.warning("closed without a known good point", directory=self._directory, reason=str(error))
+        else:
+            self._recovery_point.remove()

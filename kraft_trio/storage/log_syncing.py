@@ -8,6 +8,7 @@ import trio
 
 from kraft_trio.errors import NodeClosedError, StorageFailure
 from kraft_trio.storage.disk import Disk
+from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.log_reading import ReadableLog
 from kraft_trio.storage.log_recovery import LoadedLog
 from kraft_trio.storage.log_watcher import BothWatchers, LogWatcher
@@ -94,9 +95,13 @@ class SyncedLog(ReadableLog):
         return under_way.end_offset
 
     def _sync_now(self) -> None:
-        self._segments.active.file.sync_now()
-        self._synced_truncations = self._truncations
-        self._advance_synced_end(self._end_offset)
+        """As `sync`, blocking.  Raises StorageFailure."""
+        try:
+            self._segments.active.file.sync_now()
+            self._synced_truncations = self._truncations
+            self._advance_synced_end(self._end_offset)
+        except OSError as error:
+            raise self._poison(error) from error
 
     def _advance_synced_end(self, offset: int) -> None:
         if offset > self._synced_end_offset:
@@ -136,9 +141,7 @@ class SyncedLog(ReadableLog):
         return self._failure(self.poisoned)
 
     def _failure(self, error: BaseException) -> StorageFailure:
-        return StorageFailure(
-            f"{self._directory}: a write or fsync failed, the log cannot be trusted any more: {error}"
-        )
+        return storage_failure(f"{self._directory}: a write or fsync failed, the log cannot be trusted any more", error)
 
     def _wake(self) -> None:
         if self.changed:

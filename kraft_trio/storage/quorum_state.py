@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kraft_trio.errors import StorageError, StorageFailure
+from kraft_trio.errors import StorageError
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, directory_id_from_text, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.disk import Disk
+from kraft_trio.storage.disk_reserve import DiskReserve
+from kraft_trio.storage.failures import disk_full_error, is_disk_full, storage_failure
 
 _NOBODY = -1
 
@@ -79,9 +81,11 @@ def _integer(path: str, fields: dict[str, Any], name: str, minimum: int, maximum
 class QuorumStateFile:
     """The quorum-state of one replica; Election is its only writer."""
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Disk, path: str, reserve: DiskReserve | None = None) -> None:
+        """`reserve` is what to release when the disk is full."""
         self._disk = disk
         self._path = path
+        self._reserve = reserve
 
     def read(self) -> ElectionState | None:
         """What was stored last; None where nothing ever was.  Raises StorageError for a file that is not sound."""
@@ -94,8 +98,23 @@ class QuorumStateFile:
         return decode_quorum_state(self._path, data)
 
     async def write(self, state: ElectionState, kraft_version: int, static_voters: VoterSet) -> None:
-        """Store the state; it is durable on return, also for a cancelled caller.  Raises StorageFailure."""
+        """Store the state; it is durable on return, also for a cancelled caller.  Raises StorageFailure.
+
+        For want of room it is written again, another file beside the old one, once the reserve has been released.
+        """
+        content = encode_quorum_state(state, kraft_version, static_voters)
         try:
-            await self._disk.replace(self._path, encode_quorum_state(state, kraft_version, static_voters))
+            try:
+                await self._disk.replace(self._path, content)
+            except OSError as error:
+                if not self._release_reserve(error, len(content)):
+                    raise
+                await self._disk.replace(self._path, content)
         except OSError as error:
-            raise StorageFailure(f"{self._path}: cannot be written: {error}") from error
+            raise storage_failure(f"{self._path}: cannot be written", error) from error
+
+    def _release_reserve(self, error: OSError, size: int) -> bool:
+        """Whether that gives room which was not there."""
+        if self._reserve is None or not is_disk_full(error):
+            return False
+        return self._reserve.release(disk_full_error(f"{self._path}: {size} bytes cannot be written", error))

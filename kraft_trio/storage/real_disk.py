@@ -173,6 +173,15 @@ class RealDisk:
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
+    def allocate(self, path: str, size: int) -> None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from error
+        finally:
+            os.close(descriptor)
+
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
 

@@ -186,6 +186,20 @@ class SimulatedDisk:
         names = self._directories.get(parent(path))
         return names is not None and base_name(path) in names.present
 
+    def allocate(self, path: str, size: int) -> None:
+        self.call("allocate", path)
+        names = self._names(parent(path))
+        inode = names.present.get(base_name(path))
+        if inode is None:
+            inode = Inode()
+            names.add(base_name(path), inode)
+        room = self.room()
+        missing = max(0, size - len(inode.content))
+        inode.allocate(len(inode.content) + (missing if room is None else min(missing, room)))
+        if room is not None and room < missing:
+            raise OSError(errno.ENOSPC, "no space left on the simulated disk", path)
+        self.done("allocate", path)
+
     def list_directory(self, path: str) -> list[str]:
         self.call("list_directory", path)
         below = [base_name(other) for other in self._directories if parent(other) == path and other not in ("/", ".")]

@@ -63,6 +63,12 @@ class Inode:
         self._unsynced.append(_Truncate(size))
         del self.content[size:]
 
+    def allocate(self, size: int) -> None:
+        """Zeros up to that size, which a crash leaves; the file must not have been written to."""
+        assert not self._unsynced
+        self.content.extend(bytes(max(0, size - len(self.content))))
+        self.durable = self.content[:]
+
     def settle(self, changes: int, *, lost: bool = False) -> None:
         """Make the first `changes` changes durable.
 

@@ -282,3 +282,14 @@ async def test_move_and_remove_aside_are_made_also_for_a_cancelled_caller(place:
         await place.disk.remove_aside(f"{place.root}/b")
     with pytest.raises(FileNotFoundError):
         await place.disk.move(f"{place.root}/b", f"{place.root}/a")
+
+
+def test_what_is_allocated_is_zeros_and_allocating_it_again_changes_nothing(place: Place) -> None:
+    path = f"{place.root}/a"
+    place.disk.allocate(path, 5000)
+    assert place.disk.read_bytes(path) == bytes(5000)
+    place.disk.allocate(path, 5000)
+    place.disk.allocate(path, 10)
+    assert place.disk.read_bytes(path) == bytes(5000)
+    place.disk.allocate(path, 6000)
+    assert place.disk.read_bytes(path) == bytes(6000)
