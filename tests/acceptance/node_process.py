@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -10,12 +11,16 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from kraft_trio.protocol.types import Endpoint
 from tests.acceptance.waiting import WAIT_SECONDS, Overdue, wait_until
 
 KRAFT = str(Path(sys.executable).with_name("kraft"))
 COMMAND_SECONDS = 30.0
+
+_START = "--- start ---\n"
+"""Before what a process writes to the node's log."""
 
 _LISTENER_PORTS = range(20000, 32000)
 """Below the ports that the kernel gives to outgoing connections: while a node is down nobody else can take its port,
@@ -80,7 +85,7 @@ class NodeProcess:
         assert not self.running
         arguments = [part for override in overrides for part in ("--override", override)]
         with self.log.open("ab") as log:
-            log.write(b"--- start ---\n")
+            log.write(_START.encode())
             log.flush()
             self._process = subprocess.Popen(
                 [KRAFT, "server", "start", "-c", str(self.properties), "--log-format", "json", *arguments],
@@ -139,6 +144,12 @@ class NodeProcess:
     def log_text(self) -> str:
         """Everything that the node's processes wrote, the latest last."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def log_events(self) -> list[dict[str, Any]]:
+        """What the latest process has logged so far, a line that it has not finished left out."""
+        text = self.log_text().rpartition(_START)[2]
+        lines = text[: text.rfind("\n") + 1].splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
 
     def log_bytes(self) -> bytes:
         """The partition's log as it is on disk now, its segments one after the other."""

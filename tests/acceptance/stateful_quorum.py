@@ -1,0 +1,149 @@
+"""Quorums whose nodes have a state machine, take snapshots of it often, and trim their logs early."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from kraft_trio.protocol.types import OffsetAndEpoch
+from tests.acceptance.conftest import MakeQuorum
+from tests.acceptance.keyed_writer import KeyedWriter
+from tests.acceptance.node_process import NodeProcess
+from tests.acceptance.quorum import Quorum
+from tests.acceptance.snapshot_files import log_start_of, saved_state, snapshot_path, snapshots_of, verified
+from tests.acceptance.tallied_values import NAME, TALLY_KEY, Tally
+from tests.acceptance.waiting import WAIT_SECONDS, wait_until
+
+SNAPSHOT_INTERVAL_MS = 2000
+"""Each replica takes its snapshots by size, at an offset of its own; once nobody writes this has all of them take one
+of the same id."""
+
+
+@attrs.frozen
+class Sizes:
+    """How large what a quorum keeps may become, in bytes."""
+
+    retention: int
+    segment: int
+    between_snapshots: int
+
+    @classmethod
+    def for_log_of(cls, size_in_bytes: int) -> Sizes:
+        """So that about an eighth of it is kept."""
+        retention = size_in_bytes // 8
+        return cls(retention, retention // 8, retention // 4)
+
+
+def make_stateful_quorum(
+    make_quorum: MakeQuorum, sizes: Sizes, voters: int = 3, observers: int = 0, **settings: str
+) -> Quorum:
+    """With TalliedValues, unless `kraft_state_machine` names another."""
+    own = {
+        "metadata_max_retention_bytes": str(sizes.retention),
+        "metadata_log_segment_bytes": str(sizes.segment),
+        "metadata_log_max_record_bytes_between_snapshots": str(sizes.between_snapshots),
+        "metadata_log_max_snapshot_interval_ms": str(SNAPSHOT_INTERVAL_MS),
+        "kraft_state_machine": NAME,
+    }
+    quorum: Quorum = make_quorum(voters, observers, **{**own, **settings})
+    return quorum
+
+
+def end_of_stopped(node: NodeProcess) -> int:
+    """The end (exclusive) of its log, which is sound."""
+    end: int = verified([node])[0]["logEnd"]["offset"]
+    return end
+
+
+def is_trimmed_past(quorum: Quorum, offset: int) -> bool:
+    """Whether no running node has the record at `offset` in its log any more."""
+    return all(log_start_of(node) > offset for node in quorum.nodes.values() if node.running)
+
+
+def installed(node: NodeProcess) -> list[OffsetAndEpoch]:
+    """The snapshots that took the log's place while the latest process ran."""
+    texts = [event["snapshot_id"] for event in node.log_events() if event["event"] == "snapshot in place of the log"]
+    return [OffsetAndEpoch(*map(int, text.split("@"))) for text in texts]
+
+
+def common_snapshot(quorum: Quorum) -> OffsetAndEpoch:
+    """Nobody writes: wait until every node has a snapshot of everything, and return its id, the same for all."""
+    end = quorum.wait_until_caught_up()
+
+    def newest() -> list[OffsetAndEpoch]:
+        return [max(snapshots_of(node), default=OffsetAndEpoch(0, 0)) for node in quorum.nodes.values()]
+
+    wait_until(f"all have a snapshot up to {end}", lambda: all(one.offset == end for one in newest()))
+    ids = set(newest())
+    assert len(ids) == 1, f"snapshots up to the same offset, of different epochs: {ids}"
+    return ids.pop()
+
+
+def assert_states_are_what_was_written(
+    quorum: Quorum, writer: KeyedWriter, expected: Mapping[bytes, bytes] | None = None
+) -> OffsetAndEpoch:
+    """Every node runs, and what was written is acknowledged: all of it is in every state, and nothing else is.
+
+    By default `writer` alone has written to TalliedValues, whose hash says that no record was applied twice or out of
+    order; `expected` is another state.  The snapshots of the states are equal byte for byte, and so are the logs as far
+    as they are kept.  Stops the nodes.  The id of the snapshot that was compared.
+    """
+    writer.flush()
+    assert list(writer.offsets) == sorted(set(writer.offsets)), "an offset was acknowledged twice, or out of order"
+    snapshot_id = common_snapshot(quorum)
+    assert writer.offsets[-1] < snapshot_id.offset
+    quorum.kill_all()
+    if expected is None:
+        expected = writer.latest_values() | {TALLY_KEY: tally_of(writer).encode()}
+    first = quorum.nodes[1]
+    for node in quorum.nodes.values():
+        state = saved_state(node, snapshot_id)
+        assert state.values.keys() == expected.keys(), f"node {node.id}: other keys than were written"
+        assert state.values == expected, f"node {node.id}: the state is not what was written"
+        same = snapshot_path(node, snapshot_id).read_bytes() == snapshot_path(first, snapshot_id).read_bytes()
+        assert same, f"nodes {first.id} and {node.id}: snapshots {snapshot_id} differ"
+    reports = verified(quorum.nodes.values())
+    ends = {report["logEnd"]["offset"] for report in reports}
+    assert ends == {snapshot_id.offset}
+    assert_equal_where_both_have_it(quorum)
+    assert_no_errors(quorum)
+    return snapshot_id
+
+
+def tally_of(writer: KeyedWriter) -> Tally:
+    tally = Tally()
+    for number in range(writer.sent):
+        tally = tally.after(writer.key(number), writer.value(number))
+    return tally
+
+
+def assert_equal_where_both_have_it(quorum: Quorum) -> None:
+    """Every snapshot that two nodes have under the same id has the same bytes (invariant 19)."""
+    seen: dict[OffsetAndEpoch, tuple[NodeProcess, bytes]] = {}
+    for node in quorum.nodes.values():
+        for snapshot_id in snapshots_of(node):
+            data = snapshot_path(node, snapshot_id).read_bytes()
+            other, expected = seen.setdefault(snapshot_id, (node, data))
+            assert data == expected, f"nodes {other.id} and {node.id}: snapshots {snapshot_id} differ"
+
+
+def assert_no_errors(quorum: Quorum) -> None:
+    """No process of any node ever logged an error."""
+    for node in quorum.nodes.values():
+        errors = [line for line in node.log_text().splitlines() if '"level": "error"' in line or "Traceback" in line]
+        assert not errors, f"node {node.id}: {errors[:5]}"
+
+
+def let_fall_behind(quorum: Quorum, node: NodeProcess, writer: KeyedWriter, step: int) -> int:
+    """Kill the node and write, `step` records at a time, until nobody's log reaches back to its end; that end."""
+    node.kill()
+    end = end_of_stopped(node)
+
+    def trimmed() -> bool:
+        writer.write(step)
+        writer.flush()
+        return is_trimmed_past(quorum, end)
+
+    wait_until(f"the logs are trimmed past {end}", trimmed, 4 * WAIT_SECONDS)
+    return end
