@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kraft_trio.client.log_client import LogClient
     from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
     from kraft_trio.client.record_reader import OffsetOutOfRangeError, RecordReader
+    from kraft_trio.client.replica_snapshots import ReplicaSnapshot, ReplicaSnapshots
     from kraft_trio.client.voter_change import VoterChangeError
     from kraft_trio.config import LoadedConfig, NodeConfig, load_config, parse_config
     from kraft_trio.environment import Environment
@@ -51,6 +52,7 @@ else:
             "client.log_client": "LogClient",
             "client.quorum_description": "NodeView NoLeader QuorumDescription ReplicaState",
             "client.record_reader": "OffsetOutOfRangeError RecordReader",
+            "client.replica_snapshots": "ReplicaSnapshot ReplicaSnapshots",
             "client.voter_change": "VoterChangeError",
             "config": "LoadedConfig NodeConfig load_config parse_config",
             "environment": "Environment",
@@ -124,6 +126,8 @@ __all__ = [
     "RecordTooLargeError",
     "RefusedError",
     "ReplicaKey",
+    "ReplicaSnapshot",
+    "ReplicaSnapshots",
     "ReplicaState",
     "Serde",
     "SerdeError",

@@ -100,7 +100,14 @@ class Node:
             wall_clock_ms=environment.wall_clock_ms,
         )
         router = RequestRouter(
-            self.key, self.cluster_id, config, log, self.election.view, self.election.tell, self._forwarder
+            self.key,
+            self.cluster_id,
+            config,
+            log,
+            self.election.view,
+            self.election.tell,
+            self._forwarder,
+            None if snapshots is None else self.take_snapshot,
         )
         self._server = NetworkServer(environment.network, config, router)
         self._environment = environment

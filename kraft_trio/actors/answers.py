@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
@@ -71,11 +71,24 @@ class Awaited(Generic[T]):
         return self._respond([reply.value for reply in self._replies])
 
 
-class Forwarded(Awaited[ResponseT], Generic[RequestT, ResponseT]):
+class Worked(Awaited[T]):
+    """What comes of work that takes a while; somebody has to run `work` for the answer to come."""
+
+    def __init__(self, work: Callable[[], Awaitable[T]]) -> None:
+        """`work` raises nothing: its result is the response."""
+        self._reply: Reply[T] = Reply()
+        super().__init__((self._reply,), lambda values: values[0])
+        self._work = work
+
+    async def work(self) -> None:
+        """Do it.  A cancelled call leaves no answer: there is then nobody to give it to."""
+        self._reply.answer(await self._work())
+
+
+class Forwarded(Worked[ResponseT], Generic[RequestT, ResponseT]):
     """The leader's answer to what a client asked a follower; `refusal` where the leader gives none.
 
-    Tools and clients put some requests to any broker, and Kafka's brokers pass those on too.  Somebody has to run
-    `forward` for the answer to come.
+    Tools and clients put some requests to any broker, and Kafka's brokers pass those on too.
     """
 
     def __init__(
@@ -87,19 +100,10 @@ class Forwarded(Awaited[ResponseT], Generic[RequestT, ResponseT]):
         timeout_ms: int,
         refusal: ResponseT,
     ) -> None:
-        self._reply: Reply[ResponseT] = Reply()
-        super().__init__((self._reply,), lambda values: values[0])
-        self._client = client
-        self._leader = leader
-        self._api = api
-        self._request = request
-        self._timeout_ms = timeout_ms
-        self._refusal = refusal
+        async def forward() -> ResponseT:
+            try:
+                return await client.request(leader, api, request, timeout_ms)
+            except (NetworkError, UnsupportedVersionError):
+                return refusal
 
-    async def forward(self) -> None:
-        """Ask the leader.  A cancelled call leaves no answer: there is then nobody to give it to."""
-        try:
-            response = await self._client.request(self._leader, self._api, self._request, self._timeout_ms)
-        except (NetworkError, UnsupportedVersionError):
-            response = self._refusal
-        self._reply.answer(response)
+        super().__init__(forward)

@@ -14,6 +14,7 @@ from kraft_trio.actors.client_requests import ClientRequests
 from kraft_trio.actors.fetch_requests import FetchRequests
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
+from kraft_trio.actors.replica_snapshot_requests import ReplicaSnapshotRequests, TakeSnapshot
 from kraft_trio.actors.snapshot_requests import SnapshotRequests
 from kraft_trio.actors.voter_change_requests import VoterChangeRequests
 from kraft_trio.config import NodeConfig
@@ -52,6 +53,7 @@ from kraft_trio.wire.apis.list_offsets import ListOffsetsRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest
 from kraft_trio.wire.apis.produce import ProduceRequest
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
+from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
 from kraft_trio.wire.apis.update_features import UpdateFeaturesRequest
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
@@ -78,6 +80,7 @@ class RequestRouter:
         view: Published[QuorumView],
         tell_election: Callable[[ElectionMessage], Awaitable[None]],
         forwarder: NetworkClient,
+        take_snapshot: TakeSnapshot | None,
     ) -> None:
         """`forwarder` carries what a follower passes on to the leader; its client id is FORWARDER_CLIENT_ID."""
         self._forwarder = forwarder
@@ -88,6 +91,7 @@ class RequestRouter:
         self._tell_election = tell_election
         self._fetches = FetchRequests(config, cluster_id, view)
         self._snapshots = SnapshotRequests(config, cluster_id, view)
+        self._replica_snapshots = ReplicaSnapshotRequests(key, cluster_id, log, take_snapshot)
         self._voter_changes = VoterChangeRequests(config, cluster_id, view)
         self._clients = ClientRequests(key, cluster_id, config, log, view)
 
@@ -106,6 +110,8 @@ class RequestRouter:
                 return await self._voter_changes.route(request)
             case FetchSnapshotRequest():
                 return await self._snapshots.route(request, listener_name)
+            case ReplicaSnapshotsRequest():
+                return self._replica_snapshots.route(request)
             case ApiVersionsRequest():
                 return Ready(self._api_versions())
             case MetadataRequest():

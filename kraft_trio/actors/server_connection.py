@@ -7,7 +7,7 @@ from collections import deque
 import structlog
 import trio
 
-from kraft_trio.actors.answers import Answer, Forwarded
+from kraft_trio.actors.answers import Answer, Worked
 from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
 from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response
@@ -76,8 +76,8 @@ class ServerConnection:
                 self._reader.limit = self._max_request_bytes
                 answer = await self._router.route(header, self._listener_name, request)
             self._answers.append((header, answer))
-            if isinstance(answer, Forwarded):
-                nursery.start_soon(answer.forward)
+            if isinstance(answer, Worked):
+                nursery.start_soon(answer.work)
             answer.when_ready(self._flush)
             while len(self._answers) >= IN_FLIGHT or self._unsent:
                 await self._room.park()

@@ -46,6 +46,16 @@ def quorum_options(function: F) -> F:
     return function
 
 
+def node_options(function: F) -> F:
+    """Add the options that name nodes themselves: `bootstrap_controller` and `config_path`."""
+    for option in (
+        click.option("-c", "--config", "config_path", metavar="FILE", help="The .properties file of a running node."),
+        click.option("--bootstrap-controller", metavar="HOST:PORT[,…]", help="Running nodes."),
+    ):
+        function = option(function)
+    return function
+
+
 @attrs.frozen
 class QuorumOptions:
     """What those options said."""

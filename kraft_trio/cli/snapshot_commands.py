@@ -1,4 +1,4 @@
-"""`kraft snapshot`: snapshot files."""
+"""`kraft snapshot`: snapshots of running nodes, and snapshot files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 
 from kraft_trio.cli.counted import counted
 from kraft_trio.cli.progress import progress
+from kraft_trio.cli.snapshot_take import take
 from kraft_trio.errors import CorruptSnapshotError, ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.batch import peek_header
@@ -28,7 +29,7 @@ _UNKNOWN_OFFSET: Final = -1
 
 @click.group()
 def snapshot() -> None:
-    """Check snapshot files."""
+    """Take, save, check and restore snapshots."""
 
 
 @snapshot.command("verify")
@@ -86,3 +87,6 @@ def _time_text(timestamp_ms: int) -> str:
     if timestamp_ms < 0:
         return "of no known time"
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+snapshot.add_command(take)

@@ -6,6 +6,7 @@ from kraft_trio.client.feature_metadata import FeatureLevels, FeatureMetadata
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
 from kraft_trio.client.record_reader import OffsetOutOfRangeError, RecordReader
+from kraft_trio.client.replica_snapshots import ReplicaSnapshot, ReplicaSnapshots
 from kraft_trio.client.voter_change import VoterChangeError
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "QuorumDescription",
     "RecordReader",
     "RefusedError",
+    "ReplicaSnapshot",
+    "ReplicaSnapshots",
     "ReplicaState",
     "VoterChangeError",
 ]

@@ -15,12 +15,14 @@ from kraft_trio.client.connecting import ask, drop
 from kraft_trio.client.feature_metadata import FeatureLevels, FeatureMetadata
 from kraft_trio.client.inquiry import Inquiry
 from kraft_trio.client.quorum_description import NoLeader, QuorumDescription
+from kraft_trio.client.replica_snapshots import ReplicaSnapshots, ask_for_snapshots
 from kraft_trio.client.voter_change import VoterChangeError
 from kraft_trio.errors import NetworkError, OutcomeUnknownError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.wire.api import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_FEATURES, Api
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
+from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
 from kraft_trio.wire.apis.update_features import (
     FeatureUpdate,
     UpdateFeaturesRequest,
@@ -196,6 +198,35 @@ class AdminClient:
             timeout_ms,
         )
         refusal.raise_for("update features")
+
+    async def describe_snapshots(self, node: Endpoint, timeout_ms: int = 5000) -> ReplicaSnapshots:
+        """The log and the snapshots of the node that listens there, as that node itself has them.
+
+        Raises NetworkError, UnsupportedVersionError for a node of Apache Kafka's.
+        """
+        return await self._ask_for_snapshots(node, ReplicaSnapshotsRequest(), timeout_ms)
+
+    async def take_snapshot(
+        self, node: Endpoint, *, cluster_id: str | None = None, timeout_ms: int = 600_000
+    ) -> ReplicaSnapshots:
+        """Have the node that listens there take a snapshot of its state; its snapshots then, the newest one last.
+
+        None is written where the newest is as new as the state (`took_ms` is -1).  A cancelled call, or one whose
+        connection is lost, leaves none or a whole one.  Raises RefusedError where the node has no state machine, is of
+        another cluster or could not write it, and what `describe_snapshots` does.
+        """
+        return await self._ask_for_snapshots(node, ReplicaSnapshotsRequest(cluster_id, take=True), timeout_ms)
+
+    async def _ask_for_snapshots(
+        self, node: Endpoint, request: ReplicaSnapshotsRequest, timeout_ms: int
+    ) -> ReplicaSnapshots:
+        connection = await self._inquiry.connect(node)
+        try:
+            return await ask_for_snapshots(connection, node, request, timeout_ms)
+        except NetworkError as error:
+            raise NetworkError(f"{node}: {error}") from error
+        finally:
+            await drop(connection)
 
     async def _change(
         self,

@@ -20,6 +20,7 @@ from kraft_trio.wire.apis.list_offsets import LIST_OFFSETS
 from kraft_trio.wire.apis.metadata import METADATA
 from kraft_trio.wire.apis.produce import PRODUCE
 from kraft_trio.wire.apis.remove_raft_voter import REMOVE_RAFT_VOTER
+from kraft_trio.wire.apis.replica_snapshots import REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.update_features import UPDATE_FEATURES
 from kraft_trio.wire.apis.update_raft_voter import UPDATE_RAFT_VOTER
 from kraft_trio.wire.apis.vote import VOTE
@@ -41,6 +42,7 @@ __all__ = [
     "METADATA",
     "PRODUCE",
     "REMOVE_RAFT_VOTER",
+    "REPLICA_SNAPSHOTS",
     "UPDATE_FEATURES",
     "UPDATE_RAFT_VOTER",
     "VOTE",
@@ -66,6 +68,7 @@ _ALL: Final[tuple[Api[Any, Any], ...]] = (
     ADD_RAFT_VOTER,
     REMOVE_RAFT_VOTER,
     UPDATE_RAFT_VOTER,
+    REPLICA_SNAPSHOTS,
 )
 
 APIS: Final[Mapping[int, Api[Any, Any]]] = MappingProxyType({api.key: api for api in _ALL})

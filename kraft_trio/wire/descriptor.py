@@ -28,8 +28,8 @@ class Api(Generic[RequestT, ResponseT]):
 
     key: int
     name: str
-    package: str
-    """kio's name of the package with the schemas."""
+    package: str | None
+    """kio's name of the package with the schemas; None for an API of our own, which has `own_shape`."""
     min_version: int
     max_version: int
     flexible_version: int
@@ -49,6 +49,8 @@ class Api(Generic[RequestT, ResponseT]):
         default=lambda _kind, _version, shape: shape, kw_only=True
     )
     """Adds tagged fields of our own to Kafka's shape; who does not know them skips them (KIP-482)."""
+    own_shape: Callable[[_Kind], EntityShape] | None = attrs.field(default=None, kw_only=True)
+    """The shapes of an API that Kafka does not have; one version."""
     _readers: dict[tuple[_Kind, int], Reader] = attrs.field(factory=dict, init=False)
     _writers: dict[tuple[_Kind, int], Writer] = attrs.field(factory=dict, init=False)
 
@@ -107,4 +109,7 @@ class Api(Generic[RequestT, ResponseT]):
             raise UnsupportedVersionError(
                 f"{self.name}: version {version} is not among {self.min_version} to {self.max_version}"
             )
+        if self.own_shape is not None:
+            return self.own_shape(kind)
+        assert self.package is not None, f"{self.name} has no schema"
         return self.extended(kind, version, message_shape(self.package, self.name, kind, version))

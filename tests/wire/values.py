@@ -58,6 +58,11 @@ from kraft_trio.wire.apis.produce import (
     ProduceResponse,
 )
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from kraft_trio.wire.apis.replica_snapshots import (
+    ReplicaSnapshot,
+    ReplicaSnapshotsRequest,
+    ReplicaSnapshotsResponse,
+)
 from kraft_trio.wire.apis.update_features import (
     FeatureResult,
     FeatureUpdate,
@@ -287,6 +292,22 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
         supported_features=tuples(st.builds(SupportedFeature, texts, int16, int16)),
         finalized_features=tuples(st.builds(FinalizedFeature, texts, int16)),
         finalized_features_epoch=int64,
+    ),
+    ("ReplicaSnapshots", "request"): st.builds(
+        ReplicaSnapshotsRequest, cluster_id=st.none() | texts, take=st.booleans()
+    ),
+    ("ReplicaSnapshots", "response"): st.builds(
+        ReplicaSnapshotsResponse,
+        error=errors,
+        error_message=st.none() | texts,
+        node=keys,
+        has_state_machine=st.booleans(),
+        log_start_offset=int64,
+        log_end=ends,
+        log_size_in_bytes=int64,
+        high_watermark=int64,
+        snapshots=tuples(st.builds(ReplicaSnapshot, ends, int64, int64)),
+        took_ms=int64,
     ),
     ("Produce", "request"): st.builds(
         ProduceRequest,

@@ -1,0 +1,78 @@
+"""ReplicaSnapshots: tells what this node's log and snapshots are, and takes a snapshot where it is asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import trio
+
+from kraft_trio.actors.answers import Answer, Ready, Worked
+from kraft_trio.errors import CorruptSnapshotError, NodeClosedError, StorageFailure
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.storage.log import Log
+from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshot, ReplicaSnapshotsRequest, ReplicaSnapshotsResponse
+from kraft_trio.wire.error_codes import ErrorCode
+
+TakeSnapshot: TypeAlias = Callable[[], Awaitable[OffsetAndEpoch | None]]
+"""`Node.take_snapshot`."""
+
+_NO_STATE_MACHINE = (
+    "this node has no state machine, so that there is nothing to save and its log is kept whole: "
+    "kraft.state.machine names one"
+)
+
+
+class ReplicaSnapshotRequests:
+    """Answers of one node about itself, in whatever role it is."""
+
+    def __init__(self, key: ReplicaKey, cluster_id: str, log: Log, take_snapshot: TakeSnapshot | None) -> None:
+        """`take_snapshot` None: the node has no state machine."""
+        self._key = key
+        self._cluster_id = cluster_id
+        self._log = log
+        self._take_snapshot = take_snapshot
+
+    def route(self, request: ReplicaSnapshotsRequest) -> Answer:
+        if request.cluster_id is not None and request.cluster_id != self._cluster_id:
+            message = f"this node is of cluster {self._cluster_id}"
+            return Ready(ReplicaSnapshotsResponse(ErrorCode.inconsistent_cluster_id, message))
+        if not request.take:
+            return Ready(self._described())
+        take = self._take_snapshot
+        if take is None:
+            return Ready(ReplicaSnapshotsResponse(ErrorCode.invalid_request, _NO_STATE_MACHINE))
+        return Worked(lambda: self._taken(take))
+
+    async def _taken(self, take: TakeSnapshot) -> ReplicaSnapshotsResponse:
+        """Where a snapshot cannot be written the client hears of it here; the node itself hears of it by its taker."""
+        before, began_at_s = self._log.snapshots.newest, trio.current_time()
+        try:
+            newest = await take()
+        except (StorageFailure, NodeClosedError) as error:
+            return ReplicaSnapshotsResponse(ErrorCode.kafka_storage_error, str(error))
+        if newest is None:
+            return ReplicaSnapshotsResponse(ErrorCode.snapshot_not_found, "nothing has been committed yet")
+        took_ms = round((trio.current_time() - began_at_s) * 1000)
+        return self._described(took_ms if newest != before else -1)
+
+    def _described(self, took_ms: int = -1) -> ReplicaSnapshotsResponse:
+        log = self._log
+        return ReplicaSnapshotsResponse(
+            node=self._key,
+            has_state_machine=self._take_snapshot is not None,
+            log_start_offset=log.log_start_offset,
+            log_end=log.end,
+            log_size_in_bytes=log.size_in_bytes,
+            high_watermark=-1 if log.high_watermark is None else log.high_watermark,
+            snapshots=tuple(filter(None, map(self._snapshot, log.snapshots.ids))),
+            took_ms=took_ms,
+        )
+
+    def _snapshot(self, snapshot_id: OffsetAndEpoch) -> ReplicaSnapshot | None:
+        """None for one that does not even begin as a snapshot; the log's cleaner says so."""
+        try:
+            file = self._log.snapshots.file(snapshot_id)
+        except (CorruptSnapshotError, OSError):
+            return None
+        return ReplicaSnapshot(snapshot_id, file.size_in_bytes, file.timestamp_ms)

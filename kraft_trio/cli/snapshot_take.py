@@ -1,0 +1,118 @@
+"""`kraft snapshot take`: nodes that run take a snapshot now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+import trio
+
+from kraft_trio.cli.config_option import read_config
+from kraft_trio.cli.counted import counted
+from kraft_trio.cli.quorum_options import described, node_options
+from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.connecting import RefusedError
+from kraft_trio.client.replica_snapshots import ReplicaSnapshots
+from kraft_trio.config import NodeConfig
+from kraft_trio.config_keys import BOOTSTRAP_SERVERS, MAX_INT32
+from kraft_trio.errors import ConfigError, KraftError, NetworkError, UnsupportedVersionError
+from kraft_trio.protocol.types import Endpoint
+
+_FIND_LEADER_MS = 5000
+
+
+@click.command()
+@node_options
+@click.option("--all", "all_voters", is_flag=True, help="Every voter that the leader knows, found from any of them.")
+@click.option(
+    "--timeout",
+    "timeout_ms",
+    metavar="MS",
+    type=click.IntRange(1, MAX_INT32),
+    default=600_000,
+    show_default=True,
+    help="How long a node may take.",
+)
+@click.pass_context
+def take(
+    context: click.Context,
+    bootstrap_controller: str | None,
+    config_path: str | None,
+    all_voters: bool,
+    timeout_ms: int,
+) -> None:
+    """Have running nodes take a snapshot of their state now, and trim their logs behind it.
+
+    Each node that is named takes its own; none is written where the newest is as new as the state.  The exit code is 1
+    where a node did not do it, and the others have nevertheless.
+    """
+    nodes = nodes_of(context, bootstrap_controller, config_path)
+    outcomes = trio.run(_take_all, nodes, all_voters, timeout_ms)
+    failures = []
+    for node, outcome in outcomes.items():
+        if isinstance(outcome, ReplicaSnapshots):
+            click.echo(_line(outcome))
+        else:
+            text = str(outcome)
+            failures.append(text if text.startswith(str(node)) else f"{node}: {text}")
+    if failures:
+        raise KraftError("; ".join(failures))
+
+
+def nodes_of(context: click.Context, text: str | None, config_path: str | None) -> tuple[Endpoint, ...]:
+    """The nodes that are named, or the one that a file describes.  Raises UsageError, ConfigError."""
+    if (text is None) == (config_path is None):
+        raise click.UsageError("give one of --bootstrap-controller and -c", context)
+    if config_path is not None:
+        return (_own_endpoint(read_config(config_path)),)
+    try:
+        nodes: tuple[Endpoint, ...] = BOOTSTRAP_SERVERS.parse(text or "")
+    except ValueError as error:
+        raise ConfigError(f"--bootstrap-controller {text}: {error}") from error
+    if not nodes:
+        raise ConfigError(f"--bootstrap-controller: expected {BOOTSTRAP_SERVERS.allowed}")
+    return tuple(dict.fromkeys(nodes))
+
+
+def _own_endpoint(config: NodeConfig) -> Endpoint:
+    for listener in (*config.advertised_listeners, *config.listeners):
+        return listener.endpoint
+    raise ConfigError("listeners: not set, so that nobody can ask this node; name others with --bootstrap-controller")
+
+
+async def _take_all(
+    nodes: Sequence[Endpoint], all_voters: bool, timeout_ms: int
+) -> dict[Endpoint, ReplicaSnapshots | KraftError]:
+    client = AdminClient(nodes)
+    cluster_id = None
+    if all_voters:
+        quorum = await described(client, _FIND_LEADER_MS)
+        cluster_id = quorum.cluster_id
+        known = [quorum.endpoints_of(state.key) for state in quorum.voters]
+        nodes = [endpoint for listeners in known if listeners for _, endpoint in list(listeners)[:1]]
+        if len(nodes) < len(quorum.voters):
+            raise NetworkError(
+                "--all: the leader does not know where its voters listen, as the voters of kraft.version 0 are in the "
+                "nodes' files alone: name each of them with --bootstrap-controller"
+            )
+    outcomes: dict[Endpoint, ReplicaSnapshots | KraftError] = dict.fromkeys(nodes, KraftError("not asked"))
+
+    async def take_one(node: Endpoint) -> None:
+        try:
+            outcomes[node] = await client.take_snapshot(node, cluster_id=cluster_id, timeout_ms=timeout_ms)
+        except (RefusedError, NetworkError, UnsupportedVersionError) as error:
+            outcomes[node] = error
+
+    async with trio.open_nursery() as nursery:
+        for node in nodes:
+            nursery.start_soon(take_one, node)
+    return outcomes
+
+
+def _line(told: ReplicaSnapshots) -> str:
+    newest = told.snapshots[-1]
+    how = f"taken in {told.took_ms / 1000:.3f} s" if told.took_ms >= 0 else "as new as the state, nothing was written"
+    return (
+        f"Node {told.key.id} at {told.endpoint}: snapshot {newest.snapshot_id}, "
+        f"{counted(newest.size_in_bytes, 'byte')}, {how}; its log begins at offset {told.log_start_offset}"
+    )
