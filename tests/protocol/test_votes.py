@@ -182,7 +182,7 @@ def test_a_request_meant_for_another_replica_or_disk(meant_for: ReplicaKey, erro
         (static_voters(1, 2, 3), {key(2), key(2, "b")}, set(), False, False),
         (VoterSet(), {key(1)}, set(), False, True),
     ],
-    ids=str,
+    ids=lambda value: "-".join(sorted(str(key) for key in value)) or "none" if isinstance(value, set) else str(value),
 )
 def test_tally(members: VoterSet, granted: set[ReplicaKey], rejected: set[ReplicaKey], won: bool, lost: bool) -> None:
     tally = VoteTally(members, frozenset(granted), frozenset(rejected))
