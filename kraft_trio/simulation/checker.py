@@ -38,6 +38,8 @@ class Checker:
         self._high_watermark_advanced = self._overriding(Invariant.high_watermark_advanced)
         self._applied = self._overriding(Invariant.applied)
         self._loaded = self._overriding(Invariant.loaded)
+        self._restored = self._overriding(Invariant.restored)
+        self._trimmed = self._overriding(Invariant.trimmed)
         self._message_sent = self._overriding(Invariant.message_sent)
         self._message_delivered = self._overriding(Invariant.message_delivered)
         self._operation = self._overriding(Invariant.operation)
@@ -77,6 +79,11 @@ class Checker:
         self.evidence.replaced(replica)
         for invariant in self._truncated:
             invariant.truncated(replica, end_offset, removed)
+        self.trimmed(replica, end_offset)
+
+    def trimmed(self, replica: Replica, start_offset: int) -> None:
+        for invariant in self._trimmed:
+            invariant.trimmed(replica, start_offset)
 
     def synced(self, replica: Replica, end_offset: int) -> None:
         for invariant in self._synced:
@@ -94,6 +101,10 @@ class Checker:
     def loaded(self, replica: Replica, end_offset: int) -> None:
         for invariant in self._loaded:
             invariant.loaded(replica, end_offset)
+
+    def restored(self, replica: Replica, end_offset: int, values: Sequence[bytes]) -> None:
+        for invariant in self._restored:
+            invariant.restored(replica, end_offset, values)
 
     def message_sent(self, message: Message) -> None:
         self.evidence.message_sent(message)

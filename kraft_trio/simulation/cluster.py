@@ -138,6 +138,8 @@ class Cluster:
         self.administrator = Administrator(self)
         self.outlook = Outlook(self)
         self._moves: dict[int, int] = {}
+        self.message_listeners: list[Callable[[Message], object]] = []
+        """Told of every message that is sent, and again when it is delivered."""
         self.replicas: list[Replica] = []
         """Every incarnation that there has been, in the order of their making."""
         self.checker = Checker(self, setup.invariants)
@@ -210,6 +212,8 @@ class Cluster:
         self.violate(Violation(0, "nodes fail only by what is done to them", self.now_s, facts, tuple(nodes)))
 
     def _message(self, message: Message) -> None:
+        for listener in self.message_listeners:
+            listener(message)
         what = "delivered" if message.delivered else "sent"
         moment = f"{self.now_s:.6f} {what} {message.source} {message.target} {message.connection} "
         self.trace.fold(moment.encode() + message.raw)

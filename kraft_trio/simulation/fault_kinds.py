@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kraft_trio.simulation import faults_disk, faults_membership, faults_network, faults_process
+from kraft_trio.simulation import faults_disk, faults_membership, faults_network, faults_process, faults_snapshots
 from kraft_trio.simulation.timeline import FAULT_KINDS
 
 __all__ = ["FAULT_KINDS", "FAULT_MODULES"]
 
-FAULT_MODULES = (faults_process, faults_disk, faults_network, faults_membership)
+FAULT_MODULES = (faults_process, faults_disk, faults_network, faults_membership, faults_snapshots)

@@ -15,19 +15,20 @@ from kraft_trio.storage.simulated_inode import Loss
 _LOSSES: Final[tuple[Loss, ...]] = ("all", "some", "reordered")
 
 
-def _loss(timeline: Timeline) -> Loss:
+def any_loss(timeline: Timeline) -> Loss:
+    """What a power failure takes with it of what was not synced."""
     return timeline.random.choice(_LOSSES)
 
 
 @fault("disk")
 def crash(timeline: Timeline, at_us: int) -> None:
-    lose = _loss(timeline)
+    lose = any_loss(timeline)
     down(timeline, at_us, lambda node: Crash((node,), lose))
 
 
 @fault("disk")
 def crash_all(timeline: Timeline, at_us: int) -> None:
-    lose = _loss(timeline)
+    lose = any_loss(timeline)
     everyone_down(timeline, at_us, lambda nodes: Crash(nodes, lose))
 
 
@@ -70,7 +71,7 @@ def crash_in(timeline: Timeline, at_us: int) -> None:
     """A crash within whatever the storage is doing: of one call of it, chosen among the next hundred."""
     span_us = timeline.span_us(100 * MILLISECOND_US, 15 * SECOND_US)
     if (node := timeline.claim(at_us, span_us)) is not None:
-        timeline.add(at_us, CrashIn(node, timeline.random.randint(1, 100), _loss(timeline)))
+        timeline.add(at_us, CrashIn(node, timeline.random.randint(1, 100), any_loss(timeline)))
         timeline.add(at_us + span_us, Restart((node,)))
 
 

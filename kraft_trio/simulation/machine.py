@@ -18,7 +18,7 @@ from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation.deterministic import process, run_queue
 from kraft_trio.simulation.observing import ReplicaWatch
 from kraft_trio.simulation.replica import Replica
-from kraft_trio.simulation.state_machine import StateMachine
+from kraft_trio.simulation.state_machine import RememberedValues, StateMachine
 from kraft_trio.storage.batch import NewRecord, Record
 from kraft_trio.storage.directory import format_directory, partition_path, random_directory_id
 from kraft_trio.storage.simulated_disk import SimulatedDisk
@@ -68,8 +68,8 @@ class Machine:
     """Why the present process may end with an error; empty where nothing has been done to it."""
     _disk_was_touched: bool = attrs.field(init=False, default=False)
     """Whether another disk was ever put in, or the content of this one damaged."""
-    _disk_is_bad: bool = attrs.field(init=False, default=False)
-    """Whether the disk's content has been damaged: then every process on it may end with an error."""
+    damaged_paths: set[str] = attrs.field(init=False, factory=set)
+    """Of the files whose content has been damaged.  Where there is one, every process may end with an error."""
 
     def __attrs_post_init__(self) -> None:
         self._ended.set()
@@ -121,7 +121,7 @@ class Machine:
     @property
     def has_bad_disk(self) -> bool:
         """Whether the content of the disk has been damaged."""
-        return self._disk_is_bad
+        return bool(self.damaged_paths)
 
     @property
     def is_whole(self) -> bool:
@@ -172,7 +172,8 @@ class Machine:
         """
         assert self.has_ended, f"node {self.id} is running: its disk cannot be replaced"
         self.cluster.trace.record("fault", node=self.id, cause="blank disk" if disk is None else "stale disk")
-        self._disk_is_bad, self._disk_was_touched = False, True
+        self._disk_was_touched = True
+        self.damaged_paths.clear()
         if disk is None:
             self.disk = self._new_disk()
             self.format(self.new_key(), with_voters=False)
@@ -199,7 +200,7 @@ class Machine:
         self._starts += 1
         self.disk.is_attached = True
         self._stop, self.failure = trio.Event(), None
-        self._excuse = "its disk fails" if self._disk_is_bad or self.disk.has_faults else ""
+        self._excuse = "its disk fails" if self.has_bad_disk or self.disk.has_faults else ""
         environment = Environment(
             network=self.cluster.network.seen_from(self.host),
             disk=self.disk,
@@ -268,6 +269,11 @@ class Machine:
         if self._watch is not None:
             self._watch.loaded(end_offset)
 
+    def restored(self, end_offset: int, values: Sequence[bytes]) -> None:
+        """The node's state machine, one that remembers all values, has been given these by that snapshot."""
+        if self._watch is not None:
+            self._watch.restored(end_offset, values)
+
     async def stop(self) -> None:
         """Stop the process gracefully, as SIGTERM does; returns when it has ended.  A paused one runs on first."""
         self.resume()
@@ -315,11 +321,16 @@ class Machine:
         """Wait for the process to have ended, its tasks included; at once where there is none."""
         await self._ended.wait()
 
-    def excuse(self, reason: str, *, damages: bool = False) -> None:
-        """Something is done to the machine that may end its process with an error; `damages`: for good."""
+    def excuse(self, reason: str) -> None:
+        """Something is done to the machine that may end its process with an error."""
         self._excuse = reason
-        self._disk_is_bad = self._disk_is_bad or damages
-        self._disk_was_touched = self._disk_was_touched or damages
+
+    def damage(self, path: str, position: int, reason: str) -> None:
+        """Flip a bit of a file: from now on every process on this disk may end with an error."""
+        self.excuse(reason)
+        self._disk_was_touched = True
+        self.damaged_paths.add(path)
+        self.disk.damage(path, position)
 
     def end_faults(self) -> None:
         """From now on nothing is done to the machine any more; what was done to its disk's content stays done."""
@@ -347,6 +358,8 @@ class _Applying:
         assert self._state_machine is not None, "a snapshot for a state machine that has none"
         self._machine.loaded(end_offset)
         await self._state_machine.load(end_offset, records)
+        if isinstance(self._state_machine, RememberedValues):
+            self._machine.restored(end_offset, self._state_machine.values)
 
     def save(self) -> Iterable[NewRecord]:
         assert self._state_machine is not None, "a snapshot of a state machine that has none"

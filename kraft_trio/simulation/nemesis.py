@@ -18,6 +18,8 @@ from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.fault_kinds import FAULT_KINDS
 from kraft_trio.simulation.faults_disk import spoiled_by
 from kraft_trio.simulation.faults_membership import upgrade
+from kraft_trio.simulation.faults_snapshots import PROFILE as SNAPSHOTS
+from kraft_trio.simulation.faults_snapshots import snapshot_settings
 from kraft_trio.simulation.plan import Plan, TimedStep
 from kraft_trio.simulation.scenario_header import Header
 from kraft_trio.simulation.timeline import SECOND_US, FaultKind, Timeline
@@ -26,7 +28,7 @@ T = TypeVar("T")
 
 MEMBERSHIP: Final = "membership"
 
-PROFILES: Final = ("network", "disk", "process", "time", "versions", MEMBERSHIP)
+PROFILES: Final = ("network", "disk", "process", "time", "versions", MEMBERSHIP, SNAPSHOTS)
 """What can be made to fail; `all` stands for all of them, `none` for nothing."""
 
 _VOTERS: Final = ((3, 12), (5, 6), (1, 2), (2, 1), (4, 1))
@@ -34,6 +36,9 @@ _VOTERS: Final = ((3, 12), (5, 6), (1, 2), (2, 1), (4, 1))
 
 _CHANGING: Final = 0.6
 """In what share of the runs the voters change, where they may."""
+
+_SNAPSHOTTING: Final = 0.6
+"""In what share of the runs the nodes take snapshots, where they may."""
 
 _WEIGHTS: Final = {MEMBERSHIP: 3.0}
 """How much more often than others the faults of a profile happen: where voters change at all, they change a lot."""
@@ -83,6 +88,7 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
     """The plan of that seed: the same for the same options, in every process."""
     source = random.Random(f"{seed}/plan")
     membership = random.Random(f"{seed}/membership")
+    snapshots = random.Random(f"{seed}/snapshots")
     changes_voters = _changes_voters(membership, options)
     voters = _pick(source, _VOTERS)
     observers = source.choice((0, 0, 1, 2))
@@ -92,6 +98,8 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
     observers = observers if options.observers is None else options.observers
     clients = source.randrange(1, 5)
     settings = _settings(source)
+    if takes_snapshots := _takes_snapshots(snapshots, options):
+        settings |= snapshot_settings(snapshots)
     kraft_version = 0 if source.random() < 0.25 else 1
     if changes_voters and kraft_version == 1 and membership.random() < 0.25:
         settings["controller.quorum.auto.join.enable"] = "true"
@@ -107,7 +115,9 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
         clients=clients,
         clients_every_us=clients * SECOND_US // _pick(source, _LOADS),
         duration_us=options.duration_us,
-        faults=_faults(random.Random(f"{seed}/faults"), header, options, changes_voters),
+        faults=_faults(
+            random.Random(f"{seed}/faults"), header, options, changes_voters=changes_voters, snapshots=takes_snapshots
+        ),
         is_fair_by_itself=not changes_voters,
     )
 
@@ -122,6 +132,10 @@ def is_fair(plan: Plan) -> bool:
 
 def _changes_voters(source: random.Random, options: PlanOptions) -> bool:
     return options.profiles == (MEMBERSHIP,) or (MEMBERSHIP in options.profiles and source.random() < _CHANGING)
+
+
+def _takes_snapshots(source: random.Random, options: PlanOptions) -> bool:
+    return options.profiles == (SNAPSHOTS,) or (SNAPSHOTS in options.profiles and source.random() < _SNAPSHOTTING)
 
 
 def _changing_cluster(source: random.Random, voters: int, observers: int) -> tuple[int, int]:
@@ -146,9 +160,12 @@ def _settings(source: random.Random) -> dict[str, str]:
     return settings
 
 
-def _faults(source: random.Random, header: Header, options: PlanOptions, changes_voters: bool) -> tuple[TimedStep, ...]:
+def _faults(
+    source: random.Random, header: Header, options: PlanOptions, *, changes_voters: bool, snapshots: bool
+) -> tuple[TimedStep, ...]:
     timeline = Timeline(source, header, options.duration_us, changes_voters)
-    profiles = tuple(profile for profile in options.profiles if profile != MEMBERSHIP or changes_voters)
+    has = {MEMBERSHIP: changes_voters, SNAPSHOTS: snapshots}
+    profiles = tuple(profile for profile in options.profiles if has.get(profile, True))
     kinds = _character(source, len(header.nodes), profiles)
     if not kinds:
         return ()
@@ -167,8 +184,9 @@ def _character(source: random.Random, nodes: int, profiles: tuple[str, ...]) -> 
     possible = [kind for kind in FAULT_KINDS.values() if kind.profile in profiles and kind.min_nodes <= nodes]
     share = source.uniform(0.2, 1.0)
     chosen = [kind for kind in possible if source.random() < share] or possible
-    if MEMBERSHIP in profiles and not any(kind.profile == MEMBERSHIP for kind in chosen):
-        chosen += source.choices([kind for kind in possible if kind.profile == MEMBERSHIP], k=2)
+    for profile in (MEMBERSHIP, SNAPSHOTS):
+        if profile in profiles and not any(kind.profile == profile for kind in chosen):
+            chosen += source.choices([kind for kind in possible if kind.profile == profile], k=2)
     return tuple((kind, _WEIGHTS.get(kind.profile, 1.0) * math.exp(source.uniform(-2.0, 2.0))) for kind in chosen)
 
 

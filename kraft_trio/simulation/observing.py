@@ -79,6 +79,7 @@ class ReplicaWatch:
     def trimmed(self, log_start_offset: int) -> None:
         self._replica.trim(log_start_offset)
         self._trace.record("trim", node=self._replica.key.id, to=log_start_offset)
+        self._checker.trimmed(self._replica, log_start_offset)
 
     def synced(self, end_offset: int) -> None:
         self._replica.synced_end = end_offset
@@ -96,6 +97,9 @@ class ReplicaWatch:
         self._replica.load_state(end_offset)
         self._trace.record("load", node=self._replica.key.id, to=end_offset)
         self._checker.loaded(self._replica, end_offset)
+
+    def restored(self, end_offset: int, values: Sequence[bytes]) -> None:
+        self._checker.restored(self._replica, end_offset, values)
 
     def applied(self, records: Sequence[Record]) -> None:
         self._replica.apply(records)

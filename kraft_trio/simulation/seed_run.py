@@ -37,6 +37,9 @@ _CHANGES: Final = {
 }
 """What became of what administrators asked for."""
 
+_NOTED: Final = {"replace": "snapshots fetched", "load": "snapshots loaded", "trim": "logs trimmed"}
+"""Events that are counted, by kind."""
+
 
 @attrs.frozen
 class TraceTo:
@@ -78,7 +81,7 @@ class _Run:
     on_trace: Callable[[Trace], object] | None
     cluster: Cluster | None = None
     virtual_s: float = 0.0
-    elections: int = 0
+    noted: Counter[str] = attrs.field(factory=Counter)
 
     def outcome(self) -> Outcome:
         began = time.perf_counter()
@@ -112,7 +115,11 @@ class _Run:
     def _noted(self, event: TraceEvent) -> None:
         self.virtual_s = event.time_us / 1e6
         if event.kind == "role" and event.role == "Leader":
-            self.elections += 1
+            self.noted["elections"] += 1
+        elif event.kind == "log" and event.cause == "snapshot taken":
+            self.noted["snapshots taken"] += 1
+        elif event.kind in _NOTED:
+            self.noted[_NOTED[event.kind]] += 1
 
     def _bug(self, error: BaseException) -> Failure:
         lines = traceback.format_exception(error)[-_TRACEBACK_LINES:]
@@ -128,7 +135,7 @@ class _Run:
     def _counts(self) -> Counter[str]:
         counts = Counter(fault.step.verb for fault in self.plan.faults)
         if self.cluster is not None:
-            counts["elections"] = self.elections
+            counts += self.noted
             counts["acknowledged appends"] = self.cluster.history.count("append", OperationOutcome.OK)
             counts["reads"] = self.cluster.history.count("read", OperationOutcome.OK)
             for outcome, name in _CHANGES.items():

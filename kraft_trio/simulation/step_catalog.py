@@ -13,6 +13,7 @@ from kraft_trio.simulation import (
     steps_network,
     steps_operations,
     steps_process,
+    steps_snapshots,
     steps_stranger,
     steps_time,
 )
@@ -30,6 +31,7 @@ STEP_MODULES = (
     steps_process,
     steps_network,
     steps_disk,
+    steps_snapshots,
     steps_stranger,
     steps_membership,
     steps_campaign,

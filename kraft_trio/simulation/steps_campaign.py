@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import attrs
 import trio
 
+from kraft_trio.simulation.moments import leader_appends_voters, piece_arrives
 from kraft_trio.simulation.recovery import recover
 from kraft_trio.simulation.step_parts import DURATION, NUMBER, choice
 from kraft_trio.simulation.step_syntax import flag, part
@@ -18,12 +19,18 @@ from kraft_trio.simulation.workload import Workload
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.trace import TraceEvent
 
 USUAL_PAUSE_US: Final = 1_000_000
 
-CHANGED_WITHIN_S: Final = 1.0
-"""How long `strike-leader mid-change` waits for a change."""
+BLOWS: Final[Mapping[str, Callable[[int], Step]]] = {
+    "kill": lambda node: Kill((node,)),
+    "crash": lambda node: Crash((node,), "reordered"),
+    "pause": lambda node: Pause((node,)),
+    "isolate": Isolate,
+    "stall": lambda node: Isolate(node, silent=True),
+}
+"""What a strike does to a node."""
+BLOW: Final = choice(*BLOWS)
 
 
 @register
@@ -79,46 +86,37 @@ class StrikeLeader(Step):
     """Does something to the node that leads now, of the highest epoch; nothing where none does.
 
     `mid-change` waits for a leader to append a set of voters, and strikes in that moment; not at all where none does
-    within a second.  A process that is killed, crashed or paused comes back by `start` and `resume`, a cut ends by
-    `heal`.
+    within a second.  `mid-download` waits for a node to be given a piece of a snapshot, three seconds at most.
+    A process that is killed, crashed or paused comes back by `start` and `resume`, a cut ends by `heal`.
     """
 
     verb: ClassVar[str] = "strike-leader"
-    blow: str = part(choice("kill", "crash", "pause", "isolate", "stall"))
+    blow: str = part(BLOW)
     mid_change: bool = flag("mid-change")
+    mid_download: bool = flag("mid-download")
 
     async def take(self, cluster: Cluster) -> None:
-        if self.mid_change and not await _appends_voters(cluster):
+        if self.mid_change and not await leader_appends_voters(cluster):
+            return
+        if self.mid_download and await piece_arrives(cluster) is None:
             return
         leader = cluster.leader()
         if leader is not None:
-            await _BLOWS[self.blow](leader.key.id).take(cluster)
+            await BLOWS[self.blow](leader.key.id).take(cluster)
 
 
-async def _appends_voters(cluster: Cluster) -> bool:
-    """Whether a leader takes up a new set of voters in time; returns in the moment when it has."""
-    has_appended = trio.Event()
+@register
+@attrs.frozen
+class StrikeFetcher(Step):
+    """Does something to the node that is next given a piece of a snapshot, but the last; nothing in three seconds."""
 
-    def look(event: TraceEvent) -> None:
-        if event.kind == "voters" and event.role == "Leader":
-            has_appended.set()
+    verb: ClassVar[str] = "strike-fetcher"
+    blow: str = part(BLOW)
 
-    cluster.trace.listeners.append(look)
-    try:
-        with trio.move_on_after(CHANGED_WITHIN_S):
-            await has_appended.wait()
-    finally:
-        cluster.trace.listeners.remove(look)
-    return has_appended.is_set()
-
-
-_BLOWS: Final[Mapping[str, Callable[[int], Step]]] = {
-    "kill": lambda node: Kill((node,)),
-    "crash": lambda node: Crash((node,), "reordered"),
-    "pause": lambda node: Pause((node,)),
-    "isolate": Isolate,
-    "stall": lambda node: Isolate(node, silent=True),
-}
+    async def take(self, cluster: Cluster) -> None:
+        fetcher = await piece_arrives(cluster)
+        if fetcher is not None:
+            await BLOWS[self.blow](fetcher).take(cluster)
 
 
 @register

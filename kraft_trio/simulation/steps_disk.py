@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
@@ -12,7 +13,8 @@ from kraft_trio.simulation.step_parts import DURATION, NODE, NumberPart, choice
 from kraft_trio.simulation.step_syntax import part
 from kraft_trio.simulation.steps import NotAsExpected, Step, register
 from kraft_trio.storage.disk import join
-from kraft_trio.storage.partition_files import QUORUM_STATE
+from kraft_trio.storage.part_file import PART_SUFFIX
+from kraft_trio.storage.partition_files import CHECKPOINT, DELETED, QUORUM_STATE, checkpoint_ids, checkpoint_name
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
@@ -23,6 +25,12 @@ if TYPE_CHECKING:
 BYTES: Final = NumberPart("BYTES", "a number of bytes")
 CALLS: Final = NumberPart("CALLS", "a number of calls")
 _ANY: Final = 2**62
+_READS: Final = frozenset({"read_at", "read_bytes", "view", "list_directory", "forget_cached"})
+_CHANGED_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    "snapshot": (CHECKPOINT, CHECKPOINT + PART_SUFFIX),
+    "trim": (DELETED,),
+}
+"""By what part of the storage's work: how the names of the files end that it changes."""
 
 _HEADER_BEFORE_CRC: Final = 21
 """So many bytes of a batch its CRC does not cover: base offset, length, epoch, magic, and the CRC itself."""
@@ -45,13 +53,14 @@ class SlowDisk(Step):
 @attrs.frozen
 class _FailingCall(Step):
     node: int = part(NODE)
+    of: str = part(choice("any", "snapshot"), after="of", default="any")
     _operation: ClassVar[str]
 
     async def take(self, cluster: Cluster) -> None:
         machine = cluster.machines[self.node]
         if machine.is_running:
             machine.excuse(f"{self.verb}: an injected error of the disk")
-            machine.disk.fail(self._operation, code=errno.EIO)
+            machine.disk.fail(self._operation, name=PART_SUFFIX if self.of == "snapshot" else "", code=errno.EIO)
 
 
 @register
@@ -105,42 +114,84 @@ class FreeDisk(Step):
 @register
 @attrs.frozen
 class CrashIn(Step):
-    """Takes a machine's power at the CALLS-th call of its storage from now on, before that call has taken effect."""
+    """Takes a machine's power at the CALLS-th call of its storage from now on, before that call has taken effect.
+
+    `of snapshot` counts the changes of snapshots alone, while they are written and when they get their names; `of trim`
+    what is taken out of use and removed, of the log and of old snapshots.
+    """
 
     verb: ClassVar[str] = "crash-in"
     node: int = part(NODE)
     calls: int = part(CALLS)
     lose: Loss = part(choice("all", "some", "reordered"), default="all")
+    of: str = part(choice("any", *_CHANGED_BY), after="of", default="any")
 
     async def take(self, cluster: Cluster) -> None:
-        machine = cluster.machines[self.node]
-        machine.disk.crash_at(machine.disk.calls + max(1, self.calls), crash=lambda: machine.crash(self.lose))
+        machine, calls = cluster.machines[self.node], max(1, self.calls)
+        point = machine.disk.calls + calls if self.of == "any" else _Countdown(_CHANGED_BY[self.of], calls)
+        machine.disk.crash_at(point, crash=lambda: machine.crash(self.lose))
+
+
+class _Countdown:
+    """Names the call that is the last of so many which change files of such names, or make those names durable."""
+
+    def __init__(self, suffixes: tuple[str, ...], calls: int) -> None:
+        self._suffixes = suffixes
+        self._left = calls
+        self._has_renamed = False
+
+    def __call__(self, operation: str, path: str) -> bool:
+        is_one = path.endswith(self._suffixes) or (operation == "sync_directory" and self._has_renamed)
+        if not is_one or operation in _READS:
+            return False
+        self._has_renamed = operation in ("rename", "remove")
+        self._left -= 1
+        return not self._left
 
 
 @register
 @attrs.frozen
 class Rot(Step):
-    """Damages a disk: one bit inside the log with good batches behind it, or what makes quorum-state unreadable."""
+    """Damages a disk: one bit inside the log with good batches behind it, in the newest snapshot or in quorum-state."""
 
     verb: ClassVar[str] = "rot"
     node: int = part(NODE)
-    file: str = part(choice("log", "quorum-state"), default="log")
+    file: str = part(choice("log", "quorum-state", "snapshot"), default="log")
 
     async def take(self, cluster: Cluster) -> None:
         machine = cluster.machines[self.node]
         if not _can_spare(cluster, self.node):
             return
-        if self.file == "quorum-state":
-            path, position = join(machine.partition_path, QUORUM_STATE), 0
-            if not machine.disk.durable_bytes(path):
-                return
-        else:
-            entry = _inner_entry(machine)
-            if entry is None:
-                return
-            path, position = entry.path, entry.position + (_HEADER_BEFORE_CRC + entry.size) // 2
-        machine.excuse(f"rot: one byte of {path} is damaged", damages=True)
-        machine.disk.damage(path, position)
+        place = _PLACES[self.file](machine)
+        if place is None:
+            return
+        path, position = place
+        machine.damage(path, position, f"rot: one byte of {path} is damaged")
+
+
+def _in_quorum_state(machine: Machine) -> tuple[str, int] | None:
+    path = join(machine.partition_path, QUORUM_STATE)
+    return (path, 0) if machine.disk.durable_bytes(path) else None
+
+
+def _in_newest_snapshot(machine: Machine) -> tuple[str, int] | None:
+    ids = [id for id in checkpoint_ids(machine.disk.peek_names(machine.partition_path)) if id.offset]
+    path = join(machine.partition_path, checkpoint_name(ids[-1])) if ids else ""
+    size = machine.disk.durable_size(path) if ids else None
+    return (path, size // 2) if size else None
+
+
+def _in_log(machine: Machine) -> tuple[str, int] | None:
+    entry = _inner_entry(machine)
+    return None if entry is None else (entry.path, entry.position + (_HEADER_BEFORE_CRC + entry.size) // 2)
+
+
+_PLACES: Final[Mapping[str, Callable[[Machine], tuple[str, int] | None]]] = {
+    "log": _in_log,
+    "quorum-state": _in_quorum_state,
+    "snapshot": _in_newest_snapshot,
+}
+"""Where each kind of file is damaged: path and position; None where there is nothing to damage."""
 
 
 def _inner_entry(machine: Machine) -> Entry | None:

@@ -108,7 +108,7 @@ class FaultKind:
 
     name: str
     profile: str
-    """What kind of thing fails: `network`, `disk`, `process`, `time`, `versions`; or `membership`, which changes."""
+    """What kind of thing fails: `network`, `disk`, `process`, `time`, `versions`, `snapshots`; `membership` changes."""
     make: Make
     min_nodes: int = 1
 

@@ -105,7 +105,11 @@ class FabricatedMachine:
     disk: FabricatedDisk = attrs.field(factory=FabricatedDisk)
     replica: Replica | None = None
     partition_path: str = DIRECTORY
-    has_bad_disk: bool = False
+    damaged_paths: set[str] = attrs.field(factory=set)
+
+    @property
+    def has_bad_disk(self) -> bool:
+        return bool(self.damaged_paths)
 
     @property
     def config(self) -> Any:
@@ -392,6 +396,17 @@ class FabricatedCluster:
     def load(self, node_id: int, end_offset: int) -> None:
         """The state machine is given a snapshot that ends there (exclusive)."""
         self.checker.loaded(self.replica(node_id), end_offset)
+
+    def restore(self, node_id: int, end_offset: int, *values: bytes) -> None:
+        """These are all the values that the snapshot has given to the state machine."""
+        self.load(node_id, end_offset)
+        self.checker.restored(self.replica(node_id), end_offset, values)
+
+    def trim(self, node_id: int, start_offset: int) -> None:
+        """The log now begins there."""
+        replica = self.replica(node_id)
+        replica.trim(start_offset)
+        self.checker.trimmed(replica, start_offset)
 
     def put_snapshot(self, node_id: int, snapshot_id: OffsetAndEpoch, content: bytes | None = None) -> None:
         whole = encode_bootstrap_checkpoint(self.initial_voters, 1, 0)

@@ -48,6 +48,37 @@ def a_snapshot_without_its_footer(cluster: FabricatedCluster) -> Iterator[None]:
 
 
 @STORIES.of(18)
+def a_log_that_is_trimmed_past_its_snapshot(cluster: FabricatedCluster) -> Iterator[None]:
+    start_epoch(cluster, b"value", b"other")
+    cluster.put_snapshot(2, OffsetAndEpoch(2, 1))
+    cluster.trim(2, 2)
+    yield
+    cluster.trim(2, 3)
+
+
+@STORIES.of(18)
+def a_log_that_is_trimmed_before_its_snapshot_is_durable(cluster: FabricatedCluster) -> Iterator[None]:
+    start_epoch(cluster, b"value")
+    cluster.put_snapshot(2, OffsetAndEpoch(2, 1))
+    cluster.machines[2].disk.durable.popitem()
+    yield
+    cluster.trim(2, 2)
+
+
+@STORIES.of(18)
+def a_damaged_snapshot_is_all_there_is(cluster: FabricatedCluster) -> Iterator[None]:
+    start_epoch(cluster, b"value")
+    for offset in (1, 2):
+        cluster.put_snapshot(2, OffsetAndEpoch(offset, 1))
+    path = next(path for path in cluster.machines[2].disk.files if path.endswith("2-0000000001.checkpoint"))
+    cluster.machines[2].disk.store(path, b"rotten")
+    cluster.machines[2].damaged_paths.add(path)
+    cluster.trim(2, 1)
+    yield
+    cluster.trim(2, 2)
+
+
+@STORIES.of(18)
 def a_snapshot_of_what_is_not_committed(cluster: FabricatedCluster) -> Iterator[None]:
     epoch = start_epoch(cluster, b"value")
     cluster.append(1, epoch, b"other")
@@ -100,6 +131,21 @@ def a_snapshot_that_changes(cluster: FabricatedCluster) -> Iterator[None]:
     cluster.put_snapshot(1, OffsetAndEpoch(2, 1), encode_bootstrap_checkpoint(voters_of(1, 2, 3), 1, timestamp_ms=1))
     yield
     cluster.checker.finished()
+
+
+@STORIES.of(19)
+def a_snapshot_that_lacks_a_value(cluster: FabricatedCluster) -> Iterator[None]:
+    start_epoch(cluster, b"value", b"other")
+    cluster.restore(1, 3, b"value", b"other")
+    yield
+    cluster.restore(2, 3, b"other")
+
+
+@STORIES.of(19)
+def a_snapshot_that_has_another_value(cluster: FabricatedCluster) -> Iterator[None]:
+    start_epoch(cluster, b"value", b"other")
+    yield
+    cluster.restore(2, 3, b"other", b"value")
 
 
 @STORIES.of(19)

@@ -16,6 +16,7 @@ from kraft_trio.simulation.fault_kinds import FAULT_KINDS
 from kraft_trio.simulation.nemesis import PROFILES, PlanOptions, is_fair, make_plan, parse_profiles
 from kraft_trio.simulation.plan import Plan, TimedStep
 from kraft_trio.simulation.scenario_header import Header
+from kraft_trio.simulation.scenario_run import SNAPSHOTS_KEY
 from kraft_trio.simulation.scenario_script import parse_script
 from kraft_trio.simulation.steps_disk import BlankDisk, Rot
 from kraft_trio.simulation.steps_process import Kill, Pause, Start
@@ -37,6 +38,11 @@ VERBS = {
     "membership": {
         *("add-voter", "remove-voter", "remove-leader", "upgrade", "move", "blank-disk"),
         *("strike-leader", "start", "restart", "resume", "heal", "slow-disk"),
+    },
+    "snapshots": {
+        *("take-snapshot", "crash-in", "fail-sync", "fail-write", "full-disk", "free-disk", "rot", "blank-disk"),
+        *("kill", "crash", "start", "restart", "resume", "isolate", "heal", "resets", "cut-frames"),
+        *("strike-fetcher", "strike-leader"),
     },
 }
 
@@ -111,6 +117,18 @@ def test_clusters_of_every_shape() -> None:
     assert {header.kraft_version for header in changing} == {0, 1}
     joins = [dict(header.settings).get("controller.quorum.auto.join.enable") for header in changing]
     assert {"true", None} == set(joins)
+
+
+def test_where_snapshots_are_taken_they_are_taken_often() -> None:
+    settings = [dict(plan_of(seed).header.settings) for seed in SEEDS]
+    between = [int(of.get(SNAPSHOTS_KEY, "0")) for of in settings]
+    assert len(SEEDS) // 2 < sum(map(bool, between)) < len(SEEDS)
+    assert max(between) < 5000
+    assert all("metadata.max.retention.bytes" in of for of in settings if SNAPSHOTS_KEY in of)
+    changing = [plan_of(seed) for seed in SEEDS if not plan_of(seed).is_fair_by_itself]
+    assert {SNAPSHOTS_KEY in dict(plan.header.settings) for plan in changing} == {True, False}
+    without = PlanOptions(profiles=tuple(profile for profile in PROFILES if profile != "snapshots"))
+    assert not any(SNAPSHOTS_KEY in dict(make_plan(seed, without).header.settings) for seed in SEEDS)
 
 
 def test_where_voters_change_there_are_nodes_to_change_them_with() -> None:

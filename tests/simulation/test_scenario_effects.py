@@ -170,13 +170,20 @@ def test_clocks() -> None:
     on_cluster(main)
 
 
-@pytest.mark.parametrize("line", ["fail-sync 2", "fail-write 2", "full-disk 2"])
-def test_a_disk_that_fails_ends_the_node(line: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "failure"),
+    [
+        ("fail-sync 2", "a write or fsync failed"),
+        ("fail-write 2", "a write or fsync failed"),
+        ("full-disk 2", "no space left"),
+    ],
+)
+def test_a_disk_that_fails_ends_the_node(line: str, failure: str) -> None:
     async def main(cluster: Cluster) -> None:
         await take(cluster, "elect 1", line)
         await cluster.machines[1].node.append([b"a"])
         await cluster.machines[2].wait_until_ended()
-        assert "a write or fsync failed" in str(cluster.machines[2].failure)
+        assert failure in str(cluster.machines[2].failure)
         await take(cluster, "free-disk 2", "start 2", "settle", "expect alike")
 
     on_cluster(main)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.simulation.invariants.evidence import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
-from kraft_trio.simulation.invariants.snapshots_cover_the_log import snapshot_content, snapshots_of
+from kraft_trio.simulation.invariants.snapshot_files import content_of, snapshots_of
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
@@ -51,13 +51,24 @@ class EqualStates(Invariant):
             fact = f"the state of node {by} at offset {replica.applied_end} has digest {known.hex()}"
             self.violated(fact, f"that of node {node_id} has {replica.applied_chain.hex()}", (by, node_id))
 
+    def restored(self, replica: Replica, end_offset: int, values: Sequence[bytes]) -> None:
+        """All that was ever committed below that offset, as the state machine was given it record by record before."""
+        committed = [value for _, value in self.evidence.records.between(0, end_offset)]
+        if list(values) != committed:
+            fact = f"{len(committed)} values are committed below offset {end_offset}"
+            found = f"{len(values)} values, which are others" if len(values) == len(committed) else f"{len(values)}"
+            self.violated(fact, f"a snapshot gives the state machine of {replica.key} {found}", (replica.key.id,))
+
     def _check_snapshots(self, replica: Replica) -> None:
         node_id = replica.key.id
         for snapshot_id in snapshots_of(replica):
             if (replica.key, snapshot_id) in self._read:
                 continue
             self._read.add((replica.key, snapshot_id))
-            digest = hashlib.blake2b(snapshot_content(replica, snapshot_id) or b"", digest_size=16).hexdigest()
+            content = content_of(replica, snapshot_id)
+            if content is None:
+                continue
+            digest = hashlib.blake2b(content, digest_size=16).hexdigest()
             known, by = self._snapshots.setdefault(snapshot_id, (digest, node_id))
             if known != digest:
                 fact = f"snapshot {snapshot_id} has digest {known} at node {by}"

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.simulation.invariants.evidence import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
-from kraft_trio.storage.checkpoint import read_checkpoint
-from kraft_trio.storage.disk import join
-from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT, CHECKPOINT, checkpoint_ids, checkpoint_name
+from kraft_trio.simulation.invariants.snapshot_files import problem_with_cover, snapshots_of
 from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT
 
 if TYPE_CHECKING:
@@ -33,15 +30,18 @@ class SnapshotsCoverTheLog(Invariant):
 
     def started(self, replica: Replica) -> None:
         self._check(replica)
-        if replica.node is None:
-            return
-        key, start = replica.key, replica.node.log.log_start_offset
-        if start == 0:
-            return
-        ends = [snapshot_id for snapshot_id in snapshots_of(replica) if snapshot_id.offset >= start]
-        problem = snapshot_problem(replica, ends[-1]) if ends else "no snapshot ends there or later"
+        if replica.node is not None:
+            self._check_cover(replica, replica.node.log.log_start_offset, replica.machine.disk.peek)
+
+    def trimmed(self, replica: Replica, start_offset: int) -> None:
+        """What is gone is gone also after a crash, so what stands for it must be there after one."""
+        self._check(replica)
+        self._check_cover(replica, start_offset, replica.machine.disk.durable_bytes)
+
+    def _check_cover(self, replica: Replica, start: int, read: Callable[[str], bytes | None]) -> None:
+        problem = problem_with_cover(replica, start, read) if start else None
         if problem is not None:
-            self.violated(f"the log of {key} begins at offset {start}", problem, (key.id,))
+            self.violated(f"the log of {replica.key} begins at offset {start}", problem, (replica.key.id,))
 
     def applied(self, replica: Replica, base_offset: int, records: Sequence[Record]) -> None:
         self._check(replica)
@@ -75,28 +75,3 @@ class SnapshotsCoverTheLog(Invariant):
         replica = self.evidence.replica_at(message.source)
         if replica is not None and replica.is_leader:
             self.violated(f"{replica.key} is leader", f"it asks {message.target} for a snapshot", (replica.key.id,))
-
-
-def snapshots_of(replica: Replica) -> list[OffsetAndEpoch]:
-    """The ids of the snapshots in its directory but the bootstrap one, ascending."""
-    names = replica.machine.disk.peek_names(replica.machine.partition_path)
-    snapshots = [name for name in names if name.endswith(CHECKPOINT) and name != BOOTSTRAP_CHECKPOINT]
-    return checkpoint_ids(snapshots)
-
-
-def snapshot_content(replica: Replica, snapshot_id: OffsetAndEpoch) -> bytes | None:
-    path = join(replica.machine.partition_path, checkpoint_name(snapshot_id))
-    return replica.machine.disk.peek(path)
-
-
-def snapshot_problem(replica: Replica, snapshot_id: OffsetAndEpoch) -> str | None:
-    """What is wrong with that snapshot; None for a whole one."""
-    content = snapshot_content(replica, snapshot_id)
-    if content is None:
-        return f"snapshot {snapshot_id} is not there"
-    try:
-        for _ in read_checkpoint(content):
-            pass
-    except ProtocolError as error:
-        return f"snapshot {snapshot_id} is not whole: {error}"
-    return None

@@ -94,6 +94,8 @@ def _before_the_log(replica: Replica) -> LoggedVoters:
     ids = checkpoint_ids(disk.peek_names(directory))
     if replica.node is None or replica.node.log.log_start_offset == 0:
         ids = [id for id in ids if id.offset == 0]
+    damaged = replica.machine.damaged_paths
+    ids = [id for id in ids if join(directory, checkpoint_name(id)) not in damaged]
     content = disk.peek(join(directory, checkpoint_name(ids[-1]))) if ids else None
     # A snapshot that is not whole is invariant 18's to report.
     with contextlib.suppress(ProtocolError):

@@ -1,0 +1,56 @@
+"""What snapshots a replica's device has, and whether they are whole: read from its bytes, not asked of its process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.storage.checkpoint import read_checkpoint
+from kraft_trio.storage.disk import join
+from kraft_trio.storage.partition_files import checkpoint_ids, checkpoint_name
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.replica import Replica
+
+
+def snapshots_of(replica: Replica) -> list[OffsetAndEpoch]:
+    """The ids of the snapshots in its directory but the bootstrap one, ascending."""
+    names = replica.machine.disk.peek_names(replica.machine.partition_path)
+    return [snapshot_id for snapshot_id in checkpoint_ids(names) if snapshot_id.offset]
+
+
+def path_of(replica: Replica, snapshot_id: OffsetAndEpoch) -> str:
+    return join(replica.machine.partition_path, checkpoint_name(snapshot_id))
+
+
+def content_of(replica: Replica, snapshot_id: OffsetAndEpoch) -> bytes | None:
+    """Its bytes as readers see them; None where it is not there, or where its medium has been damaged."""
+    path = path_of(replica, snapshot_id)
+    return None if path in replica.machine.damaged_paths else replica.machine.disk.peek(path)
+
+
+def problem_of(content: bytes | None) -> str | None:
+    """What is wrong with a snapshot of these bytes; None for a whole one."""
+    if content is None:
+        return "it is not there"
+    try:
+        for _ in read_checkpoint(content):
+            pass
+    except ProtocolError as error:
+        return f"it is not whole: {error}"
+    return None
+
+
+def problem_with_cover(replica: Replica, start: int, read: Callable[[str], bytes | None]) -> str | None:
+    """Why no snapshot stands for what is below `start`: the newest one that reaches it is not whole; None: it is.
+
+    One whose medium has been damaged is passed over, as its replica does.  `read` gives the bytes of a path.
+    """
+    damaged = replica.machine.damaged_paths
+    ids = [id for id in snapshots_of(replica) if id.offset >= start and path_of(replica, id) not in damaged]
+    if not ids:
+        return "no snapshot ends there or later"
+    problem = problem_of(read(path_of(replica, ids[-1])))
+    return None if problem is None else f"snapshot {ids[-1]}: {problem}"
