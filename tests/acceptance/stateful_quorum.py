@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+from collections.abc import Collection, Mapping
 
 import attrs
 
@@ -11,7 +12,15 @@ from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.keyed_writer import KeyedWriter
 from tests.acceptance.node_process import NodeProcess
 from tests.acceptance.quorum import Quorum
-from tests.acceptance.snapshot_files import log_start_of, saved_state, snapshot_path, snapshots_of, verified
+from tests.acceptance.snapshot_files import (
+    PART,
+    log_start_of,
+    names_in,
+    saved_state,
+    snapshot_path,
+    snapshots_of,
+    verified,
+)
 from tests.acceptance.tallied_values import NAME, TALLY_KEY, Tally
 from tests.acceptance.waiting import WAIT_SECONDS, wait_until
 
@@ -67,12 +76,13 @@ def installed(node: NodeProcess) -> list[OffsetAndEpoch]:
     return [OffsetAndEpoch(*map(int, text.split("@"))) for text in texts]
 
 
-def common_snapshot(quorum: Quorum) -> OffsetAndEpoch:
-    """Nobody writes: wait until every node has a snapshot of everything, and return its id, the same for all."""
-    end = quorum.wait_until_caught_up()
+def common_snapshot(quorum: Quorum, node_ids: Collection[int] = ()) -> OffsetAndEpoch:
+    """Nobody writes: wait until those nodes, by default all, have a snapshot of everything; its id, one for all."""
+    nodes = [quorum.nodes[node_id] for node_id in (node_ids or quorum.nodes)]
+    end = quorum.wait_until_caught_up(node_ids)
 
     def newest() -> list[OffsetAndEpoch]:
-        return [max(snapshots_of(node), default=OffsetAndEpoch(0, 0)) for node in quorum.nodes.values()]
+        return [max(snapshots_of(node), default=OffsetAndEpoch(0, 0)) for node in nodes]
 
     wait_until(f"all have a snapshot up to {end}", lambda: all(one.offset == end for one in newest()))
     ids = set(newest())
@@ -81,26 +91,28 @@ def common_snapshot(quorum: Quorum) -> OffsetAndEpoch:
 
 
 def assert_states_are_what_was_written(
-    quorum: Quorum, writer: KeyedWriter, expected: Mapping[bytes, bytes] | None = None
+    quorum: Quorum, writer: KeyedWriter, others: Mapping[int, tuple[bytes, bytes]] | None = None, *, tally: bool = True
 ) -> OffsetAndEpoch:
-    """Every node runs, and what was written is acknowledged: all of it is in every state, and nothing else is.
+    """Every node runs: all that was written and acknowledged is in every state, and nothing else is.
 
-    By default `writer` alone has written to TalliedValues, whose hash says that no record was applied twice or out of
-    order; `expected` is another state.  The snapshots of the states are equal byte for byte, and so are the logs as far
-    as they are kept.  Stops the nodes.  The id of the snapshot that was compared.
+    `others` are keys and values by offset, beside what `writer` wrote.  With `tally` the state is TalliedValues', whose
+    hash says that no record was applied twice or out of order.  The snapshots of the states are equal byte for byte,
+    and so are the logs as far as they are kept.  Stops the nodes.  The id of the snapshot that was compared.
     """
     writer.flush()
     assert list(writer.offsets) == sorted(set(writer.offsets)), "an offset was acknowledged twice, or out of order"
     snapshot_id = common_snapshot(quorum)
     assert writer.offsets[-1] < snapshot_id.offset
     quorum.kill_all()
-    if expected is None:
-        expected = writer.latest_values() | {TALLY_KEY: tally_of(writer).encode()}
+    expected = {**writer.latest_values(), **dict((others or {}).values())}
+    if tally:
+        expected[TALLY_KEY] = tally_of(writer, others or {}).encode()
     first = quorum.nodes[1]
     for node in quorum.nodes.values():
         state = saved_state(node, snapshot_id)
         assert state.values.keys() == expected.keys(), f"node {node.id}: other keys than were written"
         assert state.values == expected, f"node {node.id}: the state is not what was written"
+        assert not [name for name in names_in(node) if name.endswith(PART)], "what a killed process left is still there"
         same = snapshot_path(node, snapshot_id).read_bytes() == snapshot_path(first, snapshot_id).read_bytes()
         assert same, f"nodes {first.id} and {node.id}: snapshots {snapshot_id} differ"
     reports = verified(quorum.nodes.values())
@@ -111,10 +123,12 @@ def assert_states_are_what_was_written(
     return snapshot_id
 
 
-def tally_of(writer: KeyedWriter) -> Tally:
+def tally_of(writer: KeyedWriter, others: Mapping[int, tuple[bytes, bytes]]) -> Tally:
+    """Of all records, in the order of their offsets."""
+    own = ((offset, (writer.key(number), writer.value(number))) for number, offset in enumerate(writer.offsets))
     tally = Tally()
-    for number in range(writer.sent):
-        tally = tally.after(writer.key(number), writer.value(number))
+    for _, (key, value) in heapq.merge(own, sorted(others.items())):
+        tally = tally.after(key, value)
     return tally
 
 

@@ -1,0 +1,227 @@
+"""What happens while a snapshot is on its way to a replica: the leader dies, voters change, a producer repeats itself.
+
+The replica is paused when a part of the snapshot is there, so that what is to happen meanwhile does.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch
+from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.directory import read_meta_properties
+from kraft_trio.storage.partition_files import CHECKPOINT, checkpoint_ids
+from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.wire.api import ADD_RAFT_VOTER
+from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
+from kraft_trio.wire.apis.produce import ProducePartitionResponse
+from kraft_trio.wire.error_codes import ErrorCode
+from tests.acceptance.conftest import MakeQuorum
+from tests.acceptance.directory_events import DirectoryEvents
+from tests.acceptance.keyed_writer import KeyedWriter
+from tests.acceptance.node_process import NodeProcess, kraft
+from tests.acceptance.quorum import Quorum, produce_batch
+from tests.acceptance.raw_connection import RawConnection
+from tests.acceptance.snapshot_files import PART, control_state, log_start_of, snapshots_of
+from tests.acceptance.stateful_quorum import (
+    Sizes,
+    assert_states_are_what_was_written,
+    common_snapshot,
+    installed,
+    let_fall_behind,
+    make_stateful_quorum,
+)
+from tests.acceptance.waiting import WAIT_SECONDS, wait_until
+
+KEYS = 5000
+"""A snapshot has about a megabyte."""
+SIZES = Sizes(retention=4_000_000, segment=100_000, between_snapshots=400_000)
+PIECE_BYTES = 8 * 1024
+HELD_BYTES = 100_000
+STEP = 2000
+REMOVE = ("remove-controller", "-i")
+
+
+def made(make_quorum: MakeQuorum, observers: int = 0) -> tuple[Quorum, KeyedWriter]:
+    """The voters run and have every key."""
+    quorum = make_stateful_quorum(
+        make_quorum, SIZES, observers=observers, controller_quorum_fetch_snapshot_max_bytes=str(PIECE_BYTES)
+    )
+    quorum.start(quorum.voter_ids)
+    writer = KeyedWriter("w", quorum.bootstrap_servers, KEYS)
+    writer.write(KEYS)
+    writer.flush()
+    return quorum, writer
+
+
+def others_of(quorum: Quorum, *nodes: NodeProcess) -> list[NodeProcess]:
+    return [node for node in quorum.nodes.values() if node not in nodes]
+
+
+def start_and_hold(node: NodeProcess) -> OffsetAndEpoch:
+    """Start the node and pause it when a part of a snapshot has come; which one."""
+    # A node that was never started has none.
+    node.partition_directory.mkdir(exist_ok=True)
+    with DirectoryEvents(node.partition_directory) as events:
+        node.start()
+        for event in events.within(WAIT_SECONDS):
+            path = node.partition_directory / event.name
+            if event.name.endswith(PART) and path.exists() and path.stat().st_size >= HELD_BYTES:
+                node.pause()
+                break
+    assert path.exists(), "all of the snapshot had come before the node was paused"
+    return checkpoint_ids([event.name.removesuffix(PART) + CHECKPOINT])[0]
+
+
+def fetched(node: NodeProcess) -> list[tuple[OffsetAndEpoch, int]]:
+    """Which snapshots the latest process was told to fetch, and how much of them it had then."""
+    found = [event for event in node.log_events() if event["event"] == "fetching a snapshot"]
+    return [(OffsetAndEpoch(*map(int, event["snapshot_id"].split("@"))), event["position"]) for event in found]
+
+
+def wait_until_installed(node: NodeProcess) -> OffsetAndEpoch:
+    wait_until(f"node {node.id} has a snapshot in place of its log", lambda: installed(node), 2 * WAIT_SECONDS)
+    return installed(node)[0]
+
+
+def test_a_download_goes_on_with_the_next_leader_where_the_last_one_died(make_quorum: MakeQuorum) -> None:
+    """Both have the snapshot, which is the same on all replicas."""
+    quorum, writer = made(make_quorum)
+    node = quorum.nodes[quorum.leader().id % 3 + 1]
+    let_fall_behind(quorum, node, writer, STEP)
+    running = [other.id for other in others_of(quorum, node)]
+    snapshot_id = common_snapshot(quorum, running)
+    assert start_and_hold(node) == snapshot_id
+    old = quorum.leader()
+    old.kill()
+    node.resume()
+    # Nothing commits in the new epoch before the node is back, so that there can be no newer snapshot.
+    assert wait_until_installed(node) == snapshot_id
+    (_, first), (_, again) = fetched(node)
+    assert (first, again >= HELD_BYTES) == (0, True), "what had come from the leader that died was fetched again"
+    quorum.start([old.id])
+    writer.write(STEP)
+    assert_states_are_what_was_written(quorum, writer)
+
+
+def test_a_download_begins_anew_where_the_next_leader_has_a_newer_snapshot(make_quorum: MakeQuorum) -> None:
+    quorum, writer = made(make_quorum)
+    node = quorum.nodes[quorum.leader().id % 3 + 1]
+    let_fall_behind(quorum, node, writer, STEP)
+    held = start_and_hold(node)
+    old = quorum.leader()
+    [successor] = others_of(quorum, node, old)
+
+    def has_a_newer_one() -> bool:
+        writer.write(STEP)
+        writer.flush()
+        return snapshots_of(successor)[-1].offset > held.offset
+
+    wait_until("the successor has a newer snapshot", has_a_newer_one)
+    old.kill()
+    node.resume()
+    installed_id = wait_until_installed(node)
+    assert installed_id.offset > held.offset
+    assert fetched(node)[-1] == (installed_id, 0)
+    assert "snapshot given up" in [event["event"] for event in node.log_events()]
+    quorum.start([old.id])
+    writer.write(STEP)
+    assert_states_are_what_was_written(quorum, writer)
+
+
+def voters_seen_by(quorum: Quorum) -> set[int]:
+    """The leader's."""
+    return {replica.key.id for replica in quorum.described_by_leader()[1].voters}
+
+
+def test_voters_change_while_an_observer_fetches_a_snapshot_and_it_becomes_one(make_quorum: MakeQuorum) -> None:
+    """The snapshot that it gets has the voters of before the change; those of the log behind it are in force."""
+    quorum, writer = made(make_quorum, observers=1)
+    leader, blank = quorum.leader(), quorum.nodes[4]
+    removed, kept = others_of(quorum, leader, blank)
+
+    def is_trimmed() -> bool:
+        writer.write(STEP)
+        writer.flush()
+        return log_start_of(leader) > 0
+
+    wait_until("the log is trimmed", is_trimmed)
+    held = start_and_hold(blank)
+    change = kraft("metadata-quorum", "--bootstrap-controller", str(leader.endpoint), *REMOVE, str(removed.id))
+    assert change.returncode == 0, change.stderr
+    addition = AddRaftVoterRequest(
+        quorum.cluster_id,
+        int(2000 * WAIT_SECONDS),
+        blank.id,
+        directory_id_of(blank),
+        Endpoints({"CONTROLLER": blank.endpoint}),
+    )
+    with RawConnection(leader.endpoint, 2 * WAIT_SECONDS) as connection:
+        version = connection.send_request(ADD_RAFT_VOTER, addition)
+        blank.resume()
+        answer = connection.read_response(ADD_RAFT_VOTER, version)
+    assert answer.error is ErrorCode.none, answer.error_message
+    assert installed(blank) == [held]
+    assert voters_seen_by(quorum) == {leader.id, kept.id, blank.id}
+    # Only with it is there a majority.
+    quorum.wait_until_caught_up()
+    kept.kill()
+    writer.write(STEP)
+    writer.flush()
+    quorum.start([kept.id])
+    snapshot_id = assert_states_are_what_was_written(quorum, writer)
+    for node in quorum.nodes.values():
+        voters = control_state(node, snapshot_id).voters
+        assert voters is not None
+        assert {voter.key.id for voter in voters} == {leader.id, kept.id, blank.id}
+
+
+def directory_id_of(node: NodeProcess) -> UUID:
+    properties = read_meta_properties(RealDisk(), str(node.directory))
+    assert properties is not None
+    return properties.directory_id
+
+
+def make_leader(quorum: Quorum, node: NodeProcess) -> None:
+    """Kill leaders until it is that node; all nodes run afterwards, and have caught up."""
+    for _ in range(20):
+        quorum.wait_until_caught_up()
+        leader = quorum.leader()
+        if leader is node:
+            return
+        leader.kill()
+        quorum.leader(besides=leader.id)
+        quorum.start([leader.id])
+    raise AssertionError(f"node {node.id} was never elected")
+
+
+def test_a_repeated_batch_is_not_taken_twice_by_a_leader_that_knows_it_from_a_snapshot(make_quorum: MakeQuorum) -> None:
+    quorum, writer = made(make_quorum)
+    written: dict[int, tuple[bytes, bytes]] = {}
+
+    def produce(sequence: int) -> ProducePartitionResponse:
+        """As producer 5, one record a batch."""
+        record = NewRecord(b"value %d" % sequence, key=b"five")
+        batch = encode_batch([record], timestamp_ms=0, producer_id=5, producer_epoch=0, base_sequence=sequence)
+        answer = produce_batch(quorum.leader(), batch)
+        if answer.error is ErrorCode.none:
+            written[answer.base_offset] = b"five", b"value %d" % sequence
+        return answer
+
+    node = quorum.nodes[quorum.leader().id % 3 + 1]
+    first = produce(0)
+    node.kill()
+    second = produce(1)
+    let_fall_behind(quorum, node, writer, STEP)
+    node.start()
+    assert first.base_offset < second.base_offset < wait_until_installed(node).offset
+    make_leader(quorum, node)
+    assert log_start_of(node) > second.base_offset
+    end = quorum.described_by_leader()[1].high_watermark
+    again = produce(1)
+    assert (again.error, again.base_offset) == (ErrorCode.none, second.base_offset)
+    assert produce(0).error is ErrorCode.duplicate_sequence_number
+    assert produce(3).error is ErrorCode.out_of_order_sequence_number
+    assert quorum.described_by_leader()[1].high_watermark == end
+    assert produce(2).base_offset == end
+    assert_states_are_what_was_written(quorum, writer, written)
