@@ -19,10 +19,17 @@ class Bar(Protocol):
 
     def advance(self, size_in_bytes: int) -> None: ...
 
+    def reach(self, size_in_bytes: int, total_bytes: int) -> None:
+        """So much is done in all, of a total that was not known before; also less than before."""
+        ...
+
 
 @contextmanager
-def progress(what: str, total_bytes: int) -> Iterator[Bar]:
-    """Shows how far it is once it has taken a second, if stderr is a terminal; gone again at the end."""
+def progress(what: str, total_bytes: int | None) -> Iterator[Bar]:
+    """Shows how far it is once it has taken a second, if stderr is a terminal; gone again at the end.
+
+    `total_bytes` None: not known yet.
+    """
     console = Console(stderr=True)
     bar = _Bar(what, total_bytes, console) if console.is_terminal else _NoBar()
     try:
@@ -35,12 +42,15 @@ class _NoBar:
     def advance(self, size_in_bytes: int) -> None:
         pass
 
+    def reach(self, size_in_bytes: int, total_bytes: int) -> None:
+        pass
+
     def stop(self) -> None:
         pass
 
 
 class _Bar:
-    def __init__(self, what: str, total_bytes: int, console: Console) -> None:
+    def __init__(self, what: str, total_bytes: int | None, console: Console) -> None:
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -57,13 +67,19 @@ class _Bar:
 
     def advance(self, size_in_bytes: int) -> None:
         self._pending += size_in_bytes
-        if not self._shown:
-            if time.monotonic() - self._began_s < QUIET_S:
-                return
+        if self._is_shown():
+            self._progress.advance(self._task, self._pending)
+            self._pending = 0
+
+    def reach(self, size_in_bytes: int, total_bytes: int) -> None:
+        if self._is_shown():
+            self._progress.update(self._task, completed=size_in_bytes, total=total_bytes)
+
+    def _is_shown(self) -> bool:
+        if not self._shown and time.monotonic() - self._began_s >= QUIET_S:
             self._shown = True
             self._progress.start()
-        self._progress.advance(self._task, self._pending)
-        self._pending = 0
+        return self._shown
 
     def stop(self) -> None:
         if self._shown:

@@ -12,6 +12,7 @@ import click
 
 from kraft_trio.cli.counted import counted
 from kraft_trio.cli.progress import progress
+from kraft_trio.cli.snapshot_save import save
 from kraft_trio.cli.snapshot_take import take
 from kraft_trio.errors import CorruptSnapshotError, ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
@@ -90,3 +91,4 @@ def _time_text(timestamp_ms: int) -> str:
 
 
 snapshot.add_command(take)
+snapshot.add_command(save)

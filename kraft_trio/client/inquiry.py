@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
+from uuid import UUID
 
 import attrs
 import trio
@@ -21,6 +22,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import Network
 
 DEFAULT_TOPIC: Final = "__cluster_metadata"
+DEFAULT_TOPIC_ID: Final = UUID(int=1)
 
 
 @attrs.frozen
@@ -33,6 +35,8 @@ class NodeAnswer:
     """Where the leader is, as far as the node tells."""
     description: QuorumDescription | None = None
     """The leader's."""
+    topic_name: str = DEFAULT_TOPIC
+    topic_id: UUID = DEFAULT_TOPIC_ID
 
 
 class Inquiry:
@@ -84,7 +88,9 @@ class Inquiry:
                 await drop(connection)
         except (NetworkError, UnsupportedVersionError) as error:
             return NodeAnswer(NodeView(endpoint, str(error).removeprefix(f"{endpoint}: ")))
-        return _answer_of(endpoint, metadata, response)
+        topic_id = metadata.topics[0].topic_id if metadata is not None and len(metadata.topics) == 1 else None
+        answer = _answer_of(endpoint, metadata, response)
+        return attrs.evolve(answer, topic_name=request.topic, topic_id=topic_id or DEFAULT_TOPIC_ID)
 
     async def _ask_who_is_there(self, connection: Connection) -> MetadataResponse | None:
         """Cluster id, nodes, leader and topic; Kafka's controllers tell the first three, by DescribeCluster (KIP-919).

@@ -23,15 +23,15 @@ class SnapshotDownload:
     whoever leads then.  Writing may raise StorageFailure, after which only `abandon` is left.
     """
 
-    def __init__(self, disk: Disk, directory: str, snapshot_id: OffsetAndEpoch) -> None:
-        """Begin; what an earlier attempt left is removed."""
+    def __init__(self, disk: Disk, directory: str, snapshot_id: OffsetAndEpoch, *, name: str | None = None) -> None:
+        """Begin; what an earlier attempt left is removed.  `name` None: the name of a node's snapshot."""
         self.snapshot_id = snapshot_id
         self.size_in_bytes: int | None = None
         """Of the whole snapshot, as the first piece's answer says; None before that."""
-        self._path = join(directory, checkpoint_name(snapshot_id))
+        self.path = join(directory, checkpoint_name(snapshot_id) if name is None else name)
         self._ended = False
         try:
-            self._part = PartFile(disk, self._path, mode=CHECKPOINT_MODE)
+            self._part = PartFile(disk, self.path, mode=CHECKPOINT_MODE)
         except OSError as error:
             raise self._failure(error) from error
 
@@ -83,7 +83,7 @@ class SnapshotDownload:
             await self._part.finish()
         except ProtocolError as error:
             await self.abandon()
-            raise CorruptSnapshotError(f"{self._path}: {error}") from error
+            raise CorruptSnapshotError(f"{self.path}: {error}") from error
         except OSError as error:
             raise self._failure(error) from error
         self._ended = True
@@ -106,4 +106,4 @@ class SnapshotDownload:
         await self._part.__aexit__(kind, error, traceback)
 
     def _failure(self, error: OSError) -> StorageFailure:
-        return StorageFailure(f"{self._path}: the snapshot cannot be written: {error}")
+        return StorageFailure(f"{self.path}: the snapshot cannot be written: {error}")

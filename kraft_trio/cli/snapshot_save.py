@@ -1,0 +1,66 @@
+"""`kraft snapshot save`: a backup of a running quorum's state."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+
+import click
+import trio
+
+from kraft_trio.cli.counted import counted
+from kraft_trio.cli.progress import progress
+from kraft_trio.cli.quorum_options import node_options
+from kraft_trio.cli.snapshot_take import nodes_of
+from kraft_trio.client.snapshot_saver import SavedSnapshot, SnapshotSaver
+from kraft_trio.config_keys import MAX_INT32
+from kraft_trio.errors import ConfigError
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.storage.real_disk import RealDisk
+
+
+@click.command()
+@node_options
+@click.option(
+    "--timeout",
+    "timeout_ms",
+    metavar="MS",
+    type=click.IntRange(1, MAX_INT32),
+    default=30_000,
+    show_default=True,
+    help="How long it goes on without a byte: over lost connections and elections.",
+)
+@click.argument("file", type=click.Path())
+@click.pass_context
+def save(
+    context: click.Context, bootstrap_controller: str | None, config_path: str | None, timeout_ms: int, file: str
+) -> None:
+    """Copy the newest snapshot of a running quorum's leader into FILE; what it covers is committed.
+
+    The leader is found from any of the nodes, ours or Apache Kafka's.  Where FILE is a directory, the snapshot gets the
+    name in it that it has on a node, with its id.  Until it is whole and checked it is FILE.part; an existing FILE is
+    left alone.  Have a new one taken first (kraft snapshot take) for the state of now.
+    """
+    nodes = nodes_of(context, bootstrap_controller, config_path)
+    saved = trio.run(_save, nodes, *_place(file), timeout_ms)
+    summary = saved.summary
+    click.echo(
+        f"Saved {saved.path}: snapshot {summary.snapshot_id} of cluster {saved.cluster_id or 'unknown'}, "
+        f"{counted(summary.record_count, 'record')}, {counted(summary.size_in_bytes, 'byte')}"
+    )
+
+
+def _place(file: str) -> tuple[str, str | None]:
+    """Directory and name, None for a snapshot's own one.  Raises ConfigError."""
+    path = os.path.abspath(file)
+    if os.path.isdir(path):
+        return path, None
+    directory, name = os.path.split(path)
+    if file.endswith("/") or not os.path.isdir(directory):
+        raise ConfigError(f"{file}: there is no directory {path if file.endswith('/') else directory}")
+    return directory, name
+
+
+async def _save(nodes: tuple[Endpoint, ...], directory: str, name: str | None, timeout_ms: int) -> SavedSnapshot:
+    with closing(RealDisk()) as disk, progress("saving", None) as bar:
+        return await SnapshotSaver(nodes).save(disk, directory, name, timeout_ms=timeout_ms, progress=bar.reach)

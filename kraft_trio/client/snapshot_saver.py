@@ -1,0 +1,205 @@
+"""A committed snapshot of a running quorum, copied into a file over the wire (KIP-630 "Fetch Snapshot")."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+import attrs
+import trio
+
+from kraft_trio.client.connecting import TRY_AGAIN, RefusedError, ask, drop
+from kraft_trio.client.inquiry import Inquiry, NodeAnswer
+from kraft_trio.client.replica_snapshots import ask_for_snapshots
+from kraft_trio.errors import NetworkError, ProtocolError, StorageError
+from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
+from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.partition_files import checkpoint_name
+from kraft_trio.storage.snapshot_download import SnapshotDownload
+from kraft_trio.storage.snapshot_reader import SnapshotSummary
+from kraft_trio.wire.api import FETCH, FETCH_SNAPSHOT, REPLICA_SNAPSHOTS
+from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
+from kraft_trio.wire.connection import Connection
+from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.network import Network, TcpNetwork
+
+_RETRY_S: Final = 0.2
+_ATTEMPTS: Final = 5
+"""How many snapshots are begun: each may have gone before all of it has come."""
+_TOOL: Final = -1
+"""The replica id of who is no replica: nothing that it asks for counts as contact with one."""
+
+
+@attrs.frozen
+class SavedSnapshot:
+    """A snapshot that is whole, durable, and where it was wanted."""
+
+    path: str
+    cluster_id: str | None
+    summary: SnapshotSummary
+
+
+@attrs.frozen
+class _Leader:
+    connection: Connection
+    answer: NodeAnswer
+    epoch: int
+
+
+class SnapshotSaver:
+    """Copies the newest snapshot of a quorum's leader.
+
+    A lost connection or leader costs nothing of what has come, as long as the next leader has the same snapshot: it has
+    the same bytes there.  Where none has it any more, the copy begins anew with the newest.
+    """
+
+    def __init__(
+        self, bootstrap: Sequence[Endpoint], *, request_timeout_ms: int = 5000, network: Network | None = None
+    ) -> None:
+        """`bootstrap` is any nodes of the quorum, ours or Apache Kafka's; one at least."""
+        self._request_timeout_ms = request_timeout_ms
+        self._inquiry = Inquiry(
+            bootstrap,
+            "kraft-snapshot",
+            request_timeout_ms=request_timeout_ms,
+            network=TcpNetwork() if network is None else network,
+        )
+
+    async def save(
+        self,
+        disk: Disk,
+        directory: str,
+        name: str | None = None,
+        *,
+        timeout_ms: int = 30_000,
+        piece_bytes: int = 1024 * 1024,
+        progress: Callable[[int, int], object] = lambda _position, _size: None,
+    ) -> SavedSnapshot:
+        """Copy it into a directory, under the name it has on a node or another; checked and durable on return.
+
+        `timeout_ms` is how long it goes on without a byte; `progress` is told how many bytes of how many are there.
+        Until it is whole it is `<name>.part`, which a cancelled or failed call removes.  Raises StorageError
+        where there is such a file already or it cannot be written, RefusedError where the leader has no snapshot or
+        refuses for good, NetworkError where nobody gives it, CorruptSnapshotError where what came is none.
+        """
+        download: SnapshotDownload | None = None
+        deadline = trio.current_time() + timeout_ms / 1000
+        attempts_left = _ATTEMPTS
+        cluster_id = None
+        try:
+            while download is None or not download.is_complete:
+                try:
+                    async with self._leader() as leader:
+                        cluster_id = leader.answer.cluster_id
+                        if download is None:
+                            download = _download(disk, directory, name, await self._newest(leader))
+                        while not download.is_complete:
+                            piece = await self._piece(leader, download, piece_bytes)
+                            await download.append(piece.position, piece.unaligned_records, piece.size)
+                            progress(download.position, piece.size)
+                            deadline = trio.current_time() + timeout_ms / 1000
+                except NetworkError as error:
+                    if trio.current_time() + _RETRY_S > deadline:
+                        raise NetworkError(f"snapshot not saved: {error}") from error
+                    await trio.sleep(_RETRY_S)
+                except ProtocolError as error:
+                    # It is not there any more, or another one goes by its id here: begin anew with the newest.
+                    attempts_left -= 1
+                    if not attempts_left:
+                        raise NetworkError(f"snapshot not saved, in {_ATTEMPTS} attempts: {error}") from error
+                    if download is not None:
+                        await download.abandon()
+                        download = None
+            summary = await download.finish()
+        finally:
+            if download is not None:
+                await download.abandon()
+        return SavedSnapshot(download.path, cluster_id, summary)
+
+    @asynccontextmanager
+    async def _leader(self) -> AsyncIterator[_Leader]:
+        """A connection to the leader.  Raises NetworkError with what each node said where there is none."""
+        answers = await self._inquiry.ask()
+        found = next((answer for answer in answers if answer.description is not None), None)
+        if found is None or found.description is None:
+            raise NetworkError(f"no leader: {'; '.join(str(answer.view) for answer in answers)}")
+        connection = await self._inquiry.connect(found.leader or found.view.endpoint)
+        try:
+            yield _Leader(connection, found, found.description.leader_epoch)
+        finally:
+            await drop(connection)
+
+    async def _newest(self, leader: _Leader) -> OffsetAndEpoch:
+        """The newest snapshot that the leader has.  Raises RefusedError where it has none, NetworkError."""
+        endpoint = leader.answer.leader or leader.answer.view.endpoint
+        if REPLICA_SNAPSHOTS.key in leader.connection.peer_versions:
+            told = await ask_for_snapshots(
+                leader.connection, endpoint, ReplicaSnapshotsRequest(), self._request_timeout_ms
+            )
+            newest = told.snapshots[-1].snapshot_id if told.snapshots else None
+        else:
+            newest = await self._offered(leader)
+        if newest is None:
+            raise RefusedError(
+                f"{endpoint}: the leader has no snapshot (kraft snapshot take has it take one, where it has a state "
+                "machine)"
+            )
+        return newest
+
+    async def _offered(self, leader: _Leader) -> OffsetAndEpoch | None:
+        """What a leader of Apache Kafka's names to whoever has nothing yet."""
+        answer = leader.answer
+        partition = FetchPartition(
+            topic_name=answer.topic_name,
+            topic_id=answer.topic_id,
+            partition=0,
+            current_leader_epoch=leader.epoch,
+            fetch_offset=0,
+            last_fetched_epoch=0,
+            max_bytes=1,
+        )
+        request = FetchRequest(cluster_id=answer.cluster_id, max_wait_ms=0, max_bytes=1, partitions=(partition,))
+        response = await ask(leader.connection, FETCH, request, self._request_timeout_ms)
+        for told in response.partitions:
+            _check(FETCH.name, response.error or told.error)
+            return told.snapshot_id
+        raise NetworkError(f"Fetch: {response.error.name}, no partition answered")
+
+    async def _piece(self, leader: _Leader, download: SnapshotDownload, piece_bytes: int) -> FetchSnapshotResponse:
+        """The next bytes.  Raises NetworkError, RefusedError; ProtocolError where the leader has no such snapshot."""
+        request = FetchSnapshotRequest(
+            cluster_id=leader.answer.cluster_id,
+            replica_id=_TOOL,
+            max_bytes=piece_bytes,
+            topic=leader.answer.topic_name,
+            partition=0,
+            current_leader_epoch=leader.epoch,
+            snapshot_id=download.snapshot_id,
+            position=download.position,
+        )
+        response = await ask(leader.connection, FETCH_SNAPSHOT, request, self._request_timeout_ms)
+        error = response.error or response.partition_error
+        if error in (ErrorCode.snapshot_not_found, ErrorCode.position_out_of_range):
+            raise ProtocolError(f"snapshot {download.snapshot_id}: the leader answers {error.name.upper()}")
+        _check(FETCH_SNAPSHOT.name, error)
+        return response
+
+
+def _check(what: str, error: ErrorCode) -> None:
+    """Raises NetworkError for an error that may pass, RefusedError for any other."""
+    if error in TRY_AGAIN:
+        raise NetworkError(f"{what}: {error.name.upper()}")
+    if error != ErrorCode.none:
+        raise RefusedError(f"{what}: {error.name.upper()}")
+
+
+def _download(disk: Disk, directory: str, name: str | None, snapshot_id: OffsetAndEpoch) -> SnapshotDownload:
+    """Raises StorageError for a file that is there already."""
+    download_name = checkpoint_name(snapshot_id) if name is None else name
+    path = join(directory, download_name)
+    if disk.exists(path):
+        raise StorageError(f"{path}: is there already, and is not overwritten")
+    return SnapshotDownload(disk, directory, snapshot_id, name=download_name)
