@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
 import attrs
@@ -82,9 +82,7 @@ class Node:
             cluster_id=self.cluster_id,
             log=log,
             snapshot_fetch=self._snapshot_fetch,
-            quorum_state=QuorumStateFile(
-                environment.disk, directory.quorum_state_path(config.topic_name), reserve
-            ),
+            quorum_state=QuorumStateFile(environment.disk, directory.quorum_state_path(config.topic_name), reserve),
             config=config,
             client=self._client,
             random_source=environment.random,
@@ -315,6 +313,11 @@ async def open_node(
                         nursery.cancel_scope.cancel()
                 except BaseExceptionGroup as group:
                     raise _only_cause(group) from None
+            except StorageFailure:
+                # That is what the node ends with, whatever closing the log meets on the same disk.
+                with trio.CancelScope(shield=True), suppress(StorageFailure):
+                    await log_.close()
+                raise
             finally:
                 with trio.CancelScope(shield=True):
                     await log_.close()

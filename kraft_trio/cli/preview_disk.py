@@ -40,6 +40,11 @@ class PreviewFile:
             else:
                 yield memoryview(b"".join((kept, self._written)))
 
+    def ensure_readable(self, position: int, size: int) -> int:
+        if self._below is not None and position < self._kept:
+            self._below.ensure_readable(position, min(size, self._kept - position))
+        return min(self.size(), position + size)
+
     def append(self, data: Buffer) -> None:
         self._written += data
 

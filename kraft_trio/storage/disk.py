@@ -40,7 +40,17 @@ class DiskFile(Protocol):
         ...
 
     def view(self) -> AbstractContextManager[memoryview]:
-        """The whole file as it is now, for reading; to be left before the file is written to or closed."""
+        """The whole file as it is now, for reading; to be left before the file is written to or closed.
+
+        Only what is `ensure_readable`: a byte that the device cannot give would end the process with a signal.
+        """
+        ...
+
+    def ensure_readable(self, position: int, size: int) -> int:
+        """Have the device read `size` bytes from `position`, or somewhat more; where what was read ends (exclusive).
+
+        Before that only where the file ends.  Raises OSError.
+        """
         ...
 
     def append(self, data: Buffer) -> None:

@@ -79,6 +79,7 @@ def rebuild_producers(snapshots: Snapshots, segments: Segments, producers: Produ
     producers.clear()
     from_offset = load_producers(snapshots, segments.start_offset, producers)
     for segment in segments:
+        segment.file.ensure_readable(0, segment.size)
         with segment.file.view() as view:
             record_producers(view, producers, from_offset)
 

@@ -270,6 +270,7 @@ def _scan_segment(segment: Segment, scan: LogScan, known_good_offset: int) -> Sc
 
 def _cut(segment: Segment, scan: LogScan, end: ScanEnd, *, knows_synced_offset: bool) -> None:
     """Drop what follows the last sound batch of the last segment; refuse where that may have been synced."""
+    segment.file.ensure_readable(end.position, segment.size - end.position)
     with segment.file.view() as view:
         found = find_batch_after(view, end.position, scan.next_offset, scan.latest_epoch)
         is_hole = (

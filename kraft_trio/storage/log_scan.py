@@ -59,7 +59,8 @@ def scan_segment(
 ) -> ScanEnd:
     """Read batch headers from `position` on into `scan`.
 
-    Up to `known_good_offset` (exclusive), where it stops; or with None to the segment's end, checking CRCs.
+    Up to `known_good_offset` (exclusive), where it stops; or with None to the segment's end, checking CRCs.  Raises
+    OSError.
     """
     check_crcs = known_good_offset is None
     stop_offset = known_good_offset if known_good_offset is not None else 1 << 63
@@ -70,11 +71,15 @@ def scan_segment(
     latest_epoch = scan.latest_epoch
     next_offset = scan.next_offset
     end = len(view)
+    ensure_readable = segment.file.ensure_readable
+    readable_end = position
     damage = None
     while position < end and next_offset < stop_offset:
         if end - position < HEADER_BYTES:
             damage = f"{end - position} bytes are left, a batch header has {HEADER_BYTES}"
             break
+        if position + HEADER_BYTES > readable_end:
+            readable_end = ensure_readable(position, HEADER_BYTES)
         (
             base_offset,
             length,
@@ -103,9 +108,12 @@ def scan_segment(
         if size > end - position:
             damage = f"a batch of {size} bytes, {end - position} are left"
             break
-        if check_crcs and crc32c(view[position + CRC_START : position + size]) != crc:
-            damage = f"the batch at offset {base_offset} has a wrong CRC"
-            break
+        if check_crcs:
+            if position + size > readable_end:
+                readable_end = ensure_readable(position, size)
+            if crc32c(view[position + CRC_START : position + size]) != crc:
+                damage = f"the batch at offset {base_offset} has a wrong CRC"
+                break
         if epoch != latest_epoch:
             if epoch < latest_epoch or epoch < 0:
                 damage = f"leader epoch {epoch} at offset {base_offset} after epoch {latest_epoch}"

@@ -155,6 +155,7 @@ def _check_segments(
             report.log_end_offset = offset
         with closing(disk.open_to_read(path)) as file, file.view() as view:
             report.log_bytes += len(view)
+            file.ensure_readable(0, len(view))
             position, damage = _check_batches(report, view, boundaries, on_progress)
             if damage is None:
                 continue

@@ -18,6 +18,8 @@ from kraft_trio.storage.fsync_thread import FsyncThread
 _MAX_WRITE_BYTES = 1 << 30
 """Linux writes at most 2 GiB in one call."""
 
+_READ_AHEAD_BYTES = 128 * 1024
+
 
 class RealFile:
     """An open file of the operating system; see `DiskFile`."""
@@ -44,15 +46,18 @@ class RealFile:
         size = min(size, self._size - position)
         if size <= 0:
             return b""
-        data = os.pread(self._descriptor, size, position)
-        if len(data) == size:
-            return data
-        parts = [data]
-        missing = size - len(data)
-        while missing and data:
-            data = os.pread(self._descriptor, missing, position + size - missing)
-            parts.append(data)
-            missing -= len(data)
+        try:
+            data = os.pread(self._descriptor, size, position)
+            if len(data) == size:
+                return data
+            parts = [data]
+            missing = size - len(data)
+            while missing and data:
+                data = os.pread(self._descriptor, missing, position + size - missing)
+                parts.append(data)
+                missing -= len(data)
+        except OSError as error:
+            raise self._named(error) from error
         return b"".join(parts)
 
     @contextmanager
@@ -64,15 +69,32 @@ class RealFile:
         with mmap.mmap(self._descriptor, self._size, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
             yield view
 
+    def ensure_readable(self, position: int, size: int) -> int:
+        self._check_open()
+        end = min(self._size, position + max(size, _READ_AHEAD_BYTES))
+        scratch = memoryview(bytearray(_READ_AHEAD_BYTES))
+        while position < end:
+            try:
+                count = os.preadv(self._descriptor, [scratch[: end - position]], position)
+            except OSError as error:
+                raise self._named(error) from error
+            if not count:
+                break
+            position += count
+        return position
+
     def append(self, data: Buffer) -> None:
         self._check_open()
         size = len(data)
-        written = os.pwrite(self._descriptor, data, self._size) if size <= _MAX_WRITE_BYTES else 0
-        if written != size:
-            with memoryview(data) as view:
-                while written < size:
-                    part = view[written : written + _MAX_WRITE_BYTES]
-                    written += os.pwrite(self._descriptor, part, self._size + written)
+        try:
+            written = os.pwrite(self._descriptor, data, self._size) if size <= _MAX_WRITE_BYTES else 0
+            if written != size:
+                with memoryview(data) as view:
+                    while written < size:
+                        part = view[written : written + _MAX_WRITE_BYTES]
+                        written += os.pwrite(self._descriptor, part, self._size + written)
+        except OSError as error:
+            raise self._named(error) from error
         self._size += size
 
     def overwrite(self, position: int, data: Buffer) -> None:
@@ -80,11 +102,14 @@ class RealFile:
         size = len(data)
         if not 0 <= position <= self._size - size:
             raise ValueError(f"{self._path}: cannot overwrite {size} bytes at {position}, the file has {self._size}")
-        written = os.pwrite(self._descriptor, data, position)
-        if written != size:
-            with memoryview(data) as view:
-                while written < size:
-                    written += os.pwrite(self._descriptor, view[written:], position + written)
+        try:
+            written = os.pwrite(self._descriptor, data, position)
+            if written != size:
+                with memoryview(data) as view:
+                    while written < size:
+                        written += os.pwrite(self._descriptor, view[written:], position + written)
+        except OSError as error:
+            raise self._named(error) from error
 
     def truncate(self, size: int) -> None:
         self._check_open()
@@ -126,8 +151,8 @@ class RealFile:
             try:
                 os.fdatasync(self._descriptor)
             except OSError as error:
-                self._sync_error = error
-                raise
+                self._sync_error = self._named(error)
+                raise self._sync_error from error
 
     def forget_cached(self, position: int) -> None:
         self._check_open()
@@ -139,6 +164,10 @@ class RealFile:
         self._closed = True
         if not self._syncs_under_way:
             os.close(self._descriptor)
+
+    def _named(self, error: OSError) -> OSError:
+        """The same error with the file's path, which calls on a descriptor leave out."""
+        return OSError(error.errno, error.strerror, self._path)
 
     def _check_open(self) -> None:
         if self._closed:

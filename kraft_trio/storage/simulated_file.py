@@ -45,6 +45,9 @@ class SimulatedFile:
         with memoryview(bytes(self._inode.content[: self._size])) as view:
             yield view
 
+    def ensure_readable(self, position: int, size: int) -> int:
+        return min(self._size, position + size)
+
     def append(self, data: Buffer) -> None:
         self._check_usable()
         try:

@@ -201,3 +201,19 @@ async def test_a_vote_that_a_failed_process_left_behind_is_made_durable_before_i
     stored = replica.durable_election_state()
     assert stored is not None
     assert stored == election_state_of(replica.view.role, replica.key)
+
+
+@on_cluster(voters=1)
+async def test_a_node_ends_with_what_failed_first(cluster: Cluster) -> None:
+    """A log that cannot be read ends the node; closing it fails too, on the same disk, and that is not what is told."""
+    node = await cluster.wait_for_leader()
+    await node.append([b"value"])
+    machine = cluster.machines[1]
+    machine.excuse("its disk fails")
+    machine.disk.fail("read_at", name=".log")
+    machine.disk.fail("rename", times=100)
+    async with RawClient.connected(cluster, 1) as client:
+        with suppress(NetworkError):
+            await client.fetch(0)
+    await machine.wait_until_ended()
+    assert "cannot read the log" in str(machine.failure)

@@ -293,3 +293,13 @@ def test_what_is_allocated_is_zeros_and_allocating_it_again_changes_nothing(plac
     assert place.disk.read_bytes(path) == bytes(5000)
     place.disk.allocate(path, 6000)
     assert place.disk.read_bytes(path) == bytes(6000)
+
+
+def test_what_is_readable_ends_where_the_file_ends(place: Place) -> None:
+    file = place.disk.open(f"{place.root}/a", create=True)
+    file.append(bytes(300_000))
+    assert 10 <= file.ensure_readable(0, 10) <= 300_000
+    assert file.ensure_readable(100, 250_000) >= 250_100
+    assert file.ensure_readable(290_000, 10_000) == 300_000
+    assert file.ensure_readable(290_000, 20_000) == 300_000
+    file.close()

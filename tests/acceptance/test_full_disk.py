@@ -1,0 +1,102 @@
+"""A disk that is really full: the node hands over, says what to do, and comes back with everything."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from kraft_trio.errors import DiskFullError
+from kraft_trio.storage.disk_reserve import DISK_RESERVE, RESERVE_BYTES
+from tests.acceptance.conftest import MakeQuorum
+from tests.acceptance.mounts import SmallDisk, small_disk
+from tests.acceptance.node_process import NodeProcess
+from tests.acceptance.quorum import Quorum
+from tests.acceptance.readers import read_with_confluent
+from tests.acceptance.waiting import wait_until
+from tests.acceptance.writers import ConfluentWriter, Writer
+
+ROOM_BYTES = 48 * 1024
+"""Less than the reserve, so that a node that has run full has no room for a new one."""
+
+
+@pytest.fixture
+def quorum(make_quorum: MakeQuorum) -> Iterator[tuple[Quorum, dict[int, SmallDisk]]]:
+    """Three voters, each on a small disk of its own, which run."""
+    quorum = make_quorum()
+    with ExitStack() as stack:
+        disks = {node.id: stack.enter_context(small_disk(node.directory)) for node in quorum.nodes.values()}
+        stack.callback(quorum.kill_all)
+        quorum.start()
+        yield quorum, disks
+
+
+def fill(writer: Writer, node: NodeProcess) -> int:
+    """Write until that node has ended; its exit code."""
+    writer.start()
+    wait_until(f"node {node.id} runs full and ends", lambda: not node.running)
+    return node.exit_code
+
+
+def assert_nothing_is_lost(quorum: Quorum, writer: Writer) -> None:
+    quorum.assert_logs_equal()
+    found = Counter(value for _, value in read_with_confluent(quorum.bootstrap_servers))
+    assert found.total() == len(found), "nothing is there twice"
+    assert set(writer.acknowledged) <= set(found)
+
+
+def test_a_leader_hands_over_ends_and_comes_back(quorum: tuple[Quorum, dict[int, SmallDisk]]) -> None:
+    nodes, disks = quorum
+    full = nodes.leader()
+    reserve = full.directory / DISK_RESERVE
+    assert reserve.stat().st_blocks * 512 >= RESERVE_BYTES, "its blocks are really there"
+    disks[full.id].leave_room(ROOM_BYTES)
+    writer = ConfluentWriter("full", nodes.bootstrap_servers, idempotent=True)
+    try:
+        assert fill(writer, full) == DiskFullError.exit_code
+        message = full.log_text().splitlines()[-1]
+        assert re.fullmatch(
+            rf"kraft: error: {full.partition_directory}/\d{{20}}\.log: \d+ bytes cannot be appended: "
+            ".*No space left .*; free space on that file system or enlarge it, then start the node again: .*",
+            message,
+        ), message
+        roles = [event["role"] for event in full.log_events() if event["event"] == "role"]
+        assert roles[-1] != "Leader", "it resigned before it ended"
+        assert "Resigned" in roles
+        assert not reserve.exists()
+
+        nodes.leader(besides=full.id)
+        before = len(writer.acknowledged)
+        wait_until("the others go on", lambda: len(writer.acknowledged) > before + 50)
+
+        full.start()
+        assert full.wait() == DiskFullError.exit_code
+        disks[full.id].enlarge()
+        nodes.start([full.id])
+        nodes.wait_until_caught_up()
+        assert reserve.stat().st_blocks * 512 >= RESERVE_BYTES
+        writer.stop()
+    finally:
+        writer.abandon()
+    assert_nothing_is_lost(nodes, writer)
+
+
+def test_a_follower_ends_alone(quorum: tuple[Quorum, dict[int, SmallDisk]]) -> None:
+    nodes, disks = quorum
+    leader = nodes.leader()
+    full = next(node for node in nodes.nodes.values() if node is not leader)
+    disks[full.id].leave_room(ROOM_BYTES)
+    writer = ConfluentWriter("full", nodes.bootstrap_servers, idempotent=True)
+    try:
+        assert fill(writer, full) == DiskFullError.exit_code
+        assert "bytes cannot be appended" in full.log_text().splitlines()[-1]
+        assert nodes.leader() is leader
+        disks[full.id].enlarge()
+        nodes.start([full.id])
+        writer.stop()
+    finally:
+        writer.abandon()
+    assert_nothing_is_lost(nodes, writer)
