@@ -102,9 +102,9 @@ class Checker:
         for invariant in self._loaded:
             invariant.loaded(replica, end_offset)
 
-    def restored(self, replica: Replica, end_offset: int, values: Sequence[bytes]) -> None:
+    def restored(self, replica: Replica, end_offset: int, digest: bytes) -> None:
         for invariant in self._restored:
-            invariant.restored(replica, end_offset, values)
+            invariant.restored(replica, end_offset, digest)
 
     def message_sent(self, message: Message) -> None:
         self.evidence.message_sent(message)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kraft_trio.errors import ProtocolError
+from kraft_trio.simulation.state_machine import NOTHING, digest_after
 from kraft_trio.storage.batch import check_crc, decode_records, peek_header
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ class CommittedRecords:
         """Exclusive: everything below it is committed, and known here."""
         self._offsets: list[int] = []
         self._values: list[bytes] = []
+        self._digests: list[bytes] = []
+        """Of the values up to each, itself included."""
         self._by_value: dict[bytes, list[int]] = {}
 
     def append(self, values: Sequence[bytes], base_offset: int) -> None:
@@ -29,6 +32,7 @@ class CommittedRecords:
         for offset, value in enumerate(values, base_offset):
             self._offsets.append(offset)
             self._values.append(value)
+            self._digests.append(digest_after(self._digests[-1] if self._digests else NOTHING, value))
             self._by_value.setdefault(value, []).append(offset)
         self.end = base_offset + len(values)
 
@@ -59,6 +63,11 @@ class CommittedRecords:
         """Exclusive end of the last value below `end` (exclusive); 0 where there is none."""
         index = bisect_left(self._offsets, end)
         return self._offsets[index - 1] + 1 if index else 0
+
+    def digest_below(self, end: int) -> bytes:
+        """Of the values below `end` (exclusive), as `digest_after` makes it."""
+        index = bisect_left(self._offsets, end)
+        return self._digests[index - 1] if index else NOTHING
 
     def between(self, start: int, end: int) -> list[tuple[int, bytes]]:
         """Offsets and values from `start` (inclusive) to `end` (exclusive)."""

@@ -24,10 +24,14 @@ _MOST_CALLS: Final = {"snapshot": 12, "trim": 20}
 """About how many calls of the storage one of them is."""
 
 
-def snapshot_settings(source: random.Random) -> dict[str, str]:
-    """When nodes take snapshots, how much of their logs they keep, and by how much at a time snapshots are fetched."""
+def snapshot_settings(source: random.Random, operations_per_s: int) -> dict[str, str]:
+    """When nodes take snapshots, how much of their logs they keep, and by how much at a time snapshots are fetched.
+
+    Where more is written, not more often: each takes real time.
+    """
+    new_bytes = operations_per_s * source.choice((300, 1000, 1000, 4000))
     settings = {
-        "metadata.log.max.record.bytes.between.snapshots": str(source.choice((300, 1000, 1000, 4000))),
+        "metadata.log.max.record.bytes.between.snapshots": str(new_bytes),
         "metadata.log.segment.bytes": str(source.choice((1024, 1024, 2048))),
         "metadata.max.retention.bytes": str(source.choice((0, 0, 3000, 12_000))),
         "controller.quorum.fetch.snapshot.max.bytes": str(source.choice((150, 500, 500, 3000))),

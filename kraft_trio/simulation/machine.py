@@ -269,10 +269,10 @@ class Machine:
         if self._watch is not None:
             self._watch.loaded(end_offset)
 
-    def restored(self, end_offset: int, values: Sequence[bytes]) -> None:
-        """The node's state machine, one that remembers all values, has been given these by that snapshot."""
+    def restored(self, end_offset: int, digest: bytes) -> None:
+        """The node's state machine has been given values with this digest, in all, by the snapshot that ends there."""
         if self._watch is not None:
-            self._watch.restored(end_offset, values)
+            self._watch.restored(end_offset, digest)
 
     async def stop(self) -> None:
         """Stop the process gracefully, as SIGTERM does; returns when it has ended.  A paused one runs on first."""
@@ -359,7 +359,7 @@ class _Applying:
         self._machine.loaded(end_offset)
         await self._state_machine.load(end_offset, records)
         if isinstance(self._state_machine, RememberedValues):
-            self._machine.restored(end_offset, self._state_machine.values)
+            self._machine.restored(end_offset, self._state_machine.digest)
 
     def save(self) -> Iterable[NewRecord]:
         assert self._state_machine is not None, "a snapshot of a state machine that has none"

@@ -98,11 +98,12 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
     observers = observers if options.observers is None else options.observers
     clients = source.randrange(1, 5)
     settings = _settings(source)
-    if takes_snapshots := _takes_snapshots(snapshots, options):
-        settings |= snapshot_settings(snapshots)
     kraft_version = 0 if source.random() < 0.25 else 1
     if changes_voters and kraft_version == 1 and membership.random() < 0.25:
         settings["controller.quorum.auto.join.enable"] = "true"
+    operations_per_s = _pick(source, _LOADS)
+    if takes_snapshots := _takes_snapshots(snapshots, options):
+        settings |= snapshot_settings(snapshots, operations_per_s)
     header = Header(
         seed=seed,
         voters=tuple(range(1, voters + 1)),
@@ -113,7 +114,7 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
     return Plan(
         header=header,
         clients=clients,
-        clients_every_us=clients * SECOND_US // _pick(source, _LOADS),
+        clients_every_us=clients * SECOND_US // operations_per_s,
         duration_us=options.duration_us,
         faults=_faults(
             random.Random(f"{seed}/faults"), header, options, changes_voters=changes_voters, snapshots=takes_snapshots

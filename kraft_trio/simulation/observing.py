@@ -98,8 +98,8 @@ class ReplicaWatch:
         self._trace.record("load", node=self._replica.key.id, to=end_offset)
         self._checker.loaded(self._replica, end_offset)
 
-    def restored(self, end_offset: int, values: Sequence[bytes]) -> None:
-        self._checker.restored(self._replica, end_offset, values)
+    def restored(self, end_offset: int, digest: bytes) -> None:
+        self._checker.restored(self._replica, end_offset, digest)
 
     def applied(self, records: Sequence[Record]) -> None:
         self._replica.apply(records)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +15,7 @@ from kraft_trio.protocol.control_records import KRaftVersion, VotersRecord
 from kraft_trio.protocol.roles import ElectionState, Leader
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.simulation.state_machine import NOTHING, digest_after
 from kraft_trio.storage.batch import Record, check_crc, decode_control_batch, iter_headers, peek_header
 from kraft_trio.storage.batch_header import BatchHeader
 from kraft_trio.storage.disk import Buffer, base_name, join
@@ -54,6 +55,10 @@ class Entry:
     kraft_version: int | None = None
     """The version of the KRaftVersion record in it."""
 
+    def covered(self) -> Entry:
+        """The same, where a snapshot stands for it."""
+        return attrs.evolve(self, path="", position=0)
+
 
 @attrs.define(eq=False)
 class Replica:
@@ -72,8 +77,8 @@ class Replica:
     """What its process believes to be durable (exclusive)."""
     applied_end: int = 0
     """Exclusive end of what its state machine has been given by the present process."""
-    applied_chain: bytes = CHAIN_START
-    """Digest of the records that its state machine has been given."""
+    applied_digest: bytes = NOTHING
+    """Digest of the values that its state machine has been given."""
     node: Node | None = None
     """While its process runs."""
 
@@ -194,10 +199,10 @@ class Replica:
 
     def trim(self, start_offset: int) -> None:
         """The log now begins there: a snapshot stands for what is before."""
-        covered = [
-            attrs.evolve(entry, path="", position=0) for entry in self.entries if entry.next_offset <= start_offset
-        ]
-        self.entries[: len(covered)] = covered
+        for index in range(bisect_right(self.entries, start_offset, key=_next_offset_of) - 1, -1, -1):
+            if not self.entries[index].path:
+                break
+            self.entries[index] = self.entries[index].covered()
 
     def _has(self, entry: Entry) -> bool:
         held = self.entry_ending_at(entry.next_offset)
@@ -207,34 +212,23 @@ class Replica:
         """What is committed below that offset, as it stands for the log before a snapshot's end."""
         if end_offset == 0:
             return []
-        committed = self.machine.cluster.checker.evidence.committed.entries
-        return [attrs.evolve(entry, path="", position=0) for entry in committed if entry.next_offset <= end_offset]
+        return self.machine.cluster.checker.evidence.committed.covered_below(end_offset)
 
     def reset_applied(self) -> None:
         """A new process: its state machine begins with nothing."""
-        self.applied_end, self.applied_chain = 0, CHAIN_START
+        self.applied_end, self.applied_digest = 0, NOTHING
 
     def apply(self, records: Sequence[Record]) -> None:
         """Take in what its state machine has just been given."""
-        self._apply([(record.offset, record.value or b"") for record in records])
-
-    def _apply(self, records: Sequence[tuple[int, bytes]]) -> None:
-        digest = hashlib.blake2b(self.applied_chain, digest_size=16)
-        for offset, value in records:
-            digest.update(b"%d:" % offset)
-            digest.update(value)
-        self.applied_chain = digest.digest()
-        self.applied_end = records[-1][0] + 1
+        for record in records:
+            self.applied_digest = digest_after(self.applied_digest, record.value or b"")
+        self.applied_end = records[-1].offset + 1
 
     def load_state(self, end_offset: int) -> None:
         """Its state machine is given a snapshot that ends there: it is as if it had been given what is before."""
-        self.reset_applied()
-        values = self.machine.cluster.checker.evidence.records
-        for entry in self.entries:
-            if entry.next_offset > end_offset:
-                break
-            if not entry.is_control:
-                self._apply(values.between(entry.base_offset, entry.next_offset))
+        records = self.machine.cluster.checker.evidence.records
+        self.applied_end = records.end_of_values(end_offset)
+        self.applied_digest = records.digest_below(end_offset)
 
     def _segments(self) -> Iterator[tuple[str, bytes]]:
         disk, directory = self.machine.disk, self.machine.partition_path

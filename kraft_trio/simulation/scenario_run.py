@@ -36,6 +36,9 @@ class ScriptOutcome:
     virtual_s: float
 
 
+MOST_REMEMBERED: Final = 50
+"""How many values the state machine of a script has one by one in its snapshots."""
+
 SNAPSHOTS_KEY: Final = "metadata.log.max.record.bytes.between.snapshots"
 
 
@@ -48,7 +51,7 @@ def setup_of(header: Header) -> Setup:
         observers=header.observers,
         kraft_version=header.kraft_version,
         settings=settings,
-        state_machine=(lambda _: RememberedValues()) if SNAPSHOTS_KEY in settings else None,
+        state_machine=(lambda _: RememberedValues(MOST_REMEMBERED)) if SNAPSHOTS_KEY in settings else None,
     )
 
 

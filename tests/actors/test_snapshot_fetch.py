@@ -57,7 +57,7 @@ def state_of(cluster: Cluster, node_id: int) -> tuple[int, bytes]:
     """The digest of what that node's state machine has been given, and up to where."""
     node = cluster.nodes[node_id]
     replica = cluster.replica_of(node.key)
-    return replica.applied_end, replica.applied_chain
+    return replica.applied_end, replica.applied_digest
 
 
 async def until_alike(cluster: Cluster) -> None:

@@ -6,6 +6,7 @@ them.  Nothing is decided here: whatever a story tells to happen happens.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
@@ -40,6 +41,7 @@ from kraft_trio.simulation.invariants.voter_sets import VoterSets
 from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.message import Message
 from kraft_trio.simulation.replica import Entry, Replica
+from kraft_trio.simulation.state_machine import NOTHING, digest_after
 from kraft_trio.simulation.violation import Violation
 from kraft_trio.storage.batch import NewRecord, Record, decode_records, encode_batch, encode_control_batch, peek_header
 from kraft_trio.storage.batch_header import patch_base_offset_and_epoch
@@ -400,7 +402,7 @@ class FabricatedCluster:
     def restore(self, node_id: int, end_offset: int, *values: bytes) -> None:
         """These are all the values that the snapshot has given to the state machine."""
         self.load(node_id, end_offset)
-        self.checker.restored(self.replica(node_id), end_offset, values)
+        self.checker.restored(self.replica(node_id), end_offset, functools.reduce(digest_after, values, NOTHING))
 
     def trim(self, node_id: int, start_offset: int) -> None:
         """The log now begins there."""

@@ -27,6 +27,8 @@ class CommittedLog:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         """Each as in the log of the leader that committed it first."""
+        self._covered: list[Entry] = []
+        """The same where a snapshot stands for them."""
         self.voter_sets: list[Entry] = []
         """Those of them that have a VotersRecord."""
         self._epochs: list[int] = []
@@ -49,8 +51,13 @@ class CommittedLog:
             if entry.next_offset > high_watermark:
                 break
             self.entries.append(entry)
+            self._covered.append(entry.covered())
             if entry.voters is not None:
                 self.voter_sets.append(entry)
+
+    def covered_below(self, end_offset: int) -> list[Entry]:
+        """The committed entries that lie wholly below that offset, as a snapshot stands for them."""
+        return self._covered[: bisect_right(self.entries, end_offset, key=_next_offset_of)]
 
     def entry_ending_at(self, next_offset: int) -> Entry | None:
         index = bisect_left(self.entries, next_offset, key=_next_offset_of)

@@ -19,7 +19,7 @@ class EqualStates(Invariant):
     """Every replica makes its snapshots by itself, out of the same records in the same order; one that is fetched in
     pieces, perhaps from two leaders in turn, is of use only if it is the same file everywhere (KIP-630 "Snapshot
     format").  And a state machine that has been given the records up to an offset is in the state of every other that
-    has; the digest of what it was given stands for its state."""
+    has; the digest of the values it was given stands for its state."""
 
     number = 19
     title = "snapshots of one id are byte-equal, and so are states at one offset"
@@ -46,18 +46,18 @@ class EqualStates(Invariant):
     def applied(self, replica: Replica, base_offset: int, records: Sequence[Record]) -> None:
         self._check_snapshots(replica)
         node_id = replica.key.id
-        known, by = self._states.setdefault(replica.applied_end, (replica.applied_chain, node_id))
-        if known != replica.applied_chain:
+        known, by = self._states.setdefault(replica.applied_end, (replica.applied_digest, node_id))
+        if known != replica.applied_digest:
             fact = f"the state of node {by} at offset {replica.applied_end} has digest {known.hex()}"
-            self.violated(fact, f"that of node {node_id} has {replica.applied_chain.hex()}", (by, node_id))
+            self.violated(fact, f"that of node {node_id} has {replica.applied_digest.hex()}", (by, node_id))
 
-    def restored(self, replica: Replica, end_offset: int, values: Sequence[bytes]) -> None:
-        """All that was ever committed below that offset, as the state machine was given it record by record before."""
-        committed = [value for _, value in self.evidence.records.between(0, end_offset)]
-        if list(values) != committed:
-            fact = f"{len(committed)} values are committed below offset {end_offset}"
-            found = f"{len(values)} values, which are others" if len(values) == len(committed) else f"{len(values)}"
-            self.violated(fact, f"a snapshot gives the state machine of {replica.key} {found}", (replica.key.id,))
+    def restored(self, replica: Replica, end_offset: int, digest: bytes) -> None:
+        """All that was ever committed below that offset, as other state machines were given it record by record."""
+        committed = self.evidence.records.digest_below(end_offset)
+        if digest != committed:
+            fact = f"the values that are committed below offset {end_offset} have digest {committed.hex()}"
+            other = f"a snapshot gives the state machine of {replica.key} values with digest {digest.hex()}"
+            self.violated(fact, other, (replica.key.id,))
 
     def _check_snapshots(self, replica: Replica) -> None:
         node_id = replica.key.id

@@ -68,8 +68,8 @@ class Invariant:
     def loaded(self, replica: Replica, end_offset: int) -> None:
         """Its state machine is given a snapshot that ends there (exclusive), in place of what it has."""
 
-    def restored(self, replica: Replica, end_offset: int, values: Sequence[bytes]) -> None:
-        """Its state machine, one that remembers every value, has been given these by a snapshot that ends there."""
+    def restored(self, replica: Replica, end_offset: int, digest: bytes) -> None:
+        """Its state machine has been given values with this digest, in all, by a snapshot that ends there."""
 
     def trimmed(self, replica: Replica, start_offset: int) -> None:
         """Its log now begins there, by a trim or as a snapshot has taken its place."""
