@@ -14,6 +14,7 @@ import trio
 from kraft_trio.actors.appender import Appender
 from kraft_trio.actors.election import Election
 from kraft_trio.actors.internal_listener import InternalListener
+from kraft_trio.actors.log_cleaner import LogCleaner
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.network_server import NetworkServer
 from kraft_trio.actors.request_router import FORWARDER_CLIENT_ID, RequestRouter
@@ -110,7 +111,10 @@ class Node:
         self._server = NetworkServer(environment.network, config, router)
         self._environment = environment
         self._metrics: NodeMetrics | None = None
-        self._taker = SnapshotTaker(environment.disk, log, snapshots, config) if snapshots is not None else None
+        self._cleaner = LogCleaner(log, config)
+        self._taker: SnapshotTaker | None = None
+        if snapshots is not None:
+            self._taker = SnapshotTaker(environment.disk, log, snapshots, config, self._cleaner)
         self._driver: StateMachineDriver | None = None
         if on_commit is not None:
             self._driver = StateMachineDriver(
@@ -135,6 +139,7 @@ class Node:
                     nursery.start_soon(self._driver.run)
                 if self._taker is not None:
                     nursery.start_soon(self._taker.run)
+                nursery.start_soon(self._cleaner.run)
                 nursery.start_soon(self.election.run)
                 nursery.start_soon(self._appender.run)
                 nursery.start_soon(self._end_when_full)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import attrs
 import structlog
@@ -263,10 +264,10 @@ class LeaderReplication:
             snapshot = verdict.snapshot_id if isinstance(verdict, NeedsSnapshot) else None
             self._fetches.answer(message, diverging=diverging, snapshot_id=snapshot)
             return
-        if self.progress.fetched(
-            replica, partition.fetch_offset, leader_end_offset=self._log.end_offset, now_s=trio.current_time()
-        ):
+        now_s = trio.current_time()
+        if self.progress.fetched(replica, partition.fetch_offset, leader_end_offset=self._log.end_offset, now_s=now_s):
             self._advance_high_watermark()
+        self._snapshots.fetched(replica, partial(self.progress.is_caught_up, replica), now_s=now_s)
         if self.progressed:
             self.progressed.unpark_all()
         self._fetches.answer_or_park(message)
@@ -274,9 +275,10 @@ class LeaderReplication:
     def _fetch_snapshot(self, message: FetchSnapshotReceived) -> None:
         """KIP-630 "Fetch Snapshot"; whoever is given a piece is in contact, however long it takes to get them all."""
         request = message.request
-        piece = self._snapshots.piece(request.snapshot_id, request.position, request.max_bytes)
-        if message.replica is not None and piece.error == ErrorCode.none:
-            self.progress.heard_from(message.replica, now_s=trio.current_time())
+        replica, now_s = message.replica, trio.current_time()
+        piece = self._snapshots.piece(replica, request.snapshot_id, request.position, request.max_bytes, now_s=now_s)
+        if replica is not None and piece.error == ErrorCode.none:
+            self.progress.heard_from(replica, now_s=now_s)
         message.reply.answer(piece)
 
     # Waiting ends

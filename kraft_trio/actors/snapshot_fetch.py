@@ -73,8 +73,8 @@ class SnapshotFetch:
     async def install(self) -> None:
         """Check the whole snapshot, and put it in the log's place, with all that it says (scenario S11).
 
-        Nothing runs between the log's hearing of it and its giving way.  Raises CorruptSnapshotError, having given it
-        up, where its bytes are no whole snapshot.
+        Nothing runs between the log's hearing of it and its giving way, and no trim is under way meanwhile.  Raises
+        CorruptSnapshotError, having given it up, where its bytes are no whole snapshot.
         """
         download = self._download
         assert download is not None, "no snapshot is on its way"
@@ -84,8 +84,9 @@ class SnapshotFetch:
             self._download = None
             raise
         self._download = None
-        self._log.add_snapshot(summary.snapshot_id)
-        self._log.truncate_fully_to(summary.snapshot_id)
+        async with self._log.trimming:
+            self._log.add_snapshot(summary.snapshot_id)
+            self._log.truncate_fully_to(summary.snapshot_id)
         log.info(
             "snapshot in place of the log",
             snapshot_id=str(summary.snapshot_id),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from kraft_trio.errors import StorageFailure
 from kraft_trio.messages import SnapshotPiece
 from kraft_trio.protocol.snapshot_ids import PieceRefusal, check_piece, piece_size
-from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.storage.disk import DiskFile
 from kraft_trio.storage.snapshots import Snapshots
 from kraft_trio.wire.error_codes import ErrorCode
@@ -24,15 +25,22 @@ _ERRORS = {
 
 
 class SnapshotServer:
-    """Owned by LeaderReplication of one epoch, which ends it with `close`.  Keeps the files open between pieces."""
+    """Owned by LeaderReplication of one epoch, which ends it with `close`.  Keeps the files open between pieces.
+
+    It is the only writer of `Snapshots.downloads`, by which a trim spares what is being fetched.
+    """
 
     def __init__(self, snapshots: Snapshots) -> None:
         self._snapshots = snapshots
         self._files: dict[OffsetAndEpoch, DiskFile] = {}
         """Least recently asked for first."""
 
-    def piece(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> SnapshotPiece:
+    def piece(
+        self, reader: ReplicaKey | None, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int, *, now_s: float
+    ) -> SnapshotPiece:
         """The bytes of that snapshot from `position` on, or why not.  Raises StorageFailure where they cannot be read.
+
+        `reader` is the replica that asks, None for one that is no replica; `now_s` is Trio's clock.
 
         A snapshot that was deleted meanwhile is not found: whoever has a part of it begins anew with a newer one.
         """
@@ -45,10 +53,16 @@ class SnapshotServer:
             data = file.read_at(position, piece_size(position, size, max_bytes, MAX_PIECE_BYTES))
         except OSError as error:
             raise StorageFailure(f"{self._snapshots.path(snapshot_id)}: cannot be read: {error}") from error
+        self._snapshots.downloads.piece_given(reader, snapshot_id, now_s)
         return SnapshotPiece(ErrorCode.none, size, data)
 
+    def fetched(self, replica: ReplicaKey, has_caught_up_since: Callable[[float], bool], *, now_s: float) -> None:
+        """That replica has gone on to the log, and may have caught up with it."""
+        self._snapshots.downloads.fetched(replica, has_caught_up_since, now_s)
+
     def close(self) -> None:
-        """Close the files; nothing is given out any more."""
+        """Close the files; nothing is given out any more, and nothing spared."""
+        self._snapshots.downloads.clear()
         while self._files:
             self._files.popitem()[1].close()
 

@@ -7,6 +7,7 @@ import math
 import structlog
 import trio
 
+from kraft_trio.actors.log_cleaner import LogCleaner
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.producers import ProducerStates
@@ -16,7 +17,6 @@ from kraft_trio.storage.batch import BatchHeader
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
-from kraft_trio.storage.retention import RetentionLimits
 from kraft_trio.storage.snapshot_reader import ControlState
 from kraft_trio.storage.snapshot_writer import SnapshotWriter
 
@@ -30,16 +30,15 @@ class SnapshotTaker:
     the quorum and the producers is what held where the application stands, though the log goes further.
     """
 
-    def __init__(self, disk: Disk, log: Log, snapshots: StateSnapshots, config: NodeConfig) -> None:
+    def __init__(
+        self, disk: Disk, log: Log, snapshots: StateSnapshots, config: NodeConfig, cleaner: LogCleaner
+    ) -> None:
         self._disk = disk
         self._log = log
         self._snapshots = snapshots
         self._max_bytes = config.snapshot_max_new_bytes
         self._interval_s = config.snapshot_interval_ms / 1000 if config.snapshot_interval_ms else math.inf
-        self._limits = RetentionLimits(
-            None if config.retention_bytes < 0 else config.retention_bytes,
-            None if config.retention_ms < 0 else config.retention_ms,
-        )
+        self._cleaner = cleaner
         self._producers = ProducerStates()
         self._timestamp_ms = -1
         self._end_offset = 0
@@ -128,9 +127,7 @@ class SnapshotTaker:
                 records=summary.record_count,
                 seconds=round(trio.current_time() - began_at_s, 3),
             )
-            if self._log.trim(self._limits):
-                log.info("trimmed", log_start_offset=self._log.log_start_offset)
-            await self._log.remove_retired()
+            await self._cleaner.clean()
             return self._log.snapshots.newest
 
     def _next_id(self) -> OffsetAndEpoch | None:

@@ -19,12 +19,10 @@ import trio
 from kraft_trio.errors import DiskFullError, KraftError, StorageFailure
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.producers import ProducerStates
-from kraft_trio.protocol.snapshot_ids import next_snapshot_id
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_history import VoterHistory
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage import partition_files
-from kraft_trio.storage.disk import Buffer, Disk, join
+from kraft_trio.storage.disk import Buffer, Disk
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.failures import disk_full_error, is_disk_full, storage_failure
 from kraft_trio.storage.known_good_point import (
@@ -33,7 +31,6 @@ from kraft_trio.storage.known_good_point import (
     rebuild_producers,
     write_known_good_point,
 )
-from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
 from kraft_trio.storage.log_append import PlannedBatches, plan_follower_append, plan_leader_append
 from kraft_trio.storage.log_recovery import (
     fold_control_record,
@@ -42,8 +39,7 @@ from kraft_trio.storage.log_recovery import (
     replace_segments,
     retire_snapshots_below,
 )
-from kraft_trio.storage.log_syncing import SyncedLog
-from kraft_trio.storage.retention import RetentionLimits, SealedSegment, plan_retention
+from kraft_trio.storage.log_trimming import TrimmedLog
 from kraft_trio.storage.segment import MAX_RELATIVE_OFFSET
 
 log = structlog.get_logger(__name__)
@@ -72,7 +68,7 @@ class Appended:
     next_offset: int
 
 
-class Log(SyncedLog):
+class Log(TrimmedLog):
     """The durable, ordered batches of this replica; made by `open`, ended by `close`.
 
     One task at a time may append or truncate, the replication task of the current epoch; anyone may read, sync and
@@ -99,15 +95,13 @@ class Log(SyncedLog):
     ) -> None:
         """Use `open`."""
         loaded = load_log(disk, directory, topic_id, static_voters)
-        super().__init__(disk, directory, loaded)
+        super().__init__(disk, directory, loaded, now_ms)
         self._config = config
-        self._now_ms = now_ms
         self._reserve = reserve
         self._full: DiskFullError | None = None
         """Why nothing is appended any more, though nothing has failed."""
         self._active_since_ms = now_ms()
         """Since when this process appends to the active segment; timestamps in batches are the clients' word."""
-        self.voters: VoterHistory = loaded.voters
         self.producers: ProducerStates = loaded.producers
         self.voters_changed = trio.lowlevel.ParkingLot()
 
@@ -265,10 +259,6 @@ class Log(SyncedLog):
             entries.append(batch.leader_epoch, batch.base_offset)
         return entries
 
-    def _write_epoch_checkpoint(self, entries: EpochCache) -> None:
-        path = join(self._directory, partition_files.LEADER_EPOCH_CHECKPOINT)
-        self._disk.replace_now(path, encode_leader_epochs(entries), durable=False)
-
     # Truncating
 
     def truncate_to(self, offset: int) -> None:
@@ -317,10 +307,13 @@ class Log(SyncedLog):
         """Drop every record: the log begins, and ends, where that snapshot of its directory ends; durable on return.
 
         Voters, kraft.version, epochs and producers are those of the snapshot and nothing earlier is kept (scenario
-        S11); the high watermark is its end.  A snapshot that ends below the high watermark, or is not the newest, is a
-        bug and raises AssertionError.  Blocks for fsyncs.  Raises StorageFailure.
+        S11); the high watermark is its end.  `trimming` is held by the caller, or by nobody: no trim may be under way.
+        That, a snapshot that ends below the high watermark and one that is not the newest are bugs and raise
+        AssertionError.  Blocks for fsyncs.  Raises StorageFailure.
         """
         self._check_usable()
+        trimmer = self.trimming.statistics().owner
+        assert trimmer is None or trimmer is trio.lowlevel.current_task(), "truncated fully while a trim is under way"
         assert snapshot_id == self.snapshots.newest, f"snapshot {snapshot_id}, the newest is {self.snapshots.newest}"
         offset = snapshot_id.offset
         assert self._high_watermark is None or offset >= self._high_watermark, (
@@ -349,88 +342,6 @@ class Log(SyncedLog):
             self.watcher.replaced(snapshot_id)
         self._wake()
         self.advance_high_watermark(offset)
-
-    # Snapshots and trimming
-
-    def next_snapshot_id(self, end_offset: int) -> OffsetAndEpoch | None:
-        """The id of a snapshot of everything before `end_offset` (exclusive); None where there is one as new.
-
-        Raises ValueError for an offset above the high watermark, inside a batch or outside the log: see
-        `protocol.snapshot_ids`.
-        """
-        return next_snapshot_id(
-            end_offset,
-            high_watermark=self._high_watermark,
-            batch_base_offset=self.batch_base_offset(end_offset),
-            epochs=self.epochs,
-            newest=self.snapshots.newest,
-        )
-
-    def add_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
-        """A snapshot of this log is in its directory, whole and durable: written here, or fetched from the leader.
-
-        One that ends below the log's start, which a newer one has moved meanwhile, is dropped at once.  Raises
-        StorageFailure.
-        """
-        self._check_usable()
-        self.snapshots.add(snapshot_id)
-        try:
-            retire_snapshots_below(self._segments, self.snapshots)
-        except OSError as error:
-            raise self._poison(error) from error
-
-    def trim(self, limits: RetentionLimits) -> bool:
-        """Drop old segments and old snapshots until the files are within the limits, as far as that may be.
-
-        Segments go that the oldest snapshot covers, so that the log never begins above where a snapshot ends; one
-        snapshot stays.  What is dropped gets another name at once, and `remove_retired` removes it.  Blocks for a
-        directory fsync for each.  Returns whether anything was dropped.  Raises CorruptSnapshotError, having dropped
-        nothing, where the newest snapshot does not even begin as one; StorageFailure.
-        """
-        self._check_usable()
-        with self._reading():
-            files = self.snapshots.files()
-        drops = plan_retention(files, self._segments.sealed(), self._segments.active.size, limits, self._now_ms())
-        try:
-            for drop in drops:
-                if isinstance(drop, SealedSegment):
-                    self._drop_oldest_segment(drop)
-                else:
-                    self._segments.retired.append(self.snapshots.retire(drop.snapshot_id))
-            if drops:
-                retire_snapshots_below(self._segments, self.snapshots)
-                self._write_epoch_checkpoint_if_room()
-        except OSError as error:
-            raise self._poison(error) from error
-        return bool(drops)
-
-    def _drop_oldest_segment(self, segment: SealedSegment) -> None:
-        oldest = self.snapshots.oldest
-        assert oldest is not None, f"{segment} is covered by nothing"
-        assert segment.next_offset <= oldest.offset, f"{segment} is not covered by {oldest}"
-        self._segments.drop_oldest()
-        self.epochs.truncate_from_start(segment.next_offset)
-        self.voters.trim_prefix_to(segment.next_offset)
-        if self.watcher is not None:
-            self.watcher.trimmed(segment.next_offset)
-
-    def _write_epoch_checkpoint_if_room(self) -> None:
-        """A full disk must be left to make room: the next open makes the file anew."""
-        try:
-            self._write_epoch_checkpoint(self.epochs)
-        except OSError as error:
-            if not is_disk_full(error):
-                raise
-            log.warning("leader epochs not written", directory=self._directory, reason=str(error))
-
-    async def remove_retired(self) -> None:
-        """Remove the files that were dropped; what cannot be removed the next open removes.  Shielded."""
-        while self._segments.retired:
-            path = self._segments.retired.pop()
-            try:
-                await self._disk.remove_aside(path)
-            except OSError as error:
-                log.warning("cannot remove a file that is no longer needed", file=path, reason=str(error))
 
     # Ending, well or not
 

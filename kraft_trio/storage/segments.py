@@ -114,15 +114,18 @@ class Segments:
         self._end_offset = offset
         self._known_positions = {offset: position}
 
-    def drop_oldest(self) -> None:
-        """Let the log begin with the second segment.  One at a time, durably: a crash must leave no gap between them.
+    @property
+    def oldest(self) -> Segment:
+        """The one that the log begins with; it goes next, unless it is the active one."""
+        return self._segments[0]
 
-        Blocks for a directory fsync.
-        """
+    def forget_oldest(self) -> None:
+        """The log begins with the second segment: the file of the first has another name, durably."""
         assert len(self._segments) > 1, "the active segment is never dropped"
         dropped = self._segments.pop(0)
         self._base_offsets.pop(0)
-        self._retire(dropped)
+        dropped.file.close()
+        self._remove_indexes(dropped)
 
     def replace_all(self, offset: int) -> None:
         """Drop every segment and begin an empty one at `offset`.

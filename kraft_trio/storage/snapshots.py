@@ -8,6 +8,7 @@ import attrs
 import structlog
 
 from kraft_trio.errors import CorruptSnapshotError
+from kraft_trio.protocol.snapshot_downloads import SnapshotDownloads
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.disk import Disk, DiskFile, join
@@ -43,6 +44,8 @@ class Snapshots:
         self._files: dict[OffsetAndEpoch, SnapshotFile] = {}
         self.damaged = damaged
         """What is wrong with those that are, by id."""
+        self.downloads = SnapshotDownloads()
+        """Who is being given one of them, while this replica leads."""
 
     @classmethod
     def find(cls, disk: Disk, directory: str, names: list[str]) -> Snapshots:
@@ -131,13 +134,17 @@ class Snapshots:
         if snapshot_id not in self._ids:
             self._ids = sorted([*self._ids, snapshot_id])
 
+    def forget(self, snapshot_id: OffsetAndEpoch) -> None:
+        """One, damaged or not, is about to go: it is not to be opened any more."""
+        if snapshot_id in self._ids:
+            self._ids.remove(snapshot_id)
+        self.damaged.pop(snapshot_id, None)
+        self._files.pop(snapshot_id, None)
+
     def retire(self, snapshot_id: OffsetAndEpoch) -> str:
         """Rename one, damaged or not, durably, so that it is none any more; the path of what is left to be removed.
 
         Blocks for a directory fsync.  Raises OSError.
         """
-        if snapshot_id in self._ids:
-            self._ids.remove(snapshot_id)
-        self.damaged.pop(snapshot_id, None)
-        self._files.pop(snapshot_id, None)
+        self.forget(snapshot_id)
         return partition_files.retire(self._disk, self._directory, partition_files.checkpoint_name(snapshot_id))

@@ -153,7 +153,7 @@ async def test_one_that_was_trimmed_meanwhile_is_not_found(cluster: Cluster) -> 
     first = await with_snapshot(cluster, leader)
     assert (await ask(cluster, leader, request(leader, first))).partition_error == ErrorCode.none
     second = await with_snapshot(cluster, leader)
-    leader.log.trim(RetentionLimits(0, None))
+    await leader.log.trim(RetentionLimits(0, None))
     assert leader.log.snapshots.ids == (second,)
     gone = await ask(cluster, leader, request(leader, first, position=100))
     assert gone.partition_error == ErrorCode.snapshot_not_found
@@ -190,11 +190,11 @@ class TestServer:
         opened: list[str] = []
         disk.hook = lambda operation, path: opened.append(path) if operation == "open" else None
         for snapshot_id in snapshots.ids[:2] * 3:
-            assert server.piece(snapshot_id, 0, 10).error == ErrorCode.none
+            assert server.piece(None, snapshot_id, 0, 10, now_s=0).error == ErrorCode.none
         assert len(opened) == 2
         for snapshot_id in snapshots.ids:
-            server.piece(snapshot_id, 0, 10)
-        server.piece(snapshots.ids[0], 0, 10)
+            server.piece(None, snapshot_id, 0, 10, now_s=0)
+        server.piece(None, snapshots.ids[0], 0, 10, now_s=0)
         # The one that nobody had asked for longest was closed.
         assert [snapshots.path(id) for id in (*snapshots.ids, snapshots.ids[0])] == opened
         server.close()
@@ -202,7 +202,7 @@ class TestServer:
     async def test_no_more_than_so_much_is_read_at_a_time(self) -> None:
         _, snapshots = await self.snapshots(1, values=200)
         server = SnapshotServer(snapshots)
-        piece = server.piece(snapshots.ids[0], 0, 2**31 - 1)
+        piece = server.piece(None, snapshots.ids[0], 0, 2**31 - 1, now_s=0)
         assert len(piece.data) == MAX_PIECE_BYTES < piece.size_in_bytes
         server.close()
 
@@ -211,5 +211,5 @@ class TestServer:
         disk.fail("read_at")
         server = SnapshotServer(snapshots)
         with pytest.raises(StorageFailure, match=r"1-0000000001\.checkpoint: cannot be read: .*EIO"):
-            server.piece(snapshots.ids[0], 0, 10)
+            server.piece(None, snapshots.ids[0], 0, 10, now_s=0)
         server.close()

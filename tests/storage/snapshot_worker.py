@@ -66,7 +66,7 @@ async def work(directory: str, mode: str) -> None:
         else:
             await take(disk, log)
         if mode == "trim":
-            log.trim(RetentionLimits(40_000, None))
+            await log.trim(RetentionLimits(40_000, None))
             await log.remove_retired()
 
 

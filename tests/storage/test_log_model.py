@@ -108,7 +108,7 @@ class LogModel(RuleBasedStateMachine):
 
     @rule(max_bytes=st.integers(0, 3000), remove=st.booleans())
     def trim(self, max_bytes: int, remove: bool) -> None:
-        self.log.trim(RetentionLimits(max_bytes, None))
+        trio.run(self.log.trim, RetentionLimits(max_bytes, None))
         if remove:
             trio.run(self.log.remove_retired)
 

@@ -4,90 +4,40 @@ from __future__ import annotations
 
 import pytest
 import structlog
-import trio
-import trio.testing
 
 from kraft_trio.errors import (
     CorruptLogError,
-    CorruptSnapshotError,
     OffsetOutOfRangeError,
-    ProtocolError,
-    StorageFailure,
 )
-from kraft_trio.protocol.control_records import LeaderChange
 from kraft_trio.protocol.producers import Duplicate
 from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot, Valid
-from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
-from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.storage.batch import encode_control_batch
-from kraft_trio.storage.batch_header import patch_base_offset_and_epoch
+from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.checkpoint import write_bootstrap_checkpoint
-from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT, checkpoint_name
-from kraft_trio.storage.recovery_point import decode_recovery_point
 from kraft_trio.storage.retention import RetentionLimits
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_reader import ControlState
+from tests.storage.grown_logs import (
+    EVERYTHING,
+    files,
+    follow,
+    grown,
+    new_disk,
+    reopened,
+    start_offsets,
+    voters_of,
+)
 from tests.storage.support import (
     DIRECTORY,
-    FIRST_SEGMENT,
     KAFKAS_VOTERS,
     STATIC_VOTERS,
     batch,
-    open_log,
     producer_batch,
-    snapshot_state,
-    snapshot_values,
     take_snapshot,
     values_in,
-    values_of_snapshot,
     voters_batch,
     write_snapshot,
 )
-
-SEGMENT_BYTES = 240
-EVERYTHING = RetentionLimits(0, None)
-
-
-def voters_of(*ids: int) -> VoterSet:
-    return VoterSet([Voter(ReplicaKey(id)) for id in ids])
-
-
-def new_disk() -> SimulatedDisk:
-    disk = SimulatedDisk()
-    disk.make_directory(DIRECTORY)
-    return disk
-
-
-def reopened(disk: SimulatedDisk) -> Log:
-    return open_log(disk, segment_bytes=SEGMENT_BYTES)
-
-
-def files(disk: SimulatedDisk, suffix: str) -> list[str]:
-    return [name for name in disk.peek_names(DIRECTORY) if name.endswith(suffix)]
-
-
-def start_offsets(disk: SimulatedDisk) -> list[int]:
-    return [int(name.partition(".")[0]) for name in files(disk, ".log")]
-
-
-async def grown(disk: SimulatedDisk, count: int = 12, *, epoch: int = 1) -> Log:
-    """Offset 0 has voters, then values, three to a segment; everything is synced and committed."""
-    log = reopened(disk)
-    log.append_as_leader(voters_batch(voters_of(1, 2), kraft_version=1), epoch)
-    for number in range(count):
-        log.append_as_leader(batch(b"%03d" % number), epoch)
-    await log.sync()
-    log.advance_high_watermark(log.end_offset)
-    return log
-
-
-def follow(log: Log, value: bytes | None, epoch: int, at: int | None = None) -> None:
-    """What a leader sends: one value, or voters 1 and 9."""
-    data = bytearray(batch(value) if value is not None else voters_batch(voters_of(1, 9)))
-    patch_base_offset_and_epoch(data, 0, log.end_offset if at is None else at, epoch)
-    log.append_as_follower(bytes(data))
 
 
 class TestOpening:
@@ -127,7 +77,7 @@ class TestOpening:
         log = await grown(disk)
         older, newer = await take_snapshot(log, 5), await take_snapshot(log, 8)
         sizes = [log.snapshots.file(snapshot_id).size_in_bytes for snapshot_id in (older, newer)]
-        assert log.trim(RetentionLimits(log.size_in_bytes + sum(sizes) - 1, None))
+        assert await log.trim(RetentionLimits(log.size_in_bytes + sum(sizes) - 1, None))
         assert 0 < log.log_start_offset < older.offset
         await log.close()
         disk.damage(log.snapshots.path(newer), 100)
@@ -158,7 +108,7 @@ class TestOpening:
         disk = new_disk()
         log = await grown(disk)
         snapshot_id = await take_snapshot(log, 8)
-        log.trim(EVERYTHING)
+        await log.trim(EVERYTHING)
         await log.remove_retired()
         await log.close()
         start = log.log_start_offset
@@ -176,7 +126,7 @@ class TestOpening:
         log = await grown(disk)
         older, newer = await take_snapshot(log, 2), await take_snapshot(log, 8)
         content = disk.peek(log.snapshots.path(older))
-        log.trim(EVERYTHING)
+        await log.trim(EVERYTHING)
         await log.remove_retired()
         await log.close()
         assert content is not None
@@ -237,7 +187,7 @@ class TestOpening:
         log = await grown(disk)
         await take_snapshot(log, 8)
         log.append_as_leader(voters_batch(voters_of(1, 2, 3)), 1)
-        log.trim(EVERYTHING)
+        await log.trim(EVERYTHING)
         await log.close()
         log = reopened(disk)
         assert log.log_start_offset > 2
@@ -268,7 +218,7 @@ class TestOpening:
         log.advance_high_watermark(log.end_offset)
         # Some batches of producer 7 are in the log and in the snapshot.
         await take_snapshot(log, 7)
-        log.trim(EVERYTHING)
+        await log.trim(EVERYTHING)
         assert 0 < log.log_start_offset < 7
         await log.close()
         log = reopened(disk)
@@ -303,7 +253,7 @@ class TestIds:
             log.next_snapshot_id(1)
         await take_snapshot(log, 8)
         assert log.next_snapshot_id(8) is None
-        log.trim(EVERYTHING)
+        await log.trim(EVERYTHING)
         assert log.next_snapshot_id(9) == OffsetAndEpoch(9, 1)
         with pytest.raises(OffsetOutOfRangeError):
             log.next_snapshot_id(log.log_start_offset - 1)
@@ -321,7 +271,7 @@ class TestReading:
         await log.sync()
         log.advance_high_watermark(log.end_offset)
         await take_snapshot(log, 8)
-        log.trim(EVERYTHING)
+        await log.trim(EVERYTHING)
         return log
 
     async def test_below_the_start_nothing_is_read(self) -> None:
@@ -354,427 +304,3 @@ class TestReading:
         # The log reaches back to 0: nobody else needs one.
         assert log.validate_fetch(1, 1) == Valid()
         assert log.validate_fetch(3, 0) == Diverging(OffsetAndEpoch(0, 0))
-
-
-class TestTruncatingFully:
-    ID = OffsetAndEpoch(100, 5)
-    STATE = ControlState(1000, voters_of(4, 5), 1)
-
-    async def installed(self, log: Log) -> None:
-        await write_snapshot(log._disk, self.ID, self.STATE, [b"state"])
-        log.add_snapshot(self.ID)
-        log.truncate_fully_to(self.ID)
-
-    async def test_the_log_begins_and_ends_where_the_snapshot_does(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        await self.installed(log)
-        assert (log.log_start_offset, log.end, log.synced_end_offset, log.high_watermark) == (100, self.ID, 100, 100)
-        assert log.size_in_bytes == 0
-        assert start_offsets(disk) == [100]
-        # Durable on return, names included.
-        disk.crash("all")
-        log = reopened(disk)
-        assert (log.log_start_offset, log.end, log.high_watermark) == (100, self.ID, 100)
-        assert values_of_snapshot(log, self.ID) == [b"state"]
-
-    async def test_nothing_stale_is_kept(self) -> None:
-        """Scenario S11: uncommitted voters in the log, a snapshot with others."""
-        disk = new_disk()
-        log = await grown(disk)
-        log.append_as_leader(voters_batch(voters_of(1, 2, 3)), 1)
-        log.append_as_leader(producer_batch(b"x", 0), 1)
-        log.append_as_leader(voters_batch(voters_of(1, 3)), 2)
-        woken = []
-
-        async def wait() -> None:
-            await log.voters_changed.park()
-            woken.append(log.voters.voters)
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(wait)
-            await trio.testing.wait_all_tasks_blocked()
-            await self.installed(log)
-        assert woken == [voters_of(4, 5)]
-        assert (log.voters.voters, log.voters.voters_offset, log.voters.kraft_version) == (voters_of(4, 5), 99, 1)
-        assert log.voters.uncommitted(log.high_watermark) == ()
-        assert not log.voters.has_named(ReplicaKey(3))
-        assert (log.epochs.entries, len(log.producers)) == ((), 0)
-        assert decode_leader_epochs("f", disk.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint")) == []
-        again = reopened_after_kill(disk)
-        assert (again.voters.voters, again.epochs.entries, len(again.producers)) == (voters_of(4, 5), (), 0)
-
-    async def test_the_log_goes_on_from_there(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        await self.installed(log)
-        for value, epoch in ((b"1", 5), (b"2", 5), (b"3", 7)):
-            follow(log, value, epoch)
-        follow(log, None, 7)
-        assert await log.sync() == 104
-        assert log.epochs.entries == ((5, 100), (7, 102))
-        disk.crash("all")
-        log = reopened(disk)
-        assert values_in(log) == [b"1", b"2", b"3"]
-        assert log.voters.voters == voters_of(1, 9)
-        log.truncate_to(103)
-        assert log.voters.voters == voters_of(4, 5)
-        log.truncate_to(100)
-        assert log.end == self.ID
-        with pytest.raises(AssertionError, match="high watermark 100"):
-            log.truncate_to(99)
-
-    async def test_the_first_record_that_is_synced_there_is_durable_and_so_is_its_file(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        await self.installed(log)
-        follow(log, b"1", 5)
-        await log.sync()
-        disk.crash("all")
-        assert values_in(reopened(disk)) == [b"1"]
-
-    async def test_epochs_do_not_fall_below_the_snapshots(self) -> None:
-        log = await grown(new_disk())
-        await self.installed(log)
-        with pytest.raises(ProtocolError, match="leader epoch 4, expected 5 or more"):
-            follow(log, b"old", 4)
-        with pytest.raises(AssertionError, match="epoch 4 after 5"):
-            log.append_as_leader(batch(b"old"), 4)
-        with pytest.raises(ProtocolError, match="offset 14: the log goes on at offset 100"):
-            follow(log, b"old", 5, at=14)
-
-    async def test_a_sync_under_way_says_no_more_than_is_true(self, autojump_clock: trio.testing.MockClock) -> None:
-        disk = SimulatedDisk(sync_latency=lambda: 1.0)
-        disk.make_directory(DIRECTORY)
-        log = await grown(disk)
-        for number in range(3):
-            log.append_as_leader(batch(b"%d" % number), 1)
-        ends = []
-
-        async def sync() -> None:
-            ends.append(await log.sync())
-
-        await write_snapshot(disk, self.ID, self.STATE, [])
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(sync)
-            await trio.testing.wait_all_tasks_blocked()
-            log.add_snapshot(self.ID)
-            log.truncate_fully_to(self.ID)
-            follow(log, b"next", 5)
-        assert ends == [17]
-        assert (log.synced_end_offset, log.end_offset) == (100, 101)
-        assert await log.sync() == 101
-
-    async def test_a_sync_under_way_does_not_count_what_is_gone(self, autojump_clock: trio.testing.MockClock) -> None:
-        """The snapshot ends below the end of the log, whose records there were never committed."""
-        disk = SimulatedDisk(sync_latency=lambda: 1.0)
-        disk.make_directory(DIRECTORY)
-        log = await grown(disk)
-        for number in range(3):
-            log.append_as_leader(batch(b"%d" % number), 1)
-        snapshot_id = OffsetAndEpoch(15, 5)
-        await write_snapshot(disk, snapshot_id, self.STATE, [])
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(log.sync)
-            await trio.testing.wait_all_tasks_blocked()
-            log.add_snapshot(snapshot_id)
-            log.truncate_fully_to(snapshot_id)
-        assert (log.synced_end_offset, log.end) == (15, snapshot_id)
-
-    async def test_the_recovery_point_goes_back_first(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        await write_snapshot(disk, self.ID, self.STATE, [])
-        log.add_snapshot(self.ID)
-        calls: list[tuple[str, str]] = []
-        disk.hook = lambda operation, path: calls.append((operation, path.rpartition("/")[2]))
-        log.truncate_fully_to(self.ID)
-        changes = [call for call in calls if call[0] not in ("read_at", "list_directory", "view", "read_bytes")]
-        assert changes[:2] == [("overwrite", "recovery-point"), ("sync", "recovery-point")]
-        renames = [name for operation, name in changes if operation == "rename" and name.endswith(".log.deleted")]
-        assert renames == sorted(renames, reverse=True)
-        assert len(renames) > 2
-        for at, call in enumerate(changes):
-            if call in [("rename", name) for name in renames]:
-                assert changes[at + 1][0] == "sync_directory"
-        assert ("open", f"{100:020d}.log") in changes[changes.index(("rename", renames[-1])) :]
-
-    async def test_it_must_be_the_newest_and_not_below_the_high_watermark(self) -> None:
-        log = await grown(new_disk())
-        older = await take_snapshot(log, 8)
-        with pytest.raises(AssertionError, match="8@1 ends below the high watermark 14"):
-            log.truncate_fully_to(older)
-        with pytest.raises(AssertionError, match="snapshot 100@5, the newest is 8@1"):
-            log.truncate_fully_to(self.ID)
-        assert (log.end_offset, log.poisoned) == (14, None)
-
-    async def test_older_snapshots_go(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        await take_snapshot(log, 8)
-        await self.installed(log)
-        assert log.snapshots.ids == (self.ID,)
-        assert files(disk, ".checkpoint") == [checkpoint_name(self.ID)]
-
-    async def test_a_snapshot_of_ones_own_that_ends_below_the_new_start_is_dropped(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        state, values = snapshot_state(log, 8), snapshot_values(log, 8)
-        await self.installed(log)
-        await write_snapshot(disk, OffsetAndEpoch(8, 1), state, values)
-        log.add_snapshot(OffsetAndEpoch(8, 1))
-        assert log.snapshots.ids == (self.ID,)
-        await log.remove_retired()
-        assert files(disk, ".checkpoint") == [checkpoint_name(self.ID)]
-
-    @pytest.mark.parametrize("operation", ["overwrite", "rename", "sync_directory", "open"])
-    async def test_a_disk_that_fails_poisons(self, operation: str) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        await write_snapshot(disk, self.ID, self.STATE, [])
-        log.add_snapshot(self.ID)
-        disk.fail(operation)
-        with pytest.raises(StorageFailure, match="injected: EIO"):
-            log.truncate_fully_to(self.ID)
-        assert log.poisoned is not None
-        disk.crash("all")
-        assert reopened(disk).end == self.ID
-
-    async def test_a_watcher_is_told(self) -> None:
-        log = await grown(new_disk())
-        told: list[object] = []
-
-        class Watcher:
-            def replaced(self, snapshot_id: OffsetAndEpoch) -> None:
-                told.append((snapshot_id, log.end, log.voters.voters))
-
-            def trimmed(self, log_start_offset: int) -> None: ...
-
-            def high_watermark_advanced(self, old: int | None, new: int) -> None:
-                told.append((old, new))
-
-        log.watch(Watcher())  # type: ignore[arg-type]
-        await self.installed(log)
-        assert told == [(self.ID, self.ID, voters_of(4, 5)), (14, 100)]
-
-
-def reopened_after_kill(disk: SimulatedDisk) -> Log:
-    disk.kill()
-    return reopened(disk)
-
-
-class TestTrimming:
-    async def test_segments_go_that_a_snapshot_covers_and_no_others(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        offsets = start_offsets(disk)
-        assert not log.trim(EVERYTHING)
-        assert start_offsets(disk) == offsets
-        covered = offsets[3] + 1
-        await take_snapshot(log, covered)
-        assert log.trim(EVERYTHING)
-        assert start_offsets(disk) == offsets[3:]
-        assert log.log_start_offset == offsets[3] < covered
-        assert values_in(log)[-1] == b"011"
-        assert not log.trim(EVERYTHING)
-
-    async def test_the_active_segment_stays(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        await take_snapshot(log, log.end_offset)
-        active = start_offsets(disk)[-1]
-        log.trim(EVERYTHING)
-        assert start_offsets(disk) == [active]
-        assert log.end_offset == 14
-
-    async def test_within_the_limits_nothing_goes(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        await take_snapshot(log, 8)
-        size = log.size_in_bytes + log.snapshots.file(OffsetAndEpoch(8, 1)).size_in_bytes
-        assert not log.trim(RetentionLimits(size, None))
-        assert log.trim(RetentionLimits(size - 1, None))
-        assert len(files(disk, ".log.deleted")) == 1
-
-    async def test_by_age_what_the_oldest_snapshot_covers_goes_then_the_snapshot(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        older = await take_snapshot(log, 5)
-        newer = await take_snapshot(log, 8)
-        # The clock stands at 0, and the records are of 1000.
-        assert not log.trim(RetentionLimits(None, -1000))
-        assert log.snapshots.ids == (older, newer)
-        assert log.trim(RetentionLimits(None, -1001))
-        assert log.snapshots.ids == (newer,)
-        assert files(disk, ".checkpoint") == [checkpoint_name(newer)]
-        assert 0 < log.log_start_offset <= 8
-
-    async def test_renamed_first_and_removed_later(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        await take_snapshot(log, 5)
-        await take_snapshot(log, 8)
-        calls: list[tuple[str, str]] = []
-        disk.hook = lambda operation, path: calls.append((operation, path))
-        log.trim(EVERYTHING)
-        renames = [at for at, call in enumerate(calls) if call[0] == "rename" and call[1].endswith(".deleted")]
-        assert len(renames) >= 3
-        assert all(calls[at + 1][0] == "sync_directory" for at in renames)
-        gone = files(disk, ".deleted")
-        assert [calls[at][1].rpartition("/")[2] for at in renames if ".log." in calls[at][1]] == [
-            name for name in gone if ".log." in name
-        ]
-        await log.remove_retired()
-        assert files(disk, ".deleted") == []
-        await log.remove_retired()
-
-    async def test_what_cannot_be_removed_harms_nobody(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        await take_snapshot(log, 8)
-        log.trim(EVERYTHING)
-        disk.fail("remove")
-        with structlog.testing.capture_logs() as logs:
-            await log.remove_retired()
-        assert [entry["event"] for entry in logs] == ["cannot remove a file that is no longer needed"]
-        assert len(files(disk, ".deleted")) == 1
-        assert log.poisoned is None
-        await log.close()
-        await reopened(disk).close()
-        assert files(disk, ".deleted") == []
-
-    async def test_indexes_go_with_their_segment(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        await take_snapshot(log, 8)
-        log.trim(EVERYTHING)
-        sealed = start_offsets(disk)[:-1]
-        assert files(disk, ".index") == [f"{offset:020d}.index" for offset in sealed]
-        assert files(disk, ".timeindex") == [f"{offset:020d}.timeindex" for offset in sealed]
-
-    async def test_epochs_begin_where_the_log_does(self) -> None:
-        disk = new_disk()
-        log = reopened(disk)
-        for number in range(16):
-            log.append_as_leader(batch(b"%03d" % number), 1 + number // 5)
-        await log.sync()
-        log.advance_high_watermark(16)
-        await take_snapshot(log, 8)
-        log.trim(EVERYTHING)
-        start = log.log_start_offset
-        assert start == 6
-        assert log.epochs.entries == ((2, 6), (3, 10), (4, 15))
-        assert decode_leader_epochs("f", disk.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint")) == [
-            (2, 6),
-            (3, 10),
-            (4, 15),
-        ]
-        assert reopened_after_kill(disk).epochs.entries == log.epochs.entries
-
-    async def test_what_is_read_and_appended_afterwards_is_the_same_as_ever(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        before = log.read(9, 10_000)
-        await take_snapshot(log, 8)
-        log.trim(EVERYTHING)
-        assert log.read(9, 10_000) == before
-        log.append_as_leader(encode_control_batch([LeaderChange(1, (1,), (1,))], timestamp_ms=0), 2)
-        log.append_as_leader(batch(b"later"), 2)
-        await log.sync()
-        values = values_in(log)
-        assert values[-1] == b"later"
-        disk.crash("all")
-        log = reopened(disk)
-        assert values_in(log) == values
-        assert (log.log_start_offset, log.end) == (6, OffsetAndEpoch(16, 2))
-
-    async def test_state_and_log_together_are_what_the_log_was(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        for offset in (4, 8, 13):
-            await take_snapshot(log, offset)
-            log.trim(EVERYTHING)
-        newest = log.snapshots.newest
-        assert newest is not None
-        rest = [value for value in values_in(log) if value is not None]
-        everything = values_of_snapshot(log, newest) + rest[-(log.end_offset - newest.offset) :]
-        assert everything == [b"%03d" % number for number in range(12)]
-
-    async def test_an_older_snapshot_that_is_damaged_is_passed_over_and_goes_with_the_log_before_it(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        older, newer = await take_snapshot(log, 5), await take_snapshot(log, 8)
-        await log.close()
-        disk.damage(log.snapshots.path(older), 20)
-        log = reopened(disk)
-        # At open the newest is read, and was whole.
-        assert log.snapshots.ids == (older, newer)
-        with structlog.testing.capture_logs() as logs:
-            assert log.trim(EVERYTHING)
-        assert [entry["event"] for entry in logs] == ["damaged snapshot ignored"]
-        assert (log.snapshots.ids, log.snapshots.damaged) == ((newer,), {})
-        assert 5 < log.log_start_offset <= 8
-        await log.remove_retired()
-        assert files(disk, ".checkpoint") == [checkpoint_name(newer)]
-
-    async def test_behind_the_newest_that_is_damaged_nothing_is_trimmed(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        older, newer = await take_snapshot(log, 5), await take_snapshot(log, 8)
-        disk.damage(log.snapshots.path(newer), 20)
-        with pytest.raises(CorruptSnapshotError, match=r"8-0000000001\.checkpoint: position 0"):
-            log.trim(EVERYTHING)
-        assert (log.log_start_offset, log.poisoned, log.snapshots.ids) == (0, None, (older, newer))
-
-    @pytest.mark.parametrize("operation", ["rename", "sync_directory"])
-    async def test_a_disk_that_fails_poisons(self, operation: str) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        await take_snapshot(log, 8)
-        disk.fail(operation)
-        with pytest.raises(StorageFailure, match="injected: EIO"):
-            log.trim(EVERYTHING)
-        assert log.poisoned is not None
-        disk.crash("all")
-        assert reopened(disk).end_offset == 14
-
-    async def test_a_full_disk_can_be_trimmed(self) -> None:
-        """Room is made by renaming and removing: nothing of that takes any."""
-        disk = new_disk()
-        log = await grown(disk)
-        await take_snapshot(log, 8)
-        disk.capacity = 0
-        epochs = disk.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint")
-        assert log.trim(EVERYTHING)
-        assert (log.log_start_offset, log.poisoned) == (6, None)
-        await log.remove_retired()
-        assert files(disk, ".deleted") == []
-        assert disk.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint") == epochs
-        disk.capacity = None
-        log.append_as_leader(batch(b"room"), 1)
-        await log.sync()
-        again = reopened_after_kill(disk)
-        assert values_in(again)[-1] == b"room"
-        path = f"{DIRECTORY}/leader-epoch-checkpoint"
-        assert decode_leader_epochs(path, disk.read_bytes(path)) == list(again.epochs.entries) == [(1, 6)]
-
-    async def test_a_disk_that_fails_to_take_the_epochs_poisons_all_the_same(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        await take_snapshot(log, 8)
-        disk.fail("append", name="leader-epoch-checkpoint.tmp")
-        with pytest.raises(StorageFailure, match="injected: EIO"):
-            log.trim(EVERYTHING)
-
-    async def test_the_recovery_point_holds_across_a_trim(self) -> None:
-        disk = new_disk()
-        log = await grown(disk)
-        await take_snapshot(log, 8)
-        log.trim(EVERYTHING)
-        disk.kill()
-        assert decode_recovery_point(disk.read_bytes(f"{DIRECTORY}/recovery-point")) == 14
-        last = f"{DIRECTORY}/{files(disk, '.log')[-1]}"
-        disk.damage(last, 30)
-        with pytest.raises(CorruptLogError, match="synced up to offset 14, so this is no torn tail"):
-            reopened(disk)
-        assert last != FIRST_SEGMENT

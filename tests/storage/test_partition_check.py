@@ -56,7 +56,7 @@ async def stopped(*, trimmed: bool = False) -> SimulatedDisk:
     log = await living(disk)
     await take_snapshot(log, 10)
     if trimmed:
-        log.trim(RetentionLimits(0, None))
+        await log.trim(RetentionLimits(0, None))
         await log.remove_retired()
     await log.close()
     return disk

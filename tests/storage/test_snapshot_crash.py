@@ -112,19 +112,19 @@ async def snapshot(life: Life) -> None:
 
 async def trim(life: Life) -> None:
     await take_snapshot(life.log, 11)
-    life.log.trim(EVERYTHING)
+    await life.log.trim(EVERYTHING)
     await life.log.remove_retired()
 
 
 async def trim_twice_and_close(life: Life) -> None:
     await take_snapshot(life.log, 9)
-    life.log.trim(EVERYTHING)
+    await life.log.trim(EVERYTHING)
     life.log.append_as_leader(batch(b"0014"), 3)
     await life.log.sync()
     life.log.advance_high_watermark(life.log.end_offset)
     life.values.append(b"0014")
     await take_snapshot(life.log, 15)
-    life.log.trim(EVERYTHING)
+    await life.log.trim(EVERYTHING)
     await life.log.remove_retired()
     await life.log.close()
 
@@ -182,7 +182,7 @@ async def gone_on_with(log: Log, where: str) -> None:
     await again.sync()
     again.advance_high_watermark(again.end_offset)
     await take_snapshot(again, again.end_offset)
-    again.trim(EVERYTHING)
+    await again.trim(EVERYTHING)
     await again.remove_retired()
     await again.close()
     last = reopened(disk)

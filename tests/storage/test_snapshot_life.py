@@ -35,7 +35,7 @@ async def lead(disk: Disk, directory: str) -> OffsetAndEpoch:
             await log.sync()
             log.advance_high_watermark(log.end_offset)
             snapshot_id = await take_snapshot(log, log.end_offset - 5)
-            log.trim(RetentionLimits(20_000, None))
+            await log.trim(RetentionLimits(20_000, None))
             await log.remove_retired()
     assert snapshot_id is not None
     assert log.log_start_offset > 0
