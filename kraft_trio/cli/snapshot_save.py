@@ -11,6 +11,7 @@ import trio
 from kraft_trio.cli.counted import counted
 from kraft_trio.cli.progress import progress
 from kraft_trio.cli.quorum_options import node_options
+from kraft_trio.cli.snapshot_origin import write_origin
 from kraft_trio.cli.snapshot_take import nodes_of
 from kraft_trio.client.snapshot_saver import SavedSnapshot, SnapshotSaver
 from kraft_trio.config_keys import MAX_INT32
@@ -39,7 +40,8 @@ def save(
 
     The leader is found from any of the nodes, ours or Apache Kafka's.  Where FILE is a directory, the snapshot gets the
     name in it that it has on a node, with its id.  Until it is whole and checked it is FILE.part; an existing FILE is
-    left alone.  Have a new one taken first (kraft snapshot take) for the state of now.
+    left alone.  FILE.properties beside it says which snapshot of which cluster it is.  For the state of now, have a new
+    one taken first (kraft snapshot take).
     """
     nodes = nodes_of(context, bootstrap_controller, config_path)
     saved = trio.run(_save, nodes, *_place(file), timeout_ms)
@@ -63,4 +65,6 @@ def _place(file: str) -> tuple[str, str | None]:
 
 async def _save(nodes: tuple[Endpoint, ...], directory: str, name: str | None, timeout_ms: int) -> SavedSnapshot:
     with closing(RealDisk()) as disk, progress("saving", None) as bar:
-        return await SnapshotSaver(nodes).save(disk, directory, name, timeout_ms=timeout_ms, progress=bar.reach)
+        saved = await SnapshotSaver(nodes).save(disk, directory, name, timeout_ms=timeout_ms, progress=bar.reach)
+        write_origin(disk, saved.path, saved.summary.snapshot_id, saved.cluster_id)
+        return saved

@@ -1,0 +1,185 @@
+"""A new cluster of one voter, made out of a snapshot of another one, ours or Apache Kafka's.
+
+The records are taken over byte for byte, under the snapshot's id.  So offsets go on where they were, and so do epochs:
+the new voter campaigns in the epoch after the snapshot's.  What the old cluster committed after the snapshot is not
+there.  The voters are the one thing that is rewritten: the new node, with a directory id that no old one has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import ConfigError, StorageError, StorageFailure
+from kraft_trio.protocol.roles import ElectionState
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, VoterSet
+from kraft_trio.storage.batch import encode_control_batch, patch_base_offset_and_epoch
+from kraft_trio.storage.directory import LOCK, partition_path
+from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.meta_properties import META_PROPERTIES, MetaProperties, encode_meta_properties
+from kraft_trio.storage.part_file import PartFile
+from kraft_trio.storage.partition_check import read_records
+from kraft_trio.storage.partition_files import QUORUM_STATE, checkpoint_name
+from kraft_trio.storage.quorum_state import QuorumStateFile
+from kraft_trio.storage.snapshot_reader import ControlState, SnapshotSummary, open_snapshot, summarize
+from kraft_trio.storage.snapshot_writer import CHECKPOINT_MODE, first_records
+
+_NOT_OURS: Final = frozenset({"lost+found"})
+"""What a file system of its own begins with."""
+
+OnBytes = Callable[[int], None]
+
+
+@attrs.frozen
+class Restoration:
+    """What is to be written.  `voters` None: they are static (kraft.version 0)."""
+
+    file: str
+    summary: SnapshotSummary
+    cluster_id: str
+    key: ReplicaKey
+    voters: VoterSet | None
+
+    @property
+    def snapshot_id(self) -> OffsetAndEpoch:
+        return self.summary.snapshot_id
+
+    @property
+    def control_state(self) -> ControlState:
+        return attrs.evolve(self.summary.control_state, voters=self.voters)
+
+
+def plan_restoration(
+    disk: Disk,
+    config: NodeConfig,
+    file: str,
+    snapshot_id: OffsetAndEpoch,
+    *,
+    cluster_id: str,
+    directory_id: UUID,
+    on_bytes: OnBytes,
+) -> Restoration:
+    """Check every byte of the snapshot, and that the node can be what is made of it; nothing is written.
+
+    Raises CorruptSnapshotError, ConfigError, StorageError where something is in the node's directory already; OSError.
+    """
+    if "controller" not in config.process_roles:
+        raise ConfigError(f"process.roles={','.join(config.process_roles)}: expected controller for a voter")
+    _check_directory(disk, config.metadata_log_dir)
+    with closing(open_snapshot(disk, file, snapshot_id)) as batches:
+        summary = summarize(snapshot_id, read_records(batches, on_bytes, file))
+    version = summary.control_state.kraft_version
+    if version > SUPPORTED_KRAFT_VERSIONS.maximum:
+        raise StorageError(
+            f"{file}: kraft.version {version}, supported are {SUPPORTED_KRAFT_VERSIONS.minimum} to "
+            f"{SUPPORTED_KRAFT_VERSIONS.maximum}"
+        )
+    key = ReplicaKey(config.node_id, directory_id)
+    static = ",".join(map(str, config.quorum_voters))
+    if version == 0:
+        if [voter.id for voter in config.quorum_voters] != [config.node_id]:
+            raise ConfigError(
+                f"controller.quorum.voters={static}: the snapshot has kraft.version 0, whose voters stand in the "
+                f"configuration: expected this node alone, {config.node_id}@host:port"
+            )
+        return Restoration(file, summary, cluster_id, key, None)
+    if config.quorum_voters:
+        raise ConfigError(
+            f"controller.quorum.voters={static}: the snapshot has kraft.version {version}, whose voters stand in the "
+            "log: expected controller.quorum.bootstrap.servers instead"
+        )
+    return Restoration(file, summary, cluster_id, key, VoterSet([config.as_voter(directory_id)]))
+
+
+async def restore(disk: Disk, config: NodeConfig, plan: Restoration, *, on_bytes: OnBytes, now_ms: int) -> None:
+    """Write the directory; `meta.properties` comes last, so that it counts as formatted only when all of it is there.
+
+    Raises StorageError where something is there meanwhile, StorageFailure; what was written before that stays, and is
+    to be removed by hand.
+    """
+    directory = config.metadata_log_dir
+    try:
+        disk.make_directory(directory)
+        lock = disk.lock(join(directory, LOCK))
+    except OSError as error:
+        raise StorageError(f"{directory}: cannot be restored to: {error.strerror or error}") from error
+    try:
+        _check_directory(disk, directory)
+        partition = partition_path(directory, config.topic_name)
+        disk.make_directory(partition)
+        await _write_snapshot(disk, join(partition, checkpoint_name(plan.snapshot_id)), plan, on_bytes)
+        await _make_log(disk, config, partition, plan, now_ms)
+        state = ElectionState(plan.snapshot_id.epoch)
+        quorum_state = QuorumStateFile(disk, join(partition, QUORUM_STATE))
+        await quorum_state.write(state, plan.control_state.kraft_version, config.static_voter_set())
+        properties = MetaProperties(plan.cluster_id, plan.key.id, plan.key.directory_id)
+        disk.replace_now(join(directory, META_PROPERTIES), encode_meta_properties(properties))
+    except OSError as error:
+        raise StorageFailure(
+            f"{directory}: not restored: {error}; remove what is there before another attempt"
+        ) from error
+    finally:
+        lock.release()
+
+
+def _check_directory(disk: Disk, directory: str) -> None:
+    names = set(disk.list_directory(directory)) - _NOT_OURS - {LOCK} if disk.exists(directory) else set()
+    if names:
+        found = META_PROPERTIES if META_PROPERTIES in names else min(names)
+        raise StorageError(
+            f"{directory}: holds {found}; expected an empty directory, or none: what is there is not overwritten"
+        )
+
+
+async def _write_snapshot(disk: Disk, path: str, plan: Restoration, on_bytes: OnBytes) -> None:
+    part = PartFile(disk, path, mode=CHECKPOINT_MODE)
+    try:
+        async with part:
+            with closing(_batches(disk, plan)) as batches:
+                for batch in batches:
+                    await part.append(batch)
+                    on_bytes(len(batch))
+            await part.finish()
+    except BaseException:
+        await part.abandon()
+        raise
+
+
+def _batches(disk: Disk, plan: Restoration) -> Generator[bytes, None, None]:
+    """Those of the file; the first one is made anew, and whatever follows it moves up where it has other records."""
+    moved_by = 0
+    for batch in open_snapshot(disk, plan.file, plan.snapshot_id):
+        if batch.position == 0:
+            records = first_records(plan.control_state)
+            moved_by = len(records) - batch.header.record_count
+            yield encode_control_batch(
+                records, timestamp_ms=batch.header.base_timestamp_ms, leader_epoch=plan.snapshot_id.epoch
+            )
+        else:
+            data = bytearray(batch.data)
+            patch_base_offset_and_epoch(data, 0, batch.header.base_offset + moved_by, plan.snapshot_id.epoch)
+            yield bytes(data)
+
+
+async def _make_log(disk: Disk, config: NodeConfig, partition: str, plan: Restoration, now_ms: int) -> None:
+    """The log that begins where the snapshot ends, as opening makes it; with that it is shown that it opens."""
+    log = Log.open(
+        disk,
+        partition,
+        topic_id=config.topic_id,
+        static_voters=config.static_voter_set(),
+        config=LogConfig(segment_bytes=config.segment_bytes, segment_ms=config.segment_ms),
+        now_ms=lambda: now_ms,
+    )
+    try:
+        assert log.end == plan.snapshot_id, f"the log ends at {log.end}"
+        assert plan.voters is None or log.voters.voters == plan.voters, "the new voter is in force"
+    finally:
+        await log.close()

@@ -1,0 +1,74 @@
+"""Where a snapshot file comes from: its id and its cluster, neither of which stands in the file itself.
+
+A node's own has its id in its name, and its cluster in the node's `meta.properties`, two directories up.  Beside one
+that was saved elsewhere stands `<name>.properties`, which says both.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import closing
+
+import attrs
+import javaproperties
+
+from kraft_trio.errors import CorruptSnapshotError, ProtocolError, StorageError
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.storage.batch import peek_header
+from kraft_trio.storage.batch_header import HEADER_BYTES
+from kraft_trio.storage.directory import read_meta_properties
+from kraft_trio.storage.disk import Disk
+from kraft_trio.storage.partition_files import checkpoint_ids
+
+_SUFFIX = ".properties"
+_NUMBER = re.compile(r"[0-9]{1,19}")
+
+
+@attrs.frozen
+class SnapshotOrigin:
+    """What is known of a snapshot file; None for what is not."""
+
+    snapshot_id: OffsetAndEpoch | None
+    cluster_id: str | None
+
+
+def write_origin(disk: Disk, path: str, snapshot_id: OffsetAndEpoch, cluster_id: str | None) -> None:
+    """Note it beside the file, durably.  Raises OSError."""
+    lines = {"snapshot.end.offset": str(snapshot_id.offset), "snapshot.epoch": str(snapshot_id.epoch)}
+    if cluster_id is not None:
+        lines["cluster.id"] = cluster_id
+    disk.replace_now(path + _SUFFIX, javaproperties.dumps(lines, timestamp=False).encode("latin-1"))
+
+
+def find_origin(disk: Disk, path: str) -> SnapshotOrigin:
+    """What stands beside the file, else in its name and its node's directory.  Raises StorageError for a bad note."""
+    note = path + _SUFFIX
+    if disk.exists(note):
+        return _read_note(note, disk.read_bytes(note))
+    ids = checkpoint_ids([os.path.basename(path)])
+    properties = read_meta_properties(disk, os.path.dirname(os.path.dirname(os.path.abspath(path))))
+    return SnapshotOrigin(ids[0] if ids else None, None if properties is None else properties.cluster_id)
+
+
+def first_epoch(disk: Disk, path: str) -> int:
+    """The epoch of a snapshot file's first batch, which is that of its id.  Raises CorruptSnapshotError, OSError."""
+    with closing(disk.open_to_read(path)) as opened:
+        try:
+            return peek_header(opened.read_at(0, HEADER_BYTES)).leader_epoch
+        except ProtocolError as error:
+            raise CorruptSnapshotError(f"{path}: {error}") from error
+
+
+def _read_note(path: str, data: bytes) -> SnapshotOrigin:
+    try:
+        fields = javaproperties.loads(data.decode("latin-1"))
+    except ValueError as error:
+        raise StorageError(f"{path}: not a .properties file: {error}") from None
+    numbers = []
+    for key in ("snapshot.end.offset", "snapshot.epoch"):
+        text = fields.get(key, "")
+        if _NUMBER.fullmatch(text) is None:
+            raise StorageError(f"{path}: {key}={text}, expected a whole number, 0 or more")
+        numbers.append(int(text))
+    return SnapshotOrigin(OffsetAndEpoch(*numbers), fields.get("cluster.id"))
