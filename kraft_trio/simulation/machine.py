@@ -18,7 +18,8 @@ from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation.deterministic import process, run_queue
 from kraft_trio.simulation.observing import ReplicaWatch
 from kraft_trio.simulation.replica import Replica
-from kraft_trio.simulation.state_machine import RememberedValues, StateMachine
+from kraft_trio.simulation.state_machine import RememberedValues
+from kraft_trio.state_snapshots import StateMachine
 from kraft_trio.storage.batch import NewRecord, Record
 from kraft_trio.storage.directory import format_directory, partition_path, random_directory_id
 from kraft_trio.storage.simulated_disk import SimulatedDisk
@@ -352,7 +353,7 @@ class _Applying:
         if self._on_commit is not None:
             await self._on_commit(records)
         if self._state_machine is not None:
-            await self._state_machine(records)
+            await self._state_machine.on_commit(records)
 
     async def load(self, end_offset: int, records: AsyncIterator[Sequence[Record]]) -> None:
         assert self._state_machine is not None, "a snapshot for a state machine that has none"

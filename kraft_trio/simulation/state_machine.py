@@ -1,4 +1,4 @@
-"""State machines with snapshots, for simulated nodes."""
+"""A state machine with snapshots, for simulated nodes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ import functools
 import hashlib
 import itertools
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
-from kraft_trio.state_snapshots import StateSnapshots
 from kraft_trio.storage.batch import NewRecord, Record
 
 _FORGOTTEN: Final = b"forgotten"
-
-
-class StateMachine(StateSnapshots, Protocol):
-    """What a node is given as `on_commit` and as `snapshots`."""
-
-    async def __call__(self, records: Sequence[Record]) -> None: ...
 
 
 NOTHING: Final = bytes(16)
@@ -45,7 +38,7 @@ class RememberedValues:
         self._forgotten = NOTHING
         """Digest of those before `values`."""
 
-    async def __call__(self, records: Sequence[Record]) -> None:
+    async def on_commit(self, records: Sequence[Record]) -> None:
         self.values += [record.value or b"" for record in records]
         if self._most is not None and len(self.values) > self._most:
             count = len(self.values) - self._most
