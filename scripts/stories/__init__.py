@@ -1,4 +1,4 @@
-"""The user stories of KIP-853, told with real processes; `scripts/story` runs them."""
+"""User stories, those of KIP-853 among them, told with real processes; `scripts/story` runs them."""
 
 STORIES = (
     "one-voter",
@@ -10,5 +10,6 @@ STORIES = (
     "node-failure",
     "listener-upgrade",
     "version-upgrade",
+    "restore",
 )
 """A module each, `-` written as `_`: its docstring says what happens, its `tell` makes it happen."""

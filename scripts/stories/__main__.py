@@ -35,7 +35,7 @@ def _listing() -> str:
     help="A new directory to work in, which stays afterwards.",
 )
 def main(names: tuple[str, ...], step: bool, keep: Path | None) -> None:
-    """Tell user stories of KIP-853 with real processes on this machine, command by command; or all of them."""
+    """Tell user stories with real processes on this machine, command by command; or all of them."""
     # Also where a shell has started it in the background, and for whoever stops it as a service is stopped.
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.default_int_handler)

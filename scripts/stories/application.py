@@ -27,11 +27,17 @@ class Application:
         self._thread = threading.Thread(target=self._run, name="application", daemon=True)
         self.values: list[bytes] = []
         """Those acknowledged, in their order."""
+        self.first_offset = 0
         self.last_offset = -1
         self.longest_wait_s = 0.0
 
     def start(self) -> None:
         self._thread.start()
+
+    def until_written(self, count: int) -> None:
+        """Wait until so many are acknowledged, or it has failed, which `stop` tells."""
+        while len(self.values) < count and self._thread.is_alive():
+            time.sleep(PAUSE_S)
 
     def stop(self) -> None:
         """Wait for the record in hand.  Raises StoryError where a record was not acknowledged."""
@@ -45,7 +51,7 @@ class Application:
         self._thread.join(ACKNOWLEDGED_WITHIN_MS / 1000 + 5)
 
     def check(self) -> None:
-        """Read the whole log: each record is there once, in its order, and nothing else.  Raises StoryError."""
+        """Read the log from its first record: each is there once, in order, and nothing else.  Raises StoryError."""
         found = trio.run(self._read)
         if found != self.values:
             missing, others = set(self.values) - set(found), [value for value in found if value not in self.values]
@@ -63,6 +69,8 @@ class Application:
                 value = f"record {len(self.values)}".encode()
                 began = time.monotonic()
                 [self.last_offset] = await client.produce([value], ACKNOWLEDGED_WITHIN_MS)
+                if not self.values:
+                    self.first_offset = self.last_offset
                 self.longest_wait_s = max(self.longest_wait_s, time.monotonic() - began)
                 self.values.append(value)
                 await trio.sleep(PAUSE_S)
@@ -70,4 +78,6 @@ class Application:
     async def _read(self) -> list[bytes]:
         with trio.fail_after(READ_WITHIN_S):
             async with LogClient(self._bootstrap) as client:
-                return [record.value or b"" async for record in client.read(0, until=self.last_offset + 1)]
+                return [
+                    record.value or b"" async for record in client.read(self.first_offset, until=self.last_offset + 1)
+                ]
