@@ -20,6 +20,7 @@ RECORD_BYTES = 200
 ACKNOWLEDGED_SECONDS = 120.0
 _IN_FLIGHT = 20_000
 _NOT_ACKNOWLEDGED = -1
+UNKNOWN_OFFSET = -2
 
 
 class KeyedWriter:
@@ -29,7 +30,10 @@ class KeyedWriter:
         self.name = name
         self.keys = keys
         self.offsets = array("q")
-        """Of each record that was sent, by its number, once it is acknowledged; -1 before that."""
+        """Of each record that was sent, by its number, once it is acknowledged; -1 before that.
+
+        UNKNOWN_OFFSET for one that was repeated and that the leader knew to be there, and no longer where.
+        """
         self._unacknowledged = 0
         self._error: confluent_kafka.KafkaError | None = None
         self._producer = confluent_kafka.Producer(
@@ -75,6 +79,12 @@ class KeyedWriter:
             if time.monotonic() > deadline:
                 raise Overdue(f"{self.name}: {self._unacknowledged} of {self.sent} records are not acknowledged")
 
+    def assert_each_has_its_place(self) -> None:
+        """All that was sent is acknowledged, each record at an offset of its own, in order."""
+        assert _NOT_ACKNOWLEDGED not in self.offsets
+        known = [offset for offset in self.offsets if offset != UNKNOWN_OFFSET]
+        assert known == sorted(set(known)), "an offset was acknowledged twice, or out of order"
+
     def key(self, number: int) -> bytes:
         return f"{self.name}/{number % self.keys:06d}".encode()
 
@@ -98,8 +108,7 @@ class KeyedWriter:
             self._error = error
             return
         offset = message.offset()
-        assert offset is not None
-        self.offsets[number] = offset
+        self.offsets[number] = UNKNOWN_OFFSET if offset is None or offset < 0 else offset
 
 
 class BackgroundWriter:

@@ -9,7 +9,7 @@ import attrs
 
 from kraft_trio.protocol.types import OffsetAndEpoch
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.keyed_writer import KeyedWriter
+from tests.acceptance.keyed_writer import UNKNOWN_OFFSET, KeyedWriter
 from tests.acceptance.node_process import NodeProcess
 from tests.acceptance.quorum import Quorum
 from tests.acceptance.snapshot_files import (
@@ -100,7 +100,7 @@ def assert_states_are_what_was_written(
     and so are the logs as far as they are kept.  Stops the nodes.  The id of the snapshot that was compared.
     """
     writer.flush()
-    assert list(writer.offsets) == sorted(set(writer.offsets)), "an offset was acknowledged twice, or out of order"
+    writer.assert_each_has_its_place()
     snapshot_id = common_snapshot(quorum)
     assert writer.offsets[-1] < snapshot_id.offset
     quorum.kill_all()
@@ -124,10 +124,11 @@ def assert_states_are_what_was_written(
 
 
 def tally_of(writer: KeyedWriter, others: Mapping[int, tuple[bytes, bytes]]) -> Tally:
-    """Of all records, in the order of their offsets."""
+    """Of all records, in the order of their offsets; the writer's own are in the order of their numbers."""
+    assert not others or UNKNOWN_OFFSET not in writer.offsets, "nobody knows what came before the others' records"
     own = ((offset, (writer.key(number), writer.value(number))) for number, offset in enumerate(writer.offsets))
     tally = Tally()
-    for _, (key, value) in heapq.merge(own, sorted(others.items())):
+    for _, (key, value) in heapq.merge(own, sorted(others.items())) if others else own:
         tally = tally.after(key, value)
     return tally
 
