@@ -226,6 +226,16 @@ class Node:
                     value = self._serde.decode(record.value or b"")
                     yield Committed(record.offset, record.timestamp_ms, value)
 
+    async def wait_until_applied(self, offset: int) -> None:
+        """Wait until `on_commit` has returned for the record at `offset` and all before it, or a snapshot had them.
+
+        An offset that `append` has returned: the application's state has what was appended.  Raises ValueError for a
+        node that was opened without `on_commit`, NodeClosedError where the node has stopped, or stops meanwhile.
+        """
+        if self._driver is None:
+            raise ValueError("wait_until_applied: the node was opened without on_commit=")
+        await self._driver.wait_until_applied(offset)
+
     async def take_snapshot(self) -> OffsetAndEpoch | None:
         """Take a snapshot of the application now, and trim the log as the configuration says.
 

@@ -24,25 +24,38 @@ def block_that_begins_with(start: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The one Python program of README.md, in a file of its own; it finds its ports and directories by itself."""
-    [program] = [text for language, text in BLOCKS if language == "python"]
-    path = tmp_path_factory.mktemp("readme") / "bank.py"
-    path.write_text(program)
-    return path
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of the Python programs of README.md; each finds its ports and directories by itself."""
+    directory = tmp_path_factory.mktemp("readme")
+    for language, program in BLOCKS:
+        if language == "python":
+            named = re.search(r"^\"\"\".* python (\w+\.py)\"\"\"$", program, re.MULTILINE)
+            assert named is not None, "a program's first line says how to run it"
+            (directory / named[1]).write_text(program)
+    return directory
 
 
 @pytest.mark.acceptance
-def test_the_embedding_example_runs_and_its_replicas_agree(example: Path) -> None:
-    leader, *replicas = run([sys.executable, str(example)]).splitlines()
+def test_the_embedding_example_runs_and_its_replicas_agree(programs: Path) -> None:
+    leader, *replicas = run([sys.executable, str(programs / "bank.py")]).splitlines()
     assert re.fullmatch(r"leader: node [123], last offset: \d+", leader)
     assert replicas == [f"node {id}: {{'alice': 70, 'bob': 20, 'carol': 60}}" for id in (1, 2, 3)]
 
 
-def test_the_embedding_example_is_typed_and_formatted(example: Path) -> None:
+@pytest.mark.acceptance
+def test_the_example_with_snapshots_begins_again_with_what_it_saved(programs: Path) -> None:
+    before, loaded, after = run([sys.executable, str(programs / "tally.py")]).splitlines()
+    assert before == "{b'be': 2, b'not': 1, b'or': 1, b'to': 2}"
+    assert f"`{loaded}`" in README
+    assert after == "{b'be': 2, b'is': 1, b'not': 1, b'or': 1, b'that': 1, b'to': 2}"
+
+
+def test_the_programs_are_typed_and_formatted(programs: Path) -> None:
     settings = str(REPOSITORY / "pyproject.toml")
-    run([sys.executable, "-m", "mypy", "--strict", "--config-file", settings, str(example)])
-    run([sys.executable, "-m", "ruff", "format", "--check", "--config", settings, str(example)])
+    files = [str(path) for path in sorted(programs.iterdir())]
+    assert len(files) == 2
+    run([sys.executable, "-m", "mypy", "--strict", "--config-file", settings, *files])
+    run([sys.executable, "-m", "ruff", "format", "--check", "--config", settings, *files])
 
 
 @pytest.fixture(scope="module")

@@ -80,12 +80,28 @@ class StateMachineDriver:
         self._taker = taker
         self.applied_offset = 0
         """Exclusive: every committed record below it has been given to the application."""
+        self._progress = trio.lowlevel.ParkingLot()
+        self._has_ended = False
+
+    async def wait_until_applied(self, offset: int) -> None:
+        """Wait until the application has the record at `offset`, and all before it.  Raises NodeClosedError."""
+        while self.applied_offset <= offset:
+            if self._has_ended:
+                raise NodeClosedError(f"offset {offset}: the node stopped at offset {self.applied_offset}")
+            await self._progress.park()
 
     async def run(self) -> None:
         """Run until cancelled.  An exception of the application's is a bug and ends the node.
 
         Raises StorageError where a snapshot has taken the log's place and the application cannot be given one.
         """
+        try:
+            await self._run()
+        finally:
+            self._has_ended = True
+            self._progress.unpark_all()
+
+    async def _run(self) -> None:
         if self._snapshots is not None and self._log.snapshots.newest is not None:
             await self._load(self._snapshots, self._log.snapshots.newest)
         while True:
@@ -114,13 +130,18 @@ class StateMachineDriver:
         if self._taker is None:
             if records:
                 await self._on_commit(records)
-            self.applied_offset = header.next_offset
+            self._applied_up_to(header.next_offset)
             return
         async with self._taker.state_changes:
             if records:
                 await self._on_commit(records)
-            self.applied_offset = header.next_offset
+            self._applied_up_to(header.next_offset)
             self._taker.applied(header)
+
+    def _applied_up_to(self, end_offset: int) -> None:
+        self.applied_offset = end_offset
+        if self._progress:
+            self._progress.unpark_all()
 
     # Loading
 
@@ -145,7 +166,7 @@ class StateMachineDriver:
                     await snapshots.load(snapshot_id.offset, records)
             except OSError as error:
                 raise StorageFailure(f"{path}: the snapshot cannot be read: {error}") from error
-            self.applied_offset = snapshot_id.offset
+            self._applied_up_to(snapshot_id.offset)
             self._taker.loaded(snapshot_id.offset, state)
         log.info("snapshot given to the application", snapshot_id=str(snapshot_id))
 
