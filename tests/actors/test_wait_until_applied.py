@@ -24,9 +24,9 @@ class HeldBack(RememberedValues):
         super().__init__()
         self.may_go_on = trio.Event()
 
-    async def __call__(self, records: Sequence[Record]) -> None:
+    async def on_commit(self, records: Sequence[Record]) -> None:
         await self.may_go_on.wait()
-        await super().__call__(records)
+        await super().on_commit(records)
 
 
 class Waiting:
