@@ -23,8 +23,8 @@ class StateSnapshots(Protocol):
         """
         ...
 
-    def save(self) -> Iterable[NewRecord]:
-        """The state as it is now, as records.
+    def save(self) -> Iterable[NewRecord | bytes]:
+        """The state as it is now, as records; bytes are a record with that value and nothing else, and written fastest.
 
         They are asked for one by one, and written while `on_commit` goes on being called: what is given must be the
         state at the time of this call (a generator over a copy, or over data that is never changed in place).

@@ -362,7 +362,7 @@ class _Applying:
         if isinstance(self._state_machine, RememberedValues):
             self._machine.restored(end_offset, self._state_machine.digest)
 
-    def save(self) -> Iterable[NewRecord]:
+    def save(self) -> Iterable[NewRecord | bytes]:
         assert self._state_machine is not None, "a snapshot of a state machine that has none"
         return self._state_machine.save()
 
