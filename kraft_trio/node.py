@@ -185,6 +185,8 @@ class Node:
                 log=self.log,
                 view=self.election.view,
                 progress=lambda: self.election.progress,
+                snapshot_fetch=self._snapshot_fetch,
+                snapshot_taker=self._taker,
                 wall_clock_ms=self._environment.wall_clock_ms,
             )
         return self._metrics

@@ -39,6 +39,11 @@ class SnapshotFetch:
         return 0 if self._download is None else self._download.position
 
     @property
+    def size_in_bytes(self) -> int | None:
+        """Of the whole of it; None until the first piece tells, and where none is on its way."""
+        return None if self._download is None else self._download.size_in_bytes
+
+    @property
     def is_complete(self) -> bool:
         """Whether every byte of it is here; `install` is next."""
         return self._download is not None and self._download.is_complete

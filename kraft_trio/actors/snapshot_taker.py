@@ -46,6 +46,8 @@ class SnapshotTaker:
         """Of the log, that the application has been given since the last snapshot."""
         self._due = trio.lowlevel.ParkingLot()
         self._failure: StorageFailure | None = None
+        self.generated_at_s: float | None = None
+        """When the last one was there, by Trio's clock; None where this process has not taken one yet."""
         self._one_at_a_time = trio.Lock()
         self.state_changes = trio.Lock()
         """Held while the application's state is not that of any one offset."""
@@ -120,6 +122,7 @@ class SnapshotTaker:
                     self._due.unpark_all()
                 raise
             self._log.add_snapshot(snapshot_id)
+            self.generated_at_s = trio.current_time()
             log.info(
                 "snapshot taken",
                 snapshot_id=str(snapshot_id),

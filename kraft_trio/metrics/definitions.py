@@ -1,7 +1,7 @@
-"""The metrics of KIP-595 and KIP-853: their names there, their names in Prometheus, and what they say here.
+"""The metrics of KIP-595, KIP-853 and KIP-859, and some of our own: names there and in Prometheus, and meanings.
 
 In Prometheus each is named as the usual rules of the JMX exporter name Kafka's own (`kafka_server_raftmetrics_...`), so
-that dashboards made for Kafka's controllers show these nodes too.
+that dashboards made for Kafka's controllers show these nodes too; those that Kafka does not have begin with `kraft_`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import attrs
 
 _RAFT_METRICS: Final = "kafka_server_raftmetrics"
 _BROKER_METADATA_METRICS: Final = "kafka_server_brokermetadatametrics"
+_SNAPSHOT_EMITTER: Final = "kafka_server_snapshotemitter"
 _KAFKA_CONTROLLER: Final = "kafka_controller_kafkacontroller"
 
 NODE_LABEL: Final = "node_id"
@@ -27,7 +28,7 @@ class Metric:
     """One metric.  All are gauges; a rate or a latency covers the last 30 to 60 seconds."""
 
     name: str
-    """As the KIP has it."""
+    """As the KIP has it, where it is of one."""
     meaning: str
     prometheus_name: str
     unit: str = ""
@@ -40,6 +41,10 @@ class Metric:
 def _raft(name: str, meaning: str, *, unit: str = "", is_text: bool = False) -> Metric:
     suffix = name.replace("-", "_")
     return Metric(name, meaning, f"{_RAFT_METRICS}_{suffix}", unit, suffix if is_text else "")
+
+
+def _own(name: str, meaning: str, *, unit: str = "") -> Metric:
+    return Metric(name, meaning, f"kraft_{name.replace('-', '_')}", unit)
 
 
 METRICS: Final[tuple[Metric, ...]] = (
@@ -60,6 +65,23 @@ METRICS: Final[tuple[Metric, ...]] = (
     _raft("high-watermark", "Exclusive end of what this node knows to be committed; -1 while it knows of nothing."),
     _raft("log-end-offset", "Exclusive end of this node's log."),
     _raft("log-end-epoch", "The epoch of the last record of this node's log."),
+    _own("log-start-offset", "The first offset of this node's log (inclusive); what is below is in a snapshot alone."),
+    _own("log-size-bytes", "What the segments of this node's log take.", unit="bytes"),
+    _own("number-of-log-trims", "How many times this process has trimmed its log."),
+    _own("number-of-snapshots", "How many snapshots this node has, whoever took them."),
+    Metric(
+        "latest-snapshot-generated-bytes",
+        "The size of the newest snapshot, taken or fetched; 0 where there is none.",
+        f"{_SNAPSHOT_EMITTER}_latestsnapshotgeneratedbytes",
+        "bytes",
+    ),
+    Metric(
+        "latest-snapshot-generated-age-ms",
+        "Only with a state machine: how long ago this process took its last snapshot, or began.",
+        f"{_SNAPSHOT_EMITTER}_latestsnapshotgeneratedagems",
+        "ms",
+    ),
+    _own("snapshot-download-ratio", "How much of a snapshot that is being fetched is here, 0 to 1."),
     _raft("number-of-voters", "How many voters the newest voter set in this node's log has."),
     _raft(
         "number-of-observers", "Leader only: how many replicas that are no voters have fetched in the last 5 minutes."

@@ -41,13 +41,15 @@ class ElectionTimes:
 
 
 class RecordTimes:
-    """A LogWatcher on the path of every append: it counts the records, and times the batches of a leader."""
+    """A LogWatcher on the path of every append: it counts records and trims, and times the batches of a leader."""
 
     def __init__(self, *, leads: bool) -> None:
         now_s = trio.current_time()
         self.fetched = Window(now_s)
         self.appended_as_leader = Window(now_s)
         self.latencies_ms = Window(now_s)
+        self.trims = 0
+        """How many times the log has been made to begin at a higher offset."""
         self._leads = leads
         self._waiting: deque[tuple[int, float]] = deque()
         """The exclusive ends of batches that are not committed, ascending, and when they were appended."""
@@ -78,7 +80,7 @@ class RecordTimes:
         """Nor does a leader load a snapshot."""
 
     def trimmed(self, log_start_offset: int) -> None:
-        """What goes was committed long ago."""
+        self.trims += 1
 
     def synced(self, end_offset: int) -> None:
         """Nothing is counted by that."""

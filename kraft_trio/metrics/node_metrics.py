@@ -11,7 +11,10 @@ from prometheus_client.registry import Collector
 
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
+from kraft_trio.actors.snapshot_fetch import SnapshotFetch
+from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.config import NodeConfig
+from kraft_trio.errors import CorruptSnapshotError
 from kraft_trio.messages import QuorumView
 from kraft_trio.metrics.definitions import COLLECTED_AT, NODE_LABEL, metrics_of
 from kraft_trio.metrics.idle_time import IdleTime
@@ -36,8 +39,11 @@ class NodeMetrics(Collector):
         log: Log,
         view: Published[QuorumView],
         progress: Callable[[], ProgressTable | None],
+        snapshot_fetch: SnapshotFetch,
+        snapshot_taker: SnapshotTaker | None,
         wall_clock_ms: Callable[[], int],
     ) -> None:
+        """`snapshot_taker` None: the node has no state machine."""
         self.registry = CollectorRegistry()
         self._key = key
         self._config = config
@@ -45,6 +51,9 @@ class NodeMetrics(Collector):
         self._log = log
         self._view = view
         self._progress = progress
+        self._snapshot_fetch = snapshot_fetch
+        self._snapshot_taker = snapshot_taker
+        self._began_at_s = trio.current_time()
         self._wall_clock_ms = wall_clock_ms
         self._records = RecordTimes(leads=isinstance(view.value.role, Leader))
         self._elections = ElectionTimes(view.value)
@@ -60,7 +69,13 @@ class NodeMetrics(Collector):
 
     def values(self) -> dict[str, float | str]:
         """The values now, by the KIPs' names; a metric that has none now (a latency of nothing) is not in it."""
-        values = {**self._of_quorum(), **self._of_log(), **self._of_leader(), **self._measured()}
+        values = {
+            **self._of_quorum(),
+            **self._of_log(),
+            **self._of_snapshots(),
+            **self._of_leader(),
+            **self._measured(),
+        }
         names = {metric.name for metric in self._metrics}
         return {name: value for name, value in values.items() if name in names and value is not None}
 
@@ -94,6 +109,9 @@ class NodeMetrics(Collector):
         ]
         return {
             "high-watermark": -1 if high_watermark is None else high_watermark,
+            "log-start-offset": self._log.log_start_offset,
+            "log-size-bytes": self._log.size_in_bytes,
+            "number-of-log-trims": self._records.trims,
             "log-end-offset": self._log.end.offset,
             "log-end-epoch": self._log.end.epoch,
             "number-of-voters": len(history.voters),
@@ -102,6 +120,34 @@ class NodeMetrics(Collector):
             "ignored-static-voters": int(history.ignores_static_voters),
             "is-observer": int(not history.voters.is_voter(self._key)),
         }
+
+    def _of_snapshots(self) -> dict[str, float | str | None]:
+        return {
+            "number-of-snapshots": len(self._log.snapshots.ids),
+            "latest-snapshot-generated-bytes": self._newest_snapshot_bytes(),
+            "latest-snapshot-generated-age-ms": self._newest_snapshot_age_ms(),
+            "snapshot-download-ratio": self._download_ratio(),
+        }
+
+    def _newest_snapshot_bytes(self) -> int | None:
+        newest = self._log.snapshots.newest
+        if newest is None:
+            return 0
+        try:
+            return self._log.snapshots.file(newest).size_in_bytes
+        except (CorruptSnapshotError, OSError):
+            return None
+
+    def _newest_snapshot_age_ms(self) -> float | None:
+        taker = self._snapshot_taker
+        if taker is None:
+            return None
+        since_s = self._began_at_s if taker.generated_at_s is None else taker.generated_at_s
+        return round((trio.current_time() - since_s) * 1000)
+
+    def _download_ratio(self) -> float | None:
+        size = self._snapshot_fetch.size_in_bytes
+        return None if not size else self._snapshot_fetch.position / size
 
     def _of_leader(self) -> dict[str, float | str | None]:
         progress = self._progress()

@@ -80,7 +80,7 @@ async def test_it_is_removed_when_the_node_stops_and_left_by_kill_9(cluster: Clu
 async def test_an_interval_of_0_turns_it_off(cluster: Cluster) -> None:
     node = await cluster.wait_for_leader()
     await trio.sleep(3.0)
-    assert cluster.machines[1].disk.peek_names("/data") == [".lock", "meta.properties"]
+    assert cluster.machines[1].disk.peek_names("/data") == [".lock", "disk-reserve", "meta.properties"]
     assert node.metrics.values()["current-state"] == "leader", "asked for, it is there all the same"
 
 
@@ -88,7 +88,7 @@ async def test_an_interval_of_0_turns_it_off(cluster: Cluster) -> None:
 async def test_a_simulated_node_writes_none_unless_it_is_asked_to(cluster: Cluster) -> None:
     await cluster.wait_for_leader()
     await trio.sleep(3.0)
-    assert cluster.machines[1].disk.peek_names("/data") == [".lock", "meta.properties"]
+    assert cluster.machines[1].disk.peek_names("/data") == [".lock", "disk-reserve", "meta.properties"]
 
 
 @on_cluster(voters=1, settings=EVERY_SECOND)

@@ -8,6 +8,7 @@ import attrs
 import pytest
 import trio
 
+from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.metrics.definitions import METRICS, metrics_of
 from kraft_trio.metrics.node_metrics import NodeMetrics
@@ -48,8 +49,17 @@ def followers_of(cluster: Cluster, leader: Node) -> list[Node]:
     return [node for node in cluster.nodes.values() if node is not leader]
 
 
-def test_every_metric_of_both_kips_is_there_by_its_name() -> None:
-    assert {metric.name for metric in METRICS} == {*KIP_595.split(), *KIP_853.split()}
+KIP_859 = "latest-snapshot-generated-bytes latest-snapshot-generated-age-ms"
+OURS = "log-start-offset log-size-bytes number-of-log-trims number-of-snapshots snapshot-download-ratio"
+
+
+def test_every_metric_of_the_kips_is_there_by_its_name() -> None:
+    assert {metric.name for metric in METRICS} == {
+        *KIP_595.split(),
+        *KIP_853.split(),
+        *KIP_859.split(),
+        *OURS.split(),
+    }
 
 
 def test_names_in_prometheus_are_unique() -> None:
@@ -260,6 +270,8 @@ async def test_voters_without_an_endpoint_of_our_listener_are_counted(cluster: C
         log=leader.log,
         view=leader.election.view,
         progress=lambda: None,
+        snapshot_fetch=SnapshotFetch(cluster.machines[leader.key.id].disk, leader.log),
+        snapshot_taker=None,
         wall_clock_ms=lambda: 0,
     )
     assert metrics.values()["number-unknown-voter-connections"] == 2, "all but itself"
