@@ -7,11 +7,13 @@ from contextlib import closing
 
 import attrs
 
+from kraft_trio.cli.counted import counted
+from kraft_trio.cli.progress import Bar, progress
+from kraft_trio.cli.recovery import past_recoveries
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
-from kraft_trio.storage.checkpoint import read_checkpoint_voters
 from kraft_trio.storage.directory import partition_path, read_meta_properties
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.meta_properties import MetaProperties
@@ -24,7 +26,7 @@ from kraft_trio.storage.partition_files import (
     offsets_of,
 )
 from kraft_trio.storage.quorum_state import QuorumStateFile
-from kraft_trio.storage.snapshot_reader import ControlState
+from kraft_trio.storage.snapshot_reader import ControlState, SnapshotBatch, open_snapshot, summarize
 
 
 @attrs.define
@@ -35,12 +37,14 @@ class DirectoryInfo:
     meta_properties: MetaProperties | None = None
     snapshots: tuple[OffsetAndEpoch, ...] = ()
     """Oldest first."""
-    newest_snapshot_bytes: int = 0
+    snapshot_bytes: dict[OffsetAndEpoch, int] = attrs.field(factory=dict)
     snapshot_voters: ControlState | None = None
     segments: tuple[int, ...] = ()
     """The first offsets of the log's segments."""
     log_bytes: int = 0
     election_state: ElectionState | None = None
+    recoveries: tuple[str, ...] = ()
+    """What `kraft storage recover` has noted, in words."""
     problems: list[str] = attrs.field(factory=list)
 
     def lines(self) -> Iterator[str]:
@@ -56,21 +60,27 @@ class DirectoryInfo:
 
     def _partition_lines(self) -> Iterator[str]:
         if self.snapshots:
-            yield f"Newest snapshot: {self.snapshots[-1]}, {self.newest_snapshot_bytes} bytes"
+            yield f"Newest snapshot: {self._snapshot_text(self.snapshots[-1])}"
         if len(self.snapshots) > 1:
-            yield f"Older snapshots: {', '.join(map(str, self.snapshots[:-1]))}"
+            yield f"Older snapshots: {'; '.join(map(self._snapshot_text, reversed(self.snapshots[:-1])))}"
         if self.snapshot_voters is not None:
             voters = self.snapshot_voters.voters
             yield f"Snapshot's kraft.version: {self.snapshot_voters.kraft_version}"
             if voters is not None:
                 yield f"Snapshot's voters: {', '.join(str(voter.key) for voter in voters)}"
         if self.segments:
-            yield f"Log segments: {len(self.segments)}, from offset {self.segments[0]}, {self.log_bytes} bytes"
+            size = counted(self.log_bytes, "byte")
+            yield f"Log segments: {len(self.segments)}, from offset {self.segments[0]}, {size}"
         if self.election_state is not None:
             state = self.election_state
             leader = "none known" if state.leader_id is None else str(state.leader_id)
             vote = "none" if state.voted_key is None else str(state.voted_key)
             yield f"Quorum state: epoch {state.epoch}, leader {leader}, vote {vote}"
+        for recovery in self.recoveries:
+            yield f"Recovered: {recovery}"
+
+    def _snapshot_text(self, snapshot_id: OffsetAndEpoch) -> str:
+        return f"{snapshot_id}, {counted(self.snapshot_bytes.get(snapshot_id, 0), 'byte')}"
 
 
 def describe_directory(disk: Disk, config: NodeConfig) -> DirectoryInfo:
@@ -90,6 +100,10 @@ def describe_directory(disk: Disk, config: NodeConfig) -> DirectoryInfo:
     if info.meta_properties.node_id != config.node_id:
         found, configured = info.meta_properties.node_id, config.node_id
         info.problems.append(f"{info.directory}: formatted for node {found}, not for node.id={configured}")
+    try:
+        info.recoveries = tuple(past_recoveries(disk, info.directory))
+    except (StorageError, OSError) as error:
+        info.problems.append(str(error))
     _describe_partition(disk, partition_path(info.directory, config.topic_name), info)
     return info
 
@@ -103,15 +117,27 @@ def _describe_partition(disk: Disk, partition: str, info: DirectoryInfo) -> None
         info.log_bytes = sum(_size(disk, join(partition, offset_file_name(offset, LOG))) for offset in info.segments)
         info.snapshots = tuple(checkpoint_ids(names))
         if info.snapshots:
-            newest = info.snapshots[-1]
-            info.newest_snapshot_bytes = _size(disk, join(partition, checkpoint_name(newest)))
-            info.snapshot_voters = read_checkpoint_voters(disk, partition, newest)
+            info.snapshot_bytes = {id: _size(disk, join(partition, checkpoint_name(id))) for id in info.snapshots}
+            info.snapshot_voters = _check_newest(disk, partition, info)
     except (StorageError, OSError) as error:
         info.problems.append(str(error))
     try:
         info.election_state = QuorumStateFile(disk, join(partition, QUORUM_STATE)).read()
     except (StorageError, OSError) as error:
         info.problems.append(str(error))
+
+
+def _check_newest(disk: Disk, partition: str, info: DirectoryInfo) -> ControlState:
+    newest = info.snapshots[-1]
+    batches = open_snapshot(disk, join(partition, checkpoint_name(newest)), newest)
+    with progress("checking the newest snapshot", info.snapshot_bytes[newest]) as bar, closing(batches):
+        return summarize(newest, _counting(batches, bar)).control_state
+
+
+def _counting(batches: Iterator[SnapshotBatch], bar: Bar) -> Iterator[SnapshotBatch]:
+    for batch in batches:
+        bar.advance(len(batch.data))
+        yield batch
 
 
 def _size(disk: Disk, path: str) -> int:

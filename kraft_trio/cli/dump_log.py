@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import click
 
 from kraft_trio.cli.log_dump import Damage, DumpedBatch, DumpedRecord, dump_file
+from kraft_trio.cli.progress import NO_BAR, Bar, progress
 from kraft_trio.errors import ConfigError, CorruptLogError
 
 _FILE_NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.")
@@ -41,11 +44,14 @@ def dump_log(
     for path in paths:
         _check_name(path)
     problems: list[str] = []
-    for path in paths:
-        lines = _json_lines if as_json else _text_lines
-        dump = _noting_problems(path, dump_file(path, metadata_frames=cluster_metadata_decoder), problems)
-        for line in lines(path, dump, skip_records):
-            click.echo(line)
+    lines = _json_lines if as_json else _text_lines
+    # Where the dump goes to a terminal it shows by itself how far it is.
+    total = None if sys.stdout.isatty() else sum(os.path.getsize(path) for path in paths)
+    with nullcontext(NO_BAR) if total is None else progress("dumping", total) as bar:
+        for path in paths:
+            dump = dump_file(path, metadata_frames=cluster_metadata_decoder)
+            for line in lines(path, _noting_problems(path, dump, problems, bar), skip_records):
+                click.echo(line)
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise CorruptLogError(f"{problems[0]}{more}")
@@ -58,9 +64,10 @@ def _check_name(path: str) -> None:
 
 
 def _noting_problems(
-    path: str, dump: Iterable[DumpedBatch | Damage], problems: list[str]
+    path: str, dump: Iterable[DumpedBatch | Damage], problems: list[str], bar: Bar
 ) -> Iterator[DumpedBatch | Damage]:
     for item in dump:
+        bar.advance(item.invalid_bytes if isinstance(item, Damage) else item.header.size_in_bytes)
         if item.problem is not None:
             problems.append(f"{path}: {item.problem}")
         yield item

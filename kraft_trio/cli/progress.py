@@ -49,6 +49,9 @@ class _NoBar:
         pass
 
 
+NO_BAR: Final[Bar] = _NoBar()
+
+
 class _Bar:
     def __init__(self, what: str, total_bytes: int | None, console: Console) -> None:
         self._progress = Progress(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -154,6 +154,28 @@ async def recover(
             finally:
                 await log.close()
     return recovery
+
+
+def past_recoveries(disk: Disk, directory: str) -> Iterator[str]:
+    """What was done to a directory, oldest first, in words.  Raises StorageError for a record that is none, OSError."""
+    path = join(directory, RECORD)
+    if not disk.exists(path):
+        return
+    lines = disk.read_bytes(path).splitlines()
+    for number, line in enumerate(lines, 1):
+        try:
+            fields = json.loads(line)
+            told = (
+                f"{fields['time']}: {fields['recovery']}, at offset {fields['logEndOffset']} of epoch "
+                f"{fields['logEndEpoch']}, from then on epoch {fields['newEpoch']}"
+            )
+            step = fields["step"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StorageError(f"{path}: line {number} is not of a recovery: {error!r}") from None
+        if step == "done":
+            yield told
+        elif number == len(lines):
+            yield f"{told}; begun, and not noted as done"
 
 
 def _open_log(disk: Disk, config: NodeConfig, now_ms: int) -> Log:

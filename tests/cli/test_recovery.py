@@ -267,6 +267,25 @@ class TestCommand:
         assert run(command) == 1
         assert "1-b8tRS7h4TJ2Vt43Dp85v2A is the only voter already: start it" in capsys.readouterr().err
 
+    def test_the_directory_tells_of_it_ever_after(self, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        command = ["storage", "recover", "-c", str(config), "--unsafe-only-voter", "-t", CLUSTER_ID]
+        info = ["storage", "info", "-c", str(config)]
+        assert run(info) == 0
+        assert "Recovered" not in capsys.readouterr().out
+        assert run(command) == 0
+        capsys.readouterr()
+        assert run(info) == 0
+        [told] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Recovered: ")]
+        assert told.endswith("+00:00: only voter, at offset 0 of epoch 0, from then on epoch 2000")
+        record = config.parent / "data" / RECORD
+        begun, done = record.read_text().splitlines()
+        record.write_text(f"{begun}\n{done}\n{begun}\n")
+        assert run(info) == 0
+        assert capsys.readouterr().out.splitlines()[-1].endswith("; begun, and not noted as done")
+        record.write_text(f"{begun}\nnot a line of it\n")
+        assert run(info) == 1
+        assert f"{record}: line 2 is not of a recovery: JSONDecodeError" in capsys.readouterr().err
+
     @pytest.mark.parametrize("confirmation", [[], ["-t", "nd6XarTiRhefV_HoP0mp1A"]])
     def test_until_it_is_confirmed_not_a_byte_changes(
         self, config: Path, confirmation: list[str], capsys: pytest.CaptureFixture[str]

@@ -333,7 +333,7 @@ class TestInfo:
         lines = capsys.readouterr().out.splitlines()
         assert {
             "Newest snapshot: 5@1, 314 bytes",
-            "Older snapshots: 0@0",
+            f"Older snapshots: 0@0, {len(here.files()[CHECKPOINT])} bytes",
             "Log segments: 1, from offset 0, 258 bytes",
         } <= set(lines)
 
