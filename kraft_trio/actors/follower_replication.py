@@ -18,11 +18,17 @@ from kraft_trio.actors.replica_fetch import (
     leader_in_snapshot_response,
     replica_fetch_request,
 )
-from kraft_trio.errors import CorruptSnapshotError, NetworkError, ProtocolError, UnsupportedVersionError
+from kraft_trio.errors import (
+    CorruptSnapshotError,
+    DiskFullError,
+    NetworkError,
+    ProtocolError,
+    UnsupportedVersionError,
+)
 from kraft_trio.messages import FetchedFromLeader, LeaderHeardOf, TimedOut
 from kraft_trio.protocol.reconciliation import truncation_point
 from kraft_trio.protocol.roles import Follower
-from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.wire.apis.fetch import FETCH, FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT, FetchSnapshotRequest, FetchSnapshotResponse
 from kraft_trio.wire.connection import Connection
@@ -159,9 +165,11 @@ class FollowerReplication:
             self._reset_fetch_timer()
 
     def _fetch_request(self) -> FetchRequest:
+        return replica_fetch_request(self._context, max_wait_ms=self._max_wait_ms())
+
+    def _max_wait_ms(self) -> int:
         # Kept for longer, an idle leader would be taken for lost, and check-quorum would take us for lost.
-        max_wait_ms = max(1, min(MAX_WAIT_MS, self._context.config.fetch_timeout_ms // 4))
-        return replica_fetch_request(self._context, max_wait_ms=max_wait_ms)
+        return max(1, min(MAX_WAIT_MS, self._context.config.fetch_timeout_ms // 4))
 
     async def _report_error(self, error: ErrorCode, heard: LeaderHeardOf) -> None:
         self._log_failure(f"{error.name}; it knows leader {heard.leader_id} in epoch {heard.epoch}")
@@ -169,9 +177,7 @@ class FollowerReplication:
 
     async def _apply(self, partition: FetchPartitionResponse, connection: Connection, timeout_s: float) -> bool:
         if partition.snapshot_id is not None:
-            await self._context.snapshot_fetch.begin(partition.snapshot_id, self._context.epoch)
-            self._needs_snapshot = True
-            return await self._install_if_complete(connection, timeout_s)
+            return await self._begin_snapshot(partition.snapshot_id, connection, timeout_s)
         # The log goes on from where it ends: a snapshot that an earlier leader named is of no use any more.
         await self._context.snapshot_fetch.abandon()
         if partition.diverging is not None:
@@ -197,11 +203,25 @@ class FollowerReplication:
 
     # One piece of a snapshot
 
+    async def _begin_snapshot(self, snapshot_id: OffsetAndEpoch, connection: Connection, timeout_s: float) -> bool:
+        fetch = self._context.snapshot_fetch
+        if fetch.is_put_off(snapshot_id):
+            await self._contact(connection, self._contact_request(snapshot_id), timeout_s)
+            await trio.sleep(self._max_wait_ms() / 1000)
+            return True
+        try:
+            await fetch.begin(snapshot_id, self._context.epoch)
+        except DiskFullError as error:
+            self._refuse_snapshot(error)
+            return False
+        self._needs_snapshot = True
+        return await self._install_if_complete(connection, timeout_s)
+
     async def _fetch_piece(self, connection: Connection, timeout_s: float) -> bool:
         """Send one FetchSnapshot and act on its answer.  False where it is right to wait a little before the next."""
         response: FetchSnapshotResponse | None = None
         with trio.move_on_after(timeout_s):
-            response = await connection.request(FETCH_SNAPSHOT, fetch_snapshot_request(self._context))
+            response = await connection.request(FETCH_SNAPSHOT, self._piece_request())
         if response is None:
             raise NetworkError(f"no answer to a FetchSnapshot in {timeout_s:g} s")
         if response.error != ErrorCode.none:
@@ -222,11 +242,17 @@ class FollowerReplication:
         with self._heard_from_leader():
             try:
                 await self._context.snapshot_fetch.take(response)
-            except ProtocolError as error:
+            except (ProtocolError, DiskFullError) as error:
                 self._refuse_snapshot(error)
                 return False
             await self._note_fetched()
             return await self._install_if_complete(connection, timeout_s)
+
+    def _piece_request(self) -> FetchSnapshotRequest:
+        """For the piece that continues what is here of the snapshot on its way."""
+        fetch = self._context.snapshot_fetch
+        assert fetch.snapshot_id is not None, "no snapshot is on its way"
+        return attrs.evolve(fetch_snapshot_request(self._context, fetch.snapshot_id), position=fetch.position)
 
     async def _install_if_complete(self, connection: Connection, timeout_s: float) -> bool:
         """Put a snapshot all of which is here in the log's place, staying in contact for as long as that takes."""
@@ -234,13 +260,16 @@ class FollowerReplication:
         if not fetch.is_complete:
             return True
         self._needs_snapshot = False
-        request = attrs.evolve(fetch_snapshot_request(self._context), position=0, max_bytes=1)
+        assert fetch.snapshot_id is not None
+        request = self._contact_request(fetch.snapshot_id)
         installed = trio.Event()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stay_in_contact, connection, request, installed, timeout_s)
             try:
                 await fetch.install()
-            except CorruptSnapshotError as error:
+            except (CorruptSnapshotError, DiskFullError) as error:
+                if self._context.log.poisoned is not None:
+                    raise
                 self._refuse_snapshot(error)
                 return False
             finally:
@@ -257,8 +286,17 @@ class FollowerReplication:
                 with trio.move_on_after(interval_s):
                     await ended.wait()
                     return
-                with trio.move_on_after(timeout_s):
-                    await connection.request(FETCH_SNAPSHOT, request)
+                await self._contact(connection, request, timeout_s)
+
+    async def _contact(self, connection: Connection, request: FetchSnapshotRequest, timeout_s: float) -> None:
+        """Let the leader hear of this replica: a Fetch that it answers with a snapshot's id does not count for that."""
+        with trio.move_on_after(timeout_s):
+            await connection.request(FETCH_SNAPSHOT, request)
+
+    def _contact_request(self, snapshot_id: OffsetAndEpoch) -> FetchSnapshotRequest:
+        """For one byte, which nobody takes for a download that begins."""
+        request = fetch_snapshot_request(self._context, snapshot_id)
+        return attrs.evolve(request, position=0, max_bytes=1)
 
     def _refuse_snapshot(self, error: Exception) -> None:
         self._needs_snapshot = False

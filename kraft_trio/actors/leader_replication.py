@@ -17,6 +17,7 @@ from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_fetches import LeaderFetches
 from kraft_trio.actors.pending_appends import PendingAppends
 from kraft_trio.actors.replica_progress import ProgressTable
+from kraft_trio.actors.snapshot_doubts import SnapshotDoubts
 from kraft_trio.actors.snapshot_server import SnapshotServer
 from kraft_trio.errors import DiskFullError, ProtocolError
 from kraft_trio.messages import (
@@ -76,6 +77,7 @@ class LeaderReplication:
         self._appended = trio.Event()
         self._producer_ids_given = 0
         self._snapshots = SnapshotServer(context.log.snapshots)
+        self._doubts = SnapshotDoubts(context.log, self._snapshots.forget)
 
     async def run(self) -> None:
         """Lead until cancelled (KIP-595 "Leader")."""
@@ -85,6 +87,7 @@ class LeaderReplication:
                 nursery.start_soon(self._sync_appended)
                 nursery.start_soon(self._expire_waiting)
                 nursery.start_soon(self._check_quorum)
+                nursery.start_soon(self._doubts.run)
                 if not self._log.voters.voters.is_voter(self._key):
                     nursery.start_soon(self._leave_once_committed)
                 await self._serve_mailbox()
@@ -279,6 +282,7 @@ class LeaderReplication:
         piece = self._snapshots.piece(replica, request.snapshot_id, request.position, request.max_bytes, now_s=now_s)
         if replica is not None and piece.error == ErrorCode.none:
             self.progress.heard_from(replica, now_s=now_s)
+            self._doubts.given(replica, request.snapshot_id, request.position, len(piece.data), piece.size_in_bytes)
         message.reply.answer(piece)
 
     # Waiting ends

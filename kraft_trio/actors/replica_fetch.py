@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import LeaderHeardOf
-from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
@@ -64,10 +64,8 @@ def replica_fetch_request(context: EpochContext, *, max_wait_ms: int) -> FetchRe
     )
 
 
-def fetch_snapshot_request(context: EpochContext) -> FetchSnapshotRequest:
-    """A FetchSnapshot for the piece that continues what is here of the snapshot on its way."""
-    snapshot_id = context.snapshot_fetch.snapshot_id
-    assert snapshot_id is not None, "no snapshot is on its way"
+def fetch_snapshot_request(context: EpochContext, snapshot_id: OffsetAndEpoch) -> FetchSnapshotRequest:
+    """A FetchSnapshot for the first piece of that snapshot."""
     return FetchSnapshotRequest(
         cluster_id=context.cluster_id,
         replica_id=context.key.id,
@@ -76,6 +74,6 @@ def fetch_snapshot_request(context: EpochContext) -> FetchSnapshotRequest:
         partition=0,
         current_leader_epoch=context.epoch,
         snapshot_id=snapshot_id,
-        position=context.snapshot_fetch.position,
+        position=0,
         replica_directory_id=context.key.directory_id,
     )

@@ -60,6 +60,12 @@ class SnapshotServer:
         """That replica has gone on to the log, and may have caught up with it."""
         self._snapshots.downloads.fetched(replica, has_caught_up_since, now_s)
 
+    def forget(self, snapshot_id: OffsetAndEpoch) -> None:
+        """The file of that name is not to be read any more; another one may take its place."""
+        file = self._files.pop(snapshot_id, None)
+        if file is not None:
+            file.close()
+
     def close(self) -> None:
         """Close the files; nothing is given out any more, and nothing spared."""
         self._snapshots.downloads.clear()
@@ -69,7 +75,7 @@ class SnapshotServer:
     def _file(self, snapshot_id: OffsetAndEpoch) -> DiskFile | None:
         for deleted in [known for known in self._files if known not in self._snapshots.ids]:
             self._files.pop(deleted).close()
-        if snapshot_id not in self._snapshots.ids:
+        if snapshot_id not in self._snapshots.ids or snapshot_id in self._snapshots.unfit:
             return None
         file = self._files.pop(snapshot_id, None)
         if file is None:

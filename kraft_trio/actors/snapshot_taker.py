@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import structlog
 import trio
 
 from kraft_trio.actors.log_cleaner import LogCleaner
 from kraft_trio.config import NodeConfig
-from kraft_trio.errors import StorageFailure
+from kraft_trio.errors import DiskFullError, StorageFailure
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.state_snapshots import StateSnapshots
@@ -21,6 +22,9 @@ from kraft_trio.storage.snapshot_reader import ControlState
 from kraft_trio.storage.snapshot_writer import SnapshotWriter
 
 log = structlog.get_logger(__name__)
+
+FULL_DISK_RETRY_S: Final = 60.0
+"""How long after one that the disk had no room for the next one is begun."""
 
 
 class SnapshotTaker:
@@ -49,6 +53,7 @@ class SnapshotTaker:
         self.generated_at_s: float | None = None
         """When the last one was there, by Trio's clock; None where this process has not taken one yet."""
         self._one_at_a_time = trio.Lock()
+        log.snapshots.when_unfit(self._due.unpark_all)
         self.state_changes = trio.Lock()
         """Held while the application's state is not that of any one offset."""
 
@@ -76,7 +81,7 @@ class SnapshotTaker:
             header.max_timestamp_ms,
         )
         self._new_bytes += header.size_in_bytes
-        if self._new_bytes >= self._max_bytes:
+        if self._new_bytes >= self._max_bytes or self._log.snapshots.unfit:
             self._due.unpark_all()
 
     # Taking
@@ -84,22 +89,37 @@ class SnapshotTaker:
     async def run(self) -> None:
         """Take one whenever it is due, until cancelled.
 
-        Raises StorageFailure where one could not be written, whoever asked for it: the node ends with that.
+        One for which the disk has no room is tried again later.  Raises StorageFailure where one could not be written
+        for another reason, whoever asked for it: the node ends with that.
         """
         while True:
             with trio.move_on_after(self._interval_s):
-                while self._new_bytes < self._max_bytes and self._failure is None:
+                while self._new_bytes < self._max_bytes and self._failure is None and not self._is_newest_unfit():
                     await self._due.park()
             if self._failure is not None:
                 raise self._failure
-            if self._new_bytes:
-                await self.take()
+            if self._new_bytes or self._is_newest_unfit():
+                await self._take_if_room()
+
+    async def _take_if_room(self) -> None:
+        try:
+            await self.take()
+        except DiskFullError:
+            if self._log.poisoned is not None:
+                raise
+            await trio.sleep(FULL_DISK_RETRY_S)
+
+    def _is_newest_unfit(self) -> bool:
+        """Whether the newest snapshot has turned out to be damaged, and another one can be written now."""
+        snapshots = self._log.snapshots
+        return snapshots.newest in snapshots.unfit and self._next_id() is not None
 
     async def take(self) -> OffsetAndEpoch | None:
         """Take a snapshot of the application as it is, and trim the log behind it; the newest snapshot's id then.
 
         Nothing is written where that is as new as the application; None where there is nothing to save yet.  A caller
-        that is cancelled leaves none, or a whole one.  Raises StorageFailure, NodeClosedError.
+        that is cancelled leaves none, or a whole one.  Raises DiskFullError, having trimmed all the same, where there
+        was no room for it; StorageFailure, NodeClosedError.
         """
         async with self._one_at_a_time:
             async with self.state_changes:
@@ -115,6 +135,11 @@ class SnapshotTaker:
                 async with SnapshotWriter(self._disk, self._log.directory, snapshot_id, state) as writer:
                     await writer.append(records)
                     summary = await writer.finish()
+            except DiskFullError as error:
+                self._new_bytes += covered_bytes
+                log.warning("no room for a snapshot", snapshot_id=str(snapshot_id), reason=str(error))
+                await self._cleaner.clean()
+                raise
             except BaseException as error:
                 self._new_bytes += covered_bytes
                 if isinstance(error, StorageFailure):
@@ -134,9 +159,12 @@ class SnapshotTaker:
             return self._log.snapshots.newest
 
     def _next_id(self) -> OffsetAndEpoch | None:
-        """None where there is a snapshot as new, be it one that took the log's place a moment ago."""
-        newest = self._log.snapshots.newest
-        if self._end_offset <= (newest.offset if newest is not None else 0):
+        """None where there is a snapshot as new, be it one that took the log's place a moment ago.
+
+        An unfit one is none; but of a log that begins behind the application's last record none can be taken.
+        """
+        newest = self._log.snapshots.newest_fit
+        if self._end_offset <= max(self._log.log_start_offset, newest.offset if newest is not None else 0):
             return None
         return self._log.next_snapshot_id(self._end_offset)
 

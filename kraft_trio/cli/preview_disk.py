@@ -113,6 +113,9 @@ class PreviewDisk:
         if not self.exists(path):
             self.replace_now(path, bytes(size))
 
+    def free_bytes(self, path: str) -> int | None:
+        return self._below.free_bytes(path)
+
     def list_directory(self, path: str) -> list[str]:
         path = path.rstrip("/")
         changed = {base_name(name): content for name, content in self._replaced.items() if parent(name) == path}

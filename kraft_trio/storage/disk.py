@@ -125,6 +125,10 @@ class Disk(Protocol):
         """
         ...
 
+    def free_bytes(self, path: str) -> int | None:
+        """How many bytes the file system of a directory still takes from this process; None: not known, or no limit."""
+        ...
+
     def list_directory(self, path: str) -> list[str]:
         """The names in a directory, sorted.  Raises FileNotFoundError."""
         ...

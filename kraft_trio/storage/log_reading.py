@@ -115,8 +115,14 @@ class ReadableLog:
             log_end=self.end,
             epochs=self.epochs,
             earliest_snapshot_id=self.snapshots.oldest if self.log_start_offset else None,
-            latest_snapshot_id=self.snapshots.newest,
+            latest_snapshot_id=self._snapshot_to_name,
         )
+
+    @property
+    def _snapshot_to_name(self) -> OffsetAndEpoch | None:
+        """The newest that may be given out; where the log alone does not do, and none may be, one that is refused."""
+        fit = self.snapshots.newest_fit
+        return self.snapshots.newest if fit is None and self.log_start_offset else fit
 
     def batch_base_offset(self, offset: int) -> int:
         """The first offset of the batch that holds `offset`; at the end of the log the offset itself.

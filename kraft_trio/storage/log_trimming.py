@@ -52,7 +52,7 @@ class TrimmedLog(SyncedLog):
             high_watermark=self._high_watermark,
             batch_base_offset=self.batch_base_offset(end_offset),
             epochs=self.epochs,
-            newest=self.snapshots.newest,
+            newest=self.snapshots.newest_fit,
         )
 
     def add_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:

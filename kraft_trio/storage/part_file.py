@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Final
 
 import trio
 
-from kraft_trio.storage.disk import Buffer, Disk, DiskFile
+from kraft_trio.storage.disk import Buffer, Disk, DiskFile, parent
 
 PART_SUFFIX: Final = ".part"
 
 SYNC_EVERY_BYTES: Final = 8 * 1024 * 1024
 """How much is written between two fsyncs, so that the device is never handed all of a large file at once: the fsyncs of
 the log, for which others wait, would stand in line behind it."""
+
+
+SPARED_BYTES: Final = 8 * 1024 * 1024
+"""How much of the disk such a file leaves free: it can be given up and written later, and the log cannot."""
 
 
 class PartFile:
@@ -70,10 +75,16 @@ class PartFile:
     async def append(self, data: Buffer) -> None:
         """Write at the end.  A checkpoint, after the write; where the device is far behind, it waits for that."""
         self._raise_error()
+        self._check_room(len(data))
         self._file.append(data)
         if self._file.size() - self._synced_bytes >= SYNC_EVERY_BYTES:
             await self._begin_sync()
         await trio.lowlevel.checkpoint()
+
+    def _check_room(self, size: int) -> None:
+        free_bytes = self._disk.free_bytes(parent(self.path))
+        if free_bytes is not None and free_bytes < size + SPARED_BYTES:
+            raise OSError(errno.ENOSPC, f"no room: {SPARED_BYTES} bytes are left to the log", self.path)
 
     async def sync(self) -> None:
         """Make all of it durable, under the name it still has.  Shielded."""

@@ -211,6 +211,10 @@ class RealDisk:
         finally:
             os.close(descriptor)
 
+    def free_bytes(self, path: str) -> int | None:
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
+
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
 

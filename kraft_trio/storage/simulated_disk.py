@@ -200,6 +200,9 @@ class SimulatedDisk:
             raise OSError(errno.ENOSPC, "no space left on the simulated disk", path)
         self.done("allocate", path)
 
+    def free_bytes(self, path: str) -> int | None:
+        return self.room()
+
     def list_directory(self, path: str) -> list[str]:
         self.call("list_directory", path)
         below = [base_name(other) for other in self._directories if parent(other) == path and other not in ("/", ".")]

@@ -9,6 +9,7 @@ import trio
 from kraft_trio.errors import CorruptSnapshotError, ProtocolError, StorageFailure
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.disk import Buffer, Disk, join
+from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.part_file import PartFile
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.snapshot_reader import SnapshotCount, SnapshotSummary, read_batches
@@ -20,7 +21,8 @@ class SnapshotDownload:
 
     Made and used by one task, as `async with` or ended by `finish` or `abandon`.  A connection or a leader that is lost
     in between ends nothing: every replica's snapshot of one id has the same bytes, so that the next piece may come from
-    whoever leads then.  Writing may raise StorageFailure, after which only `abandon` is left.
+    whoever leads then.  Writing may raise StorageFailure, DiskFullError where there is no room, after which only
+    `abandon` is left.
     """
 
     def __init__(self, disk: Disk, directory: str, snapshot_id: OffsetAndEpoch, *, name: str | None = None) -> None:
@@ -106,4 +108,4 @@ class SnapshotDownload:
         await self._part.__aexit__(kind, error, traceback)
 
     def _failure(self, error: OSError) -> StorageFailure:
-        return StorageFailure(f"{self.path}: the snapshot cannot be written: {error}")
+        return storage_failure(f"{self.path}: the snapshot cannot be written", error)

@@ -24,6 +24,7 @@ from kraft_trio.protocol.control_records import (
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch
 from kraft_trio.storage.disk import Buffer, Disk, join
+from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.part_file import PartFile
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.snapshot_reader import ControlState, SnapshotSummary
@@ -214,7 +215,7 @@ class SnapshotWriter:
             raise self._failure(error) from error
 
     def _failure(self, error: OSError) -> StorageFailure:
-        return StorageFailure(f"{self._path}: the snapshot cannot be written: {error}")
+        return storage_failure(f"{self._path}: the snapshot cannot be written", error)
 
 
 def _values_alone(records: list[NewRecord | bytes]) -> list[bytes] | None:

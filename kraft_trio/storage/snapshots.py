@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 import structlog
@@ -44,6 +44,9 @@ class Snapshots:
         self._files: dict[OffsetAndEpoch, SnapshotFile] = {}
         self.damaged = damaged
         """What is wrong with those that are, by id."""
+        self.unfit: dict[OffsetAndEpoch, str] = {}
+        """What is wrong with those of `ids` that have been found to be damaged since the log was opened."""
+        self._unfit_listeners: list[Callable[[], object]] = []
         self.downloads = SnapshotDownloads()
         """Who is being given one of them, while this replica leads."""
 
@@ -74,6 +77,11 @@ class Snapshots:
         return self._ids[-1] if self._ids else None
 
     @property
+    def newest_fit(self) -> OffsetAndEpoch | None:
+        """The newest that may be given to others."""
+        return next((id for id in reversed(self._ids) if id not in self.unfit), None)
+
+    @property
     def oldest(self) -> OffsetAndEpoch | None:
         return self._ids[0] if self._ids else None
 
@@ -83,6 +91,21 @@ class Snapshots:
 
     def path(self, snapshot_id: OffsetAndEpoch) -> str:
         return join(self._directory, partition_files.checkpoint_name(snapshot_id))
+
+    def when_unfit(self, listener: Callable[[], object]) -> None:
+        """Call `listener` each time that a snapshot turns out to be damaged."""
+        self._unfit_listeners.append(listener)
+
+    def found_unfit(self, snapshot_id: OffsetAndEpoch, reason: str) -> None:
+        """One of `ids` has turned out to be damaged.  The log still begins where it covers what was before.
+
+        Nobody is given it any more, and nothing is dropped because of it, until there is a newer one, or another one of
+        that id.  At the next open it is among the `damaged`.
+        """
+        if snapshot_id in self._ids:
+            self.unfit[snapshot_id] = reason
+            for listener in self._unfit_listeners:
+                listener()
 
     def open(self, snapshot_id: OffsetAndEpoch) -> DiskFile:
         """For reading pieces of it; whoever opens it closes it, and may read on when the snapshot is deleted meanwhile.
@@ -113,8 +136,10 @@ class Snapshots:
     def files(self) -> list[SnapshotFile]:
         """Sizes and times, oldest first.  One that does not even begin as a snapshot counts for nothing from now on.
 
-        Raises CorruptSnapshotError where that is the newest: then nothing may rely on it; OSError.
+        Raises CorruptSnapshotError where that is the newest, or it is unfit: then nothing may rely on it; OSError.
         """
+        if self.newest is not None and self.newest in self.unfit:
+            raise CorruptSnapshotError(self.unfit[self.newest])
         found = []
         for snapshot_id in self.ids:
             try:
@@ -130,6 +155,7 @@ class Snapshots:
     def add(self, snapshot_id: OffsetAndEpoch) -> None:
         """A snapshot is there, whole and durable."""
         self.damaged.pop(snapshot_id, None)
+        self.unfit.pop(snapshot_id, None)
         self._files.pop(snapshot_id, None)
         if snapshot_id not in self._ids:
             self._ids = sorted([*self._ids, snapshot_id])
@@ -139,6 +165,7 @@ class Snapshots:
         if snapshot_id in self._ids:
             self._ids.remove(snapshot_id)
         self.damaged.pop(snapshot_id, None)
+        self.unfit.pop(snapshot_id, None)
         self._files.pop(snapshot_id, None)
 
     def retire(self, snapshot_id: OffsetAndEpoch) -> str:

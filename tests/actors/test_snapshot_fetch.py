@@ -2,97 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 import trio
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.snapshot_offers import check_offered_snapshot
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster, Setup
-from kraft_trio.simulation.message import Message
 from kraft_trio.simulation.network_faults import FrameFate, frames_of
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.wire.api import FETCH_SNAPSHOT
-from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
-from tests.support.on_cluster import on_cluster, run_on_cluster
+from tests.support.on_cluster import run_on_cluster
+from tests.support.trimming import (
+    SETTINGS,
+    Requests,
+    append,
+    content_of,
+    on_trimming_cluster,
+    trimmed,
+    until_alike,
+    values,
+)
 from tests.support.voter_change_requests import beside, remove_voter
-
-SETTINGS = {
-    "metadata.log.segment.bytes": "1024",
-    "metadata.max.retention.bytes": "0",
-    "controller.quorum.fetch.snapshot.max.bytes": "500",
-}
-"""Small segments, of which none is kept that a snapshot covers; a snapshot comes in many pieces."""
-
-
-def on_trimming_cluster(**fields: Any) -> Any:
-    """As `on_cluster`, with state machines that have snapshots and logs that are trimmed behind them."""
-    settings = {**SETTINGS, **fields.pop("settings", {})}
-    return on_cluster(settings=settings, state_machine=lambda _: RememberedValues(), **fields)
-
-
-def values(start: int, count: int) -> list[bytes]:
-    return [b"%050d" % number for number in range(start, start + count)]
-
-
-async def append(node: Node, *batches: list[bytes]) -> None:
-    for batch in batches:
-        await node.append(batch)
-
-
-async def trimmed(leader: Node, start: int = 0) -> OffsetAndEpoch:
-    """Append enough for some segments, and take a snapshot, behind which the log begins."""
-    await append(leader, *(values(number, 10) for number in range(start, start + 100, 10)))
-    snapshot_id = await leader.take_snapshot()
-    assert snapshot_id is not None
-    assert 0 < leader.log.log_start_offset <= snapshot_id.offset
-    return snapshot_id
-
-
-def state_of(cluster: Cluster, node_id: int) -> tuple[int, bytes]:
-    """The digest of what that node's state machine has been given, and up to where."""
-    node = cluster.nodes[node_id]
-    replica = cluster.replica_of(node.key)
-    return replica.applied_end, replica.applied_digest
-
-
-async def until_alike(cluster: Cluster) -> None:
-    """Until all nodes' logs and state machines are."""
-    await cluster.wait_until_alike()
-    await cluster.wait_until(lambda: len({state_of(cluster, id) for id in cluster.nodes}) == 1)
-
-
-def content_of(cluster: Cluster, node: Node, snapshot_id: OffsetAndEpoch) -> bytes | None:
-    return cluster.machines[node.key.id].disk.peek(node.log.snapshots.path(snapshot_id))
-
-
-class Requests:
-    """The FetchSnapshot requests of one node, as they are sent, and what becomes of them."""
-
-    def __init__(self, cluster: Cluster, node_id: int) -> None:
-        self.seen: list[FetchSnapshotRequest] = []
-        self._sent = trio.lowlevel.ParkingLot()
-        self._is_request = frames_of(FETCH_SNAPSHOT, is_request=True, source=cluster.machines[node_id].host)
-        cluster.network.plan(self._look, FrameFate.RESET)
-
-    def _look(self, message: Message) -> bool:
-        if self._is_request(message):
-            self.seen.append(message.value)
-            self._sent.unpark_all()
-        return False
-
-    @property
-    def positions(self) -> list[tuple[OffsetAndEpoch, int]]:
-        return [(request.snapshot_id, request.position) for request in self.seen]
-
-    async def until(self, count: int) -> None:
-        """Until so many have been sent, and no longer."""
-        while len(self.seen) < count:
-            await self._sent.park()
 
 
 def pieces_asked_for(cluster: Cluster, node_id: int) -> int:
@@ -225,27 +159,6 @@ async def test_nothing_of_the_replaced_log_stays_in_force(cluster: Cluster) -> N
     assert leader.view.voters == new.view.voters == cluster.initial_voters
     assert leader.log.voters.uncommitted(0) == (snapshot_id.offset - 1,), "the snapshot's set is all there is"
     assert leader.view.kraft_version == 1
-
-
-@on_trimming_cluster(observers=1, started=(1, 2, 3))
-async def test_damaged_pieces_are_never_put_in_the_logs_place(cluster: Cluster) -> None:
-    """The leader's disk rots under a snapshot that is already being given out."""
-    leader = await cluster.wait_for_leader()
-    snapshot_id = await trimmed(leader)
-    machine = cluster.machines[leader.key.id]
-    path = leader.log.snapshots.path(snapshot_id)
-    machine.disk.damage(path, 1000)
-    requests = Requests(cluster, 4)
-    observer = await cluster.machines[4].start()
-    assert observer is not None
-    size = leader.log.snapshots.file(snapshot_id).size_in_bytes
-    await requests.until(2 * len(range(0, size, 500)))
-    assert observer.log.snapshots.ids == ()
-    assert observer.log.end_offset == 0
-    # What is given out once it is right again is whole.
-    machine.disk.damage(path, 1000)
-    await until_alike(cluster)
-    assert observer.log.snapshots.ids == (snapshot_id,)
 
 
 @on_trimming_cluster()

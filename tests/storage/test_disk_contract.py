@@ -303,3 +303,8 @@ def test_what_is_readable_ends_where_the_file_ends(place: Place) -> None:
     assert file.ensure_readable(290_000, 10_000) == 300_000
     assert file.ensure_readable(290_000, 20_000) == 300_000
     file.close()
+
+
+def test_how_much_room_there_is_is_known_or_has_no_limit(place: Place) -> None:
+    free_bytes = place.disk.free_bytes(place.root)
+    assert free_bytes is None or free_bytes > 0
