@@ -74,6 +74,10 @@ def _update(context: click.Context, what: str, texts: Sequence[str], dry_run: bo
         before = trio.run(_levels_before, client, levels, what == "downgrade", dry_run, options.timeout_ms)
     except VoterChangeError as error:
         raise KraftError(f"Could not {what} {text}. {str(error).removeprefix('update features: ')}") from error
+    except NetworkError as error:
+        # Which of the two questions it was that nobody could be asked says nothing to the user.
+        reason = str(error).removeprefix("describe features: ").removeprefix("update features: ")
+        raise NetworkError(f"Could not {what} {text}: {reason}") from error
     for name, level in levels.items():
         if before.get(name) == level:
             click.echo(f"{name} is {level} already.")

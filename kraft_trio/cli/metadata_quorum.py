@@ -18,7 +18,9 @@ from kraft_trio.cli.quorum_layout import (
 )
 from kraft_trio.cli.quorum_options import QuorumOptions, no_leader_error, quorum_options
 from kraft_trio.cli.replace_controller import replace
+from kraft_trio.cli.snapshot_layout import snapshot_fields, snapshot_text, snapshots_of_all
 from kraft_trio.client.quorum_description import NoLeader
+from kraft_trio.errors import KraftError, NetworkError
 
 
 @click.group("metadata-quorum")
@@ -38,15 +40,25 @@ def metadata_quorum(
 @metadata_quorum.command()
 @click.option("--status", is_flag=True, help="Leader, epoch, high watermark, voters and observers.")
 @click.option("--replication", is_flag=True, help="One line a replica: log end offset, lag, timestamps.")
-@click.option("--human-readable", "-hr", is_flag=True, help="Timestamps as UTC times, with --replication.")
+@click.option("--snapshots", is_flag=True, help="One line a node, as it says itself: where its log begins, sizes.")
+@click.option("--human-readable", "-hr", is_flag=True, help="Timestamps as UTC times, but in the status.")
 @click.option("--json", "as_json", is_flag=True, help="As one JSON value.")
 @click.pass_context
-def describe(context: click.Context, status: bool, replication: bool, human_readable: bool, as_json: bool) -> None:
+def describe(
+    context: click.Context, status: bool, replication: bool, snapshots: bool, human_readable: bool, as_json: bool
+) -> None:
     """Describe the quorum.  Where it has no leader, print what each node says instead, and exit with 1."""
     options: QuorumOptions = context.obj
     client = options.client(context)
-    if status == replication:
-        raise click.UsageError("give one of --status and --replication", context)
+    if status + replication + snapshots != 1:
+        raise click.UsageError("give one of --status, --replication and --snapshots", context)
+    if snapshots:
+        told = trio.run(snapshots_of_all, client, options.endpoints(context), options.timeout_ms)
+        click.echo(json.dumps(snapshot_fields(told)) if as_json else snapshot_text(told, human_readable=human_readable))
+        silent = sum(isinstance(answer, KraftError) for answer in told.values())
+        if silent:
+            raise NetworkError(f"{silent} of the {len(told)} nodes asked did not tell")
+        return
     answer = trio.run(client.describe_metadata_quorum, options.timeout_ms)
     if isinstance(answer, NoLeader):
         click.echo(json.dumps(no_leader_fields(answer)) if as_json else no_leader_text(answer))

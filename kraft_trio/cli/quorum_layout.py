@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -66,12 +66,17 @@ def replication_fields(quorum: QuorumDescription) -> list[dict[str, Any]]:
 
 def replication_text(quorum: QuorumDescription, *, human_readable: bool = False) -> str:
     """The table of replicas; timestamps in ms since 1970, or with `human_readable` as UTC times."""
-    time: Callable[[int], str] = _human_time if human_readable else str
+    time: Callable[[int], str] = human_time if human_readable else str
     rows = [_COLUMNS]
     for fields in replication_fields(quorum):
         *numbers, fetched, caught_up, status = fields.values()
         rows.append((*map(str, numbers), time(fetched), time(caught_up), status))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    return table(rows)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns of text, as wide as they have to be; the first row is of their names."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
@@ -140,7 +145,8 @@ def _replica_fields(quorum: QuorumDescription, state: ReplicaState) -> dict[str,
     return fields
 
 
-def _human_time(timestamp_ms: int) -> str:
+def human_time(timestamp_ms: int) -> str:
+    """In UTC; - where it is not known."""
     if timestamp_ms == UNKNOWN:
         return "-"
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""`kraft metadata-quorum add-controller`, `remove-controller`, `replace` and `kraft features`: the command lines."""
+"""`kraft metadata-quorum add-controller`, `remove-controller` and `replace`: the command lines."""
 
 from __future__ import annotations
 
@@ -8,76 +8,26 @@ from typing import Any
 
 import attrs
 import pytest
+from fake_quorum import FakeQuorum, faked
 from quorums import CLUSTER_ID, key, leading, listeners, quorum, silent, up
 
 from kraft_trio.cli import run
 from kraft_trio.client.admin import AdminClient
-from kraft_trio.client.feature_metadata import FeatureLevels, FeatureMetadata
-from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
+from kraft_trio.client.quorum_description import NodeView, NoLeader
 from kraft_trio.client.voter_change import VoterChangeError
-from kraft_trio.errors import NetworkError, OutcomeUnknownError
-from kraft_trio.protocol.types import Endpoint, ReplicaKey, VersionRange, directory_id_from_text, directory_id_to_text
+from kraft_trio.errors import OutcomeUnknownError
+from kraft_trio.protocol.types import Endpoint, ReplicaKey, directory_id_from_text, directory_id_to_text
 from kraft_trio.wire.error_codes import ErrorCode
 
 QUORUM = ["metadata-quorum", "--bootstrap-controller", "a:1"]
-FEATURES = ["features", "--bootstrap-controller", "a:1"]
 DIRECTORY_ID = "b8tRS7h4TJ2Vt43Dp85v2A"
 NEW = ReplicaKey(4, directory_id_from_text(DIRECTORY_ID))
 NEW_UP = attrs.evolve(up(4), key=NEW)
 
 
-@attrs.define
-class FakeQuorum:
-    """What the admin client says and does; `asked` are the changes that came."""
-
-    description: QuorumDescription | NoLeader = attrs.field(factory=lambda: quorum(leading(), up(2), up(3)))
-    asked: list[tuple[Any, ...]] = attrs.field(factory=list)
-    errors: list[Exception] = attrs.field(factory=list)
-    """What the next changes end with."""
-    finalized: int = 0
-    bootstrap: list[tuple[Endpoint, ...]] = attrs.field(factory=list)
-
-    def change(self, *what: Any, voters: tuple[ReplicaState, ...] | None = None) -> None:
-        self.asked.append(what)
-        if self.errors:
-            raise self.errors.pop(0)
-        if voters is not None:
-            assert isinstance(self.description, QuorumDescription)
-            self.description = attrs.evolve(self.description, voters=voters)
-
-
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
-    fake = FakeQuorum()
-
-    async def describe(self: AdminClient, timeout_ms: int = 5000) -> QuorumDescription | NoLeader:
-        fake.bootstrap.append(self._bootstrap)
-        return fake.description
-
-    async def add(self: AdminClient, voter: ReplicaKey, endpoints: Any, **options: Any) -> None:
-        assert isinstance(fake.description, QuorumDescription)
-        fake.change("add", voter, endpoints, options, voters=(*fake.description.voters, ReplicaState(voter)))
-
-    async def remove(self: AdminClient, voter: ReplicaKey, **options: Any) -> None:
-        assert isinstance(fake.description, QuorumDescription)
-        left = tuple(state for state in fake.description.voters if state.key != voter)
-        fake.change("remove", voter, options, voters=left)
-
-    async def describe_features(self: AdminClient, timeout_ms: int = 5000) -> FeatureMetadata:
-        return FeatureMetadata((FeatureLevels("kraft.version", VersionRange(0, 1), fake.finalized),), 5)
-
-    async def update(self: AdminClient, levels: Any, **options: Any) -> None:
-        fake.change("features", dict(levels), options)
-
-    for name, function in (
-        ("describe_metadata_quorum", describe),
-        ("add_metadata_voter", add),
-        ("remove_metadata_voter", remove),
-        ("describe_features", describe_features),
-        ("update_features", update),
-    ):
-        monkeypatch.setattr(AdminClient, name, function)
-    return fake
+    return faked(monkeypatch)
 
 
 @pytest.fixture
@@ -361,81 +311,6 @@ class TestReplace:
         path = new_node()
         assert run([*QUORUM, "replace", "-i", "3", "-c", path]) == 1
         assert f"-i 3: {path} is of node 4" in capsys.readouterr().err
-
-
-class TestFeatures:
-    def test_describe_in_kafkas_words(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run([*FEATURES, "describe"]) == 0
-        assert capsys.readouterr().out == (
-            "Feature: kraft.version\tSupportedMinVersion: 0\tSupportedMaxVersion: 1\tFinalizedVersionLevel: 0\t"
-            "Epoch: 5\n"
-        )
-
-    @pytest.mark.parametrize(
-        ("arguments", "level", "options", "said"),
-        [
-            (["upgrade", "--feature", "kraft.version=1"], 1, (False, False), "kraft.version was upgraded to 1.\n"),
-            (
-                ["upgrade", "--feature", "kraft.version=1", "--dry-run"],
-                1,
-                (True, False),
-                "kraft.version can be upgraded to 1.\n",
-            ),
-            (["downgrade", "--feature", "a.feature=3"], 3, (False, True), "a.feature was downgraded to 3.\n"),
-        ],
-    )
-    def test_update(
-        self,
-        arguments: list[str],
-        level: int,
-        options: tuple[bool, bool],
-        said: str,
-        fake: FakeQuorum,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
-        assert run([*FEATURES, *arguments]) == 0
-        [(_, levels, asked)] = fake.asked
-        assert list(levels.values()) == [level]
-        assert (asked["validate_only"], asked["allow_downgrade"]) == options
-        assert capsys.readouterr().out == said
-
-    def test_a_refusal_names_who_is_in_the_way(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
-        fake.errors = [VoterChangeError("update features", ErrorCode.invalid_update_version, "voter 2 supports 0 to 0")]
-        assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 1
-        assert capsys.readouterr().err == (
-            "kraft: error: Could not upgrade kraft.version to 1. INVALID_UPDATE_VERSION: voter 2 supports 0 to 0\n"
-        )
-
-    def test_after_a_lost_answer_the_next_leader_is_asked(
-        self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        fake.errors = [OutcomeUnknownError("no answer")]
-        assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 0
-        assert len(fake.asked) == 2
-        assert capsys.readouterr().out == "kraft.version was upgraded to 1.\n"
-
-    def test_where_nobody_answers_it_is_open(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
-        fake.errors = [OutcomeUnknownError("no answer"), NetworkError("no leader")]
-        assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 1
-        assert capsys.readouterr().err == (
-            "kraft: error: no answer; whether it was done could not be learned: no leader\n"
-        )
-
-    def test_a_level_that_is_there_already(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
-        """Only the leader knows whether it has committed: it is asked nevertheless."""
-        fake.finalized = 1
-        assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 0
-        assert capsys.readouterr().out == "kraft.version is 1 already.\n"
-        assert len(fake.asked) == 1
-
-    @pytest.mark.parametrize("text", ["kraft.version", "=1", "kraft.version=-1", "kraft.version=x", "kraft.version=²"])
-    def test_no_feature(self, text: str, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run([*FEATURES, "upgrade", "--feature", text]) == 1
-        assert f"--feature {text}: expected NAME=LEVEL" in capsys.readouterr().err
-
-    def test_one_feature_twice(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run([*FEATURES, "upgrade", "--feature", "a=1", "--feature", "a=2"]) == 1
-        assert "--feature a=2: a is given twice" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [["remove-controller", "-i", "3"], ["replace", "-i", "3"]])

@@ -146,7 +146,7 @@ def test_no_leader_is_told_in_the_nodes_words_and_exits_with_1(
         (["--bootstrap-controller", "a", "describe", "--status"], 1, "--bootstrap-controller a: 'a' has no port"),
         (["--bootstrap-server", ",", "describe", "--status"], 1, "an entry between two commas is empty"),
         (["--bootstrap-server", "", "describe", "--status"], 1, "--bootstrap-server: expected host:port"),
-        (["--bootstrap-controller", "a:1", "describe"], 2, "give one of --status and --replication"),
+        (["--bootstrap-controller", "a:1", "describe"], 2, "give one of --status, --replication"),
         (["--bootstrap-controller", "a:1", "describe", "--status", "--replication"], 2, "give one of --status"),
     ],
 )

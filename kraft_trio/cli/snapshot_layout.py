@@ -1,0 +1,119 @@
+"""How `kraft metadata-quorum describe --snapshots` lays out what each node says of its own log and snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import trio
+
+from kraft_trio.cli.quorum_layout import human_time, table
+from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.connecting import RefusedError
+from kraft_trio.client.quorum_description import QuorumDescription
+from kraft_trio.client.replica_snapshots import ReplicaSnapshot, ReplicaSnapshots
+from kraft_trio.errors import KraftError, NetworkError, UnsupportedVersionError
+from kraft_trio.protocol.types import Endpoint, directory_id_to_text
+
+_COLUMNS = (
+    "NodeId",
+    "Endpoint",
+    "LogStartOffset",
+    "LogEnd",
+    "LogBytes",
+    "Snapshots",
+    "Newest",
+    "NewestBytes",
+    "NewestCovers",
+    "StateMachine",
+)
+
+Told = dict[Endpoint, ReplicaSnapshots | KraftError]
+"""What each node says, or why it says nothing."""
+
+
+async def snapshots_of_all(client: AdminClient, named: Sequence[Endpoint], timeout_ms: int) -> Told:
+    """Ask the nodes that are named, and the voters that the leader knows; without a leader, the first alone."""
+    quorum = await client.describe_metadata_quorum(timeout_ms)
+    nodes = list(named)
+    if isinstance(quorum, QuorumDescription):
+        listeners = [quorum.endpoints_of(state.key) for state in quorum.voters]
+        nodes += [endpoint for found in listeners if found for _, endpoint in list(found)[:1]]
+    told: Told = {node: KraftError("not asked") for node in nodes}
+
+    async def ask(node: Endpoint) -> None:
+        try:
+            told[node] = await client.describe_snapshots(node, timeout_ms)
+        except (NetworkError, UnsupportedVersionError, RefusedError) as error:
+            told[node] = error
+
+    async with trio.open_nursery() as nursery:
+        for node in told:
+            nursery.start_soon(ask, node)
+    return told
+
+
+def snapshot_fields(told: Told) -> list[dict[str, Any]]:
+    """One JSON object a node; offsets exclusive ends but for the start."""
+    return [_fields(node, answer) for node, answer in _by_id(told)]
+
+
+def snapshot_text(told: Told, *, human_readable: bool = False) -> str:
+    """The table, and below it the nodes that say nothing."""
+    time: Callable[[int], str] = human_time if human_readable else str
+    rows, silent = [_COLUMNS], []
+    for node, answer in _by_id(told):
+        if isinstance(answer, KraftError):
+            silent.append(f"{node}: {str(answer).removeprefix(f'{node}: ')}")
+            continue
+        newest = answer.snapshots[-1] if answer.snapshots else None
+        rows.append(
+            (
+                str(answer.key.id),
+                str(node),
+                str(answer.log_start_offset),
+                str(answer.log_end),
+                str(answer.log_size_in_bytes),
+                str(len(answer.snapshots)),
+                *(("-", "-", "-") if newest is None else _told_newest(newest, time)),
+                "yes" if answer.has_state_machine else "no",
+            )
+        )
+    return "\n".join([*([table(rows)] if len(rows) > 1 else []), *silent])
+
+
+def _told_newest(newest: ReplicaSnapshot, time: Callable[[int], str]) -> tuple[str, str, str]:
+    return str(newest.snapshot_id), str(newest.size_in_bytes), time(newest.timestamp_ms)
+
+
+def _by_id(told: Told) -> list[tuple[Endpoint, ReplicaSnapshots | KraftError]]:
+    """In the order of the ids; those that say nothing last."""
+
+    def place(item: tuple[Endpoint, ReplicaSnapshots | KraftError]) -> tuple[bool, int]:
+        answer = item[1]
+        return isinstance(answer, KraftError), answer.key.id if isinstance(answer, ReplicaSnapshots) else 0
+
+    return sorted(told.items(), key=place)
+
+
+def _fields(node: Endpoint, answer: ReplicaSnapshots | KraftError) -> dict[str, Any]:
+    if isinstance(answer, KraftError):
+        return {"endpoint": str(node), "problem": str(answer).removeprefix(f"{node}: ")}
+    return {
+        "endpoint": str(node),
+        "nodeId": answer.key.id,
+        "directoryId": directory_id_to_text(answer.key.directory_id),
+        "stateMachine": answer.has_state_machine,
+        "logStartOffset": answer.log_start_offset,
+        "logEnd": {"offset": answer.log_end.offset, "epoch": answer.log_end.epoch},
+        "logBytes": answer.log_size_in_bytes,
+        "highWatermark": answer.high_watermark,
+        "snapshots": [
+            {
+                "snapshotId": {"offset": snapshot.snapshot_id.offset, "epoch": snapshot.snapshot_id.epoch},
+                "bytes": snapshot.size_in_bytes,
+                "lastContainedLogTimestamp": snapshot.timestamp_ms,
+            }
+            for snapshot in answer.snapshots
+        ],
+    }

@@ -1,0 +1,68 @@
+"""A quorum that answers the admin client without a network, for the command lines that change it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from quorums import leading, quorum, up
+
+from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.feature_metadata import FeatureLevels, FeatureMetadata
+from kraft_trio.client.quorum_description import NoLeader, QuorumDescription, ReplicaState
+from kraft_trio.protocol.types import Endpoint, ReplicaKey, VersionRange
+
+
+@attrs.define
+class FakeQuorum:
+    """What the admin client says and does; `asked` are the changes that came."""
+
+    description: QuorumDescription | NoLeader = attrs.field(factory=lambda: quorum(leading(), up(2), up(3)))
+    asked: list[tuple[Any, ...]] = attrs.field(factory=list)
+    errors: list[Exception] = attrs.field(factory=list)
+    """What the next changes end with."""
+    finalized: int = 0
+    bootstrap: list[tuple[Endpoint, ...]] = attrs.field(factory=list)
+
+    def change(self, *what: Any, voters: tuple[ReplicaState, ...] | None = None) -> None:
+        self.asked.append(what)
+        if self.errors:
+            raise self.errors.pop(0)
+        if voters is not None:
+            assert isinstance(self.description, QuorumDescription)
+            self.description = attrs.evolve(self.description, voters=voters)
+
+
+def faked(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
+    """One that every admin client asks from now on, until the test is over."""
+    fake = FakeQuorum()
+
+    async def describe(self: AdminClient, timeout_ms: int = 5000) -> QuorumDescription | NoLeader:
+        fake.bootstrap.append(self._bootstrap)
+        return fake.description
+
+    async def add(self: AdminClient, voter: ReplicaKey, endpoints: Any, **options: Any) -> None:
+        assert isinstance(fake.description, QuorumDescription)
+        fake.change("add", voter, endpoints, options, voters=(*fake.description.voters, ReplicaState(voter)))
+
+    async def remove(self: AdminClient, voter: ReplicaKey, **options: Any) -> None:
+        assert isinstance(fake.description, QuorumDescription)
+        left = tuple(state for state in fake.description.voters if state.key != voter)
+        fake.change("remove", voter, options, voters=left)
+
+    async def describe_features(self: AdminClient, timeout_ms: int = 5000) -> FeatureMetadata:
+        return FeatureMetadata((FeatureLevels("kraft.version", VersionRange(0, 1), fake.finalized),), 5)
+
+    async def update(self: AdminClient, levels: Any, **options: Any) -> None:
+        fake.change("features", dict(levels), options)
+
+    for name, function in (
+        ("describe_metadata_quorum", describe),
+        ("add_metadata_voter", add),
+        ("remove_metadata_voter", remove),
+        ("describe_features", describe_features),
+        ("update_features", update),
+    ):
+        monkeypatch.setattr(AdminClient, name, function)
+    return fake

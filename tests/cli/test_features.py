@@ -1,0 +1,116 @@
+"""`kraft features`: the command line."""
+
+from __future__ import annotations
+
+import pytest
+from fake_quorum import FakeQuorum, faked
+
+from kraft_trio.cli import run
+from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.feature_metadata import FeatureMetadata
+from kraft_trio.client.voter_change import VoterChangeError
+from kraft_trio.errors import NetworkError, OutcomeUnknownError
+from kraft_trio.wire.error_codes import ErrorCode
+
+FEATURES = ["features", "--bootstrap-controller", "a:1"]
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
+    return faked(monkeypatch)
+
+
+def test_describe_in_kafkas_words(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*FEATURES, "describe"]) == 0
+    assert capsys.readouterr().out == (
+        "Feature: kraft.version\tSupportedMinVersion: 0\tSupportedMaxVersion: 1\tFinalizedVersionLevel: 0\tEpoch: 5\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "level", "options", "said"),
+    [
+        (["upgrade", "--feature", "kraft.version=1"], 1, (False, False), "kraft.version was upgraded to 1.\n"),
+        (
+            ["upgrade", "--feature", "kraft.version=1", "--dry-run"],
+            1,
+            (True, False),
+            "kraft.version can be upgraded to 1.\n",
+        ),
+        (["downgrade", "--feature", "a.feature=3"], 3, (False, True), "a.feature was downgraded to 3.\n"),
+    ],
+)
+def test_update(
+    arguments: list[str],
+    level: int,
+    options: tuple[bool, bool],
+    said: str,
+    fake: FakeQuorum,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run([*FEATURES, *arguments]) == 0
+    [(_, levels, asked)] = fake.asked
+    assert list(levels.values()) == [level]
+    assert (asked["validate_only"], asked["allow_downgrade"]) == options
+    assert capsys.readouterr().out == said
+
+
+def test_a_refusal_names_who_is_in_the_way(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.errors = [VoterChangeError("update features", ErrorCode.invalid_update_version, "voter 2 supports 0 to 0")]
+    assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 1
+    assert capsys.readouterr().err == (
+        "kraft: error: Could not upgrade kraft.version to 1. INVALID_UPDATE_VERSION: voter 2 supports 0 to 0\n"
+    )
+
+
+@pytest.mark.parametrize("asked", ["describe features", "update features"])
+def test_without_a_leader_it_says_what_was_not_done(
+    asked: str, fake: FakeQuorum, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not which question of its own the command could not ask."""
+    error = NetworkError(f"{asked}: no leader could be asked in time: a:1: knows no leader in epoch 4")
+    if asked == "describe features":
+
+        async def nobody_answers(_client: AdminClient, _timeout_ms: int) -> FeatureMetadata:
+            raise error
+
+        monkeypatch.setattr(AdminClient, "describe_features", nobody_answers)
+    else:
+        fake.errors = [error]
+    assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 1
+    assert capsys.readouterr().err == (
+        "kraft: error: Could not upgrade kraft.version to 1: no leader could be asked in time: a:1: knows no "
+        "leader in epoch 4\n"
+    )
+
+
+def test_after_a_lost_answer_the_next_leader_is_asked(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.errors = [OutcomeUnknownError("no answer")]
+    assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 0
+    assert len(fake.asked) == 2
+    assert capsys.readouterr().out == "kraft.version was upgraded to 1.\n"
+
+
+def test_where_nobody_answers_it_is_open(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.errors = [OutcomeUnknownError("no answer"), NetworkError("no leader")]
+    assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 1
+    assert capsys.readouterr().err == ("kraft: error: no answer; whether it was done could not be learned: no leader\n")
+
+
+def test_a_level_that_is_there_already(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the leader knows whether it has committed: it is asked nevertheless."""
+    fake.finalized = 1
+    assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 0
+    assert capsys.readouterr().out == "kraft.version is 1 already.\n"
+    assert len(fake.asked) == 1
+
+
+@pytest.mark.parametrize("text", ["kraft.version", "=1", "kraft.version=-1", "kraft.version=x", "kraft.version=²"])
+def test_no_feature(text: str, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*FEATURES, "upgrade", "--feature", text]) == 1
+    assert f"--feature {text}: expected NAME=LEVEL" in capsys.readouterr().err
+
+
+def test_one_feature_twice(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*FEATURES, "upgrade", "--feature", "a=1", "--feature", "a=2"]) == 1
+    assert "--feature a=2: a is given twice" in capsys.readouterr().err
