@@ -54,7 +54,11 @@ class ReplicaSnapshotRequests:
         if newest is None:
             return ReplicaSnapshotsResponse(ErrorCode.snapshot_not_found, "nothing has been committed yet")
         took_ms = round((trio.current_time() - began_at_s) * 1000)
-        return self._described(took_ms if newest != before else -1)
+        described = self._described(took_ms if newest != before else -1)
+        if not described.snapshots or described.snapshots[-1].snapshot_id != newest:
+            message = f"snapshot {newest}, the newest, is damaged; the next one is taken once there is more to save"
+            return ReplicaSnapshotsResponse(ErrorCode.kafka_storage_error, message)
+        return described
 
     def _described(self, took_ms: int = -1) -> ReplicaSnapshotsResponse:
         log = self._log
@@ -70,7 +74,9 @@ class ReplicaSnapshotRequests:
         )
 
     def _snapshot(self, snapshot_id: OffsetAndEpoch) -> ReplicaSnapshot | None:
-        """None for one that does not even begin as a snapshot; the log's cleaner says so."""
+        """None for one that is known to be damaged."""
+        if snapshot_id in self._log.snapshots.unfit:
+            return None
         try:
             file = self._log.snapshots.file(snapshot_id)
         except (CorruptSnapshotError, OSError):

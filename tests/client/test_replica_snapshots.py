@@ -122,3 +122,15 @@ def test_an_asker_who_does_not_wait_leaves_a_whole_one_or_none() -> None:
         assert [snapshot.snapshot_id for snapshot in told.snapshots] == [OffsetAndEpoch(leader.log.end_offset, 1)]
 
     with_machines(test, voters=1)
+
+
+def test_one_that_is_damaged_is_not_counted() -> None:
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await leader.append([b"x"])
+        client, endpoint = client_of(cluster), cluster.endpoint_of(1)
+        [sound] = (await client.take_snapshot(endpoint)).snapshots
+        leader.log.snapshots.unfit[sound.snapshot_id] = "rotten"
+        assert (await client.describe_snapshots(endpoint)).snapshots == ()
+
+    with_machines(test, voters=1)
