@@ -104,6 +104,9 @@ def _text_lines(reports: list[PartitionReport], differences: list[str]) -> Itera
 
 def _common(reports: list[PartitionReport]) -> str:
     start, end = max(r.log_start_offset for r in reports), min(r.log_end_offset for r in reports)
+    damaged = [report.directory for report in reports if report.is_damaged]
+    if damaged:
+        return f"no difference in what could be compared; damaged: {', '.join(damaged)}"
     if start >= end:
         return f"the logs have no offsets in common: the last begins at {start}, the first ends at {end}"
     return f"offsets {start} to {end} are the same in all {len(reports)}"

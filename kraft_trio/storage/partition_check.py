@@ -50,6 +50,8 @@ class PartitionReport:
     segment_count: int = 0
     log_bytes: int = 0
     batch_count: int = 0
+    is_damaged: bool = False
+    """Whether a part of the log could not be read as batches: what follows it, in its segment, was not looked at."""
     epochs: EpochCache = attrs.field(factory=EpochCache)
     kraft_version: int = 0
     snapshots: list[SnapshotSummary] = attrs.field(factory=list)
@@ -164,6 +166,7 @@ def _check_segments(
                 report.notes.append(f"{where}; a torn tail of {len(view) - position} bytes, which the next start cuts")
             else:
                 report.problems.append(where)
+                report.is_damaged = True
 
 
 def _check_batches(
@@ -250,6 +253,9 @@ def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Bou
         alignment = align(snapshot_id, start, end, report.epochs)
         if alignment is Alignment.CONTRADICTS:
             report.problems.append(f"{path}: {alignment.value}")
+        elif report.is_damaged:
+            # Where the damaged part ends, and in which epochs it is, nobody knows.
+            continue
         elif alignment is Alignment.REPLACED and snapshot_id == snapshots[-1]:
             report.notes.append(f"{path}: {alignment.value}; the next start lets it take the log's place")
         elif alignment is Alignment.REPLACED and gives_way:
@@ -268,7 +274,7 @@ def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Bou
 
 
 def _check_synced(disk: Disk, report: PartitionReport, names: list[str]) -> None:
-    if any("position" in problem and partition_files.LOG in problem for problem in report.problems):
+    if report.is_damaged:
         # Whatever follows the damage was not counted.
         return
     newest = report.snapshots[-1].snapshot_id.offset if report.snapshots else 0
@@ -292,11 +298,28 @@ def _check_epoch_checkpoint(disk: Disk, report: PartitionReport, names: list[str
     except StorageError as error:
         report.notes.append(f"{error}; the next start makes it anew")
         return
-    if found != report.epochs.entries and names:
+    if found is not None and (fallen := _fallen_epoch(report, EpochCache(found))) is not None:
+        offset, says, is_in_log = fallen
+        report.problems.append(
+            f"{path}: says epoch {says} at offset {offset}, where the log has epoch {is_in_log}: epochs are under no "
+            "CRC, and a newer one is never overwritten by an older"
+        )
+    elif found != report.epochs.entries and names and not report.is_damaged:
         stands = "missing" if found is None else f"says {_epochs_text(found)}"
         report.notes.append(
             f"{path}: {stands}, the log says {_epochs_text(report.epochs.entries)}; the next start makes it anew"
         )
+
+
+def _fallen_epoch(report: PartitionReport, checkpoint: EpochCache) -> tuple[int, int, int] | None:
+    """The first offset where the log has an older epoch than the checkpoint says, and both epochs; None for none."""
+    starts = sorted({start_offset for _, start_offset in (*checkpoint.entries, *report.epochs.entries)})
+    for offset in starts:
+        if report.log_start_offset <= offset < report.log_end_offset:
+            says, is_in_log = checkpoint.epoch_for_offset(offset), report.epochs.epoch_for_offset(offset)
+            if says is not None and is_in_log is not None and is_in_log < says:
+                return offset, says, is_in_log
+    return None
 
 
 def _epochs_text(entries: tuple[tuple[int, int], ...]) -> str:

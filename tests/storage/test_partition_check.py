@@ -180,6 +180,35 @@ class TestLog:
             "the next start makes it anew"
         ]
 
+    async def test_an_epoch_that_is_older_than_it_was(self) -> None:
+        """A bit flipped where no CRC looks, and in no batch whose neighbours tell."""
+        disk = await stopped()
+        disk.damage(f"{DIRECTORY}/{0:020d}.log", 15, 0x01)
+        assert problem_of(disk) == (
+            f"{DIRECTORY}/leader-epoch-checkpoint: says epoch 1 at offset 0, where the log has epoch 0: epochs are "
+            "under no CRC, and a newer one is never overwritten by an older"
+        )
+
+    async def test_an_epoch_that_is_newer_than_it_was_is_a_note(self) -> None:
+        """As after a truncation, where the node stopped before it had written them anew."""
+        disk = await stopped()
+        disk.replace_now(f"{DIRECTORY}/leader-epoch-checkpoint", b"0\n2\n1 0\n2 12\n")
+        report = report_of(disk)
+        assert report.problems == []
+        assert "the next start makes it anew" in report.notes[0]
+
+    async def test_what_follows_from_damage_is_not_said_again(self) -> None:
+        """Nor is it said what the next start would do: it refuses."""
+        disk = SimulatedDisk()
+        log = await living(disk)
+        await take_snapshot(log, 14)
+        await log.close()
+        disk.damage(LAST, 60, 0x40)
+        report = report_of(disk)
+        assert len(report.problems) == 1
+        assert report.problems[0].startswith(f"{LAST}: position 0: ")
+        assert report.notes == []
+
     async def test_leftovers_are_notes(self) -> None:
         disk = await stopped()
         name = f"{checkpoint_name(OffsetAndEpoch(12, 2))}.part"
