@@ -37,7 +37,6 @@ from kraft_trio.wire.network import Network, TcpNetwork
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
-_RETRY_MS: Final = 200
 MAX_INT16: Final = 2**15 - 1
 MAX_INT32: Final = 2**31 - 1
 
@@ -63,9 +62,11 @@ class AdminClient:
         client_id: str = "kraft-admin",
         *,
         request_timeout_ms: int = 2000,
+        retry_backoff_ms: int = 200,
         network: Network | None = None,
     ) -> None:
-        """`bootstrap` is any nodes of the quorum; `request_timeout_ms` bounds the wait for each single answer.
+        """`bootstrap` is any nodes of the quorum; `request_timeout_ms` bounds the wait for each single answer, and
+        `retry_backoff_ms` is how long it waits before it looks for a leader once more.
 
         Raises ValueError where `bootstrap` is empty.
         """
@@ -73,6 +74,7 @@ class AdminClient:
             raise ValueError("bootstrap: no endpoint given, at least one expected")
         self._bootstrap = tuple(dict.fromkeys(bootstrap))
         self._request_timeout_ms = request_timeout_ms
+        self._retry_s = retry_backoff_ms / 1000
         self._inquiry = Inquiry(
             bootstrap,
             client_id,
@@ -95,9 +97,9 @@ class AdminClient:
                     return answer.description
             cluster_id = next((answer.cluster_id for answer in answers if answer.cluster_id is not None), None)
             outcome = NoLeader(cluster_id, tuple(answer.view for answer in answers))
-            if outcome.reachable == 0 or trio.current_time() + _RETRY_MS / 1000 > deadline:
+            if outcome.reachable == 0 or trio.current_time() + self._retry_s > deadline:
                 return outcome
-            await trio.sleep(_RETRY_MS / 1000)
+            await trio.sleep(self._retry_s)
 
     async def add_metadata_voter(
         self,
@@ -259,11 +261,11 @@ class AdminClient:
             finally:
                 await drop(connection)
             refusal = refusal_of(response)
-            is_late = trio.current_time() + _RETRY_MS / 1000 > deadline
+            is_late = trio.current_time() + self._retry_s > deadline
             if refusal.error != ErrorCode.not_leader_or_follower or is_late:
                 return refusal, was_repeated
             was_repeated = True
-            await trio.sleep(_RETRY_MS / 1000)
+            await trio.sleep(self._retry_s)
 
     async def _connect_to_leader(self, what: str, deadline: float) -> Connection:
         """Raises NetworkError where there is none until then."""
@@ -276,9 +278,9 @@ class AdminClient:
                     return await self._inquiry.connect(found.leader or found.view.endpoint)
                 except (NetworkError, UnsupportedVersionError) as error:
                     said.append(str(error))
-            if trio.current_time() + _RETRY_MS / 1000 > deadline:
+            if trio.current_time() + self._retry_s > deadline:
                 raise NetworkError(f"{what}: no leader could be asked in time: {'; '.join(said)}")
-            await trio.sleep(_RETRY_MS / 1000)
+            await trio.sleep(self._retry_s)
 
     async def _is_voter(self, key: ReplicaKey) -> bool | None:
         """Whether exactly that replica is a voter; None where no leader says."""
