@@ -20,6 +20,9 @@ from kraft_trio.wire.error_codes import ErrorCode
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
 
+RETRY_BACKOFFS_MS: Final = (200, 1000, 2000)
+"""How long administrators wait before they look for a leader once more; one of these for each request."""
+
 MAY_HAVE_HAPPENED: Final = frozenset({ErrorCode.request_timed_out, ErrorCode.not_leader_or_follower})
 """The answers after which a change that was appended may commit yet."""
 
@@ -122,7 +125,9 @@ class Administrator:
         name = f"admin-{len(self._requests)}"
         asked = [at] if at is not None else sorted(cluster.machines)
         network = cluster.network.seen_from(f"client-{name}")
-        client = AdminClient([cluster.endpoint_of(node) for node in asked], name, network=network)
+        backoff_ms = cluster.random(name).choice(RETRY_BACKOFFS_MS)
+        servers = [cluster.endpoint_of(node) for node in asked]
+        client = AdminClient(servers, name, retry_backoff_ms=backoff_ms, network=network)
         operation = cluster.history.invoke(kind, client=name, subject=subject)
         request = Request(operation)
         self._requests.append(request)

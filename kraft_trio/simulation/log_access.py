@@ -61,9 +61,14 @@ class NetworkAccess(LogAccess):
 
     via = None
 
-    def __init__(self, cluster: Cluster, name: str, client: LogClient) -> None:
+    def __init__(self, cluster: Cluster, name: str, client: LogClient, *, retry_backoff_ms: int = 200) -> None:
         self._client = client
-        self._admin = AdminClient(cluster.bootstrap_servers, name, network=cluster.network.seen_from(f"client-{name}"))
+        self._admin = AdminClient(
+            cluster.bootstrap_servers,
+            name,
+            retry_backoff_ms=retry_backoff_ms,
+            network=cluster.network.seen_from(f"client-{name}"),
+        )
 
     async def append(self, values: Sequence[bytes], patience_s: float) -> Sequence[int]:
         return await self._client.produce(values, timeout_ms=round(patience_s * 1000))

@@ -71,6 +71,7 @@ class Machine:
     """Whether another disk was ever put in, or the content of this one damaged."""
     damaged_paths: set[str] = attrs.field(init=False, factory=set)
     """Of the files whose content has been damaged.  Where there is one, every process may end with an error."""
+    _damaged_places: set[tuple[str, int]] = attrs.field(init=False, factory=set)
 
     def __attrs_post_init__(self) -> None:
         self._ended.set()
@@ -175,6 +176,7 @@ class Machine:
         self.cluster.trace.record("fault", node=self.id, cause="blank disk" if disk is None else "stale disk")
         self._disk_was_touched = True
         self.damaged_paths.clear()
+        self._damaged_places.clear()
         if disk is None:
             self.disk = self._new_disk()
             self.format(self.new_key(), with_voters=False)
@@ -327,11 +329,16 @@ class Machine:
         self._excuse = reason
 
     def damage(self, path: str, position: int, reason: str) -> None:
-        """Flip a bit of a file: from now on every process on this disk may end with an error."""
+        """Flip a bit of a file: from now on every process on this disk may end with an error.
+
+        Not where it has been flipped already: that would mend it.
+        """
         self.excuse(reason)
         self._disk_was_touched = True
         self.damaged_paths.add(path)
-        self.disk.damage(path, position)
+        if (path, position) not in self._damaged_places:
+            self._damaged_places.add((path, position))
+            self.disk.damage(path, position)
 
     def end_faults(self) -> None:
         """From now on nothing is done to the machine any more; what was done to its disk's content stays done."""

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 USUAL_PAUSE_US: Final = 1_000_000
 
+RETRY_BACKOFFS_MS: Final = (250, 1000, 2000)
+"""How long the clients of random runs wait before they try again.  Most wait longer than the library does by itself:
+where there is no leader for long, looking for one would be most of what a run does."""
+
 BLOWS: Final[Mapping[str, Callable[[int], Step]]] = {
     "kill": lambda node: Kill((node,)),
     "crash": lambda node: Crash((node,), "reordered"),
@@ -62,7 +66,10 @@ class Clients(Step):
 
     async def take(self, cluster: Cluster) -> None:
         if cluster.workload is None and self.count:
-            cluster.workload = Workload(cluster, clients=self.count, operations_per_s=1e6 / self.every_us)
+            rate = 1e6 / self.every_us
+            cluster.workload = Workload(
+                cluster, clients=self.count, operations_per_s=rate, retry_backoffs_ms=RETRY_BACKOFFS_MS
+            )
             cluster.workload.start()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -67,10 +67,12 @@ class Workload:
         embedded: int | None = None,
         operations_per_s: float = 1.0,
         weights: Mapping[str, float] | None = None,
+        retry_backoffs_ms: Sequence[int] = (RETRY_BACKOFF_MS,),
     ) -> None:
         """`clients` in all, of whom `embedded` (a third, by default) are in the nodes' processes; each begins
         `operations_per_s` on average, as long as it gets answers.  `weights` says how often each kind of operation is
-        drawn, by name, where not as registered.
+        drawn, by name, where not as registered; `retry_backoffs_ms` how long a client waits before it tries again, one
+        of them for each.
 
         Raises ValueError naming what cannot be; clients that are embedded write bytes, so the cluster has no serde.
         """
@@ -86,6 +88,7 @@ class Workload:
         self._kinds, self._weights = _chosen_kinds(weights)
         self._cluster = cluster
         self._clients = clients
+        self._retry_backoffs_ms = retry_backoffs_ms
         self._rate = operations_per_s
         self._stopping = trio.Event()
         self._ended: trio.Event | None = None
@@ -149,8 +152,10 @@ class Workload:
         if is_embedded:
             await self._operate(_Client(name, self._cluster, source, None))
             return
-        async with self._cluster.client(name, retry_backoff_ms=RETRY_BACKOFF_MS) as client:
-            await self._operate(_Client(name, self._cluster, source, NetworkAccess(self._cluster, name, client)))
+        backoff_ms = source.choice(self._retry_backoffs_ms)
+        async with self._cluster.client(name, retry_backoff_ms=backoff_ms) as client:
+            network = NetworkAccess(self._cluster, name, client, retry_backoff_ms=backoff_ms)
+            await self._operate(_Client(name, self._cluster, source, network))
 
     async def _operate(self, client: _Client) -> None:
         while True:

@@ -143,6 +143,16 @@ class TestFaults:
 
         on_cluster(main)
 
+    @pytest.mark.parametrize("file", ["snapshot", "log", "quorum-state"])
+    def test_damage_that_is_done_twice_is_not_undone(self, file: str) -> None:
+        async def main(cluster: Cluster) -> None:
+            await take(cluster, "elect 1")
+            await fill(cluster)
+            await take(cluster, "take-snapshot 2", "kill 2", f"rot 2 {file}", f"rot 2 {file}", "start 2")
+            assert cluster.machines[2].failure is not None
+
+        on_cluster(main)
+
 
 class TestStrikes:
     """Node 4 has missed what the others have trimmed by now, and is given a snapshot in several pieces."""
