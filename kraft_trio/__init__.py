@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         AlreadyLockedError,
         ConfigError,
         CorruptLogError,
+        DiskFullError,
         KraftError,
         NetworkError,
         NodeClosedError,
@@ -57,8 +58,8 @@ else:
             "config": "LoadedConfig NodeConfig load_config parse_config",
             "environment": "Environment",
             "errors": (
-                "AlreadyLockedError ConfigError CorruptLogError KraftError NetworkError NodeClosedError NotLeaderError "
-                "OutcomeUnknownError ProtocolError RecordTooLargeError StorageError StorageFailure "
+                "AlreadyLockedError ConfigError CorruptLogError DiskFullError KraftError NetworkError NodeClosedError "
+                "NotLeaderError OutcomeUnknownError ProtocolError RecordTooLargeError StorageError StorageFailure "
                 "UnsupportedVersionError"
             ),
             "formatting": "first_voter format_node random_uuid",
@@ -94,6 +95,7 @@ __all__ = [
     "Committed",
     "ConfigError",
     "CorruptLogError",
+    "DiskFullError",
     "Endpoint",
     "Endpoints",
     "Environment",

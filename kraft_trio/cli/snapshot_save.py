@@ -45,22 +45,21 @@ def save(
     """
     nodes = nodes_of(context, bootstrap_controller, config_path)
     saved = trio.run(_save, nodes, *_place(file), timeout_ms)
-    summary = saved.summary
+    summary, path = saved.summary, os.path.normpath(saved.path)
     click.echo(
-        f"Saved {saved.path}: snapshot {summary.snapshot_id} of cluster {saved.cluster_id or 'unknown'}, "
+        f"Saved {path}: snapshot {summary.snapshot_id} of cluster {saved.cluster_id or 'unknown'}, "
         f"{counted(summary.record_count, 'record')}, {counted(summary.size_in_bytes, 'byte')}"
     )
 
 
 def _place(file: str) -> tuple[str, str | None]:
     """Directory and name, None for a snapshot's own one.  Raises ConfigError."""
-    path = os.path.abspath(file)
-    if os.path.isdir(path):
-        return path, None
-    directory, name = os.path.split(path)
-    if file.endswith("/") or not os.path.isdir(directory):
-        raise ConfigError(f"{file}: there is no directory {path if file.endswith('/') else directory}")
-    return directory, name
+    if os.path.isdir(file):
+        return file.rstrip("/") or "/", None
+    directory, name = os.path.split(file)
+    if not name or not os.path.isdir(directory or "."):
+        raise ConfigError(f"{file}: there is no directory {directory}")
+    return directory or ".", name
 
 
 async def _save(nodes: tuple[Endpoint, ...], directory: str, name: str | None, timeout_ms: int) -> SavedSnapshot:
