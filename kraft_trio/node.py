@@ -34,6 +34,7 @@ from kraft_trio.storage.directory import LockedDirectory
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.quorum_state import QuorumStateFile
+from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
 
 log = structlog.get_logger(__name__)
 
@@ -295,7 +296,10 @@ async def open_node(
             environment.disk, config.metadata_log_dir, config.node_id, environment.random
         ) as directory:
             # What cannot be used must stay as it is, and opening a log leaves traces.
-            QuorumStateFile(environment.disk, directory.quorum_state_path(config.topic_name)).read()
+            quorum_state_path = directory.quorum_state_path(config.topic_name)
+            election_state = QuorumStateFile(environment.disk, quorum_state_path).read()
+            if election_state is None:
+                refuse_missing_quorum_state(environment.disk, directory.partition_path(config.topic_name))
             reserve = DiskReserve(environment.disk, directory.path)
             log_ = Log.open(
                 environment.disk,
@@ -311,6 +315,9 @@ async def open_node(
                 reserve=reserve,
             )
             try:
+                if election_state is not None:
+                    key = ReplicaKey(config.node_id, directory.meta_properties.directory_id)
+                    check_quorum_state(quorum_state_path, election_state, key, log_.end)
                 node = Node(
                     config,
                     environment,

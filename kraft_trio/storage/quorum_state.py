@@ -1,12 +1,16 @@
 """The file `quorum-state`: epoch, leader and vote, one line of JSON, replaced atomically and durably.
 
-Version 0 goes with kraft.version 0 (static voters, no directory ids), version 1 with kraft.version 1.
+Version 0 goes with kraft.version 0 (static voters, no directory ids), version 1 with kraft.version 1.  A second line,
+which Kafka does not read, has the CRC-32C of the first: a bit that flips in an epoch leaves sound JSON.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import Any, Final
+
+from crc32c import crc32c
 
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.roles import ElectionState
@@ -17,10 +21,11 @@ from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.failures import disk_full_error, is_disk_full, storage_failure
 
 _NOBODY = -1
+_SECOND_LINE: Final = re.compile(rb"([0-9a-f]{8})\n")
 
 
 def encode_quorum_state(state: ElectionState, kraft_version: int, static_voters: VoterSet) -> bytes:
-    """The file's content, keys in Kafka's order."""
+    """The first line, which is all that Kafka writes, keys in its order."""
     leader_id = _NOBODY if state.leader_id is None else state.leader_id
     voted = ReplicaKey(_NOBODY) if state.voted_key is None else state.voted_key
     fields: dict[str, Any]
@@ -45,10 +50,30 @@ def encode_quorum_state(state: ElectionState, kraft_version: int, static_voters:
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
+def with_crc(line: bytes) -> bytes:
+    """The file's content: that line, and its CRC."""
+    return b"%b\n%08x\n" % (line, crc32c(line))
+
+
 def decode_quorum_state(path: str, data: bytes) -> ElectionState:
-    """Raises StorageError naming file, field and what was expected: a vote must not be forgotten or made up."""
+    """Raises StorageError naming file, field and what was expected: a vote must not be forgotten or made up.
+
+    A file of Kafka's has no second line, and is taken for what it says.
+    """
+    line, _, rest = data.partition(b"\n")
+    state = _decode_line(path, line)
+    second_line = _SECOND_LINE.fullmatch(rest)
+    if rest and (second_line is None or int(second_line[1], 16) != crc32c(line)):
+        raise StorageError(
+            f"{path}: line 2: {rest.decode('latin-1').strip()!r}, expected the CRC-32C of line 1, {crc32c(line):08x}: "
+            "the file is damaged, and what this node has voted for is not known"
+        )
+    return state
+
+
+def _decode_line(path: str, line: bytes) -> ElectionState:
     try:
-        fields = json.loads(data)
+        fields = json.loads(line)
     except ValueError as error:
         raise StorageError(f"{path}: not a line of JSON: {error}") from None
     if not isinstance(fields, dict):
@@ -64,6 +89,9 @@ def decode_quorum_state(path: str, data: bytes) -> ElectionState:
             voted_directory_id = directory_id_from_text(text if isinstance(text, str) else "")
         except ValueError:
             raise StorageError(f"{path}: votedDirectoryId {text!r}, expected a UUID as Kafka writes it") from None
+        if voted_id == _NOBODY and voted_directory_id != NO_DIRECTORY_ID:
+            nobody = directory_id_to_text(NO_DIRECTORY_ID)
+            raise StorageError(f"{path}: votedDirectoryId {text!r} with votedId {_NOBODY}, expected {nobody!r}")
     return ElectionState(
         epoch,
         None if leader_id == _NOBODY else leader_id,
@@ -102,7 +130,7 @@ class QuorumStateFile:
 
         For want of room it is written again, another file beside the old one, once the reserve has been released.
         """
-        content = encode_quorum_state(state, kraft_version, static_voters)
+        content = with_crc(encode_quorum_state(state, kraft_version, static_voters))
         try:
             try:
                 await self._disk.replace(self._path, content)

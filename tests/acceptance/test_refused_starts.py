@@ -173,6 +173,8 @@ def test_a_port_in_use(lone: NodeProcess) -> None:
         b'{"leaderId":1,"leaderEpoch":4,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":9}',
         b'{"leaderId":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}',
         b"[]",
+        b'{"leaderId":1,"leaderEpoch":4,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}\n'
+        b"0123abcd\n",
     ],
 )
 def test_a_corrupt_quorum_state(lone: NodeProcess, content: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+import structlog
 import trio
 import trio.testing
 from hypothesis import given
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 
 from kraft_trio.errors import StorageError, StorageFailure
 from kraft_trio.protocol.roles import ElectionState
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.quorum_state import QuorumStateFile, decode_quorum_state, encode_quorum_state
+from kraft_trio.storage.quorum_state import QuorumStateFile, decode_quorum_state, encode_quorum_state, with_crc
+from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
 from kraft_trio.storage.simulated_disk import SimulatedDisk
-from tests.storage.support import DIRECTORY_ID, STATIC_VOTERS
+from tests.storage.support import DIRECTORY, DIRECTORY_ID, STATIC_VOTERS, batch, open_log
 
 PATH = "/q/quorum-state"
 STATE = ElectionState(3, leader_id=2, voted_key=ReplicaKey(1, DIRECTORY_ID))
@@ -29,6 +31,66 @@ def disk_and_file(latency: float = 0.0) -> tuple[SimulatedDisk, QuorumStateFile]
 
 
 _ids = st.one_of(st.none(), st.integers(0, 2**31 - 1))
+
+
+def decoded(data: bytes) -> ElectionState | None:
+    """None where the file is refused."""
+    try:
+        return decode_quorum_state("f", data)
+    except StorageError:
+        return None
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_no_bit_can_flip_unseen(version: int) -> None:
+    data = with_crc(encode_quorum_state(STATE, version, STATIC_VOTERS))
+    assert decoded(data) is not None
+    for position in range(len(data)):
+        for bit in range(8):
+            damaged = bytearray(data)
+            damaged[position] ^= 1 << bit
+            assert decoded(bytes(damaged)) is None, f"bit {bit} of byte {position}"
+
+
+async def test_the_first_line_is_kafkas_and_the_second_need_not_be_there() -> None:
+    disk, file = disk_and_file()
+    await file.write(STATE, 1, VoterSet())
+    line, crc, end = disk.read_bytes(PATH).split(b"\n")
+    assert line == encode_quorum_state(STATE, 1, VoterSet())
+    assert (len(crc), end) == (8, b"")
+    disk.replace_now(PATH, line)
+    assert file.read() == STATE
+    disk.replace_now(PATH, line + b"\n")
+    assert file.read() == STATE
+
+
+class TestBesideTheLog:
+    """At start: see `storage.quorum_state_check`."""
+
+    KEY = ReplicaKey(1, DIRECTORY_ID)
+
+    def test_a_log_with_records_has_one(self) -> None:
+        disk = SimulatedDisk()
+        refuse_missing_quorum_state(disk, DIRECTORY)
+        log = open_log(disk)
+        refuse_missing_quorum_state(disk, DIRECTORY)
+        log.append_as_leader(batch(b"value"), 1)
+        with pytest.raises(StorageError, match=f"{DIRECTORY}/quorum-state: missing, expected beside .*log, which has"):
+            refuse_missing_quorum_state(disk, DIRECTORY)
+
+    @pytest.mark.parametrize("voted", [None, KEY, ReplicaKey(1)])
+    def test_a_leader_voted_for_itself(self, voted: ReplicaKey | None) -> None:
+        check_quorum_state(PATH, ElectionState(3, 1, voted), self.KEY, OffsetAndEpoch(5, 3))
+        check_quorum_state(PATH, ElectionState(3, 2, ReplicaKey(2)), self.KEY, OffsetAndEpoch(5, 3))
+        with pytest.raises(StorageError, match=f"{PATH}: leaderId 1, which is this node, with votedId 2.* expected 1"):
+            check_quorum_state(PATH, ElectionState(3, 1, ReplicaKey(2)), self.KEY, OffsetAndEpoch(5, 3))
+
+    def test_one_that_is_older_than_the_log_is_told_of(self) -> None:
+        with structlog.testing.capture_logs() as logs:
+            check_quorum_state(PATH, ElectionState(3), self.KEY, OffsetAndEpoch(5, 3))
+            assert logs == []
+            check_quorum_state(PATH, ElectionState(2), self.KEY, OffsetAndEpoch(5, 3))
+        assert [(entry["file"], entry["leader_epoch"], entry["expected"][:1]) for entry in logs] == [(PATH, 2, "3")]
 
 
 @given(st.integers(0, 2**31 - 1), _ids, _ids, st.uuids(), st.sampled_from([0, 1]))
@@ -98,6 +160,15 @@ def test_an_unreadable_file_is_not_a_missing_one() -> None:
             "votedDirectoryId 'x', expected a UUID",
         ),
         (b'{"data_version":1,"leaderEpoch":1,"leaderId":1,"votedId":1}', "votedDirectoryId None"),
+        (
+            b'{"data_version":1,"leaderEpoch":1,"leaderId":1,"votedId":-1,"votedDirectoryId":"J8aAPcfLQt2bqs1JT_rMgQ"}',
+            "votedDirectoryId 'J8aAPcfLQt2bqs1JT_rMgQ' with votedId -1, expected 'AAAAAAAAAAAAAAAAAAAAAA'",
+        ),
+        (
+            b'{"data_version":0,"leaderEpoch":1,"leaderId":1,"votedId":-1}\n00000000\n',
+            "line 2: '00000000', expected the CRC-32C of line 1, ",
+        ),
+        (b'{"data_version":0,"leaderEpoch":1,"leaderId":1,"votedId":-1}\nx', "line 2: 'x', expected the CRC-32C"),
     ],
 )
 def test_a_damaged_state_is_refused_by_file_and_field(content: bytes, message: str) -> None:

@@ -1,0 +1,64 @@
+"""What a node makes, at start, of a quorum-state that is not what it stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kraft_trio.errors import StorageError
+from kraft_trio.protocol.roles import ElectionState, Unattached
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.simulation import Cluster
+from kraft_trio.storage.quorum_state import encode_quorum_state
+from kraft_trio.storage.simulated_disk import SimulatedDisk
+from tests.support.lone_node import lone_node
+from tests.support.on_cluster import on_cluster
+
+
+def remove(disk: SimulatedDisk, path: str) -> None:
+    disk.remove(path)
+
+
+def flip_in_epoch(disk: SimulatedDisk, path: str) -> None:
+    disk.damage(path, disk.read_bytes(path).index(b'"leaderEpoch":') + len(b'"leaderEpoch":'), 0x02)
+
+
+def vote_for_another(disk: SimulatedDisk, path: str) -> None:
+    state = ElectionState(7, leader_id=1, voted_key=ReplicaKey(2))
+    disk.replace_now(path, encode_quorum_state(state, 1, VoterSet()))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (remove, "quorum-state: missing, expected beside .*log"),
+        (flip_in_epoch, "quorum-state: line 2: .* expected the CRC-32C of line 1"),
+        (vote_for_another, "quorum-state: leaderId 1, which is this node, with votedId 2"),
+    ],
+)
+@on_cluster(voters=1)
+async def test_what_it_cannot_have_stored_is_refused(
+    cluster: Cluster, change: Callable[[SimulatedDisk, str], None], message: str
+) -> None:
+    node = await cluster.wait_for_leader()
+    await node.append([b"value"])
+    machine = cluster.machines[1]
+    await machine.stop()
+    change(machine.disk, f"{machine.partition_path}/quorum-state")
+    with pytest.raises(StorageError, match=message):
+        async with lone_node(cluster, 1):
+            pytest.fail("it runs")
+
+
+@on_cluster(voters=1)
+async def test_one_that_is_older_than_the_log_leaves_it_in_the_logs_epoch(cluster: Cluster) -> None:
+    node = await cluster.wait_for_leader()
+    await node.append([b"value"])
+    machine = cluster.machines[1]
+    await machine.stop()
+    older = encode_quorum_state(ElectionState(0), 1, VoterSet())
+    machine.disk.replace_now(f"{machine.partition_path}/quorum-state", older)
+    async with lone_node(cluster, 1) as node:
+        assert node.view.role == Unattached(1)
