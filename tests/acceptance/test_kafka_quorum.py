@@ -1,4 +1,4 @@
-"""Our commands and client describe a quorum of Apache Kafka's own controllers, and change its voters.
+"""Our commands describe a quorum of Apache Kafka's own controllers, change its voters, and save its state.
 
 Optional: KAFKA_HOME names an unpacked Kafka of 4.0 or newer, of which `libs/` is used.
 """
@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.node_process import free_ports, kraft
+from kraft_trio.storage.batch import Record
+from kraft_trio.storage.checkpoint import read_checkpoint
+from tests.acceptance.node_process import NodeProcess, free_ports, kraft
 from tests.acceptance.quorum import random_uuid
 from tests.acceptance.waiting import wait_until
 
@@ -49,6 +51,8 @@ class Controllers:
                 "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.ports[1]}",
                 "metadata.log.dir": self._directory / f"controller-{node_id}",
                 "log.dirs": self._directory / f"controller-{node_id}",
+                # They write a record every half second.
+                "metadata.log.max.record.bytes.between.snapshots": 2000,
             }
             self.properties(node_id).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
             how = "--standalone" if node_id == 1 else "--no-initial-controllers"
@@ -76,6 +80,11 @@ class Controllers:
         described = json.loads(completed.stdout)
         assert described["clusterId"] == self.cluster_id
         return tuple([replica["id"] for replica in described[kind]] for kind in ("currentVoters", "currentObservers"))
+
+    def checkpoints(self, node_id: int) -> dict[str, bytes]:
+        """Its snapshots but for the one that it was formatted with, by name."""
+        found = (self._directory / f"controller-{node_id}" / "__cluster_metadata-0").glob("*.checkpoint")
+        return {path.name: path.read_bytes() for path in found if int(path.name[:20]) > 0}
 
 
 def java(main: str, *arguments: str) -> list[str]:
@@ -109,3 +118,49 @@ def test_its_voters_are_changed_whichever_controller_is_asked(controllers: Contr
     removed = controllers.ask(2, "metadata-quorum", "remove-controller", "-i", "1")
     assert removed.stdout.startswith("Removed KRaft controller 1 "), removed.stderr
     wait_until("the other controller leads alone", lambda: (controllers.replicas(2) or [[]])[0] == [2], JVM_SECONDS)
+
+
+def test_its_state_is_saved_and_a_cluster_of_ours_begins_with_it(controllers: Controllers, tmp_path: Path) -> None:
+    wait_until("Kafka's second controller observes", lambda: controllers.replicas(2) == ([1], [2]), JVM_SECONDS)
+    wait_until("Kafka's leader takes a snapshot", lambda: controllers.checkpoints(1), JVM_SECONDS)
+    backups = tmp_path / "backups"
+    backups.mkdir()
+    saved = kraft("snapshot", "save", "--bootstrap-controller", f"127.0.0.1:{controllers.ports[2]}", str(backups))
+    assert saved.stdout.startswith(f"Saved {backups}/"), saved.stderr
+    assert f"of cluster {controllers.cluster_id}" in saved.stdout
+    [file] = backups.glob("*.checkpoint")
+    assert file.read_bytes() == controllers.checkpoints(1)[file.name]
+
+    silent = controllers.ask(2, "metadata-quorum", "describe", "--snapshots")
+    assert silent.returncode == 1
+    assert "it does not tell of its own snapshots, as nodes of Apache Kafka's do not" in silent.stdout
+
+    [port] = free_ports(1)
+    properties = tmp_path / "node-4.properties"
+    properties.write_text(
+        f"node.id=4\nlisteners=CONTROLLER://127.0.0.1:{port}\nmetadata.log.dir={tmp_path / 'node-4'}\n"
+        f"controller.quorum.bootstrap.servers=127.0.0.1:{port}\nkraft.state.machine=latest-by-key\n"
+    )
+    refused = kraft("snapshot", "restore", str(file), "-c", str(properties), "--cluster-id", controllers.cluster_id)
+    assert "the snapshot is of that cluster" in refused.stderr
+    restored = kraft("snapshot", "restore", str(file), "-c", str(properties), "--cluster-id", random_uuid())
+    assert restored.returncode == 0, restored.stderr
+    node = NodeProcess(4, tmp_path / "node-4", port)
+    node.start()
+    try:
+        node.wait_until_listening()
+        describe = ["metadata-quorum", "--bootstrap-controller", str(node.endpoint), "describe", "--status", "--json"]
+        status = json.loads(kraft(*describe).stdout)
+        assert (status["leaderId"], [voter["id"] for voter in status["currentVoters"]]) == (4, [4])
+        assert status["leaderEpoch"] == int(file.name[21:31]) + 1
+        taken = kraft("snapshot", "take", "-c", str(properties))
+        assert taken.returncode == 0, taken.stderr
+        newest = max(node.partition_directory.glob("*.checkpoint"))
+        assert newest.name > file.name
+        assert values_in(newest) == values_in(file)
+    finally:
+        node.kill()
+
+
+def values_in(file: Path) -> list[bytes | None]:
+    return [record.value for record in read_checkpoint(file.read_bytes()) if isinstance(record, Record)]
