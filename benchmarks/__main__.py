@@ -23,6 +23,8 @@ from benchmarks import (
     memory,
     open_time,
     simulation,
+    snapshot_commits,
+    snapshot_fetch,
     snapshot_files,
     throughput,
 )
@@ -44,6 +46,8 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
     "open": open_time.measure,
     "memory": memory.measure,
     "snapshot": snapshot_files.measure,
+    "snapshot-fetch": snapshot_fetch.measure,
+    "snapshot-commits": snapshot_commits.measure,
     "simulation": simulation.measure,
 }
 

@@ -31,20 +31,29 @@ class KraftCluster:
     ports: dict[int, int]
     overrides: Mapping[str, str]
     static_voters: bool = False
+    environment: Mapping[str, str] = NO_OVERRIDES
+    cluster_id: str = attrs.field(init=False, default="")
     children: dict[int, Child] = attrs.field(factory=dict)
 
     @classmethod
     @asynccontextmanager
     async def started(
-        cls, directory: Path, overrides: Mapping[str, str], voters: int = 3, *, static_voters: bool = False
+        cls,
+        directory: Path,
+        overrides: Mapping[str, str],
+        voters: int = 3,
+        *,
+        static_voters: bool = False,
+        environment: Mapping[str, str] = NO_OVERRIDES,
     ) -> AsyncIterator[KraftCluster]:
         """A fresh quorum with a leader, its data below `directory`; stopped on exit.
 
-        With `static_voters` it has kraft.version 0 and `controller.quorum.voters`.
+        With `static_voters` it has kraft.version 0 and `controller.quorum.voters`.  `environment` is added to that of
+        the nodes' processes.
         """
         await trio.Path(directory).mkdir(parents=True, exist_ok=True)
         ports = dict(zip(range(1, voters + 1), free_ports(voters), strict=True))
-        cluster = cls(directory, ports, overrides, static_voters)
+        cluster = cls(directory, ports, overrides, static_voters, environment)
         await cluster._format()
         async with stopping(cluster.children):
             for node in cluster.ports:
@@ -56,7 +65,8 @@ class KraftCluster:
         """Start one node, new or again, with further overrides of its own."""
         settings = [part for item in {**self.overrides, **overrides}.items() for part in ("--override", "=".join(item))]
         command = [KRAFT, "server", "start", "-c", str(self._properties(node)), *settings]
-        self.children[node] = await start_child(f"kraft node {node}", command, self.directory / f"node-{node}.out")
+        output = self.directory / f"node-{node}.out"
+        self.children[node] = await start_child(f"kraft node {node}", command, output, self.environment)
 
     def endpoint(self, node: int) -> Endpoint:
         return Endpoint("127.0.0.1", self.ports[node])
@@ -77,6 +87,19 @@ class KraftCluster:
         """The leader's high watermark: the number of committed offsets, exclusive."""
         answer = await describe_quorum(self.endpoint(await self.leader()))
         return -1 if answer is None else answer.high_watermark
+
+    async def format_observer(self, node: int, port: int, directory: Path) -> Path:
+        """Format a node that is no voter, with its data in that directory; its configuration's path."""
+        await trio.Path(directory).mkdir(parents=True, exist_ok=True)
+        properties = directory.with_suffix(".properties")
+        properties.write_text(
+            f"node.id={node}\nprocess.roles=controller\nlisteners=CONTROLLER://127.0.0.1:{port}\n"
+            "controller.listener.names=CONTROLLER\n"
+            f"controller.quorum.bootstrap.servers={self.bootstrap_servers}\nmetadata.log.dir={directory}\n"
+        )
+        command = [KRAFT, "storage", "format", "-t", self.cluster_id, "-c", str(properties)]
+        await run_to_end([*command, "--no-initial-controllers"], 60)
+        return properties
 
     async def _ask_for_leader(self) -> int | None:
         for node, child in self.children.items():
@@ -100,7 +123,7 @@ class KraftCluster:
 
     async def _format(self) -> None:
         """Write each node's configuration and format its directory with the same initial voters."""
-        cluster_id = directory_id_to_text(uuid4())
+        self.cluster_id = cluster_id = directory_id_to_text(uuid4())
         static = ",".join(f"{node}@127.0.0.1:{port}" for node, port in self.ports.items())
         voters = ",".join(
             f"{node}@127.0.0.1:{port}:{directory_id_to_text(uuid4())}" for node, port in self.ports.items()

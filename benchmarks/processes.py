@@ -23,9 +23,18 @@ class Memory:
 
 def memory_of(pid: int) -> Memory:
     """Raises OSError when the process is gone."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines) if "kB" in rest}
+    kib = _kib_of(pid)
     return Memory(resident_mib=kib["VmRSS"] / 1024, anonymous_mib=kib["RssAnon"] / 1024)
+
+
+def peak_resident_mib(pid: int) -> float:
+    """The most that the process ever had resident (VmHWM).  Raises OSError when the process is gone."""
+    return _kib_of(pid)["VmHWM"] / 1024
+
+
+def _kib_of(pid: int) -> dict[str, int]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines) if "kB" in rest}
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:

@@ -9,13 +9,14 @@ import json
 import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from uuid import UUID
 
 import click
 import trio
 
+from benchmarks.loads.large_state import values_of
 from benchmarks.measurement import percentile
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
@@ -27,7 +28,7 @@ from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot
 from kraft_trio.storage.snapshot_writer import SnapshotWriter
 
 SNAPSHOT_ID = OffsetAndEpoch(1_000_000_000, 1)
-RECORDS_AT_A_TIME = 1000
+KEY = b"a key of 16 byte"
 TICK_S = 0.001
 
 
@@ -39,14 +40,16 @@ def main() -> None: ...
     help="Write a snapshot of that size; how long another task had to wait for its turn is measured beside it."
 )
 @click.argument("directory")
-@click.option("--record-bytes", type=int, required=True)
+@click.option("--record-bytes", type=int, required=True, help="Of a value on average: half to one and a half times.")
 @click.option("--total-bytes", type=int, required=True)
-def write(directory: str, record_bytes: int, total_bytes: int) -> None:
-    trio.run(_write, directory, record_bytes, total_bytes)
+@click.option("--keys", is_flag=True, help="Records with a key, instead of values alone.")
+def write(directory: str, record_bytes: int, total_bytes: int, keys: bool) -> None:
+    trio.run(_write, directory, record_bytes, total_bytes, keys)
 
 
-async def _write(directory: str, record_bytes: int, total_bytes: int) -> None:
-    records = [NewRecord(b"x" * record_bytes)] * RECORDS_AT_A_TIME
+async def _write(directory: str, record_bytes: int, total_bytes: int, keys: bool) -> None:
+    values = values_of(total_bytes, record_bytes)
+    records: Iterable[NewRecord | bytes] = (NewRecord(value, key=KEY) for value in values) if keys else values
     waits_ms: list[float] = []
 
     async def take_turns() -> None:
@@ -60,8 +63,7 @@ async def _write(directory: str, record_bytes: int, total_bytes: int) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(take_turns)
         async with SnapshotWriter(disk, directory, SNAPSHOT_ID, ControlState(0)) as writer:
-            while writer.size_in_bytes < total_bytes:
-                await writer.append(records)
+            await writer.append(records)
             summary = await writer.finish()
         nursery.cancel_scope.cancel()
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - began_cpu

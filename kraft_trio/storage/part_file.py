@@ -13,10 +13,13 @@ from kraft_trio.storage.disk import Buffer, Disk, DiskFile, parent
 
 PART_SUFFIX: Final = ".part"
 
-SYNC_EVERY_BYTES: Final = 8 * 1024 * 1024
-"""How much is written between two fsyncs, so that the device is never handed all of a large file at once: the fsyncs of
-the log, for which others wait, would stand in line behind it."""
+MIN_SYNC_BYTES: Final = 512 * 1024
+MAX_SYNC_BYTES: Final = 8 * 1024 * 1024
+SYNC_S: Final = 0.005
+"""How much is written between two fsyncs: what the device does in about this time, within these bounds.
 
+It is never handed all of a large file at once: the fsyncs of the log, for which others wait, would stand in line behind
+it, and a commit takes a few milliseconds."""
 
 SPARED_BYTES: Final = 8 * 1024 * 1024
 """How much of the disk such a file leaves free: it can be given up and written later, and the log cannot."""
@@ -41,6 +44,8 @@ class PartFile:
         self._file: DiskFile = disk.open(self.part_path, create=True, mode=mode)
         self._synced_bytes = 0
         """For which an fsync has been begun."""
+        self._sync_bytes = MIN_SYNC_BYTES
+        """After how many more the next one begins."""
         self._nursery: trio.Nursery | None = None
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._has_ended = trio.Event()
@@ -77,7 +82,7 @@ class PartFile:
         self._raise_error()
         self._check_room(len(data))
         self._file.append(data)
-        if self._file.size() - self._synced_bytes >= SYNC_EVERY_BYTES:
+        if self._file.size() - self._synced_bytes >= self._sync_bytes:
             await self._begin_sync()
         await trio.lowlevel.checkpoint()
 
@@ -93,7 +98,7 @@ class PartFile:
         self._raise_error()
         if self._synced_bytes < self._file.size():
             self._synced_bytes = self._file.size()
-            await self._file.sync_aside()
+            await self._sync_written()
 
     async def finish(self) -> None:
         """Make it durable, name included.  Shielded: it is there on return, also for a cancelled caller."""
@@ -123,11 +128,21 @@ class PartFile:
 
     async def _sync_behind(self) -> None:
         try:
-            await self._file.sync_aside()
+            await self._sync_written()
         except OSError as error:
             self._error = error
         finally:
             self._has_ended.set()
+
+    async def _sync_written(self) -> None:
+        """Make durable what is there now; how long that takes decides how much the next one gets."""
+        began_at_s = trio.current_time()
+        await self._file.sync_aside()
+        took_s = trio.current_time() - began_at_s
+        if took_s < SYNC_S / 2:
+            self._sync_bytes = min(2 * self._sync_bytes, MAX_SYNC_BYTES)
+        elif took_s > SYNC_S:
+            self._sync_bytes = max(self._sync_bytes // 2, MIN_SYNC_BYTES)
 
     def _raise_error(self) -> None:
         if self._error is not None:

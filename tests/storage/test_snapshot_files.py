@@ -1,11 +1,10 @@
-"""Snapshot files: written as a stream and read batch by batch; Kafka's bytes; damage of any kind is named."""
+"""Snapshot files, written as a stream; and Kafka's bytes."""
 
 from __future__ import annotations
 
 import errno
-import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,11 +12,9 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.errors import CorruptSnapshotError, DiskFullError, StorageFailure
+from kraft_trio.errors import DiskFullError, StorageFailure
 from kraft_trio.protocol.control_records import (
-    ControlRecord,
     KRaftVersion,
-    LeaderChange,
     SnapshotFooter,
     SnapshotHeader,
     VotersRecord,
@@ -25,7 +22,7 @@ from kraft_trio.protocol.control_records import (
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage import part_file
-from kraft_trio.storage.batch import NewRecord, Record, decode_records, encode_batch, encode_control_batch, iter_headers
+from kraft_trio.storage.batch import NewRecord, Record, iter_headers
 from kraft_trio.storage.batch_header import patch_crc
 from kraft_trio.storage.checkpoint import read_checkpoint
 from kraft_trio.storage.disk import Disk
@@ -38,49 +35,13 @@ from kraft_trio.storage.snapshot_reader import (
     ControlState,
     check_snapshot,
     open_snapshot,
-    read_batches,
     read_control_state,
 )
 from kraft_trio.storage.snapshot_writer import SNAPSHOT_BATCH_BYTES, SnapshotWriter
 from tests.storage.support import KAFKAS_VOTERS, kafkas_files
+from tests.storage.written_snapshots import ID, NAME, PATH, STATE, new_disk, records, values, write
 
-ID = OffsetAndEpoch(1234, 7)
-NAME = "00000000000000001234-0000000007.checkpoint"
-PATH = f"/d/{NAME}"
-STATE = ControlState(5000, KAFKAS_VOTERS, 1)
 KAFKAS = [("dynamic", OffsetAndEpoch(5, 1)), ("static", OffsetAndEpoch(3, 1))]
-
-
-def new_disk() -> SimulatedDisk:
-    disk = SimulatedDisk()
-    disk.make_directory("/d")
-    return disk
-
-
-async def write(
-    disk: Disk,
-    *groups: Sequence[NewRecord],
-    directory: str = "/d",
-    state: ControlState = STATE,
-    batch_bytes: int = 1000,
-) -> None:
-    async with SnapshotWriter(disk, directory, ID, state, batch_bytes=batch_bytes) as writer:
-        for group in groups:
-            await writer.append(group)
-        await writer.finish()
-
-
-def values(disk: Disk, path: str = PATH) -> list[bytes | None]:
-    return [
-        record.value
-        for batch in open_snapshot(disk, path, ID)
-        if not batch.header.is_control
-        for record in decode_records(batch.data, 0, batch.header)
-    ]
-
-
-def records(count: int, size: int = 100) -> list[NewRecord]:
-    return [NewRecord(b"%05d" % number * (size // 5)) for number in range(count)]
 
 
 class TestKafkas:
@@ -127,6 +88,11 @@ def _with_times_of(ours: bytes, kafkas: bytes) -> bytes:
         patch_crc(batch)
         parts.append(bytes(batch))
     return b"".join(parts)
+
+
+def sync_every(size: int, monkeypatch: pytest.MonkeyPatch, *, at_most: int | None = None) -> None:
+    monkeypatch.setattr(part_file, "MIN_SYNC_BYTES", size)
+    monkeypatch.setattr(part_file, "MAX_SYNC_BYTES", at_most or size)
 
 
 class TestWriter:
@@ -238,7 +204,7 @@ class TestWriter:
         assert disk.mode(PATH) == 0o400
 
     async def test_the_device_is_given_a_little_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(part_file, "SYNC_EVERY_BYTES", 4000)
+        sync_every(4000, monkeypatch)
         disk = new_disk()
         unsynced: list[int] = []
         async with SnapshotWriter(disk, "/d", ID, STATE, batch_bytes=1000) as writer:
@@ -254,10 +220,28 @@ class TestWriter:
         # One piece that the device works on, the next one that is written meanwhile.
         assert max(unsynced) < 2 * 4000 + 2 * 1000 < len(unsynced) * 1000
 
+    @pytest.mark.parametrize(("sync_s", "largest"), [(0.001, 16_000), (0.004, 1000), (0.020, 1000)])
+    async def test_a_slow_device_is_given_less(
+        self, sync_s: float, largest: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+    ) -> None:
+        """What keeps the device for long keeps the log's fsyncs waiting."""
+        sync_every(1000, monkeypatch, at_most=16_000)
+        disk = SimulatedDisk(sync_latency=lambda: sync_s)
+        disk.make_directory("/d")
+        sizes: list[int] = []
+        async with SnapshotWriter(disk, "/d", ID, STATE, batch_bytes=100) as writer:
+            disk.hook = lambda operation, path: sizes.append(writer.size_in_bytes) if operation == "sync" else None
+            for _ in range(600):
+                await writer.append(records(2))
+                await trio.sleep(0.001)
+            await writer.finish()
+        written = [after - before for before, after in pairwise(sizes[:-2])]
+        assert largest <= max(written) < 2 * largest + 30 * 200
+
     async def test_the_device_works_on_one_piece_while_the_next_is_written(
         self, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
     ) -> None:
-        monkeypatch.setattr(part_file, "SYNC_EVERY_BYTES", 4000)
+        sync_every(4000, monkeypatch)
         disk = SimulatedDisk(sync_latency=lambda: 1.0)
         disk.make_directory("/d")
         sizes: list[int] = []
@@ -276,7 +260,7 @@ class TestWriter:
     async def test_an_fsync_that_fails_behind_its_back_is_told_and_leaves_no_snapshot(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(part_file, "SYNC_EVERY_BYTES", 4000)
+        sync_every(4000, monkeypatch)
         for failing in range(1, 5):
             disk = new_disk()
             syncs = 0
@@ -297,7 +281,7 @@ class TestWriter:
     async def test_leaving_waits_for_the_device_and_keeps_the_reason(
         self, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
     ) -> None:
-        monkeypatch.setattr(part_file, "SYNC_EVERY_BYTES", 4000)
+        sync_every(4000, monkeypatch)
         disk = SimulatedDisk(sync_latency=lambda: 1.0)
         disk.make_directory("/d")
 
@@ -414,115 +398,3 @@ class TestWriter:
                     if NAME in names:
                         assert values(disk) == [record.value for record in records(60)]
                 assert point > 10
-
-
-class NotedSource:
-    """A source that notes how much is read at a time."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.sizes: list[int] = []
-
-    def size(self) -> int:
-        return len(self.data)
-
-    def read_at(self, position: int, size: int) -> bytes:
-        self.sizes.append(size)
-        return self.data[position : position + size]
-
-
-class TestReader:
-    async def whole(self) -> bytes:
-        disk = new_disk()
-        await write(disk, records(8, 50), batch_bytes=300)
-        return disk.read_bytes(PATH)
-
-    def refused(self, content: bytes) -> str:
-        disk = new_disk()
-        disk.replace_now(PATH, content)
-        with pytest.raises(CorruptSnapshotError) as caught:
-            check_snapshot(disk, PATH, ID)
-        return str(caught.value)
-
-    async def test_every_bit_counts(self) -> None:
-        whole = await self.whole()
-        for position in range(len(whole)):
-            for bit in range(8):
-                damaged = bytearray(whole)
-                damaged[position] ^= 1 << bit
-                assert "position " in self.refused(bytes(damaged)).removeprefix(f"{PATH}: ")
-
-    async def test_one_that_is_cut_anywhere_is_refused(self) -> None:
-        whole = await self.whole()
-        for size in range(len(whole)):
-            self.refused(whole[:size])
-        assert (
-            self.refused(whole[:-75]) == f"{PATH}: the snapshot ends at position {len(whole) - 75} without its footer"
-        )
-        assert self.refused(b"") == f"{PATH}: the snapshot ends at position 0 without its footer"
-
-    async def test_it_says_file_position_and_what_was_expected(self) -> None:
-        whole = await self.whole()
-        (_, first), (second, header), *_ = iter_headers(whole)
-        assert second == first.size_in_bytes
-        crc = bytearray(whole)
-        crc[second + 100] ^= 1
-        assert self.refused(bytes(crc)).startswith(f"{PATH}: position {second}: batch at offset 3: CRC is 0x")
-        assert f"its header says {header.crc:#010x}" in self.refused(bytes(crc))
-        epoch = bytearray(whole)
-        epoch[second + 15] = 6
-        assert self.refused(bytes(epoch)) == (
-            f"{PATH}: batch at position {second}: epoch 6, expected that of the snapshot's id, 7"
-        )
-        offset = bytearray(whole)
-        offset[second + 7] = 4
-        assert self.refused(bytes(offset)) == f"{PATH}: batch at position {second}: base offset 4, expected 3"
-
-    @pytest.mark.parametrize(
-        ("batches", "message"),
-        [
-            (lambda c, d: c(SnapshotHeader(0)) + d(1), "without its footer"),
-            (lambda c, d: d(0) + c(SnapshotFooter(), at=1), "one header, as its first record"),
-            (lambda c, d: c(SnapshotHeader(0)) + c(SnapshotHeader(0), at=1), "one header, as its first record"),
-            (lambda c, d: c(KRaftVersion(1), SnapshotHeader(0)), "one header, as its first record"),
-            (lambda c, d: c(SnapshotHeader(0), SnapshotHeader(0)), "one header, as its first record"),
-            (lambda c, d: c(SnapshotHeader(0), KRaftVersion(1), KRaftVersion(1)), "once at most"),
-            (lambda c, d: c(SnapshotHeader(0), LeaderChange(1, (1,), (1,))), "LeaderChange, expected each of Snapshot"),
-            (lambda c, d: c(SnapshotHeader(0), SnapshotFooter()), "SnapshotFooter, expected each of SnapshotHeader"),
-            (lambda c, d: c(SnapshotHeader(0)) + c(KRaftVersion(1), at=1), "KRaftVersion, expected each of SnapshotF"),
-            (lambda c, d: c(SnapshotHeader(0)) + c(SnapshotFooter(), at=1) + d(2), "follows the snapshot's footer"),
-            (lambda c, d: c(SnapshotHeader(0)) + c(SnapshotFooter(), at=2), "base offset 2, expected 1"),
-        ],
-    )
-    def test_one_out_of_order_is_refused(
-        self, batches: Callable[[Callable[..., bytes], Callable[[int], bytes]], bytes], message: str
-    ) -> None:
-        def control(*some: ControlRecord, at: int = 0) -> bytes:
-            return encode_control_batch(some, timestamp_ms=0, base_offset=at, leader_epoch=7)
-
-        def data(at: int) -> bytes:
-            return encode_batch([NewRecord(b"x")], timestamp_ms=0, base_offset=at, leader_epoch=7)
-
-        assert message in self.refused(batches(control, data))
-
-    async def test_no_more_than_a_batch_is_read_at_a_time(self) -> None:
-        disk = new_disk()
-        await write(disk, records(1000))
-        source = NotedSource(disk.read_bytes(PATH))
-        assert sum(batch.header.record_count for batch in read_batches(source)) == 1000 + 4
-        assert max(source.sizes) <= 1000 < len(source.data) / 100
-
-    async def test_a_file_is_closed_by_whoever_stops_in_the_middle(self, tmp_path: Path) -> None:
-        disk = RealDisk()
-        await write(disk, records(1000), directory=str(tmp_path))
-        before = os.listdir("/proc/self/fd")
-        batches = open_snapshot(disk, f"{tmp_path}/{NAME}", ID)
-        next(batches)
-        batches.close()
-        read_control_state(disk, f"{tmp_path}/{NAME}", ID)
-        assert os.listdir("/proc/self/fd") == before
-        disk.close()
-
-    def test_a_missing_file_is_the_operating_systems_error(self) -> None:
-        with pytest.raises(FileNotFoundError):
-            check_snapshot(new_disk(), PATH, ID)
