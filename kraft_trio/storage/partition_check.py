@@ -298,28 +298,12 @@ def _check_epoch_checkpoint(disk: Disk, report: PartitionReport, names: list[str
     except StorageError as error:
         report.notes.append(f"{error}; the next start makes it anew")
         return
-    if found is not None and (fallen := _fallen_epoch(report, EpochCache(found))) is not None:
-        offset, says, is_in_log = fallen
-        report.problems.append(
-            f"{path}: says epoch {says} at offset {offset}, where the log has epoch {is_in_log}: epochs are under no "
-            "CRC, and a newer one is never overwritten by an older"
-        )
-    elif found != report.epochs.entries and names and not report.is_damaged:
+    # An older file may come back after a power failure, and epochs that never committed may stand in it.
+    if found != report.epochs.entries and names and not report.is_damaged:
         stands = "missing" if found is None else f"says {_epochs_text(found)}"
         report.notes.append(
             f"{path}: {stands}, the log says {_epochs_text(report.epochs.entries)}; the next start makes it anew"
         )
-
-
-def _fallen_epoch(report: PartitionReport, checkpoint: EpochCache) -> tuple[int, int, int] | None:
-    """The first offset where the log has an older epoch than the checkpoint says, and both epochs; None for none."""
-    starts = sorted({start_offset for _, start_offset in (*checkpoint.entries, *report.epochs.entries)})
-    for offset in starts:
-        if report.log_start_offset <= offset < report.log_end_offset:
-            says, is_in_log = checkpoint.epoch_for_offset(offset), report.epochs.epoch_for_offset(offset)
-            if says is not None and is_in_log is not None and is_in_log < says:
-                return offset, says, is_in_log
-    return None
 
 
 def _epochs_text(entries: tuple[tuple[int, int], ...]) -> str:
