@@ -7,6 +7,7 @@ there.  The voters are the one thing that is rewritten: the new node, with a dir
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Final
@@ -15,13 +16,14 @@ from uuid import UUID
 import attrs
 
 from kraft_trio.config import NodeConfig
-from kraft_trio.errors import ConfigError, StorageError, StorageFailure
+from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, VoterSet
 from kraft_trio.storage.batch import encode_control_batch, patch_base_offset_and_epoch
 from kraft_trio.storage.directory import LOCK, partition_path
 from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.meta_properties import META_PROPERTIES, MetaProperties, encode_meta_properties
 from kraft_trio.storage.part_file import PartFile
@@ -72,7 +74,7 @@ def plan_restoration(
     """
     if "controller" not in config.process_roles:
         raise ConfigError(f"process.roles={','.join(config.process_roles)}: expected controller for a voter")
-    _check_directory(disk, config.metadata_log_dir)
+    _check_directory(disk, config)
     with closing(open_snapshot(disk, file, snapshot_id)) as batches:
         summary = summarize(snapshot_id, read_records(batches, on_bytes, file))
     version = summary.control_state.kraft_version
@@ -101,8 +103,7 @@ def plan_restoration(
 async def restore(disk: Disk, config: NodeConfig, plan: Restoration, *, on_bytes: OnBytes, now_ms: int) -> None:
     """Write the directory; `meta.properties` comes last, so that it counts as formatted only when all of it is there.
 
-    Raises StorageError where something is there meanwhile, StorageFailure; what was written before that stays, and is
-    to be removed by hand.
+    Raises StorageError where something is there meanwhile, StorageFailure where it cannot be written.
     """
     directory = config.metadata_log_dir
     try:
@@ -111,7 +112,7 @@ async def restore(disk: Disk, config: NodeConfig, plan: Restoration, *, on_bytes
     except OSError as error:
         raise StorageError(f"{directory}: cannot be restored to: {error.strerror or error}") from error
     try:
-        _check_directory(disk, directory)
+        _check_directory(disk, config)
         partition = partition_path(directory, config.topic_name)
         disk.make_directory(partition)
         await _write_snapshot(disk, join(partition, checkpoint_name(plan.snapshot_id)), plan, on_bytes)
@@ -122,15 +123,18 @@ async def restore(disk: Disk, config: NodeConfig, plan: Restoration, *, on_bytes
         properties = MetaProperties(plan.cluster_id, plan.key.id, plan.key.directory_id)
         disk.replace_now(join(directory, META_PROPERTIES), encode_meta_properties(properties))
     except OSError as error:
-        raise StorageFailure(
-            f"{directory}: not restored: {error}; remove what is there before another attempt"
-        ) from error
+        raise storage_failure(f"{directory}: not restored", error) from error
     finally:
         lock.release()
 
 
-def _check_directory(disk: Disk, directory: str) -> None:
+def _check_directory(disk: Disk, config: NodeConfig) -> None:
+    """Raises StorageError; an empty topic's directory is what an attempt leaves that could not write."""
+    directory = config.metadata_log_dir
     names = set(disk.list_directory(directory)) - _NOT_OURS - {LOCK} if disk.exists(directory) else set()
+    partition = partition_path(directory, config.topic_name)
+    if disk.exists(partition) and not disk.list_directory(partition):
+        names -= {os.path.basename(partition)}
     if names:
         found = META_PROPERTIES if META_PROPERTIES in names else min(names)
         raise StorageError(

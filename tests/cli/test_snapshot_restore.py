@@ -293,3 +293,15 @@ def test_a_disk_that_fails_leaves_what_is_not_formatted(tmp_path: Path, properti
         disk.clear_faults()
         assert read_meta_properties(disk, f"/{operation}/node") is None
     assert config.node_id == 4
+
+
+def test_after_an_attempt_that_could_not_write_there_may_be_another(
+    tmp_path: Path, properties: Callable[..., str]
+) -> None:
+    file = written(tmp_path / "backup")
+    partition = tmp_path / "node" / "__cluster_metadata-0"
+    partition.mkdir(parents=True)
+    (tmp_path / "node" / ".lock").touch()
+    (tmp_path / "node" / "lost+found").mkdir()
+    assert restored(file, properties()) == 0
+    assert restored(file, properties()) == 1
