@@ -143,7 +143,7 @@ class Node:
                 nursery.start_soon(self._cleaner.run)
                 nursery.start_soon(self.election.run)
                 nursery.start_soon(self._appender.run)
-                nursery.start_soon(self._end_when_full)
+                nursery.start_soon(self._end_with_the_disk)
                 if self.config.metrics_interval_ms > 0:
                     nursery.start_soon(self.metrics.run)
                     nursery.start_soon(self._metrics_file().run)
@@ -153,11 +153,12 @@ class Node:
             self.election.view.look_again()
             await self._snapshot_fetch.abandon()
 
-    async def _end_when_full(self) -> None:
-        """A node whose disk is full hands over as long as it can, and ends with DiskFullError."""
-        shortage = await self._reserve.wait_until_released()
-        await self.shut_down()
-        raise shortage
+    async def _end_with_the_disk(self) -> None:
+        """A node whose disk has failed ends, whoever heard of it first; one whose disk is full hands over before."""
+        failure = await self._reserve.wait_for_the_end()
+        if self.log.poisoned is None:
+            await self.shut_down()
+        raise failure
 
     def _metrics_file(self) -> MetricsFile:
         config = self.config

@@ -5,10 +5,9 @@ The names are those of Apache Kafka's own dump tool.  A file is mapped, not load
 
 from __future__ import annotations
 
-import mmap
-import os
 import struct
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import attrs
@@ -27,6 +26,9 @@ from kraft_trio.protocol.control_records import (
 )
 from kraft_trio.protocol.types import directory_id_to_text
 from kraft_trio.storage.batch import BatchHeader, Record, check_crc, decode_records, peek_header
+from kraft_trio.storage.batch_header import HEADER_BYTES
+from kraft_trio.storage.disk import DiskFile
+from kraft_trio.storage.real_disk import RealDisk
 
 _END_MARKERS = {0: "ABORT", 1: "COMMIT"}
 _END_MARKER = struct.Struct(">hi")
@@ -74,19 +76,17 @@ def dump_file(path: str, *, metadata_frames: bool = False) -> Iterator[DumpedBat
     """The batches of a file in order.  With `metadata_frames`, values are taken as Kafka's metadata records.
 
     A batch that is whole but wrong (CRC, records) is given with its problem, and the dump goes on after it; a stretch
-    that is no batch ends the dump.  Raises OSError where the file cannot be read.
+    that is no batch ends the dump.  Raises OSError where the file cannot be read, or from where it cannot.
     """
-    with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as buffer:
-            yield from _dump_buffer(buffer, metadata_frames)
+    with closing(RealDisk().open_to_read(path)) as file, file.view() as buffer:
+        yield from _dump_buffer(file, buffer, metadata_frames)
 
 
-def _dump_buffer(buffer: memoryview, metadata_frames: bool) -> Iterator[DumpedBatch | Damage]:
+def _dump_buffer(file: DiskFile, buffer: memoryview, metadata_frames: bool) -> Iterator[DumpedBatch | Damage]:
     position = 0
     while position < len(buffer):
         left = len(buffer) - position
+        file.ensure_readable(position, HEADER_BYTES)
         try:
             header = peek_header(buffer, position)
         except ProtocolError as error:
@@ -96,6 +96,7 @@ def _dump_buffer(buffer: memoryview, metadata_frames: bool) -> Iterator[DumpedBa
             problem = f"batch at position {position}: {left} bytes are left, it has {header.size_in_bytes}"
             yield Damage(position, left, problem)
             return
+        file.ensure_readable(position, header.size_in_bytes)
         yield _dump_batch(buffer, position, header, metadata_frames)
         position += header.size_in_bytes
 

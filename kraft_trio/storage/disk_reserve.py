@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 import trio
 
-from kraft_trio.errors import DiskFullError
+from kraft_trio.errors import DiskFullError, StorageFailure
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.failures import storage_failure
 
@@ -25,16 +25,18 @@ RESERVE_BYTES: Final = 256 * 1024
 
 
 class DiskReserve:
-    """Owned by the node; whoever finds the disk full releases it, and the node ends.
+    """Owned by the node, which waits here for whatever ends it: a disk that is full, or one that has failed.
 
-    It is made anew at the next start, which is refused for as long as there is no room for it.
+    Whoever finds the disk full releases it.  It is made anew at the next start, which is refused for as long as there
+    is no room for it.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
         """Make it, or make sure of the one that is there.  Blocks.  Raises DiskFullError, StorageFailure."""
         self._disk = disk
         self._path = join(directory, DISK_RESERVE)
-        self._released = trio.Event()
+        self._ended = trio.Event()
+        self._failure: StorageFailure | None = None
         self._shortage: DiskFullError | None = None
         try:
             disk.allocate(self._path, RESERVE_BYTES)
@@ -54,14 +56,20 @@ class DiskReserve:
         self._shortage = shortage
         self._remove()
         log.error("disk full", reason=str(shortage), released_bytes=RESERVE_BYTES)
-        self._released.set()
+        self.end(shortage)
         return True
 
-    async def wait_until_released(self) -> DiskFullError:
-        """Wait until the disk is full; what the node has to end with."""
-        await self._released.wait()
-        assert self._shortage is not None
-        return self._shortage
+    def end(self, failure: StorageFailure) -> None:
+        """The node is to end with that, if not with an earlier one: whoever else hears of it, or does not."""
+        if self._failure is None:
+            self._failure = failure
+            self._ended.set()
+
+    async def wait_for_the_end(self) -> StorageFailure:
+        """Wait until the disk is full or has failed; what the node has to end with."""
+        await self._ended.wait()
+        assert self._failure is not None
+        return self._failure
 
     def _remove(self) -> None:
         try:

@@ -8,6 +8,7 @@ import trio
 
 from kraft_trio.errors import NodeClosedError, StorageFailure
 from kraft_trio.storage.disk import Disk
+from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.log_reading import ReadableLog
 from kraft_trio.storage.log_recovery import LoadedLog
@@ -37,6 +38,7 @@ class SyncedLog(ReadableLog):
         """How many there were; and how many of them are durable."""
         self._synced_truncations = 0
         self._syncs: list[_SyncUnderWay] = []
+        self._reserve: DiskReserve | None = None
         self._recovery_point = loaded.recovery_point
         self.poisoned: BaseException | None = None
         self.changed = trio.lowlevel.ParkingLot()
@@ -137,6 +139,8 @@ class SyncedLog(ReadableLog):
         if self.poisoned is None:
             self.poisoned = error
             log.error("storage poisoned", directory=self._directory, reason=str(error))
+            if self._reserve is not None:
+                self._reserve.end(self._failure(error))
             self._wake()
         return self._failure(self.poisoned)
 

@@ -11,7 +11,7 @@ import pytest
 from kraft_trio.errors import StorageFailure
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.mounts import FailingDisk, failing_disk
-from tests.acceptance.node_process import NodeProcess
+from tests.acceptance.node_process import NodeProcess, kraft
 from tests.acceptance.quorum import Quorum
 from tests.acceptance.readers import read_with_confluent
 from tests.acceptance.waiting import wait_until
@@ -79,6 +79,10 @@ def test_a_log_that_cannot_be_read_at_start_is_named(quorum: tuple[Quorum, dict[
     disks[node.id].fail()
     node.start()
     assert_failed(node, str(log))
+    for command in (["dump-log", str(log)], ["log", "verify", str(node.directory)]):
+        told = kraft(*command)
+        assert told.returncode == 1, "and it is no signal that ends it"
+        assert f"{log}: Input/output error" in told.stdout + told.stderr
     disks[node.id].heal()
     nodes.start([node.id])
     nodes.assert_logs_equal()

@@ -217,3 +217,21 @@ async def test_a_node_ends_with_what_failed_first(cluster: Cluster) -> None:
             await client.fetch(0)
     await machine.wait_until_ended()
     assert "cannot read the log" in str(machine.failure)
+
+
+@on_cluster()
+async def test_a_poisoned_log_ends_the_node_whoever_heard_of_it(cluster: Cluster) -> None:
+    """Somebody who asked for something hears of the failure, and answers it; the node must not go on all the same.
+
+    Nor does it hand over, which would take long here: nobody hears it.
+    """
+    node = await cluster.wait_for_leader()
+    machine = cluster.machines[node.key.id]
+    cluster.network.isolate(machine.host)
+    machine.excuse("its disk fails")
+    machine.disk.fail("append", name=".log")
+    with pytest.raises(StorageFailure):
+        node.log.append_as_leader(bytearray(batch_of(b"value")), node.view.epoch)
+    with trio.fail_after(0.1):
+        await machine.wait_until_ended()
+    assert "injected: EIO" in str(machine.failure)
