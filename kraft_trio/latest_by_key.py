@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from typing import Final
 
 from kraft_trio.storage.batch import NewRecord, Record
@@ -51,14 +51,14 @@ class LatestByKey:
         self._base, self._changes = base, None
         self._saves += 1
 
-    def save(self) -> Iterator[NewRecord]:
+    def save(self) -> Generator[NewRecord, None, None]:
         """The state as it is now; what is changed while it is read is kept aside, and merged at the end."""
         self._merge()
         self._changes = {}
         self._saves += 1
         return self._records(self._base, self._saves)
 
-    def _records(self, base: dict[_Key, NewRecord], save: int) -> Iterator[NewRecord]:
+    def _records(self, base: dict[_Key, NewRecord], save: int) -> Generator[NewRecord, None, None]:
         try:
             yield from base.values()
         finally:

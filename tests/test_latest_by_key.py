@@ -124,6 +124,20 @@ def test_a_snapshot_that_was_given_up_leaves_the_state_as_it_is() -> None:
     assert saved(machine) == [("a", "2"), ("c", "1")]
 
 
+def test_one_that_ends_late_does_not_disturb_the_next() -> None:
+    """As where whoever wrote it was cancelled, and is cleared away only now."""
+    machine = LatestByKey()
+    committed(machine, record(0, "a", "1"), record(1, "b", "1"))
+    given_up = machine.save()
+    next(given_up)
+    saving = machine.save()
+    first = next(saving)
+    committed(machine, record(2, "b", "2"), record(3, "c", "1"))
+    given_up.close()
+    assert [as_text(kept) for kept in (first, *saving)] == [("a", "1"), ("b", "1")]
+    assert saved(machine) == [("a", "1"), ("b", "2"), ("c", "1")]
+
+
 def test_a_state_that_is_replaced_while_it_is_saved() -> None:
     machine = LatestByKey()
     committed(machine, record(0, "a", "1"), record(1, "b", "1"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,16 @@ from kraft_trio.protocol.control_records import SnapshotFooter
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, directory_id_from_text
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.storage.batch import NewRecord, Record, encode_control_batch
+from kraft_trio.storage.batch import (
+    NewRecord,
+    Record,
+    decode_records,
+    encode_batch,
+    encode_control_batch,
+    iter_headers,
+    peek_header,
+)
+from kraft_trio.storage.batch_header import patch_base_offset_and_epoch
 from kraft_trio.storage.checkpoint import read_checkpoint
 from kraft_trio.storage.directory import read_meta_properties
 from kraft_trio.storage.partition_check import check_partition
@@ -305,3 +315,40 @@ def test_after_an_attempt_that_could_not_write_there_may_be_another(
     (tmp_path / "node" / "lost+found").mkdir()
     assert restored(file, properties()) == 0
     assert restored(file, properties()) == 1
+
+
+def test_what_follows_a_first_batch_with_other_records_moves_up(tmp_path: Path, properties: Callable[..., str]) -> None:
+    """Whoever knows more control records than we do writes them there, too."""
+    source = written(tmp_path / "source", records=RECORDS[:5]).read_bytes()
+    first = peek_header(source)
+    records = [NewRecord(r.value, r.key) for r in decode_records(source, 0, first)]
+    unknown = NewRecord(b"x", struct.pack(">hh", 0, 99))
+    longer = bytearray(encode_batch([*records, unknown], timestamp_ms=5, leader_epoch=END.epoch, control=True))
+    rest = bytearray(source[first.size_in_bytes :])
+    for position, header in list(iter_headers(rest)):
+        patch_base_offset_and_epoch(rest, position, header.base_offset + 1, END.epoch)
+    file = tmp_path / checkpoint_name(END)
+    file.write_bytes(longer + rest)
+    assert restored(file, properties()) == 0
+    partition = tmp_path / "node" / "__cluster_metadata-0"
+    assert check_partition(RealDisk(), str(partition)).problems == []
+    assert records_in(partition / checkpoint_name(END)) == records_in(file)
+
+
+def test_a_directory_that_somebody_else_has_filled_meanwhile(tmp_path: Path, properties: Callable[..., str]) -> None:
+    config, file = parse_config_of(properties()), written(tmp_path)
+
+    async def attempt() -> None:
+        disk = RealDisk()
+        directory_id = directory_id_from_text(OLD_CLUSTER)
+        nothing: Callable[[int], None] = lambda _size: None  # noqa: E731
+        plan = plan_restoration(
+            disk, config, str(file), END, cluster_id=NEW_CLUSTER, directory_id=directory_id, on_bytes=nothing
+        )
+        (tmp_path / "node").mkdir()
+        (tmp_path / "node" / "precious").touch()
+        await restore(disk, config, plan, on_bytes=nothing, now_ms=0)
+
+    with pytest.raises(StorageError, match="holds precious"):
+        trio.run(attempt)
+    assert contents(tmp_path / "node").keys() <= {"precious", ".lock"}

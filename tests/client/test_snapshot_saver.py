@@ -16,6 +16,7 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.cluster import CLUSTER_ID
+from kraft_trio.simulation.latency import Latency
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.simulated_disk import SimulatedDisk
@@ -108,6 +109,27 @@ def test_the_next_leader_goes_on_where_the_last_one_ended() -> None:
         saved = await saver_for(cluster).save(disk, BACKUP, piece_bytes=PIECE, progress=on_progress)
         assert disk.read_bytes(saved.path) == expected
         assert positions == sorted(set(positions)), "what had come was not fetched again"
+
+    on_quorum(test)
+
+
+def test_it_may_take_long_as_long_as_it_goes_on() -> None:
+    """`timeout_ms` is for the time without a byte, not for all of it."""
+
+    async def test(cluster: Cluster) -> None:
+        leader, _ = await with_snapshots(cluster)
+        for machine in cluster.machines.values():
+            cluster.network.set_link(machine.host, "client-saver", latency=Latency.constant(0.25))
+        disk, began_at_s, lost_at_s = backup_disk(), trio.current_time(), list[float]()
+
+        def on_progress(_position: int, _size: int) -> None:
+            if trio.current_time() - began_at_s > 7 and not lost_at_s:
+                lost_at_s.append(trio.current_time())
+                cluster.machines[leader.key.id].kill()
+
+        saved = await saver_for(cluster).save(disk, BACKUP, timeout_ms=6000, piece_bytes=100, progress=on_progress)
+        assert lost_at_s
+        assert disk.exists(saved.path)
 
     on_quorum(test)
 
