@@ -36,10 +36,11 @@ from kraft_trio.storage.real_disk import RealDisk
     help="Where the snapshot ends, for a FILE whose name does not tell: where the new log begins.",
 )
 def restore_command(file: str, config_path: str, cluster_id: str, end_offset: int | None) -> None:
-    """Make the empty directory of the node that -c names the only voter of a new cluster with the state in FILE.
+    """Begin a new cluster with the state in FILE.
 
-    FILE is a snapshot that was saved, or a .checkpoint of a node's, ours or Apache Kafka's; every byte of it is checked
-    first.  Offsets and epochs go on from the snapshot's.  Start the node, and add other voters to it.
+    The node that -c names, whose directory is empty, becomes its only voter.  FILE is a snapshot that was saved, or a
+    .checkpoint of a node's, ours or Apache Kafka's; every byte of it is checked first.  Offsets and epochs go on from
+    the snapshot's.  Start the node, and add other voters to it.
     """
     config = read_config(config_path)
     check_cluster_id(cluster_id)

@@ -36,14 +36,14 @@ from kraft_trio.storage.real_disk import RealDisk
 def save(
     context: click.Context, bootstrap_controller: str | None, config_path: str | None, timeout_ms: int, file: str
 ) -> None:
-    """Copy the newest snapshot of a running quorum's leader into FILE; what it covers is committed.
+    """Copy a running quorum's newest snapshot into FILE.
 
-    The leader is found from any of the nodes, ours or Apache Kafka's.  Where FILE is a directory, the snapshot gets the
-    name in it that it has on a node, with its id.  Until it is whole and checked it is FILE.part; an existing FILE is
-    left alone.  FILE.properties beside it says which snapshot of which cluster it is.  For the state of now, have a new
-    one taken first (kraft snapshot take).
+    It is the leader's, and all in it is committed.  The leader is found from any of the nodes, ours or Apache Kafka's.
+    Where FILE is a directory, the snapshot gets the name in it that it has on a node, with its id.  Until it is whole
+    and checked it is FILE.part; an existing FILE is left alone.  FILE.properties beside it says which snapshot of which
+    cluster it is.  For the state of now, have a new one taken first (kraft snapshot take).
     """
-    nodes = nodes_of(context, bootstrap_controller, config_path)
+    nodes = nodes_of(context, bootstrap_controller, config_path, and_its_quorum=True)
     saved = trio.run(_save, nodes, *_place(file), timeout_ms)
     summary, path = saved.summary, os.path.normpath(saved.path)
     click.echo(

@@ -41,10 +41,10 @@ def take(
     all_voters: bool,
     timeout_ms: int,
 ) -> None:
-    """Have running nodes take a snapshot of their state now, and trim their logs behind it.
+    """Have running nodes take a snapshot now.
 
-    Each node that is named takes its own; none is written where the newest is as new as the state.  The exit code is 1
-    where a node did not do it, and the others have nevertheless.
+    Each node that is named takes its own, and trims its log behind it; none is written where the newest is as new as
+    the state.  The exit code is 1 where a node did not do it, and the others have nevertheless.
     """
     nodes = nodes_of(context, bootstrap_controller, config_path)
     outcomes = trio.run(_take_all, nodes, all_voters, timeout_ms)
@@ -59,12 +59,20 @@ def take(
         raise KraftError("; ".join(failures))
 
 
-def nodes_of(context: click.Context, text: str | None, config_path: str | None) -> tuple[Endpoint, ...]:
-    """The nodes that are named, or the one that a file describes.  Raises UsageError, ConfigError."""
+def nodes_of(
+    context: click.Context, text: str | None, config_path: str | None, *, and_its_quorum: bool = False
+) -> tuple[Endpoint, ...]:
+    """The nodes that are named, or the one that a file describes; with `and_its_quorum`, those too that it asks.
+
+    Raises UsageError, ConfigError.
+    """
     if (text is None) == (config_path is None):
         raise click.UsageError("give one of --bootstrap-controller and -c", context)
     if config_path is not None:
-        return (_own_endpoint(read_config(config_path)),)
+        config = read_config(config_path)
+        own = _own_endpoint(config)
+        others = (*config.quorum_bootstrap_servers, *(voter.endpoint for voter in config.quorum_voters))
+        return tuple(dict.fromkeys((own, *others))) if and_its_quorum else (own,)
     try:
         nodes: tuple[Endpoint, ...] = BOOTSTRAP_SERVERS.parse(text or "")
     except ValueError as error:

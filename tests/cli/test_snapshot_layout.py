@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import click
 import pytest
 
 from kraft_trio.cli import run
 from kraft_trio.cli.snapshot_layout import Told, snapshot_fields, snapshot_text
+from kraft_trio.cli.snapshot_take import nodes_of
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.connecting import RefusedError
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
@@ -177,7 +180,7 @@ class TestTake:
         assert "name each of them with --bootstrap-controller" in capsys.readouterr().err
 
     def test_the_node_of_a_file(
-        self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         path = tmp_path / "node.properties"
         text = (
@@ -205,3 +208,13 @@ class TestTake:
             file = ["file"] if command == "save" else []
             assert run(["snapshot", command, *arguments, *file]) == exit_code
             assert reason in capsys.readouterr().err
+
+
+def test_a_file_names_the_rest_of_its_quorum_where_any_node_will_do(tmp_path: Path) -> None:
+    path = tmp_path / "node.properties"
+    path.write_text(
+        f"node.id=2\nlisteners=CONTROLLER://{TWO}\nmetadata.log.dir=d\ncontroller.quorum.bootstrap.servers={ONE},{TWO}\n"
+    )
+    context = click.Context(click.Command("save"))
+    assert nodes_of(context, None, str(path), and_its_quorum=True) == (TWO, ONE)
+    assert nodes_of(context, None, str(path)) == (TWO,)
