@@ -117,7 +117,10 @@ class TrimmedLog(SyncedLog):
         assert drop.next_offset <= oldest.offset, f"{drop} is not covered by {oldest}"
         # It is open, and read under its new name like under the old one until it is forgotten.
         await self._move_away(self._segments.oldest.file.path)
-        self._segments.forget_oldest()
+        try:
+            self._segments.forget_oldest()
+        except OSError as error:
+            raise self._poison(error) from error
         self.epochs.truncate_from_start(drop.next_offset)
         self.voters.trim_prefix_to(drop.next_offset)
         if self.watcher is not None:
