@@ -11,9 +11,10 @@ import pytest
 
 from kraft_trio.errors import DiskFullError
 from kraft_trio.storage.disk_reserve import DISK_RESERVE, RESERVE_BYTES
+from kraft_trio.storage.part_file import SPARED_BYTES
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.mounts import SmallDisk, small_disk
-from tests.acceptance.node_process import NodeProcess
+from tests.acceptance.node_process import NodeProcess, kraft
 from tests.acceptance.quorum import Quorum
 from tests.acceptance.readers import read_with_confluent
 from tests.acceptance.waiting import wait_until
@@ -100,3 +101,26 @@ def test_a_follower_ends_alone(quorum: tuple[Quorum, dict[int, SmallDisk]]) -> N
     finally:
         writer.abandon()
     assert_nothing_is_lost(nodes, writer)
+
+
+def test_a_snapshot_leaves_the_rest_of_the_disk_to_the_log(make_quorum: MakeQuorum) -> None:
+    quorum = make_quorum(voters=1, kraft_state_machine="latest-by-key")
+    (node,) = quorum.nodes.values()
+    with small_disk(node.directory) as disk:
+        try:
+            quorum.start()
+            quorum.produce([f"{number:01000}" for number in range(20)])
+            disk.leave_room(SPARED_BYTES // 2)
+            take = ["snapshot", "take", "--bootstrap-controller", str(node.endpoint)]
+            refused = kraft(*take)
+            assert refused.returncode == 1
+            assert f"no room: {SPARED_BYTES} bytes are left to the log" in refused.stdout + refused.stderr
+            assert not list(node.partition_directory.glob("*.part*"))
+            quorum.produce(["the log goes on"])
+            disk.enlarge()
+            taken = kraft(*take)
+            assert taken.returncode == 0, taken.stderr
+            assert [path.name for path in node.partition_directory.glob("*.checkpoint")][1:]
+            assert node.stop() == 0
+        finally:
+            quorum.kill_all()
