@@ -61,26 +61,26 @@ class IdempotentProducer:
     async def aclose(self) -> None:
         await self._leader.forget()
 
-    async def append(self, values: Sequence[bytes], deadline: float) -> int:
+    async def append(self, records: Sequence[NewRecord], deadline: float) -> int:
         """Append one batch and wait until it is committed, until `deadline` (Trio's clock); its first offset.
 
         Raises RefusedError, RecordTooLargeError, OutcomeUnknownError, and NetworkError where nothing could be sent.
         """
         attempt = _Attempt()
         with trio.move_on_at(deadline):
-            return await self._append(values, attempt)
+            return await self._append(records, attempt)
         if attempt.may_have_taken_effect:
             raise OutcomeUnknownError(f"append: sent, but not confirmed in time: {attempt.problem}")
         raise NetworkError(f"append: not sent in time: {attempt.problem}")
 
-    async def _append(self, values: Sequence[bytes], attempt: _Attempt) -> int:
+    async def _append(self, records: Sequence[NewRecord], attempt: _Attempt) -> int:
         while True:
             identity = self._identity or await self._identify(attempt)
             # Given back when the batch's fate is known: no other batch may take its sequence numbers.
             self._identity = None
-            answer = await self._send_until_answered(self._encode(values, identity), attempt)
+            answer = await self._send_until_answered(self._encode(records, identity), attempt)
             if answer.error == ErrorCode.none:
-                identity.next_sequence = (identity.next_sequence + len(values)) % _SEQUENCES
+                identity.next_sequence = (identity.next_sequence + len(records)) % _SEQUENCES
                 self._identity = identity
                 return answer.base_offset
             attempt.problem = _describe(answer)
@@ -91,9 +91,9 @@ class IdempotentProducer:
             if answer.error not in _IDENTITY_LOST:
                 raise RefusedError(f"append: {attempt.problem}")
 
-    def _encode(self, values: Sequence[bytes], identity: _Identity) -> bytes:
+    def _encode(self, records: Sequence[NewRecord], identity: _Identity) -> bytes:
         return encode_batch(
-            [NewRecord(value=value) for value in values],
+            records,
             timestamp_ms=self._wall_clock_ms(),
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,

@@ -16,7 +16,7 @@ from kraft_trio.client.leader_connection import ClientSettings
 from kraft_trio.client.record_reader import OffsetOutOfRangeError, RecordReader
 from kraft_trio.errors import RecordTooLargeError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES
+from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, NewRecord
 from kraft_trio.wire.network import Network, TcpNetwork
 
 __all__ = ["LogClient", "OffsetOutOfRangeError", "RefusedError"]
@@ -24,6 +24,22 @@ __all__ = ["LogClient", "OffsetOutOfRangeError", "RefusedError"]
 BATCH_OVERHEAD_BYTES: Final = 61
 RECORD_OVERHEAD_BYTES: Final = 21
 """The most that a record without key and headers takes besides its value."""
+
+
+_FIELD_OVERHEAD_BYTES: Final = 10
+"""The most that the length of a key, of a header's name or of its value takes, or a timestamp of its own."""
+
+
+def _largest_size(record: NewRecord) -> int:
+    """What the record takes in a batch, at most."""
+    size = RECORD_OVERHEAD_BYTES + len(record.value or b"")
+    if record.key is not None:
+        size += _FIELD_OVERHEAD_BYTES + len(record.key)
+    if record.timestamp_ms is not None:
+        size += _FIELD_OVERHEAD_BYTES
+    for name, value in record.headers:
+        size += 2 * _FIELD_OVERHEAD_BYTES + len(name.encode()) + len(value or b"")
+    return size
 
 
 def _system_clock_ms() -> int:
@@ -86,8 +102,10 @@ class LogClient:
             await reader.aclose()
         self._readers.clear()
 
-    async def produce(self, values: Sequence[bytes], timeout_ms: int = 30_000) -> tuple[int, ...]:
+    async def produce(self, values: Sequence[bytes | NewRecord], timeout_ms: int = 30_000) -> tuple[int, ...]:
         """Append values in their order and wait until they are committed; the offset of each.
+
+        A value that is to have a key or headers is a NewRecord.
 
         What does not fit one batch goes into several, one after the other; where the append of one fails, those before
         it are in the log.  Each value takes effect at most once, whatever is tried again.  Raises
@@ -119,19 +137,21 @@ class LogClient:
         self._readers = [*(other for other in self._readers if not other.ended), reader]
         return reader
 
-    def _batches(self, values: Sequence[bytes]) -> list[list[bytes]]:
+    def _batches(self, values: Sequence[bytes | NewRecord]) -> list[list[NewRecord]]:
         """The values in batches within the limit.  Raises RecordTooLargeError."""
-        batches: list[list[bytes]] = []
+        batches: list[list[NewRecord]] = []
         size = self._max_batch_bytes
         for index, value in enumerate(values):
-            record_size = len(value) + RECORD_OVERHEAD_BYTES
+            record = value if isinstance(value, NewRecord) else NewRecord(value)
+            record_size = _largest_size(record)
             if BATCH_OVERHEAD_BYTES + record_size > self._max_batch_bytes:
+                size = record_size - RECORD_OVERHEAD_BYTES
                 raise RecordTooLargeError(
-                    f"values[{index}]: {len(value)} bytes do not fit a batch of {self._max_batch_bytes}"
+                    f"values[{index}]: {size} bytes do not fit a batch of {self._max_batch_bytes}"
                 )
             if size + record_size > self._max_batch_bytes:
                 batches.append([])
                 size = BATCH_OVERHEAD_BYTES
-            batches[-1].append(value)
+            batches[-1].append(record)
             size += record_size
         return batches

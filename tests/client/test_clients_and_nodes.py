@@ -8,7 +8,27 @@ from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.simulation import Cluster
+from kraft_trio.storage.batch import NewRecord
 from tests.support.on_cluster import on_cluster
+
+
+@on_cluster(voters=1)
+async def test_keys_and_headers_come_back(cluster: Cluster) -> None:
+    written = [
+        NewRecord(b"1", b"key", (("header", b"x"), ("nothing", None))),
+        b"value alone",
+        NewRecord(None, b"key", timestamp_ms=7),
+    ]
+    await cluster.wait_for_leader()
+    async with cluster.client("log") as client:
+        offsets = await client.produce(written)
+        read = [record async for record in client.read(offsets[0], until=offsets[-1] + 1)]
+    assert [(r.offset, r.key, r.value, r.headers) for r in read] == [
+        (offsets[0], b"key", b"1", (("header", b"x"), ("nothing", None))),
+        (offsets[1], None, b"value alone", ()),
+        (offsets[2], b"key", None, ()),
+    ]
+    assert read[2].timestamp_ms == 7
 
 
 @on_cluster()

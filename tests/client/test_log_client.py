@@ -13,7 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from kraft_trio.client.log_client import LogClient, OffsetOutOfRangeError, RefusedError
 from kraft_trio.errors import NetworkError, OutcomeUnknownError, RecordTooLargeError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.storage.batch import decode_records, peek_header
+from kraft_trio.storage.batch import NewRecord, decode_records, peek_header
 from kraft_trio.wire.error_codes import ErrorCode
 
 
@@ -232,6 +232,18 @@ class TestProduce:
         assert [peek_header(batch).record_count for batch in quorum.batches] == [2, 1, 1]
         assert all(len(batch) <= 61 + 21 * 2 + 81 for batch in quorum.batches)
         assert values_in(quorum) == values
+
+    async def test_keys_headers_and_times_count_for_the_limit(self, autojump_clock: MockClock) -> None:
+        quorum = ScriptedQuorum()
+        records = [
+            NewRecord(bytes(20), bytes(10), (("ä" * 5, bytes(30)), ("b", None)), 2**40 * index) for index in range(6)
+        ]
+        async with quorum.running() as network, client_of(quorum, network, max_batch_bytes=300) as client:
+            await client.produce(records)
+            with pytest.raises(RecordTooLargeError, match=r"values\[0\]: 260 bytes do not fit a batch of 300"):
+                await client.produce([NewRecord(b"", bytes(250))])
+        assert len(quorum.batches) > 1
+        assert all(len(batch) <= 300 for batch in quorum.batches)
 
     async def test_a_value_over_the_limit_appends_nothing(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum()
