@@ -6,7 +6,7 @@ import pytest
 
 from kraft_trio.actors.snapshot_fetch import FIRST_PAUSE_S
 from kraft_trio.actors.snapshot_taker import FULL_DISK_RETRY_S
-from kraft_trio.errors import DiskFullError
+from kraft_trio.errors import DiskFullError, StorageFailure
 from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import OffsetAndEpoch
@@ -153,4 +153,23 @@ async def test_a_snapshot_without_room_is_taken_later(cluster: Cluster) -> None:
     assert machine.failure is None
     await FreeDisk(machine.id).take(cluster)
     await cluster.wait_until(lambda: bool(leader.log.snapshots.ids), within_s=2 * FULL_DISK_RETRY_S)
+    await until_alike(cluster)
+
+
+@pytest.mark.parametrize(("operation", "name"), [("append", ".part"), ("sync", ".part"), ("rename", ".checkpoint")])
+@on_trimming_cluster(observers=1, started=(1, 2, 3))
+async def test_a_download_that_the_disk_fails_ends_the_node(cluster: Cluster, operation: str, name: str) -> None:
+    """Only for want of room is it tried again: a disk that has failed once is not to be trusted with a vote."""
+    leader = await cluster.wait_for_leader()
+    await trimmed(leader)
+    requests = Requests(cluster, 4)
+    machine = cluster.machines[4]
+    await machine.start()
+    machine.excuse("its disk fails")
+    machine.disk.fail(operation, name=name)
+    await requests.until(1)
+    await machine.wait_until_ended()
+    assert isinstance(machine.failure, StorageFailure)
+    assert not isinstance(machine.failure, DiskFullError)
+    await machine.start()
     await until_alike(cluster)
