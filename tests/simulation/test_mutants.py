@@ -12,14 +12,35 @@ from kraft_trio.simulation.invariants import INVARIANTS
 
 from .mutants import MUTANTS, Run, violation_of
 from .mutants.runs import storm
+from .mutants.snapshots import SETTINGS as SNAPSHOT_SETTINGS
 from .mutants.table import DOCUMENT, table_names
 
-NEEDS_LATER_FEATURES = {18: "snapshots"}
-"""Invariants that nothing can break yet, as nothing does yet what they are about."""
+IMPLIED = {1: "a refusal counts as a vote"}
+"""Invariants that others forestall, and a mutant that they find alone: of a second leader, 22 sees by whom it was
+elected."""
 
-IMPLIED = {1: "a refusal counts as a vote", 19: "the state machine misses what came before it"}
-"""Invariants that others forestall, and a mutant that they find alone: of equal states, 8 sees the records; of a second
-leader, 22 sees by whom it was elected."""
+SNAPSHOTS = storm(
+    "random snapshots",
+    *("take_snapshots", "crash_in_snapshot", "lag", "fetcher_struck", "leader_lost_in_a_download", "rot_in_snapshot"),
+    *("change_of_a_lost_leader", "crash"),
+    seconds=15,
+    gap_s=0.7,
+    clients=2,
+    operations_per_s=10,
+    observers=2,
+    settings=tuple({**SNAPSHOT_SETTINGS, "metadata.log.max.record.bytes.between.snapshots": "700"}.items()),
+)
+
+FOUND_BY_CHANCE_WITH_SNAPSHOTS = (
+    "a snapshot is named before it is synced",
+    "a snapshot has the newest voters",
+    "a snapshot has the time it was taken at",
+    "the state machine is not given the snapshot",
+    "the voters of before the snapshot stay",
+    "the log does not give way",
+    "the high watermark is not that of the snapshot",
+    "the last snapshot goes too",
+)
 
 CHURN = storm(
     "random voter changes",
@@ -68,9 +89,17 @@ def test_random_voter_changes_find_it_as_well(name: str) -> None:
     assert _without_mutants(CHURN, found.seed) is None
 
 
+@pytest.mark.parametrize("name", FOUND_BY_CHANCE_WITH_SNAPSHOTS)
+def test_random_snapshots_find_it_as_well(name: str) -> None:
+    mutant = attrs.evolve(MUTANTS[name], run=SNAPSHOTS, seeds=6)
+    found = mutant.hunt()
+    assert found is not None, f"{mutant.seeds} seeds, and nothing was violated"
+    assert _without_mutants(SNAPSHOTS, found.seed) is None
+
+
 def test_every_invariant_has_a_mutant() -> None:
     expected = {number for mutant in MUTANTS.values() for number in mutant.found_by}
-    needed = {invariant.number for invariant in INVARIANTS} - NEEDS_LATER_FEATURES.keys() - IMPLIED.keys()
+    needed = {invariant.number for invariant in INVARIANTS} - IMPLIED.keys()
     assert needed <= expected
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.control_records import VotersRecord
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.checkpoint import read_checkpoint
 from kraft_trio.storage.disk import join
 from kraft_trio.storage.partition_files import checkpoint_ids, checkpoint_name
@@ -40,6 +43,15 @@ def problem_of(content: bytes | None) -> str | None:
             pass
     except ProtocolError as error:
         return f"it is not whole: {error}"
+    return None
+
+
+def voters_in(content: bytes | None) -> VoterSet | None:
+    """The voters that a snapshot of these bytes has; None where it has none, or cannot be read up to there."""
+    with contextlib.suppress(ProtocolError):
+        for record in read_checkpoint(content or b""):
+            if isinstance(record, VotersRecord):
+                return record.voters
     return None
 
 

@@ -5,8 +5,12 @@ from typing import TYPE_CHECKING
 
 from kraft_trio.simulation.invariants.invariant import Invariant
 from kraft_trio.simulation.invariants.membership import text_of
+from kraft_trio.simulation.invariants.snapshot_files import content_of, snapshots_of, voters_in
 
 if TYPE_CHECKING:
+    from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+    from kraft_trio.simulation.cluster import Cluster
+    from kraft_trio.simulation.invariants.evidence import Evidence
     from kraft_trio.simulation.replica import Entry, Replica
 
 
@@ -14,13 +18,24 @@ class VotersInForce(Invariant):
     """Everybody who counts must count by the same rule: the set in force is that of the last VotersRecord in the log as
     it is now, else that of the snapshot it begins with, else the configured one (KIP-853 "Voters").  It is in force
     from the append on, goes back in the step of a truncation, and is read anew with the log; and once all is quiet,
-    what a node publishes is that set too."""
+    what a node publishes is that set too.  A snapshot has the set that was the last one where it ends."""
 
     number = 15
     title = "the voter set in force is the last one in the surviving log"
 
+    def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
+        super().__init__(cluster, evidence)
+        self._known: set[tuple[ReplicaKey, OffsetAndEpoch]] = set()
+
     def started(self, replica: Replica) -> None:
+        self._check_snapshots(replica)
         self._check(replica, "has opened its log")
+
+    def ended(self, replica: Replica) -> None:
+        self._check_snapshots(replica)
+
+    def trimmed(self, replica: Replica, start_offset: int) -> None:
+        self._check_snapshots(replica)
 
     def appended(self, replica: Replica, entries: Sequence[Entry], by_leader: bool) -> None:
         if any(entry.is_control for entry in entries):
@@ -37,11 +52,26 @@ class VotersInForce(Invariant):
         for replica in self.cluster.replicas:
             if replica.node is None or replica.view is None:
                 continue
+            self._check_snapshots(replica)
             self._check(replica, "was left in peace")
             newest = self.evidence.voters.newest(replica)
             if replica.view.voters != newest:
                 fact = f"the last voters in the log of {replica.key} are {text_of(newest)}"
                 self.violated(fact, f"it publishes {text_of(replica.view.voters)}", (replica.key.id,))
+
+    def _check_snapshots(self, replica: Replica) -> None:
+        """Every one that is new here.  One of what is not committed is invariant 18's to report."""
+        committed = self.evidence.committed
+        for snapshot_id in snapshots_of(replica):
+            if (replica.key, snapshot_id) in self._known or snapshot_id.offset > committed.end:
+                continue
+            self._known.add((replica.key, snapshot_id))
+            sets = [entry.voters for entry in committed.voter_sets if entry.next_offset <= snapshot_id.offset]
+            given = voters_in(content_of(replica, snapshot_id))
+            if sets and sets[-1] is not None and given is not None and given != sets[-1]:
+                fact = f"the last voters that are committed below offset {snapshot_id.offset} are {text_of(sets[-1])}"
+                other = f"snapshot {snapshot_id} of {replica.key} has {text_of(given)}"
+                self.violated(fact, other, (replica.key.id,))
 
     def _check(self, replica: Replica, when: str) -> None:
         if replica.node is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import commits, elections, following, membership, storage
+from . import commits, elections, following, membership, snapshots, storage
 from .mutant import MUTANTS, Found, Mutant, violation_of
 from .runs import Run
 
@@ -15,6 +15,7 @@ __all__ = [
     "elections",
     "following",
     "membership",
+    "snapshots",
     "storage",
     "violation_of",
 ]

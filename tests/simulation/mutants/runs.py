@@ -14,6 +14,7 @@ from kraft_trio.protocol.roles import Prospective
 from kraft_trio.simulation import Cluster, Setup, Violation
 from kraft_trio.simulation.fault_kinds import FAULT_KINDS
 from kraft_trio.simulation.scenario_header import Header
+from kraft_trio.simulation.scenario_run import setup_of
 from kraft_trio.simulation.scenario_script import parse_script
 from kraft_trio.simulation.steps import NotAsExpected
 from kraft_trio.simulation.steps_campaign import At, Recover
@@ -71,7 +72,7 @@ def script(name: str, text: str, *, clients: int = 0, expects: bool = False) -> 
                 cluster.violate(Violation(0, "a scenario goes as it says", cluster.now_s, facts))
                 await trio.sleep_forever()
 
-    return Run(name, _setup(parsed.header), main)
+    return Run(name, setup_of(parsed.header), main)
 
 
 def scenario(name: str, *, expects: bool = True) -> Run:
@@ -115,7 +116,7 @@ def storm(
         if recovers:
             await Recover().take(cluster)
 
-    return Run(name, _setup(header), main)
+    return Run(name, setup_of(header), main)
 
 
 def custom(name: str, main: Callable[[Cluster], Awaitable[None]], **setup: object) -> Run:
@@ -132,15 +133,6 @@ async def campaign(cluster: Cluster, *node_ids: int) -> None:
         election = cluster.nodes[node_id].election
         asking = await election.view.wait_for(lambda view: isinstance(view.role, Prospective))
         await election.tell(VoteRoundEnded(asking.stamp, won=False, skip_pre_vote=True))
-
-
-def _setup(header: Header) -> Setup:
-    return Setup(
-        voters=header.voters,
-        observers=header.observers,
-        kraft_version=header.kraft_version,
-        settings=dict(header.settings),
-    )
 
 
 def start_clients(cluster: Cluster, clients: int, operations_per_s: float) -> None:

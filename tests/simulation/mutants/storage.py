@@ -7,6 +7,7 @@ from typing import Any
 
 from kraft_trio.storage import log_recovery
 from kraft_trio.storage.batch import iter_headers
+from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.log_scan import scan_segment
 from kraft_trio.storage.recovery_point import RecoveryPoint
@@ -14,8 +15,20 @@ from kraft_trio.storage.recovery_point import RecoveryPoint
 from .elections import CRASHES
 from .following import COMES_BACK_AND_CRASHES, UNASSERTED_FETCH
 from .mutant import Change, mutant
-from .runs import script, storm
+from .runs import scenario, script, storm
 
+FULL = script(
+    "the disk of the leader is full",
+    """
+    elect 1
+    append "a"
+    full-disk 1 20
+    append "b"
+    wait 1s
+    expect running 2 3
+    """,
+    expects=True,
+)
 FAILING = storm("failing fsyncs", "fail_sync", gap_s=0.3, clients=4)
 RESTARTS = storm("observers restart", "restart", gap_s=0.3, observers=2)
 
@@ -92,6 +105,16 @@ def a_failed_fsync_is_passed_over() -> Iterable[Change]:
         return end
 
     return [(Log, "sync", sync)]
+
+
+@mutant(breaks="the first failure of a log is its last word", found_by=(20,), run=scenario("s12_fsync_fails_once"))
+def a_failed_fsync_does_not_poison() -> Iterable[Change]:
+    return [(Log, "_poison", lambda self, error: self._failure(error))]
+
+
+@mutant(breaks="a node whose disk is full hands over and ends", found_by=(0,), run=FULL)
+def a_full_disk_is_tried_again() -> Iterable[Change]:
+    return [(DiskReserve, "release", lambda self, shortage: True)]
 
 
 @mutant(breaks="a log is synced by an fsync", found_by=(11, 20), run=CRASHES)
