@@ -18,7 +18,10 @@ from kraft_trio.storage.fsync_thread import FsyncThread
 _MAX_WRITE_BYTES = 1 << 30
 """Linux writes at most 2 GiB in one call."""
 
-_READ_AHEAD_BYTES = 128 * 1024
+_READ_AHEAD_BYTES = 16 * 1024
+"""Of a log with small batches; one with large ones is looked at here and there only."""
+
+_MAX_SCRATCH_BYTES = 1024 * 1024
 
 
 class RealFile:
@@ -72,7 +75,7 @@ class RealFile:
     def ensure_readable(self, position: int, size: int) -> int:
         self._check_open()
         end = min(self._size, position + max(size, _READ_AHEAD_BYTES))
-        scratch = memoryview(bytearray(_READ_AHEAD_BYTES))
+        scratch = memoryview(bytearray(max(0, min(end - position, _MAX_SCRATCH_BYTES))))
         while position < end:
             try:
                 count = os.preadv(self._descriptor, [scratch[: end - position]], position)
