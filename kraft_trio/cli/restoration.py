@@ -1,8 +1,9 @@
 """A new cluster of one voter, made out of a snapshot of another one, ours or Apache Kafka's.
 
-The records are taken over byte for byte, under the snapshot's id.  So offsets go on where they were, and so do epochs:
-the new voter campaigns in the epoch after the snapshot's.  What the old cluster committed after the snapshot is not
-there.  The voters are the one thing that is rewritten: the new node, with a directory id that no old one has.
+The records are taken over byte for byte, under the snapshot's id, so that offsets go on where they were.  What the old
+cluster committed after the snapshot is not there.  Epochs begin ahead of what the old cluster can come to, as it may
+live on: no epoch and offset, and no producer id, which comes of the epoch, is given by both.  The voters are the one
+thing that is rewritten: the new node, with a directory id that no old one has.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from uuid import UUID
 
 import attrs
 
+from kraft_trio.cli.recovery import EPOCH_STEP
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.roles import ElectionState
@@ -52,6 +54,11 @@ class Restoration:
     @property
     def snapshot_id(self) -> OffsetAndEpoch:
         return self.summary.snapshot_id
+
+    @property
+    def epoch(self) -> int:
+        """What the node stores; its first election is for the next one."""
+        return (self.snapshot_id.epoch // EPOCH_STEP + 1) * EPOCH_STEP
 
     @property
     def control_state(self) -> ControlState:
@@ -117,7 +124,7 @@ async def restore(disk: Disk, config: NodeConfig, plan: Restoration, *, on_bytes
         disk.make_directory(partition)
         await _write_snapshot(disk, join(partition, checkpoint_name(plan.snapshot_id)), plan, on_bytes)
         await _make_log(disk, config, partition, plan, now_ms)
-        state = ElectionState(plan.snapshot_id.epoch)
+        state = ElectionState(plan.epoch)
         quorum_state = QuorumStateFile(disk, join(partition, QUORUM_STATE))
         await quorum_state.write(state, plan.control_state.kraft_version, config.static_voter_set())
         properties = MetaProperties(plan.cluster_id, plan.key.id, plan.key.directory_id)

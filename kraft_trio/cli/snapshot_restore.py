@@ -39,8 +39,8 @@ def restore_command(file: str, config_path: str, cluster_id: str, end_offset: in
     """Begin a new cluster with the state in FILE.
 
     The node that -c names, whose directory is empty, becomes its only voter.  FILE is a snapshot that was saved, or a
-    .checkpoint of a node's, ours or Apache Kafka's; every byte of it is checked first.  Offsets and epochs go on from
-    the snapshot's.  Start the node, and add other voters to it.
+    .checkpoint of a node's, ours or Apache Kafka's; every byte of it is checked first.  Offsets go on where it ends.
+    Start the node, and add other voters to it.
     """
     config = read_config(config_path)
     check_cluster_id(cluster_id)

@@ -152,7 +152,7 @@ def test_its_state_is_saved_and_a_cluster_of_ours_begins_with_it(controllers: Co
         describe = ["metadata-quorum", "--bootstrap-controller", str(node.endpoint), "describe", "--status", "--json"]
         status = json.loads(kraft(*describe).stdout)
         assert (status["leaderId"], [voter["id"] for voter in status["currentVoters"]]) == (4, [4])
-        assert status["leaderEpoch"] == int(file.name[21:31]) + 1
+        assert status["leaderEpoch"] == 1001
         taken = kraft("snapshot", "take", "-c", str(properties))
         assert taken.returncode == 0, taken.stderr
         newest = max(node.partition_directory.glob("*.checkpoint"))

@@ -15,6 +15,7 @@ from kraft_trio.cli.restoration import plan_restoration, restore
 from kraft_trio.config import parse_config
 from kraft_trio.errors import StorageError, StorageFailure
 from kraft_trio.protocol.control_records import SnapshotFooter
+from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, directory_id_from_text
 from kraft_trio.protocol.voter_set import Voter, VoterSet
@@ -32,6 +33,7 @@ from kraft_trio.storage.checkpoint import read_checkpoint
 from kraft_trio.storage.directory import read_meta_properties
 from kraft_trio.storage.partition_check import check_partition
 from kraft_trio.storage.partition_files import checkpoint_name
+from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
 from kraft_trio.storage.real_disk import RealDisk
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot
@@ -112,7 +114,7 @@ def test_the_node_is_the_only_voter_of_a_new_cluster_that_begins_where_the_snaps
     report = check_partition(disk, str(partition))
     assert report.problems == []
     assert (report.log_start_offset, report.log_end, report.kraft_version) == (500, END, 1)
-    assert report.election_state == ElectionState(7)
+    assert report.election_state == ElectionState(1000), "ahead of whatever the old cluster comes to"
     summary = check_snapshot(disk, str(partition / checkpoint_name(END)), END)
     assert summary.record_count == len(RECORDS)
     state = summary.control_state
@@ -268,6 +270,16 @@ class TestRefusals:
         file = written(tmp_path, ControlState(0, OLD_VOTERS if version else None, version))
         assert restored(file, properties(**changes)) == 1
         assert reason in self.error(capsys)
+
+
+def test_the_idempotent_producers_are_known_in_the_new_cluster(tmp_path: Path, properties: Callable[..., str]) -> None:
+    """A batch that one of them sends again is not taken in a second time."""
+    producers = ProducerStates()
+    producers.record(77, 3, 0, 490, 499, 1_700_000_000_000)
+    state = ControlState(1_700_000_000_000, OLD_VOTERS, 1, encode_producer_snapshot(producers))
+    assert restored(written(tmp_path / "backup", state), properties()) == 0
+    restored_file = tmp_path / "node" / "__cluster_metadata-0" / checkpoint_name(END)
+    assert check_snapshot(RealDisk(), str(restored_file), END).control_state.producers == state.producers
 
 
 def test_a_name_of_its_own_and_where_it_ends(tmp_path: Path, properties: Callable[..., str]) -> None:
