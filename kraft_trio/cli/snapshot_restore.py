@@ -81,6 +81,11 @@ def _snapshot_id(disk: Disk, file: str, cluster_id: str, end_offset: int | None)
             f"--cluster-id {cluster_id}: the snapshot is of that cluster; a new one needs an id of its own, so that "
             "neither takes the other's nodes for its own"
         )
+    if origin.cluster_id is None:
+        click.echo(
+            f"kraft: warning: {file}: of which cluster it is nobody tells; --cluster-id must be that of no other",
+            err=True,
+        )
     found = origin.snapshot_id
     if found is None:
         if end_offset is None:

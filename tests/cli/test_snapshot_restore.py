@@ -122,7 +122,11 @@ def test_the_node_is_the_only_voter_of_a_new_cluster_that_begins_where_the_snaps
     assert state.voters == VoterSet([parse_config_of(properties()).as_voter(meta.directory_id)])
     assert records_in(partition / checkpoint_name(END)) == records_in(file)
     assert file.read_bytes() == before
-    assert capsys.readouterr().out == (
+    out, err = capsys.readouterr()
+    assert (
+        err == f"kraft: warning: {file}: of which cluster it is nobody tells; --cluster-id must be that of no other\n"
+    )
+    assert out == (
         f"Restored {node} from {file}: snapshot 500@7, 3000 records, kraft.version 1; cluster id {NEW_CLUSTER}, "
         f"node id 4, directory id {str(ReplicaKey(4, meta.directory_id))[2:]}\n"
     )
@@ -171,7 +175,8 @@ class TestRefusals:
         assert not list(tmp_path.glob("node/**/*.checkpoint*"))
 
     def error(self, capsys: pytest.CaptureFixture[str]) -> str:
-        return capsys.readouterr().err.removeprefix("kraft: error: ").rstrip("\n")
+        lines = capsys.readouterr().err.splitlines()
+        return next(line for line in lines if line.startswith("kraft: error: ")).removeprefix("kraft: error: ")
 
     def test_a_directory_that_is_not_empty(
         self, tmp_path: Path, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]
