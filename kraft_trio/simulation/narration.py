@@ -213,6 +213,10 @@ def _trimmed(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{event.node} trims its log, which begins at {event.details['to']} now"
 
 
+def _snapshot_taken(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
+    yield f"{event.node} takes snapshot {event.details['snapshot_id']}"
+
+
 def _voter_change(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{event.node} appends at {event.details['offset']}: {event.details['change']}"
 
@@ -285,6 +289,8 @@ _OF_LOG_LINE: Final[Mapping[str, Tell]] = {
     "torn tail cut": _torn_tail,
     "storage poisoned": _poisoned,
     "records from the leader refused": _error,
+    "snapshot taken": _snapshot_taken,
+    "damaged snapshot ignored": _error,
 }
 """How what a node logs is told, by the text of the line."""
 

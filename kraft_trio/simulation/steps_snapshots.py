@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from kraft_trio.errors import KraftError
+from kraft_trio.simulation.deterministic import process
 from kraft_trio.simulation.step_parts import NODES
 from kraft_trio.simulation.step_syntax import flag, part
 from kraft_trio.simulation.steps import NotAsExpected, Step, register
@@ -42,9 +43,13 @@ class TakeSnapshot(Step):
 
 
 async def _take(cluster: Cluster, node_id: int) -> None:
-    """An application that is told of a failure has nothing to add to what the node does about it."""
+    """As an application in that node's process; told of a failure, it has nothing to add to what the node does."""
     machine = cluster.machines[node_id]
     if machine.node is None or machine.is_paused:
         return
-    with trio.move_on_after(TAKEN_WITHIN_S), suppress(KraftError):
-        await machine.node.take_snapshot()
+    before = process.set(node_id)
+    try:
+        with trio.move_on_after(TAKEN_WITHIN_S), suppress(KraftError):
+            await machine.node.take_snapshot()
+    finally:
+        process.reset(before)
