@@ -141,6 +141,7 @@ class Node:
                 if self._taker is not None:
                     nursery.start_soon(self._taker.run)
                 nursery.start_soon(self._cleaner.run)
+                await nursery.start(self._snapshot_fetch.run)
                 nursery.start_soon(self.election.run)
                 nursery.start_soon(self._appender.run)
                 nursery.start_soon(self._end_with_the_disk)

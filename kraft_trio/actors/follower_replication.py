@@ -11,6 +11,7 @@ import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.pieces_ahead import PiecesAhead
 from kraft_trio.actors.replica_fetch import (
     discovery_endpoints,
     fetch_snapshot_request,
@@ -118,7 +119,7 @@ class FollowerReplication:
         try:
             async with self._context.client.lease(endpoint, timeout_ms) as connection:
                 while await (
-                    self._fetch_piece(connection, timeout_ms / 1000)
+                    self._fetch_pieces(connection, timeout_ms / 1000)
                     if self._needs_snapshot
                     else self._fetch_once(connection, timeout_ms / 1000)
                 ):
@@ -201,7 +202,7 @@ class FollowerReplication:
             self._has_fetched = True
             await self._context.tell_election(FetchedFromLeader(self._context.stamp))
 
-    # One piece of a snapshot
+    # The pieces of a snapshot
 
     async def _begin_snapshot(self, snapshot_id: OffsetAndEpoch, connection: Connection, timeout_s: float) -> bool:
         fetch = self._context.snapshot_fetch
@@ -217,13 +218,22 @@ class FollowerReplication:
         self._needs_snapshot = True
         return await self._install_if_complete(connection, timeout_s)
 
-    async def _fetch_piece(self, connection: Connection, timeout_s: float) -> bool:
-        """Send one FetchSnapshot and act on its answer.  False where it is right to wait a little before the next."""
-        response: FetchSnapshotResponse | None = None
-        with trio.move_on_after(timeout_s):
-            response = await connection.request(FETCH_SNAPSHOT, self._piece_request())
-        if response is None:
-            raise NetworkError(f"no answer to a FetchSnapshot in {timeout_s:g} s")
+    async def _fetch_pieces(self, connection: Connection, timeout_s: float) -> bool:
+        """Fetch pieces until all are here and in the log's place.  False where it is right to wait a little."""
+        fetch = self._context.snapshot_fetch
+        assert fetch.snapshot_id is not None, "no snapshot is on its way"
+        ahead = PiecesAhead(connection, fetch, fetch_snapshot_request(self._context, fetch.snapshot_id))
+        try:
+            while self._needs_snapshot:
+                response = await ahead.next(timeout_s)
+                if not await self._take_piece(response, connection, timeout_s) or ahead.is_out_of_step:
+                    return False
+        finally:
+            await ahead.end()
+        return True
+
+    async def _take_piece(self, response: FetchSnapshotResponse, connection: Connection, timeout_s: float) -> bool:
+        """Act on the answer to a FetchSnapshot.  False where it is right to wait a little before the next one."""
         if response.error != ErrorCode.none:
             log.warning("snapshot refused", leader_id=self._role.leader_id, error=response.error.name)
             return False
@@ -247,12 +257,6 @@ class FollowerReplication:
                 return False
             await self._note_fetched()
             return await self._install_if_complete(connection, timeout_s)
-
-    def _piece_request(self) -> FetchSnapshotRequest:
-        """For the piece that continues what is here of the snapshot on its way."""
-        fetch = self._context.snapshot_fetch
-        assert fetch.snapshot_id is not None, "no snapshot is on its way"
-        return attrs.evolve(fetch_snapshot_request(self._context, fetch.snapshot_id), position=fetch.position)
 
     async def _install_if_complete(self, connection: Connection, timeout_s: float) -> bool:
         """Put a snapshot all of which is here in the log's place, staying in contact for as long as that takes."""

@@ -40,6 +40,20 @@ class SnapshotFetch:
         self._put_off_id: OffsetAndEpoch | None = None
         self._not_before_s = 0.0
         self._pause_s = FIRST_PAUSE_S
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Have what comes fsynced while more of it does, until cancelled; without this it is fsynced in between.
+
+        Not for one epoch alone: the file outlives it, and what is written stays written when an epoch ends (R1).
+        """
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
 
     @property
     def snapshot_id(self) -> OffsetAndEpoch | None:
@@ -74,7 +88,7 @@ class SnapshotFetch:
         if snapshot_id != self.snapshot_id:
             await self.abandon()
             try:
-                self._download = SnapshotDownload(self._disk, self._log.directory, snapshot_id)
+                self._download = SnapshotDownload(self._disk, self._log.directory, snapshot_id, nursery=self._nursery)
             except DiskFullError:
                 self._put_off(snapshot_id)
                 raise

@@ -25,15 +25,26 @@ class SnapshotDownload:
     `abandon` is left.
     """
 
-    def __init__(self, disk: Disk, directory: str, snapshot_id: OffsetAndEpoch, *, name: str | None = None) -> None:
-        """Begin; what an earlier attempt left is removed.  `name` None: the name of a node's snapshot."""
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        snapshot_id: OffsetAndEpoch,
+        *,
+        name: str | None = None,
+        nursery: trio.Nursery | None = None,
+    ) -> None:
+        """Begin; what an earlier attempt left is removed.  `name` None: the name of a node's snapshot.
+
+        With a nursery, as in `async with`, the device works on one piece while the next ones come.
+        """
         self.snapshot_id = snapshot_id
         self.size_in_bytes: int | None = None
         """Of the whole snapshot, as the first piece's answer says; None before that."""
         self.path = join(directory, checkpoint_name(snapshot_id) if name is None else name)
         self._ended = False
         try:
-            self._part = PartFile(disk, self.path, mode=CHECKPOINT_MODE)
+            self._part = PartFile(disk, self.path, mode=CHECKPOINT_MODE, nursery=nursery)
         except OSError as error:
             raise self._failure(error) from error
 

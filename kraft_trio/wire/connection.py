@@ -1,7 +1,8 @@
-"""The client's side of one connection: versions agreed on first, then one request in flight at a time."""
+"""The client's side of one connection: versions agreed on first, then requests, answered in their order."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
@@ -38,6 +39,8 @@ class Connection:
         self._client_id = client_id
         self._correlation_id = -1
         self._busy = False
+        self._unanswered: deque[tuple[int, int]] = deque()
+        """Version and correlation id of what was sent by `begin`, in order."""
         self.usable = True
         """False once the stream is closed."""
         self.peer_versions: Mapping[int, ApiRange] = {api.key: api for api in apis}
@@ -68,6 +71,30 @@ class Connection:
         """
         return await self._exchange(api, negotiate(api, self.peer_versions), request)
 
+    async def begin(self, api: Api[RequestT, ResponseT], request: RequestT) -> None:
+        """As `request`, without waiting for the response: `finish` does, once for each of them and in their order.
+
+        Nothing else may be requested before all of them are answered.  Raises what `request` raises.
+        """
+        await self._begin(api, negotiate(api, self.peer_versions), request)
+
+    async def finish(self, api: Api[RequestT, ResponseT]) -> ResponseT:
+        """The response to the first request that `begin` sent and that has none yet; `api` is that of the request.
+
+        Raises NetworkError, ProtocolError; the stream is then closed, as it is when this is cancelled.
+        """
+        self._check_free(api)
+        version, correlation_id = self._unanswered.popleft()
+        self._busy = True
+        try:
+            return self._decode(api, version, correlation_id, await self._receive(api))
+        except BaseException:
+            self.usable = False
+            await trio.aclose_forcefully(self._stream)
+            raise
+        finally:
+            self._busy = False
+
     async def aclose(self) -> None:
         """Close the stream.  May be called again."""
         self.usable = False
@@ -86,22 +113,29 @@ class Connection:
         self.peer_versions = {api.key: api for api in response.apis}
 
     async def _exchange(self, api: Api[RequestT, ResponseT], version: int, request: RequestT) -> ResponseT:
-        if not self.usable:
-            raise NetworkError(f"{api.name}: the connection is closed")
-        assert not self._busy, "one request at a time"
+        assert not self._unanswered, "one request at a time, unless they are begun and finished"
+        await self._begin(api, version, request)
+        return await self.finish(api)
+
+    async def _begin(self, api: Api[RequestT, ResponseT], version: int, request: RequestT) -> None:
+        self._check_free(api)
         self._correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
         frame = encode_request(api, version, self._correlation_id, self._client_id, request)
+        self._unanswered.append((version, self._correlation_id))
         self._busy = True
         try:
             await self._send(frame)
-            response = self._decode(api, version, await self._receive(api))
         except BaseException:
             self.usable = False
             await trio.aclose_forcefully(self._stream)
             raise
         finally:
             self._busy = False
-        return response
+
+    def _check_free(self, api: Api[RequestT, ResponseT]) -> None:
+        if not self.usable:
+            raise NetworkError(f"{api.name}: the connection is closed")
+        assert not self._busy, "one task at a time"
 
     async def _send(self, frame: bytes) -> None:
         try:
@@ -115,10 +149,10 @@ class Connection:
             raise NetworkError(f"{api.name}: the peer closed the connection instead of answering")
         return frame
 
-    def _decode(self, api: Api[RequestT, ResponseT], version: int, frame: bytes) -> ResponseT:
+    def _decode(self, api: Api[RequestT, ResponseT], version: int, asked: int, frame: bytes) -> ResponseT:
         correlation_id = response_correlation_id(frame)
-        if correlation_id != self._correlation_id:
-            raise ProtocolError(f"{api.name}: answer to request {correlation_id}, but {self._correlation_id} was asked")
+        if correlation_id != asked:
+            raise ProtocolError(f"{api.name}: answer to request {correlation_id}, but {asked} was asked")
         if api.key == API_VERSIONS.key and _is_too_new(frame):
             version = 0
         return decode_response(api, version, frame)[1]

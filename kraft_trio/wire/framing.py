@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import Final
 
@@ -12,6 +13,10 @@ from kraft_trio.errors import NetworkError, ProtocolError
 _LENGTH: Final = Struct(">i")
 _RECEIVE_BYTES: Final = 64 * 1024
 _RECEIVE_BYTES_MAX: Final = 1024 * 1024
+_IN_PLACE_BYTES: Final = 128 * 1024
+_IN_PLACE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Frames of which so much is missing, but not more, are received in place: a megabyte is then copied once, not thrice.
+Larger ones grow with what has come: what a peer declares is not yet worth the memory."""
 
 
 class FrameTooLargeError(ProtocolError):
@@ -28,7 +33,11 @@ class FrameReader:
     def __init__(self, stream: trio.abc.ReceiveStream, limit: int) -> None:
         self.limit = limit
         self._stream = stream
+        self._receive_into: Callable[[memoryview], Awaitable[int]] | None = getattr(stream, "receive_into", None)
         self._buffer = bytearray()
+        self._in_place: bytearray | None = None
+        """A frame that is being received in place, length and all; `_received` bytes of it are here."""
+        self._received = 0
 
     async def read(self) -> bytes | None:
         """The next frame without its length, or None when the peer has closed the stream between frames.
@@ -37,6 +46,8 @@ class FrameReader:
         a stream that ends within a frame, NetworkError when the connection breaks.  After any of them the reader is
         of no further use.
         """
+        if self._in_place is not None:
+            return await self._rest_of(self._in_place)
         buffer = self._buffer
         if not buffer:
             received = await self._receive(_RECEIVE_BYTES)
@@ -49,12 +60,32 @@ class FrameReader:
         while len(buffer) < _LENGTH.size:
             await self._receive_more(_LENGTH.size)
         end = _LENGTH.size + self._declared_length(buffer)
+        if self._receive_into and _IN_PLACE_BYTES <= end - len(buffer) <= _IN_PLACE_BYTES_MAX:
+            self._in_place, self._received = bytearray(end), len(buffer)
+            self._in_place[: self._received] = buffer
+            buffer.clear()
+            return await self._rest_of(self._in_place)
         while len(buffer) < end:
             await self._receive_more(end)
         with memoryview(buffer) as view:
             frame = bytes(view[_LENGTH.size : end])
         del buffer[:end]
         return frame
+
+    async def _rest_of(self, frame: bytearray) -> bytes:
+        """Nothing of what follows the frame is received."""
+        assert self._receive_into is not None, "a frame in place of a stream that has no such call"
+        with memoryview(frame) as view:
+            while self._received < len(frame):
+                try:
+                    size = await self._receive_into(view[self._received :])
+                except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                    raise NetworkError(f"connection broken: {error}") from error
+                if not size:
+                    raise self._cut(self._received, len(frame))
+                self._received += size
+            self._in_place = None
+            return bytes(view[_LENGTH.size :])
 
     def _declared_length(self, start: bytes | bytearray) -> int:
         (length,) = _LENGTH.unpack_from(start)
@@ -69,8 +100,11 @@ class FrameReader:
         missing = wanted - len(self._buffer)
         received = await self._receive(min(max(missing, _RECEIVE_BYTES), _RECEIVE_BYTES_MAX))
         if not received:
-            raise ProtocolError(f"the stream ended within a frame: {len(self._buffer)} of {wanted} bytes came")
+            raise self._cut(len(self._buffer), wanted)
         self._buffer += received
+
+    def _cut(self, came: int, wanted: int) -> ProtocolError:
+        return ProtocolError(f"the stream ended within a frame: {came} of {wanted} bytes came")
 
     async def _receive(self, max_bytes: int) -> bytes:
         try:

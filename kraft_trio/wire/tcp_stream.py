@@ -79,6 +79,17 @@ class TcpStream(ImmediateStream):
             except OSError as error:
                 raise trio.BrokenResourceError(f"connection broken: {error}") from error
 
+    async def receive_into(self, buffer: memoryview) -> int:
+        """As much as there is, and there is room for, without a copy in between; 0 once the peer has sent its last."""
+        while True:
+            await self._wait(trio.lowlevel.wait_readable)
+            try:
+                return self._socket.recv_into(buffer)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise trio.BrokenResourceError(f"connection broken: {error}") from error
+
     async def _wait(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
         if self._socket.fileno() < 0:
             raise trio.ClosedResourceError("the stream was closed")

@@ -28,7 +28,7 @@ from tests.support.on_cluster import on_cluster
 SETTINGS = {
     "metadata.log.segment.bytes": "1024",
     "metadata.log.max.snapshot.interval.ms": "0",
-    "controller.quorum.fetch.snapshot.max.bytes": "500",
+    "controller.quorum.fetch.snapshot.max.bytes": "125",
 }
 NO_LIMIT = {"metadata.max.retention.bytes": "-1", "metadata.max.retention.ms": "-1"}
 
@@ -71,7 +71,7 @@ LARGE_STATE = {
 
 
 async def slow_observer(cluster: Cluster) -> Node:
-    """A piece of 500 bytes takes it 0.2 seconds, so that 40,000 take sixteen."""
+    """Four pieces of 125 bytes take it 0.2 seconds, so that 40,000 bytes take sixteen."""
     for source, target in itertools.permutations(cluster.machines, 2):
         hosts = cluster.machines[source].host, cluster.machines[target].host
         cluster.network.set_link(*hosts, latency=Latency.constant(0.1))
@@ -111,7 +111,7 @@ async def test_a_slow_replica_gets_a_state_that_is_larger_than_what_is_kept(clus
 
 @on_trimming_cluster(settings=LARGE_STATE, **SLOW_OBSERVER)
 async def test_one_that_never_catches_up_does_not_stop_the_trimming(cluster: Cluster) -> None:
-    """A piece is given every 0.2 s, all the time; it receives more slowly than is appended."""
+    """Pieces are given every 0.2 s, all the time; it receives more slowly than is appended."""
     leader = await cluster.wait_for_leader()
     await write(leader, 0, 600)
     async with trio.open_nursery() as nursery:

@@ -90,11 +90,6 @@ def _with_times_of(ours: bytes, kafkas: bytes) -> bytes:
     return b"".join(parts)
 
 
-def sync_every(size: int, monkeypatch: pytest.MonkeyPatch, *, at_most: int | None = None) -> None:
-    monkeypatch.setattr(part_file, "MIN_SYNC_BYTES", size)
-    monkeypatch.setattr(part_file, "MAX_SYNC_BYTES", at_most or size)
-
-
 class TestWriter:
     @pytest.fixture(params=["real", "simulated"])
     def place(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Disk, str]]:
@@ -204,7 +199,7 @@ class TestWriter:
         assert disk.mode(PATH) == 0o400
 
     async def test_the_device_is_given_a_little_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        sync_every(4000, monkeypatch)
+        monkeypatch.setattr(part_file, "SYNC_EVERY_BYTES", 4000)
         disk = new_disk()
         unsynced: list[int] = []
         async with SnapshotWriter(disk, "/d", ID, STATE, batch_bytes=1000) as writer:
@@ -220,28 +215,10 @@ class TestWriter:
         # One piece that the device works on, the next one that is written meanwhile.
         assert max(unsynced) < 2 * 4000 + 2 * 1000 < len(unsynced) * 1000
 
-    @pytest.mark.parametrize(("sync_s", "largest"), [(0.001, 16_000), (0.004, 1000), (0.020, 1000)])
-    async def test_a_slow_device_is_given_less(
-        self, sync_s: float, largest: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
-    ) -> None:
-        """What keeps the device for long keeps the log's fsyncs waiting."""
-        sync_every(1000, monkeypatch, at_most=16_000)
-        disk = SimulatedDisk(sync_latency=lambda: sync_s)
-        disk.make_directory("/d")
-        sizes: list[int] = []
-        async with SnapshotWriter(disk, "/d", ID, STATE, batch_bytes=100) as writer:
-            disk.hook = lambda operation, path: sizes.append(writer.size_in_bytes) if operation == "sync" else None
-            for _ in range(600):
-                await writer.append(records(2))
-                await trio.sleep(0.001)
-            await writer.finish()
-        written = [after - before for before, after in pairwise(sizes[:-2])]
-        assert largest <= max(written) < 2 * largest + 30 * 200
-
     async def test_the_device_works_on_one_piece_while_the_next_is_written(
         self, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
     ) -> None:
-        sync_every(4000, monkeypatch)
+        monkeypatch.setattr(part_file, "SYNC_EVERY_BYTES", 4000)
         disk = SimulatedDisk(sync_latency=lambda: 1.0)
         disk.make_directory("/d")
         sizes: list[int] = []
@@ -260,7 +237,7 @@ class TestWriter:
     async def test_an_fsync_that_fails_behind_its_back_is_told_and_leaves_no_snapshot(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        sync_every(4000, monkeypatch)
+        monkeypatch.setattr(part_file, "SYNC_EVERY_BYTES", 4000)
         for failing in range(1, 5):
             disk = new_disk()
             syncs = 0
@@ -281,7 +258,7 @@ class TestWriter:
     async def test_leaving_waits_for_the_device_and_keeps_the_reason(
         self, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
     ) -> None:
-        sync_every(4000, monkeypatch)
+        monkeypatch.setattr(part_file, "SYNC_EVERY_BYTES", 4000)
         disk = SimulatedDisk(sync_latency=lambda: 1.0)
         disk.make_directory("/d")
 

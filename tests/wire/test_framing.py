@@ -122,3 +122,65 @@ async def test_a_broken_connection_is_a_network_error():
 
     with pytest.raises(NetworkError, match="reset by peer"):
         await FrameReader(Broken([]), 100).read()
+
+
+class InPlace(Pieces):
+    """A stream that can also receive into a buffer, as a socket can."""
+
+    def __init__(self, pieces):
+        super().__init__(pieces)
+        self.in_place = 0
+
+    async def receive_into(self, buffer):
+        piece = await self.receive_some(len(buffer))
+        buffer[: len(piece)] = piece
+        self.in_place += len(piece)
+        return len(piece)
+
+
+LARGE = bytes(range(256)) * 2000
+
+
+@pytest.mark.parametrize("cut", [1000, 65_536, 200_000, 10**6])
+async def test_large_frames_are_received_in_place_and_nothing_of_the_next_one(cut):
+    payloads = [LARGE, b"small", LARGE[1:], LARGE[2:]]
+    sent = b"".join(map(framed, payloads))
+    stream = InPlace([sent[start : start + cut] for start in range(0, len(sent), cut)])
+    assert await read_all(FrameReader(stream, 2**20)) == payloads
+    assert stream.in_place > len(LARGE)
+
+
+async def test_a_cancelled_read_in_place_loses_nothing():
+    sent = framed(LARGE) + framed(b"next")
+    stream = InPlace([sent[start : start + 70_000] for start in range(0, len(sent), 70_000)])
+    reader = FrameReader(stream, 2**20)
+    frames = []
+    for _ in range(100):
+        with trio.CancelScope() as scope:
+            received = stream.received
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(cancel_once_received, stream, received, scope)
+                frames.append(await reader.read())
+                nursery.cancel_scope.cancel()
+        if len(frames) == 2:
+            break
+    assert frames == [LARGE, b"next"]
+
+
+async def cancel_once_received(stream, received, scope):
+    while stream.received == received:
+        await trio.lowlevel.checkpoint()
+    scope.cancel()
+
+
+async def test_a_stream_that_ends_within_a_large_frame():
+    stream = InPlace([framed(LARGE)[:300_000]])
+    with pytest.raises(ProtocolError, match=f"ended within a frame: 300000 of {len(LARGE) + 4} bytes came"):
+        await FrameReader(stream, 2**20).read()
+
+
+async def test_what_is_declared_is_not_worth_the_memory_before_it_comes():
+    stream = InPlace([struct.pack(">i", 2**30) + b"x" * 1000])
+    with pytest.raises(ProtocolError, match="ended within a frame"):
+        await FrameReader(stream, 2**30).read()
+    assert stream.in_place == 0
