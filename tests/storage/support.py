@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -20,13 +21,17 @@ from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch, encode_control_batch
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.log_append import plan_leader_append
 from kraft_trio.storage.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
+from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.storage.simulated_file import SimulatedFile
 from kraft_trio.storage.snapshot_reader import ControlState, open_snapshot
 from kraft_trio.storage.snapshot_writer import SnapshotWriter
 
 TOPIC_ID = UUID(int=1)
 DIRECTORY = "/data/__cluster_metadata-0"
 FIRST_SEGMENT = f"{DIRECTORY}/{0:020d}.log"
+RECOVERY_POINT = f"{DIRECTORY}/recovery-point"
 DIRECTORY_ID = directory_id_from_text("b8tRS7h4TJ2Vt43Dp85v2A")
 STATIC_VOTERS = VoterSet([Voter(ReplicaKey(id)) for id in (1, 2, 3)])
 KAFKAS_VOTERS = VoterSet(
@@ -166,3 +171,60 @@ async def write_snapshot(
     async with SnapshotWriter(disk, directory, snapshot_id, state, batch_bytes=200) as writer:
         await writer.append(NewRecord(value) for value in values)
         await writer.finish()
+
+
+def log_of(*epochs: int, disk: SimulatedDisk | None = None, segment_bytes: int = 1 << 30) -> Log:
+    """A log with one batch of two records for each epoch given, its values telling offset and epoch."""
+    log = open_log(disk or SimulatedDisk(), segment_bytes=segment_bytes)
+    for epoch in epochs:
+        offset = log.end_offset
+        log.append_as_leader(batch(f"{offset}@{epoch}".encode(), f"{offset + 1}@{epoch}".encode()), epoch)
+    return log
+
+
+def at(encoded: bytes, base_offset: int, epoch: int) -> bytes:
+    buffer = bytearray(encoded)
+    buffer[:8] = base_offset.to_bytes(8, "big")
+    buffer[12:16] = epoch.to_bytes(4, "big")
+    return bytes(buffer)
+
+
+def stopped_disk(
+    *values: bytes, segment_bytes: int = 1 << 30, synced: int | None = None
+) -> tuple[SimulatedDisk, list[int]]:
+    """A disk whose process was killed after it had appended one batch for each value; where the batches begin.
+
+    The log had synced as many of them as `synced` says, None: all.
+    """
+    disk = SimulatedDisk()
+    log = open_log(disk, segment_bytes=segment_bytes)
+    positions = []
+    for count, value in enumerate(values):
+        if count == synced:
+            log._sync_now()
+        positions.append(log.size_in_bytes)
+        log.append_as_leader(batch(value), 1)
+    if synced is None:
+        log._sync_now()
+    disk.kill()
+    return disk, positions
+
+
+def rewrite(disk: SimulatedDisk, change: Callable[[bytearray], object], path: str = FIRST_SEGMENT) -> None:
+    data = bytearray(disk.read_bytes(path))
+    change(data)
+    disk.replace_now(path, bytes(data))
+
+
+def follows(log_bytes: bytes, encoded: bytes, offset: int, epoch: int) -> bytes:
+    buffer = bytearray(encoded)
+    plan_leader_append(buffer, offset, epoch, 1 << 20)
+    return log_bytes + buffer
+
+
+def disk_with_file(seed: int = 0, latency: float = 0.0) -> tuple[SimulatedDisk, SimulatedFile]:
+    disk = SimulatedDisk(random.Random(seed), sync_latency=lambda: latency)
+    disk.make_directory("/d")
+    file = disk.open("/d/a", create=True)
+    disk.sync_directory("/d")
+    return disk, file

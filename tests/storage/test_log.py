@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 
 import pytest
 import trio
 import trio.testing
 
-from kraft_trio.errors import NodeClosedError, ProtocolError, RecordTooLargeError, StorageFailure
+from kraft_trio.errors import ProtocolError, RecordTooLargeError
 from kraft_trio.protocol.control_records import KRaftVersion, LeaderChange, VotersRecord
 from kraft_trio.protocol.producers import Accept, Duplicate
 from kraft_trio.protocol.reconciliation import Diverging, Valid
@@ -22,19 +21,12 @@ from tests.storage.support import (
     KAFKAS_VOTERS,
     STATIC_VOTERS,
     TOPIC_ID,
+    at,
     batch,
+    log_of,
     open_log,
     values_in,
 )
-
-
-def log_of(*epochs: int, disk: SimulatedDisk | None = None, segment_bytes: int = 1 << 30) -> Log:
-    """A log with one batch of two records for each epoch given, its values telling offset and epoch."""
-    log = open_log(disk or SimulatedDisk(), segment_bytes=segment_bytes)
-    for epoch in epochs:
-        offset = log.end_offset
-        log.append_as_leader(batch(f"{offset}@{epoch}".encode(), f"{offset + 1}@{epoch}".encode()), epoch)
-    return log
 
 
 class TestAppendAsLeader:
@@ -132,17 +124,10 @@ class TestControlRecords:
     def test_a_control_record_that_cannot_be_read_is_refused_before_it_is_written(self) -> None:
         log = log_of(1)
         bad = encode_batch([NewRecord(key=b"\x00\x00\x00\x06", value=b"\x00\x00\x7f")], timestamp_ms=0, control=True)
-        for append in (lambda: log.append_as_leader(bad, 1), lambda: log.append_as_follower(_at(bad, 2, 1))):
+        for append in (lambda: log.append_as_leader(bad, 1), lambda: log.append_as_follower(at(bad, 2, 1))):
             with pytest.raises(ProtocolError):
                 append()
         assert log.end == OffsetAndEpoch(2, 1)
-
-
-def _at(encoded: bytes, base_offset: int, epoch: int) -> bytes:
-    buffer = bytearray(encoded)
-    buffer[:8] = base_offset.to_bytes(8, "big")
-    buffer[12:16] = epoch.to_bytes(4, "big")
-    return bytes(buffer)
 
 
 class TestAppendAsFollower:
@@ -166,11 +151,11 @@ class TestAppendAsFollower:
         [
             (lambda good: good[:-1] + bytes([good[-1] ^ 1]), "CRC is"),
             (lambda good: good[:16] + b"\x01" + good[17:], "magic 1, expected 2"),
-            (lambda good: _at(good, 3, 2), "batch at offset 3: the log goes on at offset 2"),
-            (lambda good: _at(good, 1, 2), "batch at offset 1: the log goes on at offset 2"),
-            (lambda good: _at(good, 2, 1), "leader epoch 1, expected 2 to 9"),
-            (lambda good: _at(good, 2, 10), "leader epoch 10, expected 2 to 9"),
-            (lambda good: good + _at(good, 3, 1), "leader epoch 1, expected 2 to 9"),
+            (lambda good: at(good, 3, 2), "batch at offset 3: the log goes on at offset 2"),
+            (lambda good: at(good, 1, 2), "batch at offset 1: the log goes on at offset 2"),
+            (lambda good: at(good, 2, 1), "leader epoch 1, expected 2 to 9"),
+            (lambda good: at(good, 2, 10), "leader epoch 10, expected 2 to 9"),
+            (lambda good: good + at(good, 3, 1), "leader epoch 1, expected 2 to 9"),
             (lambda good: good + good, "batch at offset 2: the log goes on at offset 3"),
             (lambda good: good + bytes(70), "length 0"),
         ],
@@ -179,358 +164,12 @@ class TestAppendAsFollower:
         log = log_of(2)
         before = log.read(0, 1 << 20)
         with pytest.raises(ProtocolError, match=message):
-            log.append_as_follower(spoil(_at(batch(b"good"), 2, 2)), max_epoch=9)
+            log.append_as_follower(spoil(at(batch(b"good"), 2, 2)), max_epoch=9)
         assert (log.end, log.read(0, 1 << 20)) == (OffsetAndEpoch(2, 2), before)
 
     def test_without_a_highest_epoch_any_later_one_is_taken(self) -> None:
         log = log_of(2)
-        assert log.append_as_follower(_at(batch(b"good"), 2, 10)) == Appended(2, 3)
-
-
-class TestSync:
-    async def test_appended_is_not_synced_until_synced(self) -> None:
-        log = log_of(1)
-        assert (log.end_offset, log.synced_end_offset) == (2, 0)
-        assert await log.sync() == 2
-        assert log.synced_end_offset == 2
-
-    async def test_what_is_appended_during_a_sync_is_not_counted(self, autojump_clock: trio.testing.MockClock) -> None:
-        disk = SimulatedDisk(sync_latency=lambda: 1.0)
-        log = log_of(1, disk=disk)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(log.sync)
-            await trio.testing.wait_all_tasks_blocked()
-            log.append_as_leader(batch(b"x"), 1)
-        assert (log.end_offset, log.synced_end_offset) == (3, 2)
-        disk.crash("all")
-        assert open_log(disk).end_offset == 2
-
-    async def test_a_truncation_during_a_sync_takes_back_what_it_would_have_covered(
-        self, autojump_clock: trio.testing.MockClock
-    ) -> None:
-        disk = SimulatedDisk(sync_latency=lambda: 1.0)
-        log = log_of(1, 1, 1, disk=disk)
-        answers = []
-
-        async def sync() -> None:
-            answers.append(await log.sync())
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(sync)
-            await trio.testing.wait_all_tasks_blocked()
-            log.truncate_to(2)
-            # Appending blocks for the truncation; so only what is appended after that is unsynced.
-            log.append_as_leader(batch(b"x", b"y", b"z"), 2)
-            assert log.synced_end_offset == 2
-        assert answers == [2]
-        assert (log.end_offset, log.synced_end_offset) == (5, 2)
-        disk.crash("all")
-        assert open_log(disk).end_offset == 2
-
-    async def test_a_truncation_takes_back_what_was_synced(self) -> None:
-        log = log_of(1, 1)
-        await log.sync()
-        log.truncate_to(2)
-        assert log.synced_end_offset == 2
-        log.append_as_leader(batch(b"x", b"y"), 2)
-        assert log.synced_end_offset == 2
-
-    async def test_two_syncs_that_end_in_either_order_leave_the_later_end(
-        self, autojump_clock: trio.testing.MockClock
-    ) -> None:
-        latencies = [5.0, 1.0, 0.0]  # the last of the recovery point
-        log = log_of(1, disk=SimulatedDisk(sync_latency=lambda: latencies.pop(0)))
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(log.sync)
-            await trio.testing.wait_all_tasks_blocked()
-            log.append_as_leader(batch(b"x"), 1)
-            await log.sync()
-            assert log.synced_end_offset == 3
-        assert log.synced_end_offset == 3
-
-    async def test_a_cancelled_sync_waits_counts_and_then_is_cancelled(
-        self, autojump_clock: trio.testing.MockClock
-    ) -> None:
-        log = log_of(1, disk=SimulatedDisk(sync_latency=lambda: 4.0))
-        with trio.move_on_after(1) as scope:
-            await log.sync()
-        assert scope.cancelled_caught
-        assert (trio.current_time(), log.synced_end_offset) == (4.0, 2)
-
-    async def test_nothing_to_sync_is_a_checkpoint_and_no_fsync(self) -> None:
-        disk = SimulatedDisk()
-        log = log_of(1, disk=disk)
-        await log.sync()
-        calls: list[str] = []
-        disk.hook = lambda operation, _path: calls.append(operation)
-        with trio.testing.assert_checkpoints():
-            assert await log.sync() == 2
-        assert calls == []
-
-    async def test_a_truncation_alone_is_made_durable_by_a_sync(self) -> None:
-        disk = SimulatedDisk()
-        log = log_of(1, 1, disk=disk)
-        await log.sync()
-        log.truncate_to(2)
-        await log.sync()
-        disk.crash("all")
-        assert open_log(disk).end_offset == 2
-
-    async def test_a_sync_that_began_before_a_truncation_does_not_make_it_durable(
-        self, autojump_clock: trio.testing.MockClock
-    ) -> None:
-        disk = SimulatedDisk(sync_latency=lambda: 1.0)
-        log = log_of(1, 1, disk=disk)
-        await log.sync()
-        log.append_as_leader(batch(b"x"), 1)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(log.sync)
-            await trio.testing.wait_all_tasks_blocked()
-            log.truncate_to(2)
-        await log.sync()
-        disk.crash("all")
-        assert open_log(disk).end_offset == 2
-
-    async def test_what_a_truncation_dropped_never_comes_back_behind_new_records(self) -> None:
-        for seed in range(40):
-            disk = SimulatedDisk()
-            disk.random.seed(seed)
-            log = log_of(1, 1, 1, disk=disk)
-            await log.sync()
-            log.truncate_to(2)
-            log.append_as_leader(batch(b"new"), 2)
-            disk.crash()
-            reopened = open_log(disk)
-            assert values_in(reopened) in ([b"0@1", b"1@1"], [b"0@1", b"1@1", b"new"])
-
-
-class TestPoison:
-    @pytest.mark.parametrize("operation", ["append", "sync"])
-    async def test_the_first_failure_is_for_ever(self, operation: str) -> None:
-        disk = SimulatedDisk()
-        log = log_of(1, disk=disk)
-        await log.sync()
-        log.append_as_leader(batch(b"x"), 1)
-        disk.fail(operation, name=".log", code=errno.EIO)
-
-        async def use() -> None:
-            if operation == "append":
-                log.append_as_leader(batch(b"y"), 1)
-            await log.sync()
-
-        with pytest.raises(StorageFailure, match="injected"):
-            await use()
-        assert isinstance(log.poisoned, OSError)
-        assert (log.end_offset, log.synced_end_offset) == (3, 2)
-        for _ in range(2):
-            with pytest.raises(StorageFailure, match="injected"):
-                await log.sync()
-            with pytest.raises(StorageFailure, match="injected"):
-                log.append_as_leader(batch(b"z"), 1)
-            with pytest.raises(StorageFailure, match="injected"):
-                log.append_as_follower(_at(batch(b"z"), 3, 1))
-            with pytest.raises(StorageFailure, match="injected"):
-                log.truncate_to(2)
-        assert (log.end_offset, log.synced_end_offset) == (3, 2)
-        await log.close()
-
-    async def test_a_truncation_that_fails_poisons(self) -> None:
-        disk = SimulatedDisk()
-        log = log_of(1, 1, disk=disk)
-        disk.fail("truncate")
-        with pytest.raises(StorageFailure):
-            log.truncate_to(2)
-        with pytest.raises(StorageFailure):
-            await log.sync()
-        assert log.synced_end_offset <= 2
-
-    async def test_a_sync_that_succeeds_after_another_failed_counts_nothing(
-        self, autojump_clock: trio.testing.MockClock
-    ) -> None:
-        latencies = [1.0, 2.0]
-        disk = SimulatedDisk(sync_latency=lambda: latencies.pop(0))
-        log = log_of(1, disk=disk)
-        disk.fail("sync", name=".log")
-        failures = []
-
-        async def sync() -> None:
-            try:
-                await log.sync()
-            except StorageFailure as error:
-                failures.append(error)
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(sync)
-            await trio.testing.wait_all_tasks_blocked()
-            nursery.start_soon(sync)
-        assert len(failures) == 2
-        assert log.synced_end_offset == 0
-
-    async def test_poisoning_wakes_those_who_wait(self) -> None:
-        disk = SimulatedDisk()
-        log = log_of(1, disk=disk)
-        disk.fail("sync", name=".log")
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(log.changed.park)
-            await trio.testing.wait_all_tasks_blocked()
-            with pytest.raises(StorageFailure):
-                await log.sync()
-
-    async def test_a_poisoned_log_does_not_vouch_for_itself_at_close(self) -> None:
-        disk = SimulatedDisk()
-        log = log_of(1, disk=disk)
-        disk.fail("sync", name=".log")
-        with pytest.raises(StorageFailure):
-            await log.sync()
-        await log.close()
-        assert not [name for name in disk.list_directory(DIRECTORY) if name.endswith(".snapshot")]
-
-    async def test_what_a_failed_sync_lost_is_not_taken_for_durable_by_the_next_process(self) -> None:
-        disk = SimulatedDisk()
-        log = log_of(1, disk=disk)
-        await log.sync()
-        log.append_as_leader(batch(b"lost"), 1)
-        disk.fail("sync", name=".log")
-        with pytest.raises(StorageFailure):
-            await log.sync()
-        disk.kill()
-        reopened = open_log(disk)
-        assert (reopened.end_offset, reopened.synced_end_offset) == (2, 2)
-
-    async def test_a_read_that_fails_says_so_and_poisons_nothing(self) -> None:
-        disk = SimulatedDisk()
-        log = log_of(1, disk=disk)
-        disk.fail("read_at")
-        with pytest.raises(StorageFailure, match="cannot read the log"):
-            log.read(0, 1000)
-        assert log.poisoned is None
-        assert log.read(0, 1000)
-
-    async def test_a_closed_log_is_not_used(self) -> None:
-        log = log_of(1)
-        await log.close()
-        await log.close()
-        with pytest.raises(NodeClosedError):
-            log.append_as_leader(batch(b"x"), 1)
-        with pytest.raises(NodeClosedError):
-            await log.sync()
-
-    async def test_what_is_appended_while_closing_is_synced_before_it_is_vouched_for(
-        self, autojump_clock: trio.testing.MockClock
-    ) -> None:
-        disk = SimulatedDisk(sync_latency=lambda: 1.0)
-        log = log_of(1, disk=disk)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(log.close)
-            await trio.testing.wait_all_tasks_blocked()
-            log.append_as_leader(batch(b"late"), 1)
-        disk.crash("all")
-        assert open_log(disk).end_offset == 3
-
-
-class TestTruncate:
-    def test_epochs_producers_and_records_go_back(self) -> None:
-        log = log_of(1, 2, 3)
-        log.append_as_leader(batch(b"p", producer_id=7, producer_epoch=0, base_sequence=0), 3)
-        log.truncate_to(2)
-        assert (log.end, log.epochs.entries) == (OffsetAndEpoch(2, 1), ((1, 0),))
-        assert values_in(log) == [b"0@1", b"1@1"]
-        assert isinstance(log.producers.check(7, 0, 0, 1), Accept)
-        assert log.append_as_leader(batch(b"x"), 4) == Appended(2, 3)
-        assert values_in(log) == [b"0@1", b"1@1", b"x"]
-
-    def test_to_the_end_changes_nothing(self) -> None:
-        log = log_of(1)
-        log.truncate_to(2)
-        assert log.end_offset == 2
-
-    @pytest.mark.parametrize(
-        ("offset", "message"), [(3, "inside the batch that begins at offset 2"), (7, "has offsets")]
-    )
-    def test_into_a_batch_or_beyond_the_end_is_refused(self, offset: int, message: str) -> None:
-        log = log_of(1, 1, 1)
-        before = log.read(0, 1 << 20)
-        with pytest.raises(ValueError, match=message):
-            log.truncate_to(offset)
-        assert log.read(0, 1 << 20) == before
-
-    def test_below_the_high_watermark_is_a_bug(self) -> None:
-        log = log_of(1, 1, 1)
-        log.advance_high_watermark(4)
-        with pytest.raises(AssertionError, match="below the high watermark 4"):
-            log.truncate_to(2)
-        log.truncate_to(4)
-        assert log.end_offset == 4
-
-    def test_producers_are_derived_anew_where_they_forgot_too_much(self) -> None:
-        log = log_of()
-        for sequence in range(12):
-            log.append_as_leader(batch(b"x", producer_id=7, producer_epoch=0, base_sequence=sequence), 1)
-        log.truncate_to(4)
-        assert log.producers.check(7, 0, 3, 1) == Duplicate(3, 3)
-        assert log.producers.check(7, 0, 0, 1) == Duplicate(0, 0)
-        assert isinstance(log.producers.check(7, 0, 4, 1), Accept)
-
-    async def test_across_segments(self) -> None:
-        disk = SimulatedDisk()
-        log = log_of(*[1] * 10, disk=disk, segment_bytes=200)
-        segments = [name for name in disk.list_directory(DIRECTORY) if name.endswith(".log")]
-        assert len(segments) == 5
-        await log.sync()
-        log.truncate_to(6)
-        assert values_in(log) == [f"{offset}@1".encode() for offset in range(6)]
-        assert [name for name in disk.list_directory(DIRECTORY) if name.endswith(".log")] == segments[:2]
-        log.append_as_leader(batch(b"x"), 2)
-        await log.close()
-        reopened = open_log(disk, segment_bytes=200)
-        assert values_in(reopened)[-2:] == [b"5@1", b"x"]
-
-    async def test_index_files_do_not_outlive_what_they_index(self) -> None:
-        disk = SimulatedDisk()
-        log = open_log(disk, segment_bytes=80)
-        for time in (1000, 5000, 6000):
-            log.append_as_leader(batch(b"x", timestamp_ms=time), 1)
-        await log.close()
-        log = open_log(disk, segment_bytes=80)
-
-        def index_files() -> list[str]:
-            return [name for name in disk.list_directory(DIRECTORY) if name.endswith("index")]
-
-        log.truncate_to(1)
-        assert index_files() == [f"{0:020d}.index", f"{0:020d}.timeindex"]
-        log.truncate_to(0)
-        assert index_files() == []
-        log.append_as_leader(batch(b"x", timestamp_ms=2000), 1)
-        await log.close()
-        assert disk.read_bytes(f"{DIRECTORY}/{0:020d}.timeindex") == (2000).to_bytes(8, "big") + bytes(4)
-
-    async def test_the_indexes_of_a_truncated_segment_are_those_of_what_is_left(self) -> None:
-        disk = SimulatedDisk()
-        log = open_log(disk)
-        for number in range(40):
-            log.append_as_leader(batch(b"x" * 900, timestamp_ms=1000 + number), 1)
-        log.truncate_to(23)
-        await log.close()
-        paths = [f"{DIRECTORY}/{0:020d}{suffix}" for suffix in (".index", ".timeindex")]
-        written = [disk.read_bytes(path) for path in paths]
-        for path in paths:
-            disk.remove(path)
-        await open_log(disk).close()
-        assert [disk.read_bytes(path) for path in paths] == written
-
-    async def test_what_vouched_for_the_dropped_part_is_gone_before_it_is(self) -> None:
-        disk = SimulatedDisk()
-        await log_of(1, 1, 1, disk=disk).close()
-        log = open_log(disk)
-        calls: list[tuple[str, str]] = []
-        disk.hook = lambda operation, path: calls.append((operation, path.rpartition("/")[2]))
-        log.truncate_to(2)
-        relevant = [call for call in calls if call[0] in ("remove", "sync_directory", "truncate")]
-        assert relevant == [
-            ("remove", f"{6:020d}.snapshot"),
-            ("sync_directory", "__cluster_metadata-0"),
-            ("truncate", f"{0:020d}.log"),
-        ]
+        assert log.append_as_follower(at(batch(b"good"), 2, 10)) == Appended(2, 3)
 
 
 class TestSegments:
