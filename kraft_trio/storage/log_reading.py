@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kraft_trio.errors import OffsetOutOfRangeError, StorageFailure
+from kraft_trio.errors import NodeClosedError, OffsetOutOfRangeError, StorageFailure
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.reconciliation import FetchPositionCheck, check_fetch_position
 from kraft_trio.protocol.types import OffsetAndEpoch
@@ -32,6 +32,7 @@ class ReadableLog:
         self._end_offset = end_offset
         self.epochs = epochs
         self.snapshots = snapshots
+        self._closed = False
 
     @property
     def directory(self) -> str:
@@ -66,7 +67,8 @@ class ReadableLog:
         """Whole batches from the one that holds `offset`: what fits in `max_bytes`, but one at least.
 
         Only batches wholly below `end_offset` (exclusive) where that is given; unsynced ones included.  Empty at the
-        end.  Raises OffsetOutOfRangeError for an offset outside the log, StorageFailure, CorruptLogError.
+        end.  Raises OffsetOutOfRangeError for an offset outside the log, NodeClosedError for a closed one,
+        StorageFailure, CorruptLogError.
         """
         limit = self._end_offset if end_offset is None or end_offset > self._end_offset else end_offset
         if not self._segments.start_offset <= offset <= self._end_offset:
@@ -75,10 +77,8 @@ class ReadableLog:
             )
         if offset >= limit:
             return b""
-        try:
+        with self._reading():
             return self._segments.read(offset, max_bytes, limit)
-        except OSError as error:
-            raise self._cannot_read(error) from error
 
     def iter_batches(self, offset: int, end_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
         """Header and bytes of each batch, from the one that holds `offset` to those wholly below `end_offset`."""
@@ -141,10 +141,12 @@ class ReadableLog:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
+        self._check_open()
         try:
             yield
         except OSError as error:
-            raise self._cannot_read(error) from error
+            raise StorageFailure(f"{self._directory}: cannot read the log: {error}") from error
 
-    def _cannot_read(self, error: OSError) -> StorageFailure:
-        return StorageFailure(f"{self._directory}: cannot read the log: {error}")
+    def _check_open(self) -> None:
+        if self._closed:
+            raise NodeClosedError(f"{self._directory}: the log is closed")

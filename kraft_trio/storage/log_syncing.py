@@ -6,7 +6,7 @@ import attrs
 import structlog
 import trio
 
-from kraft_trio.errors import NodeClosedError, StorageFailure
+from kraft_trio.errors import StorageFailure
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.failures import storage_failure
@@ -33,7 +33,6 @@ class SyncedLog(ReadableLog):
         newest = self.snapshots.newest
         self._high_watermark = None if newest is None else newest.offset
         """At open, what is in a snapshot is known to be committed, and nothing else is."""
-        self._closed = False
         self._truncations = 0
         """How many there were; and how many of them are durable."""
         self._synced_truncations = 0
@@ -131,8 +130,7 @@ class SyncedLog(ReadableLog):
     def _check_usable(self) -> None:
         if self.poisoned is not None:
             raise self._failure(self.poisoned)
-        if self._closed:
-            raise NodeClosedError(f"{self._directory}: the log is closed")
+        self._check_open()
 
     def _poison(self, error: Exception) -> StorageFailure:
         """Fail from now on, with the first error for ever."""

@@ -66,6 +66,20 @@ async def test_a_reader_hears_that_the_node_has_stopped(cluster: Cluster) -> Non
         assert seen == [b"value", "closed"]
 
 
+@on_cluster(voters=1)
+async def test_a_reader_that_is_behind_hears_of_it_too(cluster: Cluster) -> None:
+    """More is committed than is read at a time, and the node stops while the reader is busy with the first of it."""
+    node = await cluster.wait_for_leader()
+    for _ in range(4):
+        await node.append([bytes(400_000)])
+    committed = node.committed(0)
+    await anext(committed)
+    await cluster.machines[1].stop()
+    with pytest.raises(NodeClosedError):
+        async for _ in committed:
+            pass
+
+
 @on_cluster(voters=3, started=(1,))
 async def test_whoever_waits_for_a_leader_hears_that_the_node_has_stopped(cluster: Cluster) -> None:
     node = cluster.nodes[1]
