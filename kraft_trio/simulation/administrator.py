@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 RETRY_BACKOFFS_MS: Final = (200, 1000, 2000)
 """How long administrators wait before they look for a leader once more; one of these for each request."""
+
+KNOWN_NODES: Final = 2
 
 MAY_HAVE_HAPPENED: Final = frozenset({ErrorCode.request_timed_out, ErrorCode.not_leader_or_follower})
 """The answers after which a change that was appended may commit yet."""
@@ -123,9 +126,10 @@ class Administrator:
     def _begin(self, kind: str, subject: str, attempt: Attempt, at: int | None) -> Request:
         cluster = self._cluster
         name = f"admin-{len(self._requests)}"
-        asked = [at] if at is not None else sorted(cluster.machines)
+        source = cluster.random(name)
+        asked = [at] if at is not None else self._known_to_one(source)
         network = cluster.network.seen_from(f"client-{name}")
-        backoff_ms = cluster.random(name).choice(RETRY_BACKOFFS_MS)
+        backoff_ms = source.choice(RETRY_BACKOFFS_MS)
         servers = [cluster.endpoint_of(node) for node in asked]
         client = AdminClient(servers, name, retry_backoff_ms=backoff_ms, network=network)
         operation = cluster.history.invoke(kind, client=name, subject=subject)
@@ -133,6 +137,12 @@ class Administrator:
         self._requests.append(request)
         cluster.nursery.start_soon(self._run, client, request, attempt)
         return request
+
+    def _known_to_one(self, source: random.Random) -> list[int]:
+        """The nodes that an administrator asks who leads: all of them, but in a random run a few, or that would be most
+        of what happens in one without a leader."""
+        nodes = sorted(self._cluster.machines)
+        return source.sample(nodes, min(KNOWN_NODES, len(nodes))) if self._cluster.is_fair else nodes
 
     async def _run(self, client: AdminClient, request: Request, attempt: Attempt) -> None:
         history, operation = self._cluster.history, request.operation
