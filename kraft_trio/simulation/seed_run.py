@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 import traceback
 from collections import Counter
@@ -28,6 +29,9 @@ CPU_LIMIT_S: Final = 120.0
 """How long a run of a virtual minute may take, in CPU seconds, before it counts as stuck; longer ones in proportion."""
 
 _TRACEBACK_LINES: Final = 60
+
+STUCK: Final = "stuck"
+"""What a run has broken that the watchdog ended."""
 
 _CHANGES: Final = {
     OperationOutcome.OK: "voter changes made",
@@ -72,7 +76,11 @@ def run_plan(plan: Plan, on_trace: Callable[[Trace], object] | None = None) -> O
 
     `on_trace` is given the trace as soon as there is one, before the first event of a node, to listen to it.
     """
-    return _Run(plan, on_trace).outcome()
+    outcome = _Run(plan, on_trace).outcome()
+    if outcome.failure is not None and outcome.failure.rule == STUCK:
+        # The tasks that it has left behind must end here: within another run they would meddle with that one's.
+        gc.collect()
+    return outcome
 
 
 @attrs.define
@@ -125,7 +133,7 @@ class _Run:
         lines = traceback.format_exception(error)[-_TRACEBACK_LINES:]
         events = [] if self.cluster is None else self.cluster.trace.last_events(sorted(self.cluster.machines), 30)
         return Failure(
-            "stuck" if _is_stuck(error) else type(error).__name__,
+            STUCK if _is_stuck(error) else type(error).__name__,
             str(error) or "no message",
             self.virtual_s,
             tuple("".join(lines).splitlines()),
