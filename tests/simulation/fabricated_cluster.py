@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
-from uuid import UUID
 
 import attrs
 
@@ -31,7 +30,7 @@ from kraft_trio.protocol.roles import (
     leader_of,
     vote_of,
 )
-from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.checker import Checker
 from kraft_trio.simulation.cluster import Cluster
@@ -53,69 +52,16 @@ from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, F
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.apis.topics import NO_TOPIC_ID
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
-
-CLUSTER_ID = "fabricated-cluster"
-DIRECTORY = "/data/log-0"
-SEGMENT = f"{DIRECTORY}/00000000000000000000.log"
-
-
-def key_of(node_id: int, incarnation: int = 0) -> ReplicaKey:
-    return ReplicaKey(node_id, UUID(int=1000 * (incarnation + 1) + node_id))
-
-
-def endpoints_of(node_id: int) -> Endpoints:
-    return Endpoints({"CONTROLLER": Endpoint(f"node-{node_id}", 9093)})
-
-
-def voters_of(*members: int | ReplicaKey) -> VoterSet:
-    keys = [member if isinstance(member, ReplicaKey) else key_of(member) for member in members]
-    return VoterSet(Voter(key, endpoints_of(key.id)) for key in keys)
-
-
-@attrs.define
-class FabricatedDisk:
-    """Files by path: as readers see them, and what of them is durable."""
-
-    files: dict[str, bytes] = attrs.field(factory=dict)
-    durable: dict[str, bytes] = attrs.field(factory=dict)
-
-    def peek(self, path: str) -> bytes | None:
-        return self.files.get(path)
-
-    def peek_names(self, directory: str) -> list[str]:
-        return sorted(path.rpartition("/")[2] for path in self.files if path.rpartition("/")[0] == directory)
-
-    def durable_bytes(self, path: str) -> bytes | None:
-        return self.durable.get(path)
-
-    def durable_slice(self, path: str, start: int, size: int) -> bytes | None:
-        content = self.durable.get(path)
-        return None if content is None else content[start : start + size]
-
-    def durable_size(self, path: str) -> int | None:
-        content = self.durable.get(path)
-        return None if content is None else len(content)
-
-    def store(self, path: str, content: bytes) -> None:
-        self.files[path] = self.durable[path] = content
-
-
-@attrs.define(eq=False)
-class FabricatedMachine:
-    id: int
-    static_voters: VoterSet
-    disk: FabricatedDisk = attrs.field(factory=FabricatedDisk)
-    replica: Replica | None = None
-    partition_path: str = DIRECTORY
-    damaged_paths: set[str] = attrs.field(factory=set)
-
-    @property
-    def has_bad_disk(self) -> bool:
-        return bool(self.damaged_paths)
-
-    @property
-    def config(self) -> Any:
-        return SimpleNamespace(static_voter_set=lambda: self.static_voters)
+from tests.simulation.fabricated_machine import (
+    CLUSTER_ID,
+    DIRECTORY,
+    SEGMENT,
+    FabricatedDisk,
+    FabricatedMachine,
+    endpoints_of,
+    key_of,
+    voters_of,
+)
 
 
 @attrs.define

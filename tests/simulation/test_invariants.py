@@ -13,8 +13,11 @@ from kraft_trio.simulation.invariants import INVARIANTS, Invariant
 from kraft_trio.simulation.violation import InvariantViolated, Violation
 from tests.simulation import (
     test_invariants_clients,
+    test_invariants_commits,
     test_invariants_elections,
     test_invariants_log,
+    test_invariants_outsiders,
+    test_invariants_snapshots,
     test_invariants_voters,
 )
 from tests.simulation.fabricated_cluster import FabricatedCluster
@@ -22,8 +25,11 @@ from tests.simulation.invariant_stories import Story
 
 STORIES: list[Story] = [
     *test_invariants_elections.STORIES.all,
+    *test_invariants_outsiders.STORIES.all,
     *test_invariants_log.STORIES.all,
+    *test_invariants_commits.STORIES.all,
     *test_invariants_voters.STORIES.all,
+    *test_invariants_snapshots.STORIES.all,
     *test_invariants_clients.STORIES.all,
 ]
 

@@ -11,7 +11,8 @@ from kraft_trio.protocol.control_records import KRaftVersion, LeaderChange, Vote
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.checkpoint import encode_bootstrap_checkpoint
-from tests.simulation.fabricated_cluster import FabricatedCluster, key_of, voters_of
+from tests.simulation.fabricated_cluster import FabricatedCluster
+from tests.simulation.fabricated_machine import key_of, voters_of
 from tests.simulation.invariant_stories import Stories, Story
 from tests.simulation.test_invariants_log import start_epoch
 
