@@ -132,7 +132,13 @@ class SnapshotTaker:
                 covered_bytes, self._new_bytes = self._new_bytes, 0
             began_at_s = trio.current_time()
             try:
-                async with SnapshotWriter(self._disk, self._log.directory, snapshot_id, state) as writer:
+                async with SnapshotWriter(
+                    self._disk,
+                    self._log.directory,
+                    snapshot_id,
+                    state,
+                    log_end_offset=lambda: self._log.end_offset,
+                ) as writer:
                     await writer.append(records)
                     summary = await writer.finish()
             except DiskFullError as error:

@@ -13,10 +13,11 @@ from kraft_trio.storage.disk import Buffer, Disk, DiskFile, parent
 
 PART_SUFFIX: Final = ".part"
 
-SYNC_EVERY_BYTES: Final = 2 * 1024 * 1024
-"""How much is written between two fsyncs, so that the device is never handed all of a large file at once: the fsyncs of
-the log, for which others wait, would stand in line behind it.  With four times as much the log's fsyncs take ten times
-as long at their worst, and the file is written no faster; with a quarter of it the file is written at half the pace."""
+SYNC_EVERY_BYTES: Final = 8 * 1024 * 1024
+CONSIDERATE_SYNC_BYTES: Final = 1024 * 1024
+"""How much is written between two fsyncs, so that the device is never handed all of a large file at once; and how much
+where somebody waits for the log's fsyncs, which stand in line behind it in the device.  With the larger one those take
+ten times as long at their worst; with the smaller one the file is written at half the pace."""
 
 SPARED_BYTES: Final = 8 * 1024 * 1024
 """How much of the disk such a file leaves free: it can be given up and written later, and the log cannot."""
@@ -43,6 +44,8 @@ class PartFile:
         self._synced_bytes = 0
         """For which an fsync has been begun."""
         self._nursery = nursery
+        self.is_considerate = False
+        """Whether others wait for the device; set by whoever writes."""
         self._has_been_closed = False
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._has_ended = trio.Event()
@@ -79,7 +82,8 @@ class PartFile:
         self._raise_error()
         self._check_room(len(data))
         self._file.append(data)
-        if self._file.size() - self._synced_bytes >= SYNC_EVERY_BYTES:
+        sync_every = CONSIDERATE_SYNC_BYTES if self.is_considerate else SYNC_EVERY_BYTES
+        if self._file.size() - self._synced_bytes >= sync_every:
             await self._begin_sync()
         await trio.lowlevel.checkpoint()
 

@@ -6,12 +6,15 @@ records alone, and its timestamp is that of the last record in the log that the 
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import accumulate, islice
 from operator import attrgetter
 from types import TracebackType
 from typing import Final, cast
+
+import trio
 
 from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.control_records import (
@@ -36,6 +39,10 @@ CHECKPOINT_MODE: Final = 0o400
 SNAPSHOT_BATCH_BYTES: Final = 64 * 1024
 """Records are gathered up to this size; a larger one is a batch of its own.  Encoding one takes about a millisecond, in
 which nothing else runs."""
+
+CONSIDERATE_BYTES: Final = 8 * 1024 * 1024
+"""How much is written considerately after each time that the log was seen to grow: some tens of milliseconds."""
+MAX_PAUSE_S: Final = 0.005
 
 RECORDS_AT_A_TIME: Final = 512
 """How many are asked for before any is encoded: what one of them takes is the application's."""
@@ -75,8 +82,13 @@ class SnapshotWriter:
         state: ControlState,
         *,
         batch_bytes: int = SNAPSHOT_BATCH_BYTES,
+        log_end_offset: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Begin `<id>.checkpoint.part`; `state` is what held at the end of the snapshot."""
+        """Begin `<id>.checkpoint.part`; `state` is what held at the end of the snapshot.
+
+        While `log_end_offset` changes somebody waits for commits: then it is written in smaller pieces, and for as long
+        as it takes to encode one the event loop is left to others.
+        """
         self.snapshot_id = snapshot_id
         self._state = state
         self._batch_bytes = batch_bytes
@@ -86,6 +98,12 @@ class SnapshotWriter:
         self._record_count = 0
         self._next_offset = 0
         self._ended = False
+        self._log_end_offset = log_end_offset
+        self._seen_log_end_offset = log_end_offset()
+        self._considerate_up_to = 0
+        """Of the file, in bytes."""
+        self._resumed_at_s = math.inf
+        """When the last batch was written, and others had had their turn."""
         records = first_records(state)
         self._path = join(directory, checkpoint_name(snapshot_id))
         try:
@@ -209,10 +227,19 @@ class SnapshotWriter:
         return batch
 
     async def _write(self, batch: Buffer) -> None:
+        end_offset = self._log_end_offset()
+        if end_offset != self._seen_log_end_offset:
+            self._seen_log_end_offset = end_offset
+            self._considerate_up_to = self._part.size() + CONSIDERATE_BYTES
+        self._part.is_considerate = self._part.size() < self._considerate_up_to
+        took_s = max(0.0, trio.current_time() - self._resumed_at_s)
         try:
             await self._part.append(batch)
         except OSError as error:
             raise self._failure(error) from error
+        if self._part.is_considerate:
+            await trio.sleep(min(took_s, MAX_PAUSE_S))
+        self._resumed_at_s = trio.current_time()
 
     def _failure(self, error: OSError) -> StorageFailure:
         return storage_failure(f"{self._path}: the snapshot cannot be written", error)

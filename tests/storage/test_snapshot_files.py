@@ -21,7 +21,7 @@ from kraft_trio.protocol.control_records import (
 )
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage import part_file
+from kraft_trio.storage import part_file, snapshot_writer
 from kraft_trio.storage.batch import NewRecord, Record, iter_headers
 from kraft_trio.storage.batch_header import patch_crc
 from kraft_trio.storage.checkpoint import read_checkpoint
@@ -214,6 +214,52 @@ class TestWriter:
             await writer.finish()
         # One piece that the device works on, the next one that is written meanwhile.
         assert max(unsynced) < 2 * 4000 + 2 * 1000 < len(unsynced) * 1000
+
+    @pytest.mark.parametrize(("grows", "largest"), [(False, 8000), (True, 1000)])
+    async def test_where_somebody_waits_for_the_device_it_is_given_less(
+        self, grows: bool, largest: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(part_file, "SYNC_EVERY_BYTES", 8000)
+        monkeypatch.setattr(part_file, "CONSIDERATE_SYNC_BYTES", 1000)
+        disk = new_disk()
+        log_end_offset, sizes = 0, [0]
+
+        def grow() -> int:
+            nonlocal log_end_offset
+            log_end_offset += grows
+            return log_end_offset
+
+        async with SnapshotWriter(disk, "/d", ID, STATE, batch_bytes=200, log_end_offset=grow) as writer:
+            disk.hook = lambda operation, path: sizes.append(writer.size_in_bytes) if operation == "sync" else None
+            await writer.append(records(500))
+            await writer.finish()
+        written = [after - before for before, after in pairwise(sizes[:-1])]
+        assert largest <= max(written) < largest + 3 * 200
+        assert len(written) > 4
+
+    async def test_once_the_log_has_stopped_growing_it_is_written_at_full_speed(
+        self, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+    ) -> None:
+        """Before that the event loop is left to others for as long as each batch has kept them waiting."""
+        monkeypatch.setattr(snapshot_writer, "CONSIDERATE_BYTES", 1000)
+        log_end_offset = 0
+        pauses: list[tuple[int, float]] = []
+        took_s = 0.002
+
+        async with SnapshotWriter(
+            new_disk(), "/d", ID, STATE, batch_bytes=100, log_end_offset=lambda: log_end_offset
+        ) as writer:
+            for number in range(60):
+                log_end_offset = min(number, 20)
+                autojump_clock.jump(took_s)
+                began_at_s = trio.current_time()
+                await writer.append(records(1))
+                pauses.append((number, round(trio.current_time() - began_at_s, 6)))
+            await writer.finish()
+        considerate = [number for number, pause in pauses if pause]
+        assert {pause for _, pause in pauses} <= {0, took_s, 2 * took_s}, "a batch is of one record or of two"
+        assert len(considerate) >= 10
+        assert 20 < considerate[-1] < 32
 
     async def test_the_device_works_on_one_piece_while_the_next_is_written(
         self, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
