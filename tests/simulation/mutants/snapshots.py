@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from kraft_trio.actors import follower_replication
+from kraft_trio.actors.pieces_ahead import PiecesAhead
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.actors.state_machine_driver import StateMachineDriver
 from kraft_trio.errors import StorageFailure
@@ -27,6 +27,7 @@ from kraft_trio.storage.part_file import PartFile
 from kraft_trio.storage.retention import RetentionLimits, SealedSegment, SnapshotFile
 from kraft_trio.storage.snapshot_download import SnapshotDownload
 from kraft_trio.storage.snapshot_reader import SnapshotCount
+from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT
 from kraft_trio.wire.apis.produce import PRODUCE
 
 from .mutant import Change, mutant, without_assertions
@@ -278,19 +279,15 @@ def the_producers_are_forgotten_with_the_log() -> Iterable[Change]:
 @mutant(breaks="a download goes on where it was", found_by=(0,), run=INTERRUPTED)
 def a_download_goes_on_at_another_place() -> Iterable[Change]:
     real_append = SnapshotDownload.append
-    real_request = follower_replication.fetch_snapshot_request
 
-    async def append(self: Any, position: int, data: Any, size_in_bytes: int) -> None:
+    async def append(self: Any, _position: int, data: Any, size_in_bytes: int) -> None:
         await real_append(self, self.position, data[: size_in_bytes - self.position], size_in_bytes)
 
-    return [
-        (SnapshotDownload, "append", append),
-        (
-            follower_replication.FollowerReplication,
-            "_piece_request",
-            lambda self: real_request(self._context, self._context.snapshot_fetch.snapshot_id),
-        ),
-    ]
+    async def ask_for(self: Any, position: int) -> None:
+        self._positions.append(position)
+        await self._connection.begin(FETCH_SNAPSHOT, attrs.evolve(self._request, position=max(0, position - 1)))
+
+    return [(SnapshotDownload, "append", append), (PiecesAhead, "_ask_for", ask_for)]
 
 
 # What goes
