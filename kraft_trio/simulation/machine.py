@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import attrs
@@ -71,6 +72,7 @@ class Machine:
     """Whether another disk was ever put in, or the content of this one damaged."""
     damaged_paths: set[str] = attrs.field(init=False, factory=set)
     """Of the files whose content has been damaged.  Where there is one, every process may end with an error."""
+    _guests: list[_Guest] = attrs.field(init=False, factory=list)
     _damaged_places: set[tuple[str, int]] = attrs.field(init=False, factory=set)
 
     def __attrs_post_init__(self) -> None:
@@ -192,6 +194,8 @@ class Machine:
         """
         if not self.is_running:
             await self._ended.wait()
+            while self._guests:
+                await self._guests[0].has_left.wait()
         if not self.is_running:
             self._ended = trio.Event()
             await self.cluster.nursery.start(self._run)
@@ -256,6 +260,8 @@ class Machine:
         if self._scope is None:
             return
         self._scope = self._node = self._watch = None
+        for guest in self._guests:
+            guest.scope.cancel()
         self.resume()
         if self.replica is not None and self.replica.node is not None:
             self.replica.node = None
@@ -276,6 +282,20 @@ class Machine:
         """The node's state machine has been given values with this digest, in all, by the snapshot that ends there."""
         if self._watch is not None:
             self._watch.restored(end_offset, digest)
+
+    @contextmanager
+    def in_process(self) -> Iterator[None]:
+        """What the present process does for somebody else's task: it is cancelled when that process ends, and another
+        one begins no sooner than it has left."""
+        guest, before = _Guest(), process.set(self.id)
+        self._guests.append(guest)
+        try:
+            with guest.scope:
+                yield
+        finally:
+            self._guests.remove(guest)
+            guest.has_left.set()
+            process.reset(before)
 
     async def stop(self) -> None:
         """Stop the process gracefully, as SIGTERM does; returns when it has ended.  A paused one runs on first."""
@@ -345,6 +365,14 @@ class Machine:
         self.resume()
         self.disk.clear_faults()
         self.disk.sync_latency = self._usual_sync_latency
+
+
+@attrs.define(eq=False)
+class _Guest:
+    """A task that does something in the process, and is none of the node's own."""
+
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    has_left: trio.Event = attrs.field(factory=trio.Event)
 
 
 class _Applying:

@@ -9,7 +9,6 @@ import attrs
 import trio
 
 from kraft_trio.errors import KraftError
-from kraft_trio.simulation.deterministic import process
 from kraft_trio.simulation.step_parts import NODES
 from kraft_trio.simulation.step_syntax import flag, part
 from kraft_trio.simulation.steps import NotAsExpected, Step, register
@@ -47,9 +46,5 @@ async def _take(cluster: Cluster, node_id: int) -> None:
     machine = cluster.machines[node_id]
     if machine.node is None or machine.is_paused:
         return
-    before = process.set(node_id)
-    try:
-        with trio.move_on_after(TAKEN_WITHIN_S), suppress(KraftError):
-            await machine.node.take_snapshot()
-    finally:
-        process.reset(before)
+    with machine.in_process(), trio.move_on_after(TAKEN_WITHIN_S), suppress(KraftError):
+        await machine.node.take_snapshot()

@@ -177,7 +177,8 @@ class TestScripts:
         (
             ["--faults", "all,gremlins"],
             2,
-            "--faults: 'all'; expected all, none, or some of network, disk, process, time, versions, membership",
+            "--faults: 'all'; expected all, none, or some of network, disk, process, time, versions, membership, "
+            "snapshots",
         ),
         (
             ["--seeds", "1:3", "--trace", "x"],

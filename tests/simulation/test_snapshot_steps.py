@@ -9,7 +9,7 @@ import trio
 
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.cluster import Cluster, simulate
-from kraft_trio.simulation.invariants.snapshot_files import snapshots_of
+from kraft_trio.simulation.invariants.snapshot_files import is_rotten, path_of, snapshots_of
 from kraft_trio.simulation.scenario_run import SNAPSHOTS_KEY
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.simulation.step_catalog import parse_step
@@ -80,6 +80,21 @@ class TestTakeSnapshot:
 
         on_cluster(main)
 
+    def test_with_its_process_it_ends(self) -> None:
+        """What a dead process had begun changes nothing of the disk that the next one has."""
+
+        async def main(cluster: Cluster) -> None:
+            await take(cluster, "elect 1")
+            await fill(cluster)
+            await take(cluster, "slow-disk 2 1s", "take-snapshot 2 beside", "wait 500ms", "kill 2")
+            began_s = cluster.now_s
+            await take(cluster, "start 2")
+            assert cluster.now_s > began_s + 0.1, "until the fsync that was under way has ended"
+            await take(cluster, "wait 3s")
+            assert ids_on(cluster, 2) == []
+
+        on_cluster(main)
+
     def test_without_a_state_machine_there_is_none_to_take(self) -> None:
         async def main(cluster: Cluster) -> None:
             with pytest.raises(NotAsExpected, match="take-snapshot: the nodes have no state machine; expected"):
@@ -140,6 +155,25 @@ class TestFaults:
             failure = cluster.machines[2].failure
             assert failure is not None
             assert "checkpoint" in str(failure)
+
+        on_cluster(main)
+
+    def test_another_one_in_the_place_of_a_rotten_one_counts(self) -> None:
+        async def main(cluster: Cluster) -> None:
+            await take(cluster, "elect 1")
+            await fill(cluster)
+            await take(cluster, "take-snapshot 2")
+            snapshot_id, replica = ids_on(cluster, 2)[0], cluster.machines[2].replica
+            assert replica is not None
+            path = path_of(replica, snapshot_id)
+            whole = cluster.machines[2].disk.peek(path) or b""
+            await take(cluster, "kill 2", "rot 2 snapshot")
+            assert is_rotten(replica, snapshot_id)
+            cluster.machines[2].disk.is_attached = True
+            cluster.machines[2].disk.replace_now(path, whole)
+            assert not is_rotten(replica, snapshot_id)
+            await take(cluster, "start 2")
+            await cluster.wait_until_alike()
 
         on_cluster(main)
 

@@ -29,9 +29,14 @@ def path_of(replica: Replica, snapshot_id: OffsetAndEpoch) -> str:
 
 
 def content_of(replica: Replica, snapshot_id: OffsetAndEpoch) -> bytes | None:
-    """Its bytes as readers see them; None where it is not there, or where its medium has been damaged."""
+    """Its bytes as readers see them; None where it is not there, or damaged by its medium."""
+    return None if is_rotten(replica, snapshot_id) else replica.machine.disk.peek(path_of(replica, snapshot_id))
+
+
+def is_rotten(replica: Replica, snapshot_id: OffsetAndEpoch) -> bool:
+    """Whether its medium has damaged it, and no other one has been written in its place since."""
     path = path_of(replica, snapshot_id)
-    return None if path in replica.machine.damaged_paths else replica.machine.disk.peek(path)
+    return path in replica.machine.damaged_paths and problem_of(replica.machine.disk.peek(path)) is not None
 
 
 def problem_of(content: bytes | None) -> str | None:
@@ -60,8 +65,7 @@ def problem_with_cover(replica: Replica, start: int, read: Callable[[str], bytes
 
     One whose medium has been damaged is passed over, as its replica does.  `read` gives the bytes of a path.
     """
-    damaged = replica.machine.damaged_paths
-    ids = [id for id in snapshots_of(replica) if id.offset >= start and path_of(replica, id) not in damaged]
+    ids = [id for id in snapshots_of(replica) if id.offset >= start and not is_rotten(replica, id)]
     if not ids:
         return "no snapshot ends there or later"
     problem = problem_of(read(path_of(replica, ids[-1])))

@@ -10,6 +10,7 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.control_records import VotersRecord
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.simulation.invariants.snapshot_files import is_rotten
 from kraft_trio.storage.checkpoint import read_checkpoint
 from kraft_trio.storage.disk import join
 from kraft_trio.storage.partition_files import checkpoint_ids, checkpoint_name
@@ -94,8 +95,7 @@ def _before_the_log(replica: Replica) -> LoggedVoters:
     ids = checkpoint_ids(disk.peek_names(directory))
     if replica.node is None or replica.node.log.log_start_offset == 0:
         ids = [id for id in ids if id.offset == 0]
-    damaged = replica.machine.damaged_paths
-    ids = [id for id in ids if join(directory, checkpoint_name(id)) not in damaged]
+    ids = [id for id in ids if not is_rotten(replica, id)]
     content = disk.peek(join(directory, checkpoint_name(ids[-1]))) if ids else None
     # A snapshot that is not whole is invariant 18's to report.
     with contextlib.suppress(ProtocolError):
