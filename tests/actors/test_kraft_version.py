@@ -50,7 +50,7 @@ async def test_the_upgrade_writes_version_and_voters_in_one_batch(cluster: Clust
     cluster.machines[leader.key.id].kill()
     successor = await cluster.wait_for_leader(other_than=leader)
     path = f"/data/{TOPIC}-0/quorum-state"
-    state = json.loads(cluster.machines[successor.key.id].disk.read_bytes(path))
+    state = json.loads(cluster.machines[successor.key.id].disk.read_bytes(path).splitlines()[0])
     assert (state["data_version"], state["leaderId"]) == (1, successor.key.id)
     await cluster.machines[leader.key.id].start()
     await cluster.wait_until_alike()

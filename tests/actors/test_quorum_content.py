@@ -143,7 +143,7 @@ async def test_static_voters_elect_and_restart(cluster: Cluster, observes: bool)
     await old.append([b"one"])
     await cluster.wait_until_alike()
     assert [[type(record) for record in batch] for batch in control_batches(old)] == [[LeaderChange]]
-    state = json.loads(cluster.machines[old.key.id].disk.read_bytes(f"/data/{TOPIC}-0/quorum-state"))
+    state = json.loads(cluster.machines[old.key.id].disk.read_bytes(f"/data/{TOPIC}-0/quorum-state").splitlines()[0])
     assert (state["data_version"], state["leaderId"]) == (0, old.key.id)
     assert state["currentVoters"] == [{"voterId": id} for id in cluster.voter_ids]
     async with RawClient.connected(cluster, old.key.id) as client:
