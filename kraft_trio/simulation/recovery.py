@@ -153,12 +153,12 @@ class _Recovery:
     async def _lasting_leader(self, majority: Collection[int]) -> Node:
         """The leader, one of the majority, that has committed a new value, and that nobody may replace by right.
 
-        Where somebody passes for a build without pre-votes, who campaigns at that moment need not ask first whether
-        anyone would vote for it, and so may win another election: then the whole majority must follow the leader.
+        Who has won a pre-vote before, or passes for a build that needs none, campaigns in a later epoch, be it that it
+        has yet to store that on a slow disk; it may win by right.  So the whole majority must follow the leader.
         """
         while True:
             leader = await self._lead_and_commit(majority)
-            while self._cluster.network.has_caps and not self._all_follow(majority, leader):
+            while not self._all_follow(majority, leader):
                 await trio.sleep(LOOK_EVERY_S)
                 if self._cluster.leader() is not leader:
                     break
