@@ -19,13 +19,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with real processes run one after the other, beside all others: they are one group of pytest-xdist."""
-    for item in items:
-        if item.get_closest_marker("acceptance") is not None:
-            item.add_marker(pytest.mark.xdist_group("processes"))
-
-
 @pytest.fixture
 def acknowledges_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The leader takes for committed what it has synced itself."""
