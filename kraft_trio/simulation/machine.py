@@ -70,8 +70,9 @@ class Machine:
     """Why the present process may end with an error; empty where nothing has been done to it."""
     _disk_was_touched: bool = attrs.field(init=False, default=False)
     """Whether another disk was ever put in, or the content of this one damaged."""
-    damaged_paths: set[str] = attrs.field(init=False, factory=set)
-    """Of the files whose content has been damaged.  Where there is one, every process may end with an error."""
+    damaged_files: dict[str, bytes | None] = attrs.field(init=False, factory=dict)
+    """What has been damaged, by path, and its bytes since then.  Where there is one, every process may end with an
+    error."""
     _guests: list[_Guest] = attrs.field(init=False, factory=list)
     _damaged_places: set[tuple[str, int]] = attrs.field(init=False, factory=set)
 
@@ -125,7 +126,7 @@ class Machine:
     @property
     def has_bad_disk(self) -> bool:
         """Whether the content of the disk has been damaged."""
-        return bool(self.damaged_paths)
+        return bool(self.damaged_files)
 
     @property
     def is_whole(self) -> bool:
@@ -177,7 +178,7 @@ class Machine:
         assert self.has_ended, f"node {self.id} is running: its disk cannot be replaced"
         self.cluster.trace.record("fault", node=self.id, cause="blank disk" if disk is None else "stale disk")
         self._disk_was_touched = True
-        self.damaged_paths.clear()
+        self.damaged_files.clear()
         self._damaged_places.clear()
         if disk is None:
             self.disk = self._new_disk()
@@ -355,10 +356,10 @@ class Machine:
         """
         self.excuse(reason)
         self._disk_was_touched = True
-        self.damaged_paths.add(path)
         if (path, position) not in self._damaged_places:
             self._damaged_places.add((path, position))
             self.disk.damage(path, position)
+            self.damaged_files[path] = self.disk.peek(path)
 
     def end_faults(self) -> None:
         """From now on nothing is done to the machine any more; what was done to its disk's content stays done."""

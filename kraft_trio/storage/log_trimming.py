@@ -121,7 +121,10 @@ class TrimmedLog(SyncedLog):
             self._segments.forget_oldest()
         except OSError as error:
             raise self._poison(error) from error
-        self.epochs.truncate_from_start(drop.next_offset)
+        if drop.next_offset == self._end_offset:
+            self.epochs.clear()  # no record is left: the newest snapshot has the epoch, as when the log is opened
+        else:
+            self.epochs.truncate_from_start(drop.next_offset)
         self.voters.trim_prefix_to(drop.next_offset)
         if self.watcher is not None:
             self.watcher.trimmed(drop.next_offset)

@@ -65,11 +65,11 @@ class FabricatedMachine:
     disk: FabricatedDisk = attrs.field(factory=FabricatedDisk)
     replica: Replica | None = None
     partition_path: str = DIRECTORY
-    damaged_paths: set[str] = attrs.field(factory=set)
+    damaged_files: dict[str, bytes | None] = attrs.field(factory=dict)
 
     @property
     def has_bad_disk(self) -> bool:
-        return bool(self.damaged_paths)
+        return bool(self.damaged_files)
 
     @property
     def config(self) -> Any:

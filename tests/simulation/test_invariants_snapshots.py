@@ -71,7 +71,7 @@ def a_damaged_snapshot_is_all_there_is(cluster: FabricatedCluster) -> Iterator[N
         cluster.put_snapshot(2, OffsetAndEpoch(offset, 1))
     path = next(path for path in cluster.machines[2].disk.files if path.endswith("2-0000000001.checkpoint"))
     cluster.machines[2].disk.store(path, b"rotten")
-    cluster.machines[2].damaged_paths.add(path)
+    cluster.machines[2].damaged_files[path] = b"rotten"
     cluster.trim(2, 1)
     yield
     cluster.trim(2, 2)

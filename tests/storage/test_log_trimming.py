@@ -150,6 +150,20 @@ class TestTrimming:
         ]
         assert reopened_after_kill(disk).epochs.entries == log.epochs.entries
 
+    async def test_a_log_of_which_nothing_is_left_knows_what_it_knows_when_it_is_opened_again(self) -> None:
+        disk = new_disk()
+        await grown(disk)
+        log = reopened_after_kill(disk)
+        log.truncate_to(start_offsets(disk)[-1])
+        await log.sync()
+        end = log.end
+        await take_snapshot(log, end.offset)
+        await log.trim(EVERYTHING)
+        assert log.log_start_offset == log.end_offset == end.offset
+        again = reopened_after_kill(disk)
+        assert log.epochs.entries == again.epochs.entries == ()
+        assert log.end == again.end == end
+
     async def test_what_is_read_and_appended_afterwards_is_the_same_as_ever(self) -> None:
         disk = new_disk()
         log = await grown(disk)

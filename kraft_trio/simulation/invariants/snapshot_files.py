@@ -35,8 +35,8 @@ def content_of(replica: Replica, snapshot_id: OffsetAndEpoch) -> bytes | None:
 
 def is_rotten(replica: Replica, snapshot_id: OffsetAndEpoch) -> bool:
     """Whether its medium has damaged it, and no other one has been written in its place since."""
-    path = path_of(replica, snapshot_id)
-    return path in replica.machine.damaged_paths and problem_of(replica.machine.disk.peek(path)) is not None
+    machine, path = replica.machine, path_of(replica, snapshot_id)
+    return path in machine.damaged_files and machine.disk.peek(path) == machine.damaged_files[path]
 
 
 def problem_of(content: bytes | None) -> str | None:

@@ -111,7 +111,7 @@ async def _lose_the_end(cluster: Cluster) -> None:
     position, _ = list(iter_headers(content))[-1]
     machine.disk.is_attached = True
     machine.disk.replace_now(path, content[:position])
-    machine.damaged_paths.add(path)
+    machine.damaged_files[path] = content[:position]
     await parse_step("start 2").take(cluster)
 
 
