@@ -161,6 +161,11 @@ class Node:
             await self.shut_down()
         raise failure
 
+    @property
+    def disk_failure(self) -> StorageFailure | None:
+        """What this node is about to end with, as its disk is full or has failed; None while it has not."""
+        return self._reserve.failure
+
     def _metrics_file(self) -> MetricsFile:
         config = self.config
         return MetricsFile(self.metrics, self._environment.disk, config.metadata_log_dir, config.metrics_interval_ms)

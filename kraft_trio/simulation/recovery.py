@@ -118,6 +118,9 @@ class _Recovery:
         for node in self._random.sample(sorted(nodes), len(nodes)):
             machine = cluster.machines[node]
             machine.end_faults()
+            if machine.node is not None and machine.node.disk_failure is not None:
+                # It runs no longer than it takes to hand over.
+                await machine.wait_until_ended()
             if machine.has_bad_disk:
                 machine.kill()
                 await machine.wait_until_ended()

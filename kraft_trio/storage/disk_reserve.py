@@ -49,6 +49,11 @@ class DiskReserve:
         """What it was released for; None while it is there.  From then on nothing is appended any more."""
         return self._shortage
 
+    @property
+    def failure(self) -> StorageFailure | None:
+        """What the node is to end with; None while nothing has failed."""
+        return self._failure
+
     def release(self, shortage: DiskFullError) -> bool:
         """There was no room for something: give the blocks free.  Whether that had not been done before."""
         if self._shortage is not None:

@@ -113,6 +113,7 @@ class Connection:
         self.peer_versions = {api.key: api for api in response.apis}
 
     async def _exchange(self, api: Api[RequestT, ResponseT], version: int, request: RequestT) -> ResponseT:
+        self._check_free(api)
         assert not self._unanswered, "one request at a time, unless they are begun and finished"
         await self._begin(api, version, request)
         return await self.finish(api)

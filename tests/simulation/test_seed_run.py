@@ -10,6 +10,7 @@ import attrs
 import pytest
 import trio
 
+from kraft_trio.errors import DiskFullError
 from kraft_trio.protocol import votes
 from kraft_trio.simulation import recovery, seed_run
 from kraft_trio.simulation.cluster import Cluster, simulate
@@ -24,13 +25,14 @@ from kraft_trio.simulation.seed_run import TraceTo, run_plan, run_seed
 from kraft_trio.simulation.shrink import shrink
 from kraft_trio.simulation.steps import Step
 from kraft_trio.simulation.steps_campaign import StrikeLeader
-from kraft_trio.simulation.steps_disk import Rot
+from kraft_trio.simulation.steps_disk import FullDisk, Rot
 from kraft_trio.simulation.steps_election import Elect
 from kraft_trio.simulation.steps_network import Cut, Isolate
 from kraft_trio.simulation.steps_process import Kill, Pause, Restart
 from kraft_trio.simulation.trace import Trace, TraceEvent
 from kraft_trio.simulation.trace_file import open_trace
 from kraft_trio.storage.log import Log
+from tests.storage.support import batch
 
 SHORT = PlanOptions(duration_us=8_000_000)
 SECOND = 1_000_000
@@ -316,6 +318,22 @@ class TestRecovery:
         monkeypatch.setattr(recovery, "CATCH_UP_S", 5.0)
         plan = Plan(header=Header(seed=1), clients=0, duration_us=SECOND)
         assert_no_progress(run_plan(plan), "nodes 1, 2, 3 have been without faults since", "high watermark None")
+
+    def test_a_node_that_still_runs_on_a_full_disk_is_started_again(self) -> None:
+        """Seed 290092: it had not yet ended when there was room again."""
+
+        async def main(cluster: Cluster) -> None:
+            leader = await cluster.wait_for_leader()
+            machine = cluster.machines[leader.key.id]
+            await FullDisk(leader.key.id, 0).take(cluster)
+            with pytest.raises(DiskFullError):
+                leader.log.append_as_leader(batch(b"value"), leader.view.epoch)
+            assert machine.is_running
+            await recovery._Recovery(cluster)._end_faults(sorted(cluster.machines))
+            assert machine.is_running
+            assert machine.node is not leader
+
+        simulate(main)
 
     def test_a_rotten_disk_is_replaced_where_nothing_else_has_replaced_it(self) -> None:
         faults = (TimedStep(4 * SECOND, Rot(2)), TimedStep(5 * SECOND, Restart((2,))))

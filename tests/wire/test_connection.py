@@ -191,6 +191,17 @@ async def test_a_request_cancelled_after_it_was_sent_closes_the_connection(autoj
     assert await reader.read() is None, "the stream was closed"
 
 
+async def test_what_is_asked_for_after_a_request_that_could_not_be_sent_hears_that_the_connection_is_closed(connected):
+    """Seed 290125: the request that is lost leaves an answer outstanding, which is no bug of whoever asks next."""
+    connection = await Connection.negotiated(await connected(Peer(respond=granted)), "c", LIMIT)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await connection.begin(VOTE, VOTE_REQUEST)
+    assert scope.cancelled_caught
+    with pytest.raises(NetworkError, match="the connection is closed"):
+        await connection.request(VOTE, VOTE_REQUEST)
+
+
 async def test_a_negotiation_that_fails_closes_the_stream():
     ours, theirs = trio.testing.memory_stream_pair()
     await theirs.aclose()
