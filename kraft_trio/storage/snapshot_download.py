@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 import trio
 
-from kraft_trio.errors import CorruptSnapshotError, ProtocolError, StorageFailure
+from kraft_trio.errors import CorruptSnapshotError, ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.disk import Buffer, Disk, join
-from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.part_file import PartFile
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.snapshot_reader import SnapshotCount, SnapshotSummary, read_batches
 from kraft_trio.storage.snapshot_writer import CHECKPOINT_MODE
+from kraft_trio.storage.unfinished_snapshot import UnfinishedSnapshot
 
 
-class SnapshotDownload:
+class SnapshotDownload(UnfinishedSnapshot):
     """One snapshot on its way here (KIP-630 "Fetch Snapshot").
 
     Made and used by one task, as `async with` or ended by `finish` or `abandon`.  A connection or a leader that is lost
@@ -41,8 +39,7 @@ class SnapshotDownload:
         self.snapshot_id = snapshot_id
         self.size_in_bytes: int | None = None
         """Of the whole snapshot, as the first piece's answer says; None before that."""
-        self.path = join(directory, checkpoint_name(snapshot_id) if name is None else name)
-        self._ended = False
+        super().__init__(join(directory, checkpoint_name(snapshot_id) if name is None else name))
         try:
             self._part = PartFile(disk, self.path, mode=CHECKPOINT_MODE, nursery=nursery)
         except OSError as error:
@@ -101,22 +98,3 @@ class SnapshotDownload:
             raise self._failure(error) from error
         self._ended = True
         return count.summary(self.snapshot_id)
-
-    async def abandon(self) -> None:
-        """Give it up, leaving no snapshot.  Does nothing after `finish`, or twice."""
-        if not self._ended:
-            self._ended = True
-            await self._part.abandon()
-
-    async def __aenter__(self) -> SnapshotDownload:
-        await self._part.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.abandon()
-        await self._part.__aexit__(kind, error, traceback)
-
-    def _failure(self, error: OSError) -> StorageFailure:
-        return storage_failure(f"{self.path}: the snapshot cannot be written", error)

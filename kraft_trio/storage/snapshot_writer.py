@@ -11,12 +11,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from itertools import accumulate, islice
 from operator import attrgetter
-from types import TracebackType
 from typing import Final, cast
 
 import trio
 
-from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.control_records import (
     ControlRecord,
     KRaftVersion,
@@ -27,10 +25,10 @@ from kraft_trio.protocol.control_records import (
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch
 from kraft_trio.storage.disk import Buffer, Disk, join
-from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.part_file import PartFile
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.snapshot_reader import ControlState, SnapshotSummary
+from kraft_trio.storage.unfinished_snapshot import UnfinishedSnapshot
 from kraft_trio.storage.value_batches import MAX_VALUES, encode_values
 
 CHECKPOINT_MODE: Final = 0o400
@@ -65,7 +63,7 @@ def first_records(state: ControlState) -> list[ControlRecord]:
     return records
 
 
-class SnapshotWriter:
+class SnapshotWriter(UnfinishedSnapshot):
     """Writes one snapshot of a partition's directory; it is there once `finish` returns, and not before.
 
     Made and used by one task, as `async with` or ended by `finish` or `abandon`: left without `finish`, also by a
@@ -97,7 +95,6 @@ class SnapshotWriter:
         self._batch_count = 0
         self._record_count = 0
         self._next_offset = 0
-        self._ended = False
         self._log_end_offset = log_end_offset
         self._seen_log_end_offset = log_end_offset()
         self._considerate_up_to = 0
@@ -105,9 +102,9 @@ class SnapshotWriter:
         self._resumed_at_s = math.inf
         """When the last batch was written, and others had had their turn."""
         records = first_records(state)
-        self._path = join(directory, checkpoint_name(snapshot_id))
+        super().__init__(join(directory, checkpoint_name(snapshot_id)))
         try:
-            self._part = PartFile(disk, self._path, mode=CHECKPOINT_MODE)
+            self._part = PartFile(disk, self.path, mode=CHECKPOINT_MODE)
         except OSError as error:
             raise self._failure(error) from error
         self._first = records
@@ -170,22 +167,6 @@ class SnapshotWriter:
         self._ended = True
         return SnapshotSummary(self.snapshot_id, size_in_bytes, self._batch_count, self._record_count, self._state)
 
-    async def abandon(self) -> None:
-        """Give it up, leaving no snapshot.  Does nothing after `finish`, or twice."""
-        if not self._ended:
-            self._ended = True
-            await self._part.abandon()
-
-    async def __aenter__(self) -> SnapshotWriter:
-        await self._part.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.abandon()
-        await self._part.__aexit__(kind, error, traceback)
-
     async def _write_first(self) -> None:
         first, self._first = self._first, []
         if first:
@@ -240,9 +221,6 @@ class SnapshotWriter:
         if self._part.is_considerate:
             await trio.sleep(min(took_s, MAX_PAUSE_S))
         self._resumed_at_s = trio.current_time()
-
-    def _failure(self, error: OSError) -> StorageFailure:
-        return storage_failure(f"{self._path}: the snapshot cannot be written", error)
 
 
 def _values_alone(records: list[NewRecord | bytes]) -> list[bytes] | None:
