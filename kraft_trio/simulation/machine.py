@@ -73,6 +73,8 @@ class Machine:
     damaged_files: dict[str, bytes | None] = attrs.field(init=False, factory=dict)
     """What has been damaged, by path, and its bytes since then.  Where there is one, every process may end with an
     error."""
+    damaged_under_process: set[str] = attrs.field(init=False, factory=set)
+    """Those of them that the present process, or where there is none the last, had opened the disk before."""
     _guests: list[_Guest] = attrs.field(init=False, factory=list)
     _damaged_places: set[tuple[str, int]] = attrs.field(init=False, factory=set)
 
@@ -206,6 +208,7 @@ class Machine:
         process.set(self.id)
         setup = self.cluster.setup
         self._starts += 1
+        self.damaged_under_process.clear()
         self.disk.is_attached = True
         self._stop, self.failure = trio.Event(), None
         self._excuse = "its disk fails" if self.has_bad_disk or self.disk.has_faults else ""
@@ -360,6 +363,7 @@ class Machine:
             self._damaged_places.add((path, position))
             self.disk.damage(path, position)
             self.damaged_files[path] = self.disk.peek(path)
+            self.damaged_under_process.add(path)
 
     def end_faults(self) -> None:
         """From now on nothing is done to the machine any more; what was done to its disk's content stays done."""

@@ -130,13 +130,14 @@ class FabricatedCluster:
         replica.view = replica.high_watermark = None
         replica.synced_end = replica.log_end
         replica.reset_applied()
+        self.machines[node_id].damaged_under_process.clear()
         replica.node = cast(Node, SimpleNamespace(log=SimpleNamespace(log_start_offset=log_start_offset)))
         sets = VoterSets()
         sets.started(replica)
         last = sets.last(replica)
         offset = None if last.is_configured else last.base_offset
         history = SimpleNamespace(voters=last.voters if voters is None else voters, voters_offset=offset)
-        log = SimpleNamespace(log_start_offset=log_start_offset, voters=history)
+        log = SimpleNamespace(log_start_offset=log_start_offset, voters=history, snapshots=SimpleNamespace(unfit={}))
         replica.node = cast(Node, SimpleNamespace(log=log, election=SimpleNamespace(progress=Progress())))
         self.checker.started(replica)
         return replica
@@ -360,6 +361,16 @@ class FabricatedCluster:
         whole = encode_bootstrap_checkpoint(self.initial_voters, 1, 0)
         path = f"{DIRECTORY}/{checkpoint_name(snapshot_id)}"
         self.machines[node_id].disk.store(path, whole if content is None else content)
+
+    def rot(self, node_id: int, snapshot_id: OffsetAndEpoch) -> None:
+        """The medium damages a snapshot, under the process where there is one."""
+        self.machines[node_id].damage(f"{DIRECTORY}/{checkpoint_name(snapshot_id)}", b"rotten")
+
+    def notice(self, node_id: int, snapshot_id: OffsetAndEpoch) -> None:
+        """The process comes upon a damaged snapshot."""
+        node = self.replica(node_id).node
+        assert node is not None
+        node.log.snapshots.unfit[snapshot_id] = "rotten"
 
     # Messages
 

@@ -66,6 +66,13 @@ class FabricatedMachine:
     replica: Replica | None = None
     partition_path: str = DIRECTORY
     damaged_files: dict[str, bytes | None] = attrs.field(factory=dict)
+    damaged_under_process: set[str] = attrs.field(factory=set)
+
+    def damage(self, path: str, content: bytes) -> None:
+        """The medium gives other bytes than were written."""
+        self.disk.store(path, content)
+        self.damaged_files[path] = content
+        self.damaged_under_process.add(path)
 
     @property
     def has_bad_disk(self) -> bool:

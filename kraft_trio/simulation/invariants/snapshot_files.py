@@ -60,13 +60,27 @@ def voters_in(content: bytes | None) -> VoterSet | None:
     return None
 
 
+def is_rotten_unnoticed(replica: Replica, snapshot_id: OffsetAndEpoch) -> bool:
+    """Whether its medium has damaged it since the process opened it, and the process has not come upon that yet.
+
+    A snapshot is read to its end when a log is opened and when it is given to others, not all the time.
+    """
+    assert replica.node is not None
+    is_of_late = path_of(replica, snapshot_id) in replica.machine.damaged_under_process
+    return is_of_late and is_rotten(replica, snapshot_id) and snapshot_id not in replica.node.log.snapshots.unfit
+
+
 def problem_with_cover(replica: Replica, start: int, read: Callable[[str], bytes | None]) -> str | None:
     """Why no snapshot stands for what is below `start`: the newest one that reaches it is not whole; None: it is.
 
-    One whose medium has been damaged is passed over, as its replica does.  `read` gives the bytes of a path.
+    One whose medium has been damaged is passed over, as its replica does, but one of which the replica cannot know
+    that: what it drops in reliance on that one the fault has lost, and no rule was broken.  `read` gives the bytes of
+    a path.
     """
-    ids = [id for id in snapshots_of(replica) if id.offset >= start and not is_rotten(replica, id)]
-    if not ids:
+    reaching = [id for id in snapshots_of(replica) if id.offset >= start]
+    relied_on = [id for id in reaching if not is_rotten(replica, id) or is_rotten_unnoticed(replica, id)]
+    if not relied_on:
         return "no snapshot ends there or later"
-    problem = problem_of(read(path_of(replica, ids[-1])))
-    return None if problem is None else f"snapshot {ids[-1]}: {problem}"
+    newest = relied_on[-1]
+    problem = None if is_rotten(replica, newest) else problem_of(read(path_of(replica, newest)))
+    return None if problem is None else f"snapshot {newest}: {problem}"
