@@ -33,9 +33,9 @@ from kraft_trio.simulation.network import SimulatedNetwork
 from kraft_trio.simulation.observing import captured_logs
 from kraft_trio.simulation.outlook import Outlook
 from kraft_trio.simulation.replica import Replica
-from kraft_trio.simulation.trace import NO_STATE, NodeState, Trace
 from kraft_trio.simulation.violation import InvariantViolated, Violation
 from kraft_trio.state_snapshots import StateMachine
+from kraft_trio.tracing.events import NO_STATE, NodeState, Trace
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.workload import Workload

@@ -11,7 +11,7 @@ from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT, FetchSnapshotRes
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.trace import TraceEvent
+    from kraft_trio.tracing.events import TraceEvent
 
 CHANGED_WITHIN_S: Final = 1.0
 """How long a step waits for a leader to append a set of voters."""

@@ -15,7 +15,7 @@ import attrs
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.roles import Follower, Leader, Prospective
 from kraft_trio.simulation.history import ADMINISTRATION, Operation, Outcome
-from kraft_trio.simulation.trace import TraceEvent
+from kraft_trio.tracing.events import TraceEvent
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster

@@ -17,8 +17,8 @@ from kraft_trio.simulation.scenario_script import Script, StepLine
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.simulation.steps import NotAsExpected, take
 from kraft_trio.simulation.steps_election import Campaign, Elect
-from kraft_trio.simulation.trace import Trace
 from kraft_trio.simulation.violation import InvariantViolated
+from kraft_trio.tracing.events import Trace
 
 BEGUN_WITHIN_S: Final = 5.0
 

@@ -20,10 +20,10 @@ from kraft_trio.simulation.outcome import Failure, Outcome
 from kraft_trio.simulation.plan import Plan
 from kraft_trio.simulation.scenario_run import setup_of
 from kraft_trio.simulation.steps import take
-from kraft_trio.simulation.trace import Trace, TraceEvent
-from kraft_trio.simulation.trace_file import TraceHeader, TraceWriter
 from kraft_trio.simulation.violation import InvariantViolated
 from kraft_trio.simulation.watchdog import Stuck, real_time_limit
+from kraft_trio.tracing.events import Trace, TraceEvent
+from kraft_trio.tracing.files import TraceHeader, TraceWriter
 
 CPU_LIMIT_S: Final = 120.0
 """How long a run of a virtual minute may take, in CPU seconds, before it counts as stuck; longer ones in proportion."""

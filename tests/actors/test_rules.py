@@ -26,8 +26,8 @@ from kraft_trio.protocol.roles import Follower, Leader
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import CLUSTER_ID
-from kraft_trio.simulation.trace import TraceEvent
 from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch
+from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse

@@ -14,8 +14,8 @@ from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import LISTENER
-from kraft_trio.simulation.trace import TraceEvent
 from kraft_trio.storage.batch import encode_control_batch
+from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.wire.api import UPDATE_RAFT_VOTER, advertised_ranges
 from kraft_trio.wire.apis.api_versions import ApiVersionsResponse
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse

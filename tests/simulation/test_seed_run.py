@@ -29,9 +29,9 @@ from kraft_trio.simulation.steps_disk import FullDisk, Rot
 from kraft_trio.simulation.steps_election import Elect
 from kraft_trio.simulation.steps_network import Cut, Isolate
 from kraft_trio.simulation.steps_process import Kill, Pause, Restart
-from kraft_trio.simulation.trace import Trace, TraceEvent
-from kraft_trio.simulation.trace_file import open_trace
 from kraft_trio.storage.log import Log
+from kraft_trio.tracing.events import Trace, TraceEvent
+from kraft_trio.tracing.files import open_trace
 from tests.storage.support import batch
 
 SHORT = PlanOptions(duration_us=8_000_000)

@@ -14,7 +14,7 @@ from kraft_trio.simulation.scenario_run import SNAPSHOTS_KEY
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.simulation.step_catalog import parse_step
 from kraft_trio.simulation.steps import NotAsExpected
-from kraft_trio.simulation.trace import TraceEvent
+from kraft_trio.tracing.events import TraceEvent
 
 SETTINGS = {
     "metadata.log.segment.bytes": "1024",

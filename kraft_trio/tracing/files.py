@@ -20,7 +20,7 @@ from cattrs.preconf.json import make_converter as make_json_converter
 from cattrs.preconf.msgpack import make_converter as make_msgpack_converter
 
 from kraft_trio.errors import KraftError
-from kraft_trio.simulation.trace import Trace, TraceEvent
+from kraft_trio.tracing.events import Trace, TraceEvent
 
 FORMAT: Final = "kraft-trio trace"
 VERSION: Final = 1

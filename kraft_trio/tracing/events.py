@@ -1,4 +1,4 @@
-"""What happened in a run, event by event: for a person, for the digest that proves two runs alike, for Spark.
+"""What happened, event by event: for a person, for the digest that proves two simulated runs alike, for Spark.
 
 docs/TRACE.md describes the events and their details.
 """

@@ -13,8 +13,8 @@ import attrs
 import msgpack
 import pytest
 
-from kraft_trio.simulation.trace import NodeState, Trace, TraceEvent
-from kraft_trio.simulation.trace_file import TraceFileError, TraceHeader, TraceWriter, open_trace
+from kraft_trio.tracing.events import NodeState, Trace, TraceEvent
+from kraft_trio.tracing.files import TraceFileError, TraceHeader, TraceWriter, open_trace
 
 HEADER = TraceHeader(7, "kraft simulate --seed 7", "seed 7\nvoters 1 2 3\n")
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "TRACE.md").read_text()
