@@ -18,6 +18,8 @@ from kraft_trio.simulation.invariants import INVARIANTS
 from kraft_trio.simulation.scenario_header import HEADER_ITEMS
 from kraft_trio.simulation.step_catalog import STEP_MODULES
 from kraft_trio.simulation.steps import STEPS
+from kraft_trio.spark.options import READ_OPTIONS, Option
+from kraft_trio.spark.schemas import CONTENTS, REPLICA, TRACE, Column
 from kraft_trio.wire.api import APIS
 
 DOCUMENTS = Path(__file__).parent
@@ -101,6 +103,18 @@ def public_names() -> str:
     return _table(("name", "what it is"), rows)
 
 
+def spark_options(options: Iterable[Option]) -> str:
+    rows = []
+    for option in options:
+        default = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)
+        rows.append((f"`{option.name}`", f"`{default}`" if default else "", option.allowed, option.meaning))
+    return _table(("option", "default", "allowed", "meaning"), rows)
+
+
+def spark_columns(columns: Iterable[Column]) -> str:
+    return _table(("column", "type", "meaning"), ((f"`{c.name}`", f"`{c.spark_type}`", c.meaning) for c in columns))
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "transitions": transitions,
     "versions": versions,
@@ -111,6 +125,13 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "scenarios": scenarios,
     "invariants": invariants,
     "public-names": public_names,
+    "spark-read-options": lambda: spark_options(READ_OPTIONS),
+    "spark-columns-replica": lambda: spark_columns(REPLICA),
+    "spark-columns-trace": lambda: spark_columns(TRACE),
+    **{
+        f"spark-columns-{content}": lambda columns=columns: spark_columns(columns[len(REPLICA) :])
+        for content, columns in CONTENTS.items()
+    },
 }
 
 

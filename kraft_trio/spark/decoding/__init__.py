@@ -1,0 +1,1 @@
+"""Batches and records as columns, decoded with numpy and Arrow; no Spark in here."""

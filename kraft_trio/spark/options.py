@@ -1,0 +1,111 @@
+"""The options of the sources, as a table: names, what each may be, and what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from kraft_trio.errors import ConfigError
+from kraft_trio.spark.schemas import CONTENTS
+
+
+@attrs.frozen
+class Option:
+    """One option: its name, how its text is read, what that may be in words, its default, and what it is for."""
+
+    name: str
+    read: Callable[[str], Any]
+    """Raises ValueError for text that it does not allow."""
+    allowed: str
+    default: Any
+    meaning: str
+
+
+def choice(*values: str) -> Callable[[str], str]:
+    """One of those words, in any case."""
+    by_lower = {value.lower(): value for value in values}
+
+    def read(text: str) -> str:
+        if text.lower() not in by_lower:
+            raise ValueError
+        return by_lower[text.lower()]
+
+    return read
+
+
+def boolean(text: str) -> bool:
+    return choice("true", "false")(text) == "true"
+
+
+def whole_number(minimum: int = 0, maximum: int = 2**63 - 1) -> Callable[[str], int]:
+    """A whole number; both ends inclusive."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or not minimum <= int(text) <= maximum:
+            raise ValueError
+        return int(text)
+
+    return read
+
+
+def any_text(text: str) -> str:
+    return text
+
+
+def read_options(source: str, table: Iterable[Option], given: Mapping[str, str]) -> dict[str, Any]:
+    """The value of every option of the table, by its name.
+
+    Names are compared without case, as Spark does.  Raises ConfigError, naming option, value and what was expected, for
+    an option that is not in the table and for a value that it does not allow.
+    """
+    options = {option.name.lower(): option for option in table}
+    values = {option.name: option.default for option in options.values()}
+    for name, text in given.items():
+        option = options.get(name.lower())
+        if option is None:
+            known = ", ".join(sorted(option.name for option in options.values()))
+            raise ConfigError(f"format {source}: option {name}={text}: there is no such option; known are {known}")
+        try:
+            values[option.name] = option.read(text)
+        except ValueError:
+            raise ConfigError(f"format {source}: option {option.name}={text}, expected {option.allowed}") from None
+    return values
+
+
+MODE = Option(
+    "mode",
+    choice("PERMISSIVE", "FAILFAST"),
+    "PERMISSIVE or FAILFAST",
+    "PERMISSIVE",
+    "what is done with a place that cannot be read: a row with `error`, or an error that ends the query",
+)
+
+READ_OPTIONS = (
+    Option("path", any_text, "a path, a glob or a URL", "", "the directories; what `load` is given"),
+    Option("paths", any_text, "a JSON list", "", "what `load` is given where that is a list"),
+    Option(
+        "content",
+        choice(*CONTENTS),
+        ", ".join(CONTENTS),
+        "records",
+        "what the rows are",
+    ),
+    MODE,
+    Option(
+        "startingOffsets",
+        whole_number(),
+        "an offset",
+        0,
+        "the first offset wanted, inclusive; batches before are passed over",
+    ),
+    Option(
+        "endingOffsets",
+        whole_number(),
+        "an offset",
+        2**63 - 1,
+        "where to stop, exclusive; batches from there on are passed over",
+    ),
+)
+"""Of the batch source `kraft`."""

@@ -1,0 +1,9 @@
+"""The data sources of this package: what `kraft_trio.spark.register` registers."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource
+
+from kraft_trio.spark.source import KraftDataSource
+
+SOURCES: tuple[type[DataSource], ...] = (KraftDataSource,)

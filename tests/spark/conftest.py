@@ -1,0 +1,47 @@
+"""One Spark session for all tests, in an environment without settings of the machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraft_trio.errors import StorageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyspark", reason="needs the extra `spark`")
+
+SCRUBBED = ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
+"""What a machine may have set for other programs, and would change what is tested."""
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session of the whole test run; who changes a setting of it puts it back."""
+    from kraft_trio.spark import session
+
+    scratch: Path = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in SCRUBBED:
+            patch.delenv(name, raising=False)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", ""))
+        settings = {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.memory": "1g",
+            "spark.local.dir": str(scratch / "local"),
+            "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+            "spark.sql.shuffle.partitions": "2",
+        }
+        try:
+            spark = session("local[2]", "kraft tests", settings)
+        except StorageError as error:
+            pytest.skip(str(error))
+        yield spark
+        spark.stop()
