@@ -155,10 +155,10 @@ EPOCHS = (
 
 TRACE = (
     Column("file", pa.string(), "the trace's file"),
-    Column("run", pa.string(), "which run it is of: the seed, or the file"),
+    Column("run", pa.string(), "which run it is of: the file, for a real node's trace the cluster id"),
     Column("seed", pa.int64(), "of a simulated run; null for a real node's trace"),
     Column("sequence", pa.int64(), "the event's place in the run, from 0 on"),
-    Column("time_us", pa.int64(), "time since the run began, in microseconds"),
+    Column("time_us", pa.int64(), "in microseconds: since the run began, or for a real node since 1970"),
     Column("node", pa.int32(), "the node's id; null where the world or a client acts"),
     Column("kind", pa.string(), "what happened, see TRACE.md"),
     Column("epoch", pa.int32(), "the node's epoch"),
