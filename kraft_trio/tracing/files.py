@@ -1,4 +1,4 @@
-"""Traces as files: one header, then every event of one run, as msgpack values or as JSON lines (NDJSON).
+"""Traces as files: one header, then every event of one run or node, as msgpack values or as JSON lines (NDJSON).
 
 The records are maps by field name: those of `TraceHeader`, then those of `TraceEvent`; docs/TRACE.md describes them.
 Which of the two encodings a file has, its first byte tells: `{` begins no msgpack map.
@@ -11,7 +11,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeVar
 
 import attrs
 import cattrs
@@ -26,6 +26,8 @@ FORMAT: Final = "kraft-trio trace"
 VERSION: Final = 1
 """Goes up with each change that a reader of the former version would misread."""
 
+_T = TypeVar("_T")
+
 _LARGEST_RECORD_BYTES = 64 * 1024 * 1024
 
 
@@ -35,15 +37,28 @@ class TraceFileError(KraftError):
 
 @attrs.frozen
 class TraceHeader:
-    """The first record of a trace: whose it is, and how to have it again."""
+    """The first record of a trace: whose it is, and how to have it again.
 
-    seed: int
-    command: str
+    Of a simulated run it has seed, command and script; of a real node cluster id, node and directory id.  What is None
+    is left out of the file.
+    """
+
+    seed: int | None = None
+    command: str | None = None
     """The command line that replays the run."""
-    script: str = ""
+    script: str | None = None
     """The scenario script of the run: voters, settings and faults, each with its virtual time."""
+    cluster_id: str | None = None
+    node: int | None = None
+    directory_id: str | None = None
+    """Of the node's replica, as `kraft storage info` prints it."""
     format: str = FORMAT
     version: int = VERSION
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether it is the trace of a simulated run, and its times are virtual."""
+        return self.seed is not None
 
 
 def _configured(converter: cattrs.Converter) -> cattrs.Converter:
@@ -51,6 +66,9 @@ def _configured(converter: cattrs.Converter) -> cattrs.Converter:
     details = attrs.fields(TraceEvent).details.type
     converter.register_structure_hook_func(lambda cls: cls == details, lambda value, _: dict(value))
     converter.register_unstructure_hook_func(lambda cls: cls == details, lambda value: value)
+    converter.register_unstructure_hook(
+        TraceHeader, lambda header: attrs.asdict(header, filter=lambda _, value: value is not None)
+    )
     return converter
 
 
@@ -111,22 +129,52 @@ def open_trace(path: str | os.PathLike[str]) -> Iterator[tuple[TraceHeader, Iter
         yield header, (event for event in events if isinstance(event, TraceEvent))
 
 
+def structure_header(record: object, *, is_json: bool) -> TraceHeader:
+    """The first record of a trace, decoded.  Raises TraceFileError saying what is wrong with it, without its file."""
+    return _structure(record, TraceHeader, _JSON if is_json else _MSGPACK)
+
+
+def structure_event(record: object, *, is_json: bool) -> TraceEvent:
+    """Any other record of a trace, decoded.  Raises TraceFileError saying what is wrong with it, without its file."""
+    return _structure(record, TraceEvent, _JSON if is_json else _MSGPACK)
+
+
+def packed_header(header: TraceHeader) -> bytes:
+    """The header as a trace in msgpack begins with it."""
+    return _packed(header)
+
+
+def packed_event(event: TraceEvent) -> bytes:
+    """An event as it stands in a trace in msgpack."""
+    return _packed(event)
+
+
 def _structured(converter: cattrs.Converter, records: Iterator[Any], name: str) -> Iterator[TraceHeader | TraceEvent]:
     for number in itertools.count(1):
         try:
             record = next(records)
-            if number == 1:
-                _check_header(record)
-            structured: TraceHeader | TraceEvent = (
-                converter.structure(record, TraceHeader) if number == 1 else converter.structure(record, TraceEvent)
-            )
         except StopIteration:
             return
-        except cattrs.BaseValidationError as error:
-            raise TraceFileError(f"{name}: record {number}: {'; '.join(cattrs.transform_error(error))}") from error
-        except (ValueError, TypeError, AttributeError, msgpack.UnpackException) as error:
+        except (ValueError, msgpack.UnpackException) as error:
             raise TraceFileError(f"{name}: record {number}: {error}") from error
+        try:
+            structured: TraceHeader | TraceEvent = (
+                _structure(record, TraceHeader, converter) if number == 1 else _structure(record, TraceEvent, converter)
+            )
+        except TraceFileError as error:
+            raise TraceFileError(f"{name}: record {number}: {error}") from error.__cause__
         yield structured
+
+
+def _structure(record: object, cls: type[_T], converter: cattrs.Converter) -> _T:
+    try:
+        if cls is TraceHeader:
+            _check_header(record)
+        return converter.structure(record, cls)
+    except cattrs.BaseValidationError as error:
+        raise TraceFileError("; ".join(cattrs.transform_error(error))) from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise TraceFileError(str(error)) from error
 
 
 def _check_header(record: Any) -> None:
@@ -134,6 +182,8 @@ def _check_header(record: Any) -> None:
         raise ValueError(f"not a trace; expected a header of format {FORMAT!r}")
     if record.get("version") != VERSION:
         raise ValueError(f"version {record.get('version')!r}; expected {VERSION}")
+    if record.get("seed") is None and not {"cluster_id", "node"} <= record.keys():
+        raise ValueError("of nobody; expected `seed`, of a simulated run, or `cluster_id` and `node`, of a real node")
 
 
 def _packed(record: TraceHeader | TraceEvent) -> bytes:
