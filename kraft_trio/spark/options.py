@@ -109,3 +109,17 @@ READ_OPTIONS = (
     ),
 )
 """Of the batch source `kraft`."""
+
+TRACE_OPTIONS = (
+    Option("path", any_text, "a path, a glob or a URL", "", "the files, or directories of them; what `load` is given"),
+    Option("paths", any_text, "a JSON list", "", "what `load` is given where that is a list"),
+    MODE,
+    Option(
+        "maxPartitionBytes",
+        whole_number(1),
+        "a whole number of bytes",
+        16 * 1024 * 1024,
+        "how many bytes of small files one task reads; a larger file is a task of its own",
+    ),
+)
+"""Of the source `kraft-trace`."""

@@ -28,7 +28,7 @@ VERSION: Final = 1
 
 _T = TypeVar("_T")
 
-_LARGEST_RECORD_BYTES = 64 * 1024 * 1024
+LARGEST_RECORD_BYTES = 64 * 1024 * 1024
 
 
 class TraceFileError(KraftError):
@@ -203,7 +203,7 @@ def _json_records(file: IO[bytes]) -> Iterator[Any]:
 
 
 def _msgpack_records(file: IO[bytes]) -> Iterator[Any]:
-    unpacker = msgpack.Unpacker(file, raw=False, max_buffer_size=_LARGEST_RECORD_BYTES)
+    unpacker = msgpack.Unpacker(file, raw=False, max_buffer_size=LARGEST_RECORD_BYTES)
     read = 0
     for record in unpacker:
         read = unpacker.tell()

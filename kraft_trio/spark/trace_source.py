@@ -1,0 +1,87 @@
+"""The batch data source `kraft-trace`: traces of simulated runs and of real nodes as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kraft_trio.errors import ConfigError
+from kraft_trio.spark.decoding.trace_events import problem_batch, trace_batches
+from kraft_trio.spark.options import TRACE_OPTIONS, read_options
+from kraft_trio.spark.schemas import TRACE, Column, spark_schema
+from kraft_trio.spark.trace_paths import TraceFile, grouped, opened, trace_files
+from kraft_trio.tracing.files import TraceFileError
+
+
+class TraceDataSource(DataSource):
+    """`spark.read.format("kraft-trace").load("traces/*")`: see docs/SPARK.md for its options and columns."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kraft-trace"
+
+    def schema(self) -> str:
+        read_options(self.name(), TRACE_OPTIONS, dict(self.options))
+        return spark_schema(TRACE)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = read_options(self.name(), TRACE_OPTIONS, dict(self.options))
+        return _Reader(
+            options["path"] or options["paths"],
+            _projection(schema),
+            options["mode"] == "FAILFAST",
+            options["maxPartitionBytes"],
+        )
+
+
+@attrs.frozen
+class _Files(InputPartition):
+    """The files that one task reads, in their order."""
+
+    files: tuple[TraceFile, ...]
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, paths: str, columns: Sequence[Column], fail_fast: bool, partition_bytes: int) -> None:
+        self._paths = paths
+        self._columns = tuple(columns)
+        self._fail_fast = fail_fast
+        self._partition_bytes = partition_bytes
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [_Files(files) for files in grouped(trace_files(self._paths), self._partition_bytes)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Files)
+        for file in partition.files:
+            yield from self._events(file)
+
+    def _events(self, file: TraceFile) -> Iterator[pa.RecordBatch]:
+        problem = file.problem
+        if problem is None:
+            try:
+                with opened(file.path) as content:
+                    yield from trace_batches(content, file.path, self._columns, fail_fast=self._fail_fast)
+            except OSError as error:
+                problem = f"cannot be read: {error.strerror or error}"
+        if problem is not None:
+            if self._fail_fast:
+                raise TraceFileError(f"{file.path}: {problem}")
+            yield problem_batch(file.path, problem, self._columns)
+
+
+def _projection(schema: StructType) -> Sequence[Column]:
+    """The columns that the user's schema names; all of them where there is none."""
+    known = {column.name: column for column in TRACE}
+    for field in schema.fields:
+        column = known.get(field.name)
+        if column is None or field.dataType.simpleString() != column.spark_type:
+            expected = f"{column.name} {column.spark_type}" if column else f"one of {', '.join(known)}"
+            raise ConfigError(
+                f"format kraft-trace: column {field.name} {field.dataType.simpleString()}, expected {expected}"
+            )
+    return [known[field.name] for field in schema.fields]
