@@ -244,6 +244,9 @@ class Cluster:
             outcome=operation.outcome,
             offsets=list(operation.offsets),
             via=operation.via,
+            linearizable=operation.is_linearizable,
+            from_offset=operation.from_offset,
+            end_offset=operation.end_offset,
         )
         self.checker.operation(operation)
 

@@ -54,6 +54,7 @@ class ReplicaWatch:
     def appended(self, buffer: Buffer, batches: Sequence[PlannedBatch], path: str, position: int) -> None:
         entries = self._replica.append(buffer, len(batches), path, position)
         first, last = entries[0], entries[-1]
+        brought = [(entry.base_offset, entry.voters) for entry in entries if entry.voters is not None]
         self._trace.record(
             "append",
             node=self._replica.key.id,
@@ -61,6 +62,8 @@ class ReplicaWatch:
             next_offset=last.next_offset,
             record_epoch=last.epoch,
             control=first.is_control,
+            voters_offsets=[offset for offset, _ in brought],
+            voters=[" ".join(str(voter.key) for voter in voters) for _, voters in brought],
         )
         self._checker.appended(self._replica, entries, self._replica.is_leader)
 
