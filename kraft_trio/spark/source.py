@@ -1,11 +1,13 @@
-"""The batch data source `kraft`: directories of replicas as tables."""
+"""The data source `kraft`: directories of replicas as tables; live quorums read, streamed and written."""
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
 
 from kraft_trio.spark.options import READ_OPTIONS, read_options
 from kraft_trio.spark.schemas import CONTENTS, spark_schema
+from kraft_trio.spark.stream_options import BOOTSTRAP
 
 
 class KraftDataSource(DataSource):
@@ -16,5 +18,19 @@ class KraftDataSource(DataSource):
         return "kraft"
 
     def schema(self) -> str:
+        if BOOTSTRAP in self.options:
+            from kraft_trio.spark.stream_rows import live_schema
+
+            return live_schema(dict(self.options))
         options = read_options(self.name(), READ_OPTIONS, dict(self.options))
         return spark_schema(CONTENTS[options["content"]])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from kraft_trio.spark.stream_batch import make_live_reader
+
+        return make_live_reader(dict(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from kraft_trio.spark.stream_reader import make_stream_reader
+
+        return make_stream_reader(dict(self.options), schema)

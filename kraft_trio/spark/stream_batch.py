@@ -1,0 +1,47 @@
+"""`spark.read.format("kraft")` with bootstrapControllers: what is committed in a live quorum now, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+import trio
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kraft_trio.spark.stream_fetching import LogRange
+from kraft_trio.spark.stream_options import LiveOptions, read_live_options
+from kraft_trio.spark.stream_planning import offset_at
+from kraft_trio.spark.stream_quorum import QuorumLeader, ask_leader
+from kraft_trio.spark.stream_ranges import plan_ranges
+from kraft_trio.spark.stream_reader import LogPartition, read_partition
+from kraft_trio.spark.stream_rows import RowMaker
+
+
+def make_live_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
+    """Raises ConfigError for options and columns that it cannot work with."""
+    read = read_live_options(options)
+    return LiveReader(read, RowMaker.of(read, schema))
+
+
+class LiveReader(DataSourceReader):
+    """Reads from `startingOffsets` to `endingOffsets`, or to where the log was committed when it was planned."""
+
+    def __init__(self, options: LiveOptions, rows: RowMaker) -> None:
+        self._options = options
+        self._rows = rows
+
+    def partitions(self) -> list[InputPartition]:
+        """Raises NetworkError where no leader was found within `timeoutMs`, OffsetOutOfRangeError."""
+
+        async def question(leader: QuorumLeader) -> tuple[str | None, int, int]:
+            begin = await offset_at(leader, self._options.starting)
+            return leader.cluster_id, begin, await offset_at(leader, self._options.ending)
+
+        cluster_id, begin, end = trio.run(ask_leader, self._options.address, question)
+        ranges = plan_ranges(begin, end, self._options.min_partitions, self._options.max_per_partition)
+        return [LogPartition(self._options, LogRange(cluster_id, *one)) for one in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Spark makes a partition of its own where there is none.
+        return read_partition(partition, self._rows) if isinstance(partition, LogPartition) else iter(())

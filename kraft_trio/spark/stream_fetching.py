@@ -1,0 +1,101 @@
+"""A range of a quorum's committed log, as bytes, for the task that reads it; across changes of the leader."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+import trio
+
+from kraft_trio.errors import NetworkError
+from kraft_trio.spark.stream_quorum import (
+    BehindError,
+    DataLossError,
+    Fetched,
+    QuorumAddress,
+    QuorumLeader,
+    ask_leader,
+    check_cluster,
+)
+
+log = logging.getLogger(__name__)
+
+ROUND_BYTES: Final = 8 * 1024 * 1024
+"""How much is fetched over one connection before it is handed on: what a task holds at most, and a batch."""
+_MAX_WAIT_MS: Final = 500
+
+
+@attrs.frozen
+class LogRange:
+    """Offsets `begin` (inclusive) to `end` (exclusive) of one cluster's log, committed when it was planned."""
+
+    cluster_id: str | None
+    begin: int
+    end: int
+
+
+def committed_batches(address: QuorumAddress, wanted: LogRange, *, fail_on_data_loss: bool) -> Iterator[bytes]:
+    """Whole batches that hold the range, in order; the first and the last may hold more.
+
+    No event loop runs while the caller has the bytes.  Raises NetworkError where no more came for the address's
+    `timeout_ms`; OtherClusterError; RefusedError; ProtocolError for damaged batches; DataLossError where a part of the
+    range is gone, or, without `fail_on_data_loss`, logs a warning and goes on behind it.
+    """
+    position = wanted.begin
+    while position < wanted.end:
+        try:
+            round_ = trio.run(_round, address, wanted, position)
+        except BehindError as error:
+            _tell_loss(f"offsets {position} to {wanted.end} are gone: {error}", fail_on_data_loss)
+            return
+        for fetched in round_:
+            if fetched.is_in_log:
+                yield fetched.records
+                position = fetched.next_offset
+            else:
+                begins = min(fetched.log_start_offset, wanted.end)
+                _tell_loss(
+                    f"cluster {wanted.cluster_id}: offsets {position} to {begins} are gone, "
+                    f"the log begins at {fetched.log_start_offset} now",
+                    fail_on_data_loss,
+                )
+                position = begins
+
+
+def _tell_loss(what: str, fail_on_data_loss: bool) -> None:
+    if fail_on_data_loss:
+        raise DataLossError(f"{what} (failOnDataLoss=false goes on behind them)")
+    log.warning("%s; going on behind them (failOnDataLoss=false)", what)
+
+
+async def _round(address: QuorumAddress, wanted: LogRange, position: int) -> list[Fetched]:
+    """The next answers with something in them, one at least: batches, or that the offset is not in the log."""
+
+    async def question(leader: QuorumLeader) -> list[Fetched]:
+        check_cluster(wanted.cluster_id, leader)
+        return await _answers(leader, position, wanted.end)
+
+    return await ask_leader(address, question)
+
+
+async def _answers(leader: QuorumLeader, position: int, end: int) -> list[Fetched]:
+    answers: list[Fetched] = []
+    size = 0
+    try:
+        while position < end and size < ROUND_BYTES:
+            fetched = await leader.fetch(position, max_wait_ms=_MAX_WAIT_MS)
+            if not fetched.is_in_log and fetched.log_start_offset <= position:
+                raise BehindError(f"the leader of epoch {leader.epoch} does not have offset {position}")
+            if fetched.is_in_log and not fetched.records:
+                raise NetworkError(f"the leader of epoch {leader.epoch} does not know offset {position} as committed")
+            answers.append(fetched)
+            if not fetched.is_in_log:
+                break
+            size += len(fetched.records)
+            position = fetched.next_offset
+    except NetworkError:
+        if not answers:
+            raise
+    return answers

@@ -1,0 +1,171 @@
+"""The options of `format("kraft")` with bootstrapControllers: reading a live quorum, as a stream or at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from kraft_trio.config_keys import parse_peer
+from kraft_trio.errors import ConfigError
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.spark.options import Option, boolean, choice, read_options, whole_number
+from kraft_trio.spark.stream_quorum import QuorumAddress
+
+SOURCE: Final = "kraft"
+BOOTSTRAP: Final = "bootstrapControllers"
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+
+Place = int | str
+"""An offset, or EARLIEST or LATEST."""
+
+
+def endpoints(text: str) -> tuple[Endpoint, ...]:
+    """Read `host:port,host:port`; one at least.  Raises ValueError."""
+    found = tuple(dict.fromkeys(parse_peer(part.strip()) for part in text.split(",") if part.strip()))
+    if not found:
+        raise ValueError
+    return found
+
+
+def place(*words: str) -> Any:
+    """One of those words, an offset, or the offset as `{"offset": N}`."""
+    word = choice(*words)
+
+    def read(text: str) -> Place:
+        number: object = text.strip()
+        if text.lstrip().startswith("{"):
+            fields = json.loads(text)
+            if not isinstance(fields, dict) or fields.keys() != {"offset"}:
+                raise ValueError
+            number = str(fields["offset"])
+        try:
+            return whole_number()(str(number))
+        except ValueError:
+            return word(str(number))
+
+    return read
+
+
+QUORUM_OPTIONS = (
+    Option(
+        BOOTSTRAP,
+        endpoints,
+        "host:port,host:port,…",
+        None,
+        "any nodes of the quorum: the leader is found through them, and found again when it changes",
+    ),
+    Option("requestTimeoutMs", whole_number(1), "milliseconds, 1 or more", 2000, "for one answer of one node, in ms"),
+    Option(
+        "timeoutMs",
+        whole_number(1),
+        "milliseconds, 1 or more",
+        60_000,
+        "for how long a task looks for a leader, or waits for the next records or for a commit, in ms",
+    ),
+)
+"""Of every use of a live quorum."""
+
+LIVE_OPTIONS = (
+    *QUORUM_OPTIONS,
+    Option(
+        "startingOffsets",
+        place(EARLIEST, LATEST),
+        'earliest, latest, an offset, or {"offset": N}',
+        EARLIEST,
+        "where a new query begins, inclusive; one with a checkpoint goes on where it was",
+    ),
+    Option(
+        "endingOffsets",
+        place(LATEST),
+        'latest, an offset, or {"offset": N}',
+        LATEST,
+        "where a batch query ends, exclusive; latest: at the high watermark",
+    ),
+    Option(
+        "maxOffsetsPerTrigger",
+        whole_number(1),
+        "a number of offsets, 1 or more",
+        None,
+        "the most offsets of one micro-batch; by default all that are committed",
+    ),
+    Option(
+        "maxOffsetsPerPartition",
+        whole_number(1),
+        "a number of offsets, 1 or more",
+        100_000,
+        "the most offsets that one task reads",
+    ),
+    Option(
+        "minPartitions",
+        whole_number(1),
+        "a number of partitions, 1 or more",
+        1,
+        "into how many tasks a micro-batch is cut at least, where it has as many offsets",
+    ),
+    Option(
+        "failOnDataLoss",
+        boolean,
+        "true or false",
+        True,
+        "what is done where records are gone that were not read: an error, or a warning and on from the log's start",
+    ),
+    Option(
+        "includeHeaders", boolean, "true or false", False, "whether there is a column `headers` with the record headers"
+    ),
+    Option("includeControl", boolean, "true or false", False, "whether control records are rows, too"),
+    Option(
+        "value.format",
+        choice("raw", "msgpack"),
+        "raw or msgpack",
+        "raw",
+        "msgpack: values are maps; columns of the given schema that this source does not have are taken from them",
+    ),
+)
+"""Of reading."""
+
+
+@attrs.frozen
+class LiveOptions:
+    """What the options of a reader said.  Can be pickled."""
+
+    address: QuorumAddress
+    starting: Place
+    ending: Place
+    max_per_trigger: int | None
+    max_per_partition: int
+    min_partitions: int
+    fail_on_data_loss: bool
+    include_headers: bool
+    include_control: bool
+    is_msgpack: bool
+
+
+def read_live_options(given: Mapping[str, str]) -> LiveOptions:
+    """Raises ConfigError, naming the option, its value and what was expected."""
+    values = read_options(SOURCE, LIVE_OPTIONS, given)
+    return LiveOptions(
+        address=quorum_address(values),
+        starting=values["startingOffsets"],
+        ending=values["endingOffsets"],
+        max_per_trigger=values["maxOffsetsPerTrigger"],
+        max_per_partition=values["maxOffsetsPerPartition"],
+        min_partitions=values["minPartitions"],
+        fail_on_data_loss=values["failOnDataLoss"],
+        include_headers=values["includeHeaders"],
+        include_control=values["includeControl"],
+        is_msgpack=values["value.format"] == "msgpack",
+    )
+
+
+def quorum_address(values: Mapping[str, Any]) -> QuorumAddress:
+    """What QUORUM_OPTIONS said.  Raises ConfigError where no nodes are given."""
+    if values[BOOTSTRAP] is None:
+        raise ConfigError(
+            f"format {SOURCE}: option {BOOTSTRAP} is missing: expected host:port,host:port,… of nodes of a quorum"
+        )
+    return QuorumAddress(values[BOOTSTRAP], values["requestTimeoutMs"], values["timeoutMs"])

@@ -1,0 +1,69 @@
+"""What the driver of a streaming query asks of the leader: where to begin, how far it can go, whether all is there."""
+
+from __future__ import annotations
+
+from kraft_trio.errors import NetworkError, OffsetOutOfRangeError
+from kraft_trio.spark.stream_options import EARLIEST, LATEST, Place
+from kraft_trio.spark.stream_position import UNKNOWN_EPOCH, StreamPosition
+from kraft_trio.spark.stream_quorum import BehindError, QuorumLeader, check_cluster
+
+
+def committed_end(leader: QuorumLeader) -> int:
+    """The end of what is committed, exclusive.  Raises NetworkError where the leader does not know it yet."""
+    if leader.high_watermark is None:
+        raise NetworkError(f"the leader of epoch {leader.epoch} has committed nothing in it yet")
+    return leader.high_watermark
+
+
+async def offset_at(leader: QuorumLeader, place: Place) -> int:
+    """The offset that is meant.  Raises NetworkError; OffsetOutOfRangeError for one beyond what is committed."""
+    end = committed_end(leader)
+    if place == LATEST:
+        return end
+    if place == EARLIEST:
+        return await leader.log_start_offset()
+    if int(place) > end:
+        raise OffsetOutOfRangeError(f"offset {place}: cluster {leader.cluster_id} has committed offsets up to {end}")
+    return int(place)
+
+
+async def first_position(leader: QuorumLeader, starting: Place) -> StreamPosition:
+    """Where a new query begins.  Raises as `offset_at`."""
+    offset = await offset_at(leader, starting)
+    epoch = await leader.epoch_before(offset) if offset else None
+    return StreamPosition.beginning(leader.cluster_id, offset, UNKNOWN_EPOCH if epoch is None else epoch)
+
+
+async def find_loss(leader: QuorumLeader, position: StreamPosition) -> str | None:
+    """What is gone of the log that was read up to there, in words; None where reading can go on from it.
+
+    Raises OtherClusterError where it is not that log at all; BehindError; NetworkError.
+    """
+    check_cluster(position.cluster_id, leader)
+    end = committed_end(leader)
+    where = f"cluster {leader.cluster_id}, offset {position.offset}"
+    if position.offset > end:
+        raise BehindError(f"{where}: was read up to there, and only offsets up to {end} are committed now")
+    before = await leader.fetch(max(position.offset - 1, 0), max_bytes=1)
+    if not before.is_in_log:
+        begins = before.log_start_offset
+        if begins < position.offset:
+            raise BehindError(f"{where}: was read up to there, and the log does not have it now")
+        return None if begins == position.offset else f"{where}: the log begins at {begins} now"
+    if position.offset == 0:
+        return None
+    epoch = before.first_epoch
+    if position.epoch != UNKNOWN_EPOCH and epoch is not None and epoch != position.epoch:
+        return f"{where}: the record before it is of epoch {epoch} now, it was of epoch {position.epoch}"
+    return None
+
+
+async def newest_position(leader: QuorumLeader, start: StreamPosition, up_to: int) -> StreamPosition:
+    """How far reading can go from `start`, which is no loss: at most to `up_to`.  Raises NetworkError."""
+    offset = min(up_to, committed_end(leader))
+    if offset <= start.offset:
+        return start
+    epoch = await leader.epoch_before(offset)
+    if epoch is None:
+        raise NetworkError(f"the leader of epoch {leader.epoch} does not have offset {offset - 1}, which is committed")
+    return start.advanced_to(offset, epoch)

@@ -1,0 +1,212 @@
+"""What is committed in a quorum's log, read from its leader with Fetch, as one who is no replica.
+
+Works with Kafka's controllers, too.  They give such a one what is not committed yet as well, so that what lies above
+the high watermark is cut off here; and they want to hear the epoch of the leader that is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+
+import attrs
+import trio
+
+from kraft_trio.client.connecting import TRY_AGAIN, RefusedError, ask, drop
+from kraft_trio.client.inquiry import Inquiry, NodeAnswer
+from kraft_trio.client.quorum_description import QuorumDescription
+from kraft_trio.errors import KraftError, NetworkError, ProtocolError
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.storage.batch_header import check_crc, iter_headers, peek_header, whole_batches_size
+from kraft_trio.wire.api import FETCH
+from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
+from kraft_trio.wire.connection import Connection
+from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.network import Network, TcpNetwork
+
+T = TypeVar("T")
+
+FETCH_BYTES: Final = 2 * 1024 * 1024
+_RETRY_S: Final = 0.1
+
+
+class OtherClusterError(KraftError):
+    """The nodes are of another cluster than the one that was read from before."""
+
+
+class DataLossError(KraftError):
+    """What was to be read is not in the log: trimmed before it was read, or the log has lost it."""
+
+
+class BehindError(NetworkError):
+    """The leader knows less to be committed than was read before.
+
+    So does a leader that is none any more, for as long as it has not noticed; if it lasts, the log has lost records.
+    """
+
+
+@attrs.frozen
+class QuorumAddress:
+    """Where a quorum is, and how long it is waited for.  Can be pickled."""
+
+    bootstrap: tuple[Endpoint, ...]
+    request_timeout_ms: int
+    """For one answer of one node."""
+    timeout_ms: int
+    """For a leader to be found, or for the next records."""
+
+
+@attrs.frozen
+class Fetched:
+    """Committed batches, whole and their CRCs right, and what the leader says of its log."""
+
+    records: bytes
+    next_offset: int
+    """After the last batch; the offset that was asked for where there is none."""
+    log_start_offset: int
+    is_in_log: bool
+    """False where the log does not have the offset that was asked for."""
+
+    @property
+    def first_epoch(self) -> int | None:
+        """The leader epoch of the first batch; None where there is none."""
+        return peek_header(self.records).leader_epoch if self.records else None
+
+
+class QuorumLeader:
+    """A connection to the leader of a quorum, and what it said when it was found."""
+
+    def __init__(
+        self, connection: Connection, answer: NodeAnswer, description: QuorumDescription, request_timeout_ms: int
+    ) -> None:
+        self._connection = connection
+        self._answer = answer
+        self._request_timeout_ms = request_timeout_ms
+        self.cluster_id = answer.cluster_id
+        self.epoch = description.leader_epoch
+        self.high_watermark: int | None = description.high_watermark if description.high_watermark >= 0 else None
+        """Exclusive, never falls; None until a record of the leader's epoch has committed."""
+        self.nodes = _nodes(description, answer)
+        """Where this and the other voters are."""
+
+    async def fetch(self, offset: int, max_bytes: int = FETCH_BYTES, max_wait_ms: int = 0) -> Fetched:
+        """The committed batches from the one that holds `offset`, as many as fit in `max_bytes`, but one at least.
+
+        Empty at the end of what is committed, after `max_wait_ms` without more.  Raises NetworkError where another
+        attempt, at the leader there is by then, may fare better; RefusedError; ProtocolError for damaged batches.
+        """
+        told = await self._ask(offset, max_bytes, max_wait_ms)
+        lost = told.error == ErrorCode.offset_out_of_range or told.diverging is not None or told.snapshot_id is not None
+        if not lost and told.error in TRY_AGAIN:
+            raise NetworkError(f"Fetch: {told.error.name.upper()}")
+        if not lost and told.error != ErrorCode.none:
+            raise RefusedError(f"read from offset {offset}: Fetch: {told.error.name.upper()}")
+        if told.high_watermark >= 0:
+            self.high_watermark = max(told.high_watermark, self.high_watermark or 0)
+        if lost:
+            return Fetched(b"", offset, told.log_start_offset, is_in_log=False)
+        size, next_offset = _committed(told.records, offset, told.high_watermark)
+        return Fetched(told.records[:size], next_offset, told.log_start_offset, is_in_log=True)
+
+    async def epoch_before(self, offset: int) -> int | None:
+        """The epoch of the record before `offset`, which is above 0; None where the log does not have it."""
+        return (await self.fetch(offset - 1, max_bytes=1)).first_epoch
+
+    async def log_start_offset(self) -> int:
+        return (await self.fetch(0, max_bytes=1)).log_start_offset
+
+    async def _ask(self, offset: int, max_bytes: int, max_wait_ms: int) -> FetchPartitionResponse:
+        partition = FetchPartition(
+            topic_name=self._answer.topic_name,
+            topic_id=self._answer.topic_id,
+            partition=0,
+            fetch_offset=offset,
+            max_bytes=max_bytes,
+            current_leader_epoch=self.epoch,
+            last_fetched_epoch=self.epoch,
+        )
+        request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=max_bytes, partitions=(partition,))
+        response = await ask(self._connection, FETCH, request, max_wait_ms + self._request_timeout_ms)
+        if response.error != ErrorCode.none or len(response.partitions) != 1:
+            raise NetworkError(f"Fetch: {response.error.name}, {len(response.partitions)} partitions answered")
+        return response.partitions[0]
+
+
+@asynccontextmanager
+async def quorum_leader(address: QuorumAddress, network: Network | None = None) -> AsyncIterator[QuorumLeader]:
+    """A connection to the leader, closed with the block.
+
+    Raises NetworkError, with what each node said, where nobody leads or can be reached.
+    """
+    inquiry = Inquiry(
+        address.bootstrap,
+        "kraft-spark",
+        request_timeout_ms=address.request_timeout_ms,
+        network=TcpNetwork() if network is None else network,
+    )
+    answers = await inquiry.ask()
+    found = next((answer for answer in answers if answer.description is not None), None)
+    if found is None or found.description is None:
+        raise NetworkError(f"no leader: {'; '.join(str(answer.view) for answer in answers)}")
+    connection = await inquiry.connect(found.leader or found.view.endpoint)
+    try:
+        yield QuorumLeader(connection, found, found.description, address.request_timeout_ms)
+    finally:
+        await drop(connection)
+
+
+async def ask_leader(
+    address: QuorumAddress, question: Callable[[QuorumLeader], Awaitable[T]], timeout_ms: int | None = None
+) -> T:
+    """The answer of the leader, or of the next one, tried again for `timeout_ms` (by default the address's).
+
+    Raises NetworkError, naming the nodes and what they said, when the time is over, and BehindError when the address's
+    time is over; what else the question raises at once.
+    """
+    patience_ms = address.timeout_ms if timeout_ms is None else timeout_ms
+    began_at = trio.current_time()
+    while True:
+        try:
+            async with quorum_leader(address) as leader:
+                return await question(leader)
+        except BehindError as error:
+            if _is_over(began_at, address.timeout_ms):
+                raise BehindError(f"for {address.timeout_ms} ms: {error}") from error
+        except NetworkError as error:
+            if _is_over(began_at, patience_ms):
+                raise NetworkError(f"quorum not reached within {patience_ms} ms: {error}") from error
+        await trio.sleep(_RETRY_S)
+
+
+def _is_over(began_at: float, patience_ms: int) -> bool:
+    return trio.current_time() + _RETRY_S > began_at + patience_ms / 1000
+
+
+def check_cluster(expected: str | None, leader: QuorumLeader) -> None:
+    """Raise OtherClusterError where both ids are known and differ."""
+    found = leader.cluster_id
+    if expected is not None and found is not None and expected != found:
+        raise OtherClusterError(
+            f"the checkpoint is of cluster {expected}, the nodes at bootstrapControllers are of cluster {found}: "
+            "give the nodes of the first, or another checkpointLocation"
+        )
+
+
+def _committed(records: bytes, offset: int, high_watermark: int) -> tuple[int, int]:
+    """How many bytes are whole batches below the high watermark, and the offset after them.  Raises ProtocolError."""
+    size = whole_batches_size(records)
+    if records and not size:
+        raise ProtocolError(f"Fetch at offset {offset}: {len(records)} bytes without one whole batch")
+    committed_size, next_offset = 0, offset
+    for position, header in iter_headers(records[:size]):
+        if header.next_offset > high_watermark:
+            break
+        check_crc(records, position, header)
+        committed_size, next_offset = position + header.size_in_bytes, max(next_offset, header.next_offset)
+    return committed_size, next_offset
+
+
+def _nodes(description: QuorumDescription, answer: NodeAnswer) -> tuple[Endpoint, ...]:
+    listeners = [endpoint for endpoints in description.endpoints.values() for _, endpoint in endpoints]
+    return tuple(dict.fromkeys([*([answer.leader] if answer.leader is not None else []), *listeners]))

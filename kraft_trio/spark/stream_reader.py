@@ -1,0 +1,171 @@
+"""`spark.readStream.format("kraft")`: what is committed in a live quorum, as a stream."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+import trio
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from kraft_trio.errors import NetworkError
+from kraft_trio.spark.stream_fetching import LogRange, committed_batches
+from kraft_trio.spark.stream_options import LiveOptions, read_live_options
+from kraft_trio.spark.stream_planning import committed_end, find_loss, first_position, newest_position
+from kraft_trio.spark.stream_position import StreamPosition, first_offset_between
+from kraft_trio.spark.stream_quorum import BehindError, DataLossError, QuorumLeader, ask_leader
+from kraft_trio.spark.stream_ranges import plan_ranges
+from kraft_trio.spark.stream_rows import RowMaker
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_WAIT_FOR_MORE_MS: Final = 500
+"""How long the driver waits for records, or for a leader, before it says that there are none: Spark asks again."""
+
+
+class LogPartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, options: LiveOptions, wanted: LogRange) -> None:
+        self.options = options
+        self.wanted = wanted
+
+
+def make_stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
+    """The reader of `readStream`.  Raises ConfigError for options and columns that it cannot work with."""
+    read = read_live_options(options)
+    return KraftStreamReader(read, RowMaker.of(read, schema))
+
+
+class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lives in a process of the driver's; only `read` is called elsewhere, on copies.
+
+    Spark calls one method at a time.  Each finds the leader anew, in an event loop of its own.
+    """
+
+    def __init__(self, options: LiveOptions, rows: RowMaker) -> None:
+        self._options = options
+        self._rows = rows
+        self._newest: StreamPosition | None = None
+        """What `latestOffset` said last: checked against the log, and need not be again."""
+        self._available: int | None = None
+        """Where AvailableNow ends, exclusive; None without it."""
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query begins.  Raises NetworkError where no leader was found within `timeoutMs`."""
+
+        async def question(leader: QuorumLeader) -> StreamPosition:
+            return await first_position(leader, self._options.starting)
+
+        return trio.run(ask_leader, self._options.address, question).as_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        most = self._options.max_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Set the end to what is committed now.  Raises NetworkError where no leader was found within `timeoutMs`."""
+
+        async def question(leader: QuorumLeader) -> int:
+            return committed_end(leader)
+
+        self._available = trio.run(ask_leader, self._options.address, question)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next micro-batch goes; `start`, with a warning, where the quorum cannot be asked.
+
+        Raises OtherClusterError; DataLossError with failOnDataLoss=true; NetworkError with AvailableNow, whose query
+        would end at `start`.
+        """
+        position = StreamPosition.of_json(start)
+        available = self._available
+        if available is not None and position.offset >= available:
+            return start
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+
+        async def question(leader: QuorumLeader, begin: StreamPosition) -> StreamPosition:
+            if begin == position and committed_end(leader) == position.offset:
+                await leader.fetch(position.offset, max_bytes=1, max_wait_ms=_WAIT_FOR_MORE_MS)
+            limits = [committed_end(leader)]
+            limits += [] if most is None else [begin.offset + most]
+            limits += [] if available is None else [available]
+            return await newest_position(leader, begin, min(limits))
+
+        try:
+            patience_ms = _WAIT_FOR_MORE_MS if available is None else self._options.address.timeout_ms
+            self._newest = self._ask_of(position, question, patience_ms)
+        except NetworkError as error:
+            if available is not None:
+                raise
+            log.warning("no news of the log, the query goes on when there are: %s", error)
+            return start
+        return self._newest.as_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return None if self._newest is None else self._newest.as_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of a micro-batch, the same whenever it is asked for.
+
+        A batch that was planned before a restart is checked against the log.  Raises as `latestOffset`.
+        """
+        to = StreamPosition.of_json(end)
+        begin = first_offset_between(StreamPosition.of_json(start), to)
+        if to != self._newest:
+            self._ask_of(to, _nothing, self._options.address.timeout_ms)
+        ranges = plan_ranges(begin, to.offset, self._options.min_partitions, self._options.max_per_partition)
+        return [LogPartition(self._options, LogRange(to.cluster_id, *one)) for one in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, LogPartition)
+        return read_partition(partition, self._rows)
+
+    def _ask_of(
+        self,
+        position: StreamPosition,
+        question: Callable[[QuorumLeader, StreamPosition], Awaitable[T]],
+        patience_ms: int,
+    ) -> T:
+        """Ask about what follows a position, or the log's start where what was read up to there is gone.
+
+        Raises DataLossError instead with failOnDataLoss=true, OtherClusterError, and NetworkError after `patience_ms`.
+        """
+
+        async def checked(leader: QuorumLeader) -> T:
+            loss = await find_loss(leader, position)
+            return await question(leader, position if loss is None else await self._after(loss, leader, position))
+
+        try:
+            return trio.run(ask_leader, self._options.address, checked, patience_ms)
+        except BehindError as error:
+            loss = str(error)
+
+        async def begun_anew(leader: QuorumLeader) -> T:
+            return await question(leader, await self._after(loss, leader, position))
+
+        return trio.run(ask_leader, self._options.address, begun_anew, patience_ms)
+
+    async def _after(self, loss: str, leader: QuorumLeader, position: StreamPosition) -> StreamPosition:
+        """The log's start, with a warning.  Raises DataLossError with failOnDataLoss=true."""
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{loss} (failOnDataLoss=false goes on at the log's start)")
+        begins = await leader.log_start_offset()
+        log.warning("%s; going on at offset %d, the log's start (failOnDataLoss=false)", loss, begins)
+        return position.begun_anew(begins)
+
+
+async def _nothing(_leader: QuorumLeader, _begin: StreamPosition) -> None:
+    """The check is all that is wanted."""
+
+
+def read_partition(partition: LogPartition, rows: RowMaker) -> Iterator[pa.RecordBatch]:
+    """The rows of a task.  Raises as `committed_batches`."""
+    options, wanted = partition.options, partition.wanted
+    for records in committed_batches(options.address, wanted, fail_on_data_loss=options.fail_on_data_loss):
+        yield from rows.rows_of(records, wanted)

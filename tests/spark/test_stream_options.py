@@ -1,0 +1,57 @@
+"""The options of a live quorum's reader."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraft_trio.errors import ConfigError
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.spark.stream_options import EARLIEST, LATEST, Place, read_live_options
+
+QUORUM = {"bootstrapControllers": "one:9093, [::1]:9094,one:9093"}
+
+
+def test_defaults() -> None:
+    options = read_live_options(QUORUM)
+    assert options.address.bootstrap == (Endpoint("one", 9093), Endpoint("::1", 9094))
+    assert (options.starting, options.ending) == (EARLIEST, LATEST)
+    assert options.max_per_trigger is None
+    assert options.fail_on_data_loss
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("Earliest", EARLIEST), ("latest", LATEST), ("17", 17), (" 17 ", 17), ('{"offset": 17}', 17)],
+)
+def test_where_a_query_begins(text: str, place: Place) -> None:
+    assert read_live_options({**QUORUM, "startingoffsets": text}).starting == place
+
+
+@pytest.mark.parametrize(
+    "text", ["", "first", "-1", "1.5", "{}", "{", '{"offset": -3}', '{"offset": true}', '{"offset": 1, "epoch": 2}']
+)
+def test_what_is_no_place_to_begin_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"option startingOffsets=.*expected earliest, latest, an offset") as refused:
+        read_live_options({**QUORUM, "startingOffsets": text})
+    assert text in str(refused.value)
+
+
+def test_a_query_cannot_end_at_the_earliest_offset() -> None:
+    with pytest.raises(ConfigError, match="endingOffsets=earliest, expected latest, an offset"):
+        read_live_options({**QUORUM, "endingOffsets": "earliest"})
+
+
+@pytest.mark.parametrize("text", ["", ",", "one", "one:0", "0.0.0.0:9093", ":9093"])
+def test_what_is_no_list_of_nodes_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"option bootstrapControllers=.*expected host:port"):
+        read_live_options({"bootstrapControllers": text})
+
+
+def test_nodes_must_be_given() -> None:
+    with pytest.raises(ConfigError, match="option bootstrapControllers is missing: expected host:port"):
+        read_live_options({"startingOffsets": "latest"})
+
+
+def test_an_unknown_option_is_named_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"option startingOffset=1: there is no such option.*startingOffsets"):
+        read_live_options({**QUORUM, "startingOffset": "1"})
