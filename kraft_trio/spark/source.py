@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from kraft_trio.spark.options import READ_OPTIONS, read_options
@@ -34,3 +40,13 @@ class KraftDataSource(DataSource):
         from kraft_trio.spark.stream_reader import make_stream_reader
 
         return make_stream_reader(dict(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from kraft_trio.spark.write_writer import make_writer
+
+        return make_writer(dict(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from kraft_trio.spark.write_writer import make_stream_writer
+
+        return make_stream_writer(dict(self.options), schema, overwrite)

@@ -84,6 +84,7 @@ class QuorumLeader:
         self._answer = answer
         self._request_timeout_ms = request_timeout_ms
         self.cluster_id = answer.cluster_id
+        self.topic_name = answer.topic_name
         self.epoch = description.leader_epoch
         self.high_watermark: int | None = description.high_watermark if description.high_watermark >= 0 else None
         """Exclusive, never falls; None until a record of the leader's epoch has committed."""

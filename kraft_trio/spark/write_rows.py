@@ -1,0 +1,128 @@
+"""Rows as records: which columns a writer takes, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+import msgpack
+import pyarrow as pa
+from pyspark.sql import types as spark_types
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructField, StructType
+
+from kraft_trio.errors import ConfigError
+from kraft_trio.storage.batch import NewRecord, RecordHeaders
+
+KEY: Final = "key"
+VALUE: Final = "value"
+HEADERS: Final = "headers"
+
+_BYTES: Final = (BinaryType, StringType)
+_HEADERS_TYPE: Final = "array<struct<name:string,value:binary>>"
+_SCALARS: Final = (
+    spark_types.NullType,
+    spark_types.BooleanType,
+    spark_types.ByteType,
+    spark_types.ShortType,
+    spark_types.IntegerType,
+    spark_types.LongType,
+    spark_types.FloatType,
+    spark_types.DoubleType,
+    spark_types.TimestampType,
+    *_BYTES,
+)
+"""The types that MessagePack has; a timestamp is its extension -1."""
+
+
+@attrs.frozen
+class RecordMaker:
+    """Makes records of rows.  Can be pickled."""
+
+    names: tuple[str, ...]
+    is_msgpack: bool
+
+    @classmethod
+    def of(cls, schema: StructType, *, is_msgpack: bool) -> RecordMaker:
+        """Raises ConfigError, naming the column, its type and what was expected."""
+        repeated = {name for name in schema.names if schema.names.count(name) > 1}
+        if repeated:
+            raise ConfigError(f"column {min(repeated)}: there is more than one of that name")
+        if is_msgpack:
+            _check_msgpack(schema)
+        else:
+            _check_raw(schema)
+        return cls(tuple(schema.names), is_msgpack)
+
+    def records_of(self, rows: pa.RecordBatch) -> list[NewRecord]:
+        """A record for each row, in their order.  Raises ConfigError for a header without a name."""
+        keys = _bytes_of(rows.column(KEY)) if KEY in self.names else [None] * rows.num_rows
+        if self.is_msgpack:
+            parts = rows.drop_columns([KEY] if KEY in self.names else [])
+            maps = parts.to_pylist(maps_as_pydicts="strict")
+            return [NewRecord(msgpack.packb(row, datetime=True), key) for key, row in zip(keys, maps, strict=True)]
+        values = _bytes_of(rows.column(VALUE))
+        if HEADERS not in self.names:
+            return [NewRecord(value, key) for key, value in zip(keys, values, strict=True)]
+        headers = [_headers_of(told or ()) for told in rows.column(HEADERS).to_pylist()]
+        return [NewRecord(*parts) for parts in zip(values, keys, headers, strict=True)]
+
+
+def _bytes_of(column: pa.Array) -> list[bytes | None]:
+    values: list[bytes | None] = column.cast(pa.binary()).to_pylist()
+    return values
+
+
+def _headers_of(told: Sequence[dict[str, Any]]) -> RecordHeaders:
+    for header in told:
+        if header is None or header["name"] is None:
+            raise ConfigError(f"column {HEADERS}: {told}: a header without a name")
+    return tuple((header["name"], header["value"]) for header in told)
+
+
+def _check_raw(schema: StructType) -> None:
+    if VALUE not in schema.names:
+        raise ConfigError(f"columns {', '.join(schema.names)}: there is no column {VALUE}, which is the record's value")
+    for field in schema:
+        if field.name in (KEY, VALUE):
+            _check_bytes(field)
+        elif field.name != HEADERS:
+            raise ConfigError(
+                f"column {field.name}: expected {KEY}, {VALUE} and {HEADERS} only; drop it, or make it a part of the "
+                "value (value.format=msgpack)"
+            )
+        elif field.dataType.simpleString() != _HEADERS_TYPE:
+            raise ConfigError(f"column {HEADERS} is {field.dataType.simpleString()}, expected {_HEADERS_TYPE}")
+
+
+def _check_msgpack(schema: StructType) -> None:
+    if not set(schema.names) - {KEY}:
+        raise ConfigError(f"columns {', '.join(schema.names)}: there is none beside {KEY} for the value to be made of")
+    for field in schema:
+        if field.name == KEY:
+            _check_bytes(field)
+        else:
+            for where, refused in _not_packed(field.name, field.dataType):
+                raise ConfigError(
+                    f"column {where} is {refused.simpleString()}, which MessagePack does not have: cast it, to string "
+                    "or double as it may be"
+                )
+
+
+def _check_bytes(field: StructField) -> None:
+    if not isinstance(field.dataType, _BYTES):
+        raise ConfigError(f"column {field.name} is {field.dataType.simpleString()}, expected binary or string")
+
+
+def _not_packed(where: str, type: DataType) -> Iterator[tuple[str, DataType]]:
+    """The places below that one whose type MessagePack does not have."""
+    if isinstance(type, StructType):
+        for field in type:
+            yield from _not_packed(f"{where}.{field.name}", field.dataType)
+    elif isinstance(type, ArrayType):
+        yield from _not_packed(f"{where}[]", type.elementType)
+    elif isinstance(type, MapType):
+        yield from _not_packed(f"{where}.key", type.keyType)
+        yield from _not_packed(f"{where}.value", type.valueType)
+    elif not isinstance(type, _SCALARS):
+        yield where, type

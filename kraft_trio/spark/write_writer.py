@@ -1,0 +1,139 @@
+"""`write.format("kraft")` and `writeStream.format("kraft")`: rows appended to a quorum's log through Produce.
+
+At least once.  Within an attempt of a task the producer is idempotent: a batch is there once, whatever is sent again.
+An attempt that fails has appended what was committed by then, and the next one begins anew; so does a micro-batch that
+a streaming query runs again after a restart.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+
+import attrs
+import pyarrow as pa
+import trio
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from kraft_trio.client.log_client import LogClient
+from kraft_trio.errors import ConfigError, RecordTooLargeError
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.spark.stream_quorum import QuorumLeader, ask_leader
+from kraft_trio.spark.write_options import WriteOptions, read_write_options
+from kraft_trio.spark.write_rows import RecordMaker
+
+log = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Appended(WriterCommitMessage):
+    """What one task has appended; offsets inclusive, None where it had no rows."""
+
+    records: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+    def and_then(self, offsets: tuple[int, ...]) -> Appended:
+        first = offsets[0] if self.first_offset is None else self.first_offset
+        return Appended(self.records + len(offsets), first, offsets[-1])
+
+
+def make_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
+    """Raises ConfigError for options, columns and a save mode that it cannot work with."""
+    return KraftWriter(*_checked(options, schema, overwrite))
+
+
+def make_stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+    """Raises ConfigError for options, columns and an output mode that it cannot work with."""
+    return KraftStreamWriter(*_checked(options, schema, overwrite))
+
+
+def _checked(options: Mapping[str, str], schema: StructType, overwrite: bool) -> tuple[WriteOptions, RecordMaker]:
+    if overwrite:
+        raise ConfigError("mode: overwrite or complete, expected append: nothing in a log can be replaced")
+    read = read_write_options(options)
+    return read, RecordMaker.of(schema, is_msgpack=read.is_msgpack)
+
+
+class KraftWriter(DataSourceArrowWriter):
+    """Can be pickled; `write` runs in tasks, the rest in the driver."""
+
+    def __init__(self, options: WriteOptions, maker: RecordMaker) -> None:
+        self._options = options
+        self._maker = maker
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return trio.run(append_all, self._options, self._maker, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        _tell("appended", messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        _tell("given up; appended before", messages)
+
+
+class KraftStreamWriter(DataSourceStreamArrowWriter):
+    """Can be pickled; `write` runs in tasks, the rest in the driver."""
+
+    def __init__(self, options: WriteOptions, maker: RecordMaker) -> None:
+        self._options = options
+        self._maker = maker
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return trio.run(append_all, self._options, self._maker, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        _tell(f"micro-batch {batchId}: appended", messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        _tell(f"micro-batch {batchId}: given up; appended before", messages)
+
+
+async def append_all(options: WriteOptions, maker: RecordMaker, batches: Iterator[pa.RecordBatch]) -> Appended:
+    """Append the rows of one task, in their order, and wait until they are committed.
+
+    Nothing else runs in the event loop, so that it may stand still while Spark makes the next rows.  Raises as
+    `LogClient.produce`; what came before a batch that failed is in the log.
+    """
+    appended = Appended()
+    rows = next(batches, None)
+    if rows is None:
+        return appended
+
+    async def where(leader: QuorumLeader) -> tuple[str, tuple[Endpoint, ...]]:
+        return leader.topic_name, leader.nodes
+
+    address = options.address
+    topic_name, nodes = await ask_leader(address, where)
+    async with LogClient(
+        tuple(dict.fromkeys((*nodes, *address.bootstrap))),
+        topic_name=topic_name,
+        client_id="kraft-spark",
+        request_timeout_ms=address.request_timeout_ms,
+        max_batch_bytes=options.max_batch_bytes,
+    ) as client:
+        while rows is not None:
+            records = maker.records_of(rows)
+            try:
+                offsets = await client.produce(records, address.timeout_ms)
+            except RecordTooLargeError as error:
+                raise RecordTooLargeError(
+                    f"of the rows of this task from row {appended.records} on: {error} (maxBatchBytes, and the "
+                    "quorum's message.max.bytes)"
+                ) from error
+            if offsets:
+                appended = appended.and_then(offsets)
+            rows = next(batches, None)
+    return appended
+
+
+def _tell(what: str, messages: list[WriterCommitMessage | None]) -> None:
+    tasks = [message for message in messages if isinstance(message, Appended)]
+    log.info("%s %d records in %d tasks", what, sum(task.records for task in tasks), len(tasks))

@@ -1,0 +1,139 @@
+"""What a writer makes of rows, and which columns it takes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgpack
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from kraft_trio.errors import ConfigError
+from kraft_trio.spark.write_options import read_write_options
+from kraft_trio.spark.write_rows import RecordMaker
+from kraft_trio.spark.write_writer import make_writer
+from kraft_trio.storage.batch import NewRecord
+
+QUORUM = {"bootstrapControllers": "one:9093"}
+HEADERS = pa.list_(pa.struct({"name": pa.string(), "value": pa.binary()}))
+
+
+TEXT, BYTES, INT, LONG = StringType(), BinaryType(), IntegerType(), LongType()
+HEADER_LIST = ArrayType(StructType([StructField("name", TEXT), StructField("value", BYTES)]))
+
+
+def columns(*fields: tuple[str, DataType]) -> StructType:
+    return StructType([StructField(*field) for field in fields])
+
+
+def test_a_value_alone() -> None:
+    rows = pa.record_batch({"value": pa.array(["a", "ü", None])})
+    made = RecordMaker.of(columns(("value", TEXT)), is_msgpack=False).records_of(rows)
+    assert made == [NewRecord(b"a"), NewRecord("ü".encode()), NewRecord(None)]
+
+
+def test_key_value_and_headers() -> None:
+    rows = pa.record_batch(
+        {
+            "headers": pa.array([[{"name": "h", "value": b"1"}, {"name": "n", "value": None}], None], HEADERS),
+            "key": pa.array([b"k", None], pa.binary()),
+            "value": pa.array([b"v", b""], pa.binary()),
+        }
+    )
+    schema = columns(("headers", HEADER_LIST), ("key", BYTES), ("value", BYTES))
+    made = RecordMaker.of(schema, is_msgpack=False).records_of(rows)
+    assert made == [NewRecord(b"v", b"k", (("h", b"1"), ("n", None))), NewRecord(b"", None)]
+
+
+def test_a_header_without_a_name_is_refused() -> None:
+    rows = pa.record_batch({"headers": pa.array([[{"name": None, "value": b"1"}]], HEADERS), "value": pa.array(["v"])})
+    maker = RecordMaker.of(columns(("headers", HEADER_LIST), ("value", TEXT)), is_msgpack=False)
+    with pytest.raises(ConfigError, match=r"column headers: .*a header without a name"):
+        maker.records_of(rows)
+
+
+def test_columns_as_a_map() -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
+    rows = pa.record_batch(
+        {
+            "key": pa.array(["k"]),
+            "n": pa.array([None], pa.int64()),
+            "x": pa.array([0.5]),
+            "tags": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int32())),
+            "inner": pa.array([{"list": [True, None], "at": at}]),
+        }
+    )
+    inner = StructType([StructField("list", ArrayType(BooleanType())), StructField("at", TimestampType())])
+    schema = columns(("key", TEXT), ("n", LONG), ("x", DoubleType()), ("tags", MapType(TEXT, INT)), ("inner", inner))
+    (made,) = RecordMaker.of(schema, is_msgpack=True).records_of(rows)
+    assert made.key == b"k"
+    assert msgpack.unpackb(made.value or b"", timestamp=3) == {
+        "n": None,
+        "x": 0.5,
+        "tags": {"a": 1},
+        "inner": {"list": [True, None], "at": at},
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "value_format", "named"),
+    [
+        ([("key", TEXT)], "raw", "columns key: there is no column value"),
+        ([("value", INT)], "raw", "column value is int, expected binary or string"),
+        ([("key", LONG), ("value", TEXT)], "raw", "column key is bigint, expected binary or string"),
+        ([("value", TEXT), ("n", INT)], "raw", "column n: expected key, value and headers only"),
+        ([("value", TEXT), ("headers", TEXT)], "raw", "column headers is string, expected array<struct<name:string,v"),
+        ([("value", TEXT), ("value", TEXT)], "raw", "column value: there is more than one of that name"),
+        ([("key", TEXT)], "msgpack", "columns key: there is none beside key"),
+        ([("key", INT), ("n", INT)], "msgpack", "column key is int, expected binary or string"),
+        ([("n", DecimalType(10, 2))], "msgpack", "column n is decimal(10,2), which MessagePack does not have: cast it"),
+        ([("s", columns(("a", ArrayType(DateType()))))], "msgpack", "column s.a[] is date"),
+        ([("m", MapType(TEXT, TimestampNTZType()))], "msgpack", "column m.value is timestamp_ntz"),
+    ],
+)
+def test_columns_that_no_record_can_be_made_of(
+    fields: list[tuple[str, DataType]], value_format: str, named: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        make_writer({**QUORUM, "value.format": value_format}, columns(*fields), overwrite=False)
+    assert named in str(refused.value)
+
+
+def test_a_log_is_not_overwritten() -> None:
+    with pytest.raises(ConfigError, match="expected append: nothing in a log can be replaced"):
+        make_writer(QUORUM, columns(("value", TEXT)), overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "named"),
+    [
+        ("maxBatchBytes", "10", "option maxBatchBytes=10, expected bytes, 1024 or more"),
+        ("value.format", "json", "option value.format=json, expected raw or msgpack"),
+        ("startingOffsets", "0", "option startingOffsets=0: there is no such option"),
+    ],
+)
+def test_options_that_a_writer_does_not_take(option: str, text: str, named: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_write_options({**QUORUM, option: text})
+    assert named in str(refused.value)
+
+
+def test_what_spark_adds_to_the_options_is_passed_over() -> None:
+    assert read_write_options({**QUORUM, "checkpointLocation": "/x", "PATH": "/y"}) == read_write_options(QUORUM)
