@@ -13,34 +13,32 @@ from random import SystemRandom
 import attrs
 import click
 
+from kraft_trio.cli.simulate_campaign import FanOut, run_kept_campaign
 from kraft_trio.cli.simulation_display import SeedsDisplay, ShrinkDisplay
 from kraft_trio.errors import ConfigError
-from kraft_trio.simulation.campaign import run_campaign
+from kraft_trio.simulation.campaign import Summary, run_campaign
 from kraft_trio.simulation.nemesis import PROFILES, PlanOptions, make_plan, parse_profiles
 from kraft_trio.simulation.outcome import Outcome
 from kraft_trio.simulation.scenario_run import ScriptOutcome, run_script
 from kraft_trio.simulation.scenario_script import Script, StepLine, read_script
 from kraft_trio.simulation.seed_run import TraceTo, run_plan, run_seed
+from kraft_trio.simulation.seed_runs import SeedRuns
 from kraft_trio.simulation.shrink import shrink
-from kraft_trio.simulation.step_parts import duration_from_text, duration_text
+from kraft_trio.simulation.step_parts import duration_from_text
 
-_DEFAULTS = PlanOptions()
 _SEED_IN_PATH = "{seed}"
+_OUT = "Keep results, and the traces of seeds that fail, as Parquet; a second run with it goes on."
 
 
 @attrs.frozen
 class _Request:
     """What the command line asks for, besides the seeds."""
 
-    options: PlanOptions
+    runs: SeedRuns
     jobs: int
     trace: str | None
     ndjson: bool
     messages: bool
-
-    def replay(self, seed: int) -> str:
-        """The command line that runs that seed again."""
-        return shlex.join(["kraft", "simulate", "--seed", str(seed), *_words(self.options)])
 
 
 @click.command()
@@ -57,6 +55,10 @@ class _Request:
 @click.option("--trace", metavar="FILE", help="Write every event; of several seeds, {seed} in the name is each one's.")
 @click.option("--ndjson", is_flag=True, help="Write the trace as lines of JSON, not as msgpack.")
 @click.option("--messages", is_flag=True, help="Have every message on the network in the trace as well.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help=_OUT)
+@click.option("--spark", is_flag=True, help="Run the seeds as tasks of Spark, here or on the executors of --master.")
+@click.option("--master", metavar="URL", help="Spark's master, as in local[4] or spark://host:7077.")
+@click.option("--chunk", type=click.IntRange(1), help="How many seeds a task; about a second of work where not given.")
 @click.option(
     "--shrink", "shrinks", is_flag=True, help="Make the first seed that fails as small as possible, a script."
 )
@@ -74,6 +76,10 @@ def simulate(
     trace: str | None,
     ndjson: bool,
     messages: bool,
+    out: Path | None,
+    spark: bool,
+    master: str | None,
+    chunk: int | None,
     shrinks: bool,
 ) -> int:
     """Run clusters of whole nodes in virtual time and check the invariants at every step.
@@ -89,8 +95,18 @@ def simulate(
         raise click.UsageError(f"{'--ndjson' if ndjson else '--messages'} needs --trace FILE", context)
     if seed is not None and seeds is not None:
         raise click.UsageError("--seed and --seeds exclude each other", context)
+    if master is not None and not spark:
+        raise click.UsageError(f"--master {master}: needs --spark", context)
+    is_campaign = spark or out is not None
+    if chunk is not None and not is_campaign:
+        raise click.UsageError("--chunk needs --spark or --out DIR", context)
+    if trace is not None and is_campaign:
+        raise click.UsageError(
+            f"--trace and {'--spark' if spark else '--out'} exclude each other: --out keeps the traces of what fails",
+            context,
+        )
     request = _Request(
-        _plan_options(nodes, observers, duration, faults),
+        SeedRuns(_plan_options(nodes, observers, duration, faults)),
         jobs or len(os.sched_getaffinity(0)),
         trace,
         ndjson,
@@ -103,6 +119,10 @@ def simulate(
         raise click.UsageError(
             f"--trace {trace}: one file for {len(chosen)} seeds; expected {_SEED_IN_PATH} in its name"
         )
+    if is_campaign:
+        fan_out = FanOut(request.jobs, chunk, spark, master, out)
+        summary = run_kept_campaign(chosen, request.runs, fan_out)
+        return _exit_code(summary, request, shrinks)
     return _run_seeds(chosen, request, shrinks)
 
 
@@ -140,20 +160,6 @@ def _seeds(seed: int | None, seeds: str | None) -> Sequence[int]:
     return range(int(first), int(last))
 
 
-def _words(options: PlanOptions) -> list[str]:
-    """The options that are not the defaults, as the command line has them."""
-    words: list[str] = []
-    if options.voters is not None:
-        words += ["--nodes", str(options.voters)]
-    if options.observers is not None:
-        words += ["--observers", str(options.observers)]
-    if options.duration_us != _DEFAULTS.duration_us:
-        words += ["--time", duration_text(options.duration_us)]
-    if options.profiles != _DEFAULTS.profiles:
-        words += ["--faults", ",".join(options.profiles) or "none"]
-    return words
-
-
 # Seeds
 
 
@@ -162,9 +168,13 @@ def _run_seeds(seeds: Sequence[int], request: _Request, shrinks: bool) -> int:
     jobs = min(request.jobs, len(seeds))
     run = partial(_run_one, request=request)
     with SeedsDisplay(len(seeds)) as display:
-        summary = run_campaign(seeds, run, jobs=jobs, on_outcome=partial(display.ended, replay=request.replay))
+        summary = run_campaign(seeds, run, jobs=jobs, on_outcome=partial(display.ended, replay=request.runs.replay))
     for line in summary.lines(time.monotonic() - began):
         click.echo(line)
+    return _exit_code(summary, request, shrinks)
+
+
+def _exit_code(summary: Summary, request: _Request, shrinks: bool) -> int:
     if not summary.violations:
         return 0
     if shrinks:
@@ -174,21 +184,21 @@ def _run_seeds(seeds: Sequence[int], request: _Request, shrinks: bool) -> int:
 
 def _run_one(seed: int, request: _Request) -> Outcome:
     if request.trace is None:
-        return run_seed(seed, request.options)
+        return run_seed(seed, request.runs.options)
     path = request.trace.replace(_SEED_IN_PATH, str(seed))
-    trace_to = TraceTo(path, request.replay(seed), ndjson=request.ndjson, messages=request.messages)
-    return run_seed(seed, request.options, trace_to)
+    trace_to = TraceTo(path, request.runs.replay(seed), ndjson=request.ndjson, messages=request.messages)
+    return run_seed(seed, request.runs.options, trace_to)
 
 
 def _shrink(outcome: Outcome, request: _Request) -> None:
-    plan = make_plan(outcome.seed, request.options)
+    plan = make_plan(outcome.seed, request.runs.options)
     click.echo(f"shrinking seed {outcome.seed}: {len(plan.faults)} faults, {len(plan.header.nodes)} nodes", err=True)
     shrunk = shrink(plan, outcome, run_plan, on_progress=ShrinkDisplay())
     failure = shrunk.outcome.failure
     assert failure is not None
     comment = "\n".join(
         [
-            f"Shrunk from: {request.replay(outcome.seed)}",
+            f"Shrunk from: {request.runs.replay(outcome.seed)}",
             f"{failure.rule} ({failure.title}) is violated at {failure.time_s:.6f} s:",
             *(f"  {line}" for fact in failure.facts for line in fact.splitlines()[:1]),
         ]

@@ -40,10 +40,12 @@ class SeedsDisplay:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
+    def known(self, outcome: Outcome) -> None:
+        """Count a run that had ended before this began."""
+        self._count(outcome)
+
     def ended(self, outcome: Outcome, replay: Callable[[int], str]) -> None:
-        self._summary.add(outcome)
-        hours, violations = self._summary.virtual_s / 3600, len(self._summary.violations)
-        self._progress.update(self._task, advance=1, hours=hours, violations=violations)
+        self._count(outcome)
         if outcome.failure is not None:
             # The bar is out of the way while a report is printed.
             self._progress.stop()
@@ -51,6 +53,11 @@ class SeedsDisplay:
                 click.echo(line)
             click.echo(f"run it again: {replay(outcome.seed)}")
             self._progress.start()
+
+    def _count(self, outcome: Outcome) -> None:
+        self._summary.add(outcome)
+        hours, violations = self._summary.virtual_s / 3600, len(self._summary.violations)
+        self._progress.update(self._task, advance=1, hours=hours, violations=violations)
 
 
 class ShrinkDisplay:

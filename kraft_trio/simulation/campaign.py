@@ -9,17 +9,22 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
+from typing import Final
 
 import attrs
 
 from kraft_trio.errors import KraftError
 from kraft_trio.simulation.outcome import Outcome
 
-_AHEAD = 4
+AHEAD = 4
 """How many seeds are handed out for each process: enough to keep it busy, few enough to stop soon."""
 
 _RUNS_OF_A_PROCESS = 200
 """After which it is replaced: what a run leaves behind must not add up over thousands."""
+
+
+SLOWEST: Final = 5
+"""How many of the slowest elections a summary names."""
 
 
 class CampaignError(KraftError):
@@ -36,6 +41,10 @@ class Summary:
     real_s: float = 0.0
     """Of all processes together."""
     counts: Counter[str] = attrs.field(factory=Counter)
+    faults: Counter[str] = attrs.field(factory=Counter)
+    transitions: Counter[str] = attrs.field(factory=Counter)
+    slowest_elections: list[Outcome] = attrs.field(factory=list)
+    """The runs with the slowest ones, the slowest first, SLOWEST at most."""
 
     def add(self, outcome: Outcome) -> None:
         """Take in one more run."""
@@ -43,6 +52,11 @@ class Summary:
         self.virtual_s += outcome.virtual_s
         self.real_s += outcome.real_s
         self.counts.update(outcome.counts)
+        self.faults.update(outcome.faults)
+        self.transitions.update(outcome.transitions)
+        if outcome.slowest_election_us is not None:
+            slowest = sorted([*self.slowest_elections, outcome], key=_slowest_first)
+            self.slowest_elections = slowest[:SLOWEST]
         if outcome.failure is not None:
             self.violations.append(outcome)
 
@@ -59,6 +73,10 @@ class Summary:
         )
         if self.counts:
             yield ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()))
+
+
+def _slowest_first(outcome: Outcome) -> tuple[int, int]:
+    return -(outcome.slowest_election_us or 0), outcome.seed
 
 
 def run_campaign(
@@ -87,12 +105,12 @@ def _outcomes_of_processes(seeds: Iterable[int], run_seed: Callable[[int], Outco
     pool = ProcessPoolExecutor(
         jobs,
         mp_context=multiprocessing.get_context("spawn"),
-        initializer=_end_at_interrupts,
+        initializer=end_at_interrupts,
         max_tasks_per_child=_RUNS_OF_A_PROCESS,
     )
     try:
         while True:
-            for seed in islice(waiting, jobs * _AHEAD - len(running)):
+            for seed in islice(waiting, jobs * AHEAD - len(running)):
                 running[pool.submit(run_seed, seed)] = seed
             if not running:
                 return
@@ -107,6 +125,6 @@ def _outcomes_of_processes(seeds: Iterable[int], run_seed: Callable[[int], Outco
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _end_at_interrupts() -> None:
+def end_at_interrupts() -> None:
     # Ctrl-C reaches every process of the terminal; a child says nothing about it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import attrs
+
+STUCK: Final = "stuck"
+"""The rule that a run has broken that the watchdog ended."""
+
+DIED: Final = "died"
+"""The rule that a run has broken whose process ended without an outcome."""
 
 
 @attrs.frozen
@@ -12,7 +19,7 @@ class Failure:
     """A rule that did not hold, with what contradicts it."""
 
     rule: str
-    """`invariant N`, `simulation`, or the name of the exception that ended the run."""
+    """`invariant N`, `simulation`, `stuck`, `died`, or the name of the exception that ended the run."""
     title: str
     """The rule in words.  A shrunk run keeps rule and title."""
     time_s: float
@@ -47,3 +54,15 @@ class Outcome:
     """Of everything that happened; equal for equal runs."""
     counts: Mapping[str, int] = attrs.field(factory=dict)
     """How often what happened: elections, acknowledged appends, faults by their verb."""
+    faults: Mapping[str, int] = attrs.field(factory=dict)
+    """How many faults the plan has, by their verb."""
+    transitions: Mapping[str, int] = attrs.field(factory=dict)
+    """How often each row of the transition table was taken, named as in `coverage.COVERED`."""
+    slowest_election_us: int | None = None
+    """See `coverage.RunCoverage`."""
+    slowest_election_at_us: int | None = None
+
+    @property
+    def can_be_repeated(self) -> bool:
+        """Whether the seed, run again, comes to the same end: not where the clock or the process ended the run."""
+        return bool(self.digest) and (self.failure is None or self.failure.rule not in (STUCK, DIED))

@@ -12,11 +12,12 @@ from typing import Final
 import attrs
 
 from kraft_trio.simulation.cluster import Cluster
+from kraft_trio.simulation.coverage import RunCoverage
 from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.simulation.history import ADMINISTRATION
 from kraft_trio.simulation.history import Outcome as OperationOutcome
 from kraft_trio.simulation.nemesis import PlanOptions, make_plan
-from kraft_trio.simulation.outcome import Failure, Outcome
+from kraft_trio.simulation.outcome import STUCK, Failure, Outcome
 from kraft_trio.simulation.plan import Plan
 from kraft_trio.simulation.scenario_run import setup_of
 from kraft_trio.simulation.steps import take
@@ -29,9 +30,6 @@ CPU_LIMIT_S: Final = 120.0
 """How long a run of a virtual minute may take, in CPU seconds, before it counts as stuck; longer ones in proportion."""
 
 _TRACEBACK_LINES: Final = 60
-
-STUCK: Final = "stuck"
-"""What a run has broken that the watchdog ended."""
 
 _CHANGES: Final = {
     OperationOutcome.OK: "voter changes made",
@@ -62,6 +60,11 @@ class TraceTo:
         return TraceWriter(self.path, header, ndjson=self.ndjson, messages=self.messages)
 
 
+def cpu_limit_s(duration_us: int) -> float:
+    """After how many CPU seconds a run with that long a faulty time counts as stuck."""
+    return CPU_LIMIT_S * max(1.0, duration_us / 60e6)
+
+
 def run_seed(seed: int, options: PlanOptions, trace_to: TraceTo | None = None) -> Outcome:
     """Make the plan of that seed and run it.  Raises OSError where the trace cannot be written."""
     plan = make_plan(seed, options)
@@ -90,12 +93,13 @@ class _Run:
     cluster: Cluster | None = None
     virtual_s: float = 0.0
     noted: Counter[str] = attrs.field(factory=Counter)
+    coverage: RunCoverage = attrs.field(factory=RunCoverage)
 
     def outcome(self) -> Outcome:
         began = time.perf_counter()
         failure: Failure | None = None
         try:
-            with real_time_limit(CPU_LIMIT_S * max(1.0, self.plan.duration_us / 60e6)):
+            with real_time_limit(cpu_limit_s(self.plan.duration_us)):
                 run_deterministically(self._main, seed=self.plan.seed)
         except InvariantViolated as violated:
             failure = _violation(violated)
@@ -108,12 +112,23 @@ class _Run:
             failure = self._bug(group)
         real_s = time.perf_counter() - began
         digest = "" if self.cluster is None else self.cluster.trace.digest()
-        return Outcome(self.plan.seed, failure, self.virtual_s, real_s, digest, self._counts())
+        return Outcome(
+            self.plan.seed,
+            failure,
+            self.virtual_s,
+            real_s,
+            digest,
+            self._counts(),
+            Counter(fault.step.verb for fault in self.plan.faults),
+            self.coverage.transitions,
+            self.coverage.slowest_election_us,
+            self.coverage.slowest_election_at_us,
+        )
 
     async def _main(self) -> None:
         cluster = self.cluster = Cluster(setup_of(self.plan.header))
         cluster.checker.knows_every_write = True
-        cluster.trace.listeners.append(self._noted)
+        cluster.trace.listeners += [self._noted, self.coverage.heard]
         if self.on_trace is not None:
             self.on_trace(cluster.trace)
         async with cluster.running():

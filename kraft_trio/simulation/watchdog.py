@@ -21,7 +21,8 @@ class Stuck(BaseException):
 @contextmanager
 def real_time_limit(limit_s: float) -> Iterator[None]:
     """Raise Stuck in the block after `limit_s` seconds of CPU, which tell of a loop, or ten times as many of real time,
-    which tell of tasks that all wait for nothing; without effect outside of a process's main thread."""
+    which tell of tasks that all wait for nothing; without effect outside of a process's main thread.  One limit may
+    stand within another."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -30,12 +31,12 @@ def real_time_limit(limit_s: float) -> Iterator[None]:
         raise Stuck(f"still running after {limit_s:g} s")
 
     before = [signal.signal(number, end) for _, number, _ in _TIMERS]
-    for timer, _, factor in _TIMERS:
-        signal.setitimer(timer, limit_s * factor)
+    left = [signal.setitimer(timer, limit_s * factor)[0] for timer, _, factor in _TIMERS]
     try:
         yield
     finally:
         for timer, _, _ in _TIMERS:
             signal.setitimer(timer, 0.0)
-        for (_, number, _), handler in zip(_TIMERS, before, strict=True):
+        for (timer, number, _), handler, left_s in zip(_TIMERS, before, left, strict=True):
             signal.signal(number, handler)
+            signal.setitimer(timer, left_s)

@@ -215,6 +215,8 @@ def spark_type(type: pa.DataType) -> str:
     if pa.types.is_struct(type):
         fields = (type.field(at) for at in range(type.num_fields))
         return f"struct<{', '.join(f'{_quoted(field.name)}: {spark_type(field.type)}' for field in fields)}>"
+    if pa.types.is_map(type):
+        return f"map<{spark_type(type.key_type)}, {spark_type(type.item_type)}>"
     return _NAMES[type]
 
 

@@ -1,0 +1,118 @@
+"""`kraft simulate` with `--out` or `--spark`: a campaign that is kept, goes on where it was, and bears bad seeds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from kraft_trio.cli.simulation_display import SeedsDisplay
+from kraft_trio.errors import ConfigError
+from kraft_trio.simulation import chunk_pool
+from kraft_trio.simulation.campaign import Summary
+from kraft_trio.simulation.campaign_report import report
+from kraft_trio.simulation.chunks import Chunk, chunk_size, chunks_of
+from kraft_trio.simulation.outcome import Outcome
+from kraft_trio.simulation.seed_runs import SeedRuns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kraft_trio.spark.campaign_files import CampaignDirectory
+
+
+@attrs.frozen
+class FanOut:
+    """Where the seeds of a campaign are run."""
+
+    jobs: int
+    chunk: int | None
+    """How many seeds a task has; None: as many as take about a second."""
+    spark: bool
+    master: str | None
+    out: Path | None
+
+
+def run_kept_campaign(seeds: Sequence[int], runs: SeedRuns, where: FanOut) -> Summary:
+    """Run those of the seeds that have no result in the directory yet, and print what all of them amount to.
+
+    Raises ConfigError for a directory of another campaign, and without the extra `spark`; CampaignError, OSError.
+    """
+    began = time.monotonic()
+    directory = None if where.out is None else _begun(where.out, runs)
+    known = {} if directory is None else directory.outcomes(seeds)
+    summary = Summary()
+    with SeedsDisplay(len(seeds)) as display:
+        for outcome in known.values():
+            summary.add(outcome)
+            display.known(outcome)
+        left = [seed for seed in seeds if seed not in known]
+        if left:
+            with _running(left, runs, where, directory) as outcomes:
+                for outcome in outcomes:
+                    summary.add(outcome)
+                    display.ended(outcome, runs.replay)
+    lines = list(report(summary, time.monotonic() - began, runs.replay))
+    if directory is not None:
+        directory.check_is_shared(left)
+        directory.write_summary(lines)
+    for line in lines:
+        click.echo(line)
+    return summary
+
+
+@contextmanager
+def _running(
+    seeds: Sequence[int], runs: SeedRuns, where: FanOut, directory: CampaignDirectory | None
+) -> Iterator[Iterator[Outcome]]:
+    """The outcomes of the seeds, as they come."""
+    task = _imported("campaign_task").ChunkTask(runs, directory)
+    split = partial(_split, seeds, runs, where)
+    if not where.spark:
+        with closing(chunk_pool.run_chunks(split(where.jobs), task, min(where.jobs, len(seeds)))) as outcomes:
+            yield outcomes
+        return
+    campaign = _imported("campaign")
+    with _session(campaign.retrying(where.master or f"local[{where.jobs}]")) as spark:
+        with closing(campaign.run_chunks(spark, split(spark.sparkContext.defaultParallelism), task)) as outcomes:
+            yield outcomes
+
+
+def _split(seeds: Sequence[int], runs: SeedRuns, where: FanOut, cores: int) -> Iterator[Chunk]:
+    return chunks_of(seeds, where.chunk or chunk_size(len(seeds), runs.options.duration_us, cores))
+
+
+@contextmanager
+def _session(master: str) -> Iterator[SparkSession]:
+    from kraft_trio.spark import session
+
+    spark = session(master, "kraft simulate", {"spark.log.level": "ERROR"})
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _begun(out: Path, runs: SeedRuns) -> CampaignDirectory:
+    directory: CampaignDirectory = _imported("campaign_files").CampaignDirectory(out.absolute())
+    directory.begin({"format": "kraft-trio campaign", "version": version("kraft-trio"), **runs.settings()})
+    return directory
+
+
+def _imported(name: str) -> Any:
+    """A module of the Spark package.  Raises ConfigError where what it needs is not installed."""
+    import importlib
+
+    try:
+        return importlib.import_module(f"kraft_trio.spark.{name}")
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"--out and --spark need the package {error.name}; expected kraft-trio with the extra spark"
+        ) from error

@@ -1,0 +1,63 @@
+"""Chunks of seeds over the processes of this machine: a process that dies costs an attempt at its chunk, no more."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Final
+
+from kraft_trio.simulation.campaign import AHEAD, CampaignError, end_at_interrupts
+from kraft_trio.simulation.chunks import Chunk
+from kraft_trio.simulation.outcome import Outcome
+
+ATTEMPTS: Final = 4
+"""How often a chunk is begun before the campaign gives up."""
+
+_CHUNKS_OF_A_PROCESS: Final = 100
+"""After which it is replaced: what runs leave behind must not add up over thousands."""
+
+Task = Callable[[Chunk, int], list[Outcome]]
+"""Runs a chunk; the number is that of the attempt, from 0 on.  Must be picklable."""
+
+
+def run_chunks(chunks: Iterable[Chunk], task: Task, jobs: int) -> Generator[Outcome, None, None]:
+    """Run every chunk, `jobs` at a time, and give the outcomes of each when it has ended.
+
+    When a process dies, the chunks that were running are begun anew in others.  Raises CampaignError where that does
+    not help, and what `task` raises; both end the others, as closing the iterator does.
+    """
+    waiting = deque((chunk, 0) for chunk in chunks)
+    while waiting:
+        yield from _until_a_process_dies(waiting, task, jobs)
+
+
+def _until_a_process_dies(waiting: deque[tuple[Chunk, int]], task: Task, jobs: int) -> Generator[Outcome, None, None]:
+    """Take chunks until none is left, or the pool is broken: then those that were running are there again."""
+    pool = ProcessPoolExecutor(
+        jobs,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=end_at_interrupts,
+        max_tasks_per_child=_CHUNKS_OF_A_PROCESS,
+    )
+    running: dict[Future[list[Outcome]], tuple[Chunk, int]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs * AHEAD:
+                running[pool.submit(task, *waiting[0])] = waiting[0]
+                waiting.popleft()
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in sorted(done, key=running.__getitem__):
+                outcomes = future.result()
+                del running[future]
+                yield from outcomes
+    except BrokenProcessPool as error:
+        for chunk, attempt in sorted(running.values(), reverse=True):
+            if attempt + 1 == ATTEMPTS:
+                seeds = ", ".join(map(str, chunk))
+                raise CampaignError(f"{ATTEMPTS} processes died while they ran the seeds {seeds}") from error
+            waiting.appendleft((chunk, attempt + 1))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

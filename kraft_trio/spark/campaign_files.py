@@ -1,0 +1,206 @@
+"""What a campaign keeps: a directory of Parquet files, one of results for each chunk, one of traces where seeds failed.
+
+A file has its name once it is whole, so that a campaign that was broken off goes on where it was: the seeds that have a
+result are not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.simulation.outcome import Failure, Outcome
+from kraft_trio.spark.decoding.trace_events import trace_batches
+from kraft_trio.spark.schemas import TRACE, Column, arrow_schema
+
+_COUNTS = pa.map_(pa.string(), pa.int64())
+
+COLUMNS: Final = (
+    Column("seed", pa.int64(), "the seed"),
+    Column("ok", pa.bool_(), "whether nothing was violated"),
+    Column("rule", pa.string(), "what was: `invariant N`, `simulation`, `stuck`, `died`, or an exception's name"),
+    Column("title", pa.string(), "the rule in words, or what the exception says"),
+    Column("failed_at_s", pa.float64(), "when, in virtual seconds"),
+    Column("facts", pa.list_(pa.field("element", pa.string())), "what contradicts each other"),
+    Column("events", pa.list_(pa.field("element", pa.string())), "the last events of the nodes concerned"),
+    Column("virtual_s", pa.float64(), "how long the run was, in virtual seconds"),
+    Column("real_s", pa.float64(), "how long it took"),
+    Column("digest", pa.string(), "of everything that happened; equal for equal runs"),
+    Column("counts", _COUNTS, "how often what happened, as `kraft simulate` prints it"),
+    Column("faults", _COUNTS, "how many faults were planned, by what they are"),
+    Column("transitions", _COUNTS, "how often each row of the transition table was taken"),
+    Column("slowest_election_us", pa.int64(), "the longest time from a campaign's begin to a leader; null without one"),
+    Column("slowest_election_at_us", pa.int64(), "when that leader was elected"),
+    Column(
+        "repeats", pa.bool_(), "whether it was the same run when it was run again for its trace; null where it was not"
+    ),
+    Column("replay", pa.string(), "the command line that runs it again"),
+)
+"""Of the files with results."""
+
+DESCRIPTION: Final = "campaign.json"
+RESULTS: Final = "results"
+TRACES: Final = "traces"
+SUMMARY: Final = "summary.txt"
+
+
+@attrs.frozen
+class CampaignDirectory:
+    """The directory `--out` of one campaign; every process that runs seeds must be able to reach it by this path."""
+
+    path: Path
+
+    def begin(self, settings: Mapping[str, Any]) -> None:
+        """Make it, or go on with it.  Raises ConfigError where it is of a campaign with other settings, or of none."""
+        description = self.path / DESCRIPTION
+        if description.exists():
+            self._check(description, settings)
+        elif self.path.is_dir() and any(self.path.iterdir()):
+            raise ConfigError(
+                f"--out {self.path}: not empty, and without {DESCRIPTION}; expected a campaign or nothing"
+            )
+        for name in (RESULTS, TRACES):
+            (self.path / name).mkdir(parents=True, exist_ok=True)
+        if not description.exists():
+            with _named_when_whole(description) as unfinished:
+                unfinished.write_text(json.dumps(settings, indent=2) + "\n")
+
+    def _check(self, description: Path, settings: Mapping[str, Any]) -> None:
+        try:
+            before = json.loads(description.read_text())
+            names = dict.fromkeys([*settings, *before])
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"--out {self.path}: {DESCRIPTION}: {error}; expected that of a campaign") from error
+        for name in names:
+            if before.get(name) != settings.get(name):
+                raise ConfigError(
+                    f"--out {self.path}: {name}: {settings.get(name)}; expected {before.get(name)}, as the campaign "
+                    "there has it"
+                )
+
+    def outcomes(self, seeds: Collection[int]) -> dict[int, Outcome]:
+        """The results there are of these seeds.  Raises StorageError for a file that cannot be read."""
+        wanted = frozenset(seeds)
+        return {row["seed"]: _outcome(row) for row in self._rows() if row["seed"] in wanted}
+
+    def _rows(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+        for path in sorted((self.path / RESULTS).glob("*.parquet")):
+            try:
+                yield from pq.read_table(path, columns=columns, schema=arrow_schema(COLUMNS)).to_pylist()
+            except (pa.ArrowException, OSError) as error:
+                raise StorageError(
+                    f"{path}: {error}; expected results of a campaign; without the file its seeds are run again"
+                ) from error
+
+    def keep(
+        self, outcomes: Sequence[Outcome], replay: Callable[[int], str], traced: Callable[[int, str], Outcome]
+    ) -> None:
+        """Write the results of a chunk, and before that the traces of what failed in it.
+
+        `traced(seed, path)` runs a seed again and writes its trace there.  Raises OSError.
+        """
+        rows = []
+        for outcome in outcomes:
+            row = _row(outcome, replay(outcome.seed))
+            if outcome.failure is not None and outcome.can_be_repeated:
+                row["repeats"] = self._keep_trace(outcome.seed, traced).digest == outcome.digest
+            rows.append(row)
+        table = pa.Table.from_pylist(rows, schema=arrow_schema(COLUMNS))
+        with _named_when_whole(self.path / RESULTS / f"seeds-{outcomes[0].seed:08d}.parquet") as unfinished:
+            pq.write_table(table, unfinished, compression="zstd")
+
+    def _keep_trace(self, seed: int, traced: Callable[[int, str], Outcome]) -> Outcome:
+        with tempfile.TemporaryDirectory(prefix="kraft-trace-") as scratch:
+            trace = Path(scratch) / "trace"
+            again = traced(seed, str(trace))
+            with _named_when_whole(self.path / TRACES / f"seed-{seed:08d}.parquet") as unfinished:
+                with pq.ParquetWriter(unfinished, arrow_schema(TRACE), compression="zstd") as writer:
+                    with trace.open("rb") as content:
+                        for batch in trace_batches(content, f"seed {seed}"):
+                            writer.write_batch(batch)
+        return again
+
+    def check_is_shared(self, seeds: Collection[int]) -> None:
+        """Raises StorageError where results of these seeds, which have run, are not to be seen from here."""
+        there = {row["seed"] for row in self._rows(["seed"])}
+        missing = sorted(set(seeds) - there)
+        if missing:
+            raise StorageError(
+                f"--out {self.path}: no result of seed {missing[0]}, of {len(missing)} seeds in all, which have run; "
+                "expected a directory that every executor reaches by this path"
+            )
+
+    def write_summary(self, lines: Iterable[str]) -> None:
+        """Keep what was printed at the end.  Raises OSError."""
+        with _named_when_whole(self.path / SUMMARY) as unfinished:
+            unfinished.write_text("".join(f"{line}\n" for line in lines))
+
+
+@contextmanager
+def _named_when_whole(path: Path) -> Iterator[Path]:
+    """A file to write that gets its name when the block has ended without an error."""
+    # Two attempts of one task may write it at the same time.
+    unfinished = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.unfinished")
+    try:
+        yield unfinished
+        with unfinished.open("rb") as file:
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _row(outcome: Outcome, replay: str) -> dict[str, Any]:
+    failure = outcome.failure
+    return {
+        "seed": outcome.seed,
+        "ok": failure is None,
+        "rule": None if failure is None else failure.rule,
+        "title": None if failure is None else failure.title,
+        "failed_at_s": None if failure is None else failure.time_s,
+        "facts": None if failure is None else list(failure.facts),
+        "events": None if failure is None else list(failure.events),
+        "virtual_s": outcome.virtual_s,
+        "real_s": outcome.real_s,
+        "digest": outcome.digest,
+        "counts": _entries(outcome.counts),
+        "faults": _entries(outcome.faults),
+        "transitions": _entries(outcome.transitions),
+        "slowest_election_us": outcome.slowest_election_us,
+        "slowest_election_at_us": outcome.slowest_election_at_us,
+        "repeats": None,
+        "replay": replay,
+    }
+
+
+def _outcome(row: Mapping[str, Any]) -> Outcome:
+    failure = None
+    if not row["ok"]:
+        facts, events = tuple(row["facts"]), tuple(row["events"])
+        failure = Failure(row["rule"], row["title"], row["failed_at_s"], facts, events)
+    return Outcome(
+        row["seed"],
+        failure,
+        row["virtual_s"],
+        row["real_s"],
+        row["digest"],
+        dict(row["counts"]),
+        dict(row["faults"]),
+        dict(row["transitions"]),
+        row["slowest_election_us"],
+        row["slowest_election_at_us"],
+    )
+
+
+def _entries(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items())
