@@ -88,4 +88,4 @@ def _control_type(record: Record) -> str | None:
     if record.key is None or record.value is None:
         return None
     decoded = decode_control_record(record.key, record.value)
-    return None if decoded is None else type(decoded).__name__
+    return None if decoded is None else type(decoded).__name__.removesuffix("Record")

@@ -1,0 +1,109 @@
+"""Application values in MessagePack as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+import msgpack
+import pyarrow as pa
+
+WHOLE_VALUE: Final = "value"
+"""The column that is the whole value, of whatever type it has; every other one is what a map has under its name."""
+
+_TIMESTAMPS_AS_DATETIMES: Final = 3
+_SHOWN_CHARACTERS: Final = 60
+
+_PYTHON_TYPES: Final = (
+    (pa.types.is_boolean, (bool,)),
+    (pa.types.is_integer, (int,)),
+    (pa.types.is_floating, (int, float)),
+    (pa.types.is_timestamp, (datetime,)),
+)
+
+
+def msgpack_columns(values: pa.Array, fields: Sequence[pa.Field]) -> tuple[list[pa.Array], Mapping[int, str]]:
+    """A column for each field, and what is wrong with a value, by its place: whatever of it does not fit is null.
+
+    A null value gives nulls, and so does what a map does not have.  Entries that no field asks for are passed over.
+    """
+    problems: dict[int, str] = {}
+    decoded = [_decoded(value, at, problems) for at, value in enumerate(values.to_pylist())]
+    if any(field.name != WHOLE_VALUE for field in fields):
+        maps = [_map(value, at, problems) for at, value in enumerate(decoded)]
+    columns = []
+    for field in fields:
+        found = decoded if field.name == WHOLE_VALUE else [entries.get(field.name) for entries in maps]
+        columns.append(_column(found, field, problems))
+    return columns, problems
+
+
+def _decoded(value: bytes | None, at: int, problems: dict[int, str]) -> Any:
+    if value is None:
+        return None
+    try:
+        return msgpack.unpackb(value, timestamp=_TIMESTAMPS_AS_DATETIMES, strict_map_key=False)
+    except (ValueError, msgpack.UnpackException) as error:
+        problems[at] = f"value: {_shown(value)} is not MessagePack: {error or type(error).__name__}"
+        return None
+
+
+def _map(value: Any, at: int, problems: dict[int, str]) -> Mapping[Any, Any]:
+    if isinstance(value, dict):
+        return value
+    if value is not None:
+        problems.setdefault(at, f"value: {_shown(value)}, expected a map")
+    return {}
+
+
+def _column(found: list[Any], field: pa.Field, problems: dict[int, str]) -> pa.Array:
+    fit = _fitting(field.type)
+    try:
+        return pa.array(map(fit, found), field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    fitting: list[Any] = []
+    for at, value in enumerate(found):
+        try:
+            pa.array([fit(value)], field.type)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            problems.setdefault(at, f"value: column {field.name}: {_shown(value)}, expected {field.type}")
+            fitting.append(None)
+        else:
+            fitting.append(value)
+    return pa.array(map(fit, fitting), field.type)
+
+
+def _fitting(type: pa.DataType) -> Callable[[Any], Any]:
+    """What makes a decoded value one that Arrow takes for that type: maps are pairs there.
+
+    It raises TypeError where Arrow would take another value for it, as 1 for 1.5.
+    """
+    if pa.types.is_map(type):
+        of_key, of_item = _fitting(type.key_type), _fitting(type.item_type)
+        return lambda value: [(of_key(k), of_item(v)) for k, v in value.items()] if isinstance(value, dict) else value
+    if pa.types.is_list(type):
+        of_element = _fitting(type.value_type)
+        return lambda value: [of_element(one) for one in value] if isinstance(value, list) else value
+    if pa.types.is_struct(type):
+        of_fields = {type.field(at).name: _fitting(type.field(at).type) for at in range(type.num_fields)}
+        return lambda value: (
+            {name: fit(value.get(name)) for name, fit in of_fields.items()} if isinstance(value, dict) else value
+        )
+    for is_type, wanted in _PYTHON_TYPES:
+        if is_type(type):
+            return partial(_instance, wanted)
+    return lambda value: value
+
+
+def _instance(wanted: tuple[type, ...], value: Any) -> Any:
+    if value is None or (isinstance(value, wanted) and isinstance(value, bool) == (bool in wanted)):
+        return value
+    raise TypeError
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
