@@ -107,6 +107,7 @@ def spark_options(options: Iterable[Option]) -> str:
     rows = []
     for option in options:
         default = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)
+        default = default if option.default_text is None else option.default_text
         rows.append((f"`{option.name}`", f"`{default}`" if default else "", option.allowed, option.meaning))
     return _table(("option", "default", "allowed", "meaning"), rows)
 

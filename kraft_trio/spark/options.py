@@ -21,6 +21,8 @@ class Option:
     allowed: str
     default: Any
     meaning: str
+    default_text: str | None = None
+    """The default as a user would write it, where that is not its text."""
 
 
 def choice(*values: str) -> Callable[[str], str]:
@@ -48,6 +50,27 @@ def whole_number(minimum: int = 0, maximum: int = 2**63 - 1) -> Callable[[str], 
         return int(text)
 
     return read
+
+
+EARLIEST, LATEST = 0, 2**63 - 1
+
+
+def earliest_or_offset(text: str) -> int:
+    return EARLIEST if text.lower() == "earliest" else whole_number()(text)
+
+
+def latest_or_offset(text: str) -> int:
+    return LATEST if text.lower() == "latest" else whole_number()(text)
+
+
+def epoch_range(text: str) -> tuple[int, int]:
+    """FIRST-LAST, or one epoch; both ends inclusive."""
+    first, dash, last = text.partition("-")
+    read = whole_number(0, 2**31 - 1)
+    epochs = read(first), read(last if dash else first)
+    if epochs[0] > epochs[1]:
+        raise ValueError
+    return epochs
 
 
 def any_text(text: str) -> str:
@@ -85,27 +108,39 @@ MODE = Option(
 READ_OPTIONS = (
     Option("path", any_text, "a path, a glob or a URL", "", "the directories; what `load` is given"),
     Option("paths", any_text, "a JSON list", "", "what `load` is given where that is a list"),
-    Option(
-        "content",
-        choice(*CONTENTS),
-        ", ".join(CONTENTS),
-        "records",
-        "what the rows are",
-    ),
+    Option("content", choice(*CONTENTS), ", ".join(CONTENTS), "records", "what the rows are"),
     MODE,
     Option(
         "startingOffsets",
-        whole_number(),
-        "an offset",
-        0,
-        "the first offset wanted, inclusive; batches before are passed over",
+        earliest_or_offset,
+        "earliest or an offset",
+        EARLIEST,
+        "the first offset wanted, inclusive; of records and batches",
+        "earliest",
     ),
     Option(
         "endingOffsets",
-        whole_number(),
-        "an offset",
-        2**63 - 1,
-        "where to stop, exclusive; batches from there on are passed over",
+        latest_or_offset,
+        "latest or an offset",
+        LATEST,
+        "where to stop, exclusive; of records and batches",
+        "latest",
+    ),
+    Option("epochs", epoch_range, "an epoch, or FIRST-LAST", (0, 2**31 - 1), "the leader epochs wanted, inclusive", ""),
+    Option("includeHeaders", boolean, "true or false", False, "whether records have a column `headers`"),
+    Option(
+        "allowMixedClusters",
+        boolean,
+        "true or false",
+        False,
+        "whether the directories may be of several clusters, which is refused otherwise",
+    ),
+    Option(
+        "maxPartitionBytes",
+        whole_number(1),
+        "bytes, 1 or more",
+        32 * 1024 * 1024,
+        "what a task reads: smaller files are put together, larger ones are split",
     ),
 )
 """Of the batch source `kraft`."""

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from kraft_trio.spark.options import READ_OPTIONS, read_options
-from kraft_trio.spark.schemas import CONTENTS, spark_schema
+from kraft_trio.spark.schemas import spark_schema
 from kraft_trio.spark.stream_options import BOOTSTRAP
 
 
@@ -28,13 +28,18 @@ class KraftDataSource(DataSource):
             from kraft_trio.spark.stream_rows import live_schema
 
             return live_schema(dict(self.options))
-        options = read_options(self.name(), READ_OPTIONS, dict(self.options))
-        return spark_schema(CONTENTS[options["content"]])
+        from kraft_trio.spark.partitions import columns_of
+
+        return spark_schema(columns_of(read_options(self.name(), READ_OPTIONS, dict(self.options))))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from kraft_trio.spark.stream_batch import make_live_reader
+        if BOOTSTRAP in self.options:
+            from kraft_trio.spark.stream_batch import make_live_reader
 
-        return make_live_reader(dict(self.options), schema)
+            return make_live_reader(dict(self.options), schema)
+        from kraft_trio.spark.partitions import DirectoryReader
+
+        return DirectoryReader(dict(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from kraft_trio.spark.stream_reader import make_stream_reader

@@ -1,0 +1,116 @@
+"""`content=control`: a row for each control record (KIP-595, KIP-630, KIP-853)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.control_records import (
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
+    LEADER_CHANGE,
+    SNAPSHOT_FOOTER,
+    SNAPSHOT_HEADER,
+    KRaftVersion,
+    LeaderChange,
+    VotersRecord,
+    control_record_type,
+    decode_control_record,
+)
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.spark.decoding.rows import Rows, microseconds
+from kraft_trio.spark.decoding.scan import Run
+from kraft_trio.storage.batch import Record, decode_records
+
+_NAMES = {
+    LEADER_CHANGE: "LeaderChange",
+    SNAPSHOT_HEADER: "SnapshotHeader",
+    SNAPSHOT_FOOTER: "SnapshotFooter",
+    KRAFT_VERSION: "KRaftVersion",
+    KRAFT_VOTERS: "Voters",
+}
+_INT16 = struct.Struct(">h")
+
+
+def control_type_name(key: bytes | None) -> str | None:
+    """The name of the type that a control record's key names, or its number; null for a key that names none."""
+    try:
+        number = control_record_type(key)
+    except ProtocolError:
+        return None
+    return _NAMES.get(number, str(number))
+
+
+def voters_value(voters: VoterSet) -> list[dict[str, Any]]:
+    """The value of a column `voters`."""
+    return [
+        {
+            "id": voter.id,
+            "directory_id": None
+            if voter.key.directory_id == NO_DIRECTORY_ID
+            else directory_id_to_text(voter.key.directory_id),
+            "endpoints": [
+                {"name": name, "host": endpoint.host, "port": endpoint.port} for name, endpoint in voter.endpoints
+            ],
+        }
+        for voter in voters
+    ]
+
+
+def control_rows(run: Run, rows: Rows) -> Iterator[pa.RecordBatch]:
+    """A row for each record of the control batches of a run, and for each batch that is damaged."""
+    for at in range(len(run)):
+        header = run.header(at)
+        if not header.is_control and at not in run.damaged:
+            continue
+        place = {
+            "position": run.buffer_position + int(run.positions[at]),
+            "batch_offset": header.base_offset,
+            "epoch": header.leader_epoch,
+            "crc_ok": at not in run.damaged,
+        }
+        error = run.damaged.get(at)
+        if error is None:
+            try:
+                records = decode_records(run.buffer, int(run.positions[at]), header)
+            except ProtocolError as problem:
+                error = str(problem)
+        if error is not None:
+            yield rows.one(**place, error=error)
+            continue
+        for record in records:
+            yield rows.one(**place, **_record_values(record, run.misplaced.get(at)))
+
+
+def _record_values(record: Record, error: str | None) -> dict[str, Any]:
+    timestamp, problem = microseconds(record.timestamp_ms)
+    values: dict[str, Any] = {
+        "offset": record.offset,
+        "timestamp": timestamp,
+        "type": control_type_name(record.key),
+        "error": error or problem,
+    }
+    if record.value is not None and len(record.value) >= _INT16.size:
+        values["version"] = _INT16.unpack_from(record.value)[0]
+    try:
+        control_record = decode_control_record(record.key, record.value)
+    except ProtocolError as problem_of_value:
+        return {**values, "error": str(problem_of_value)}
+    match control_record:
+        case LeaderChange():
+            values["leader_id"] = control_record.leader_id
+            values["voter_ids"] = list(control_record.voter_ids)
+            values["granting_voters"] = list(control_record.granting_voter_ids)
+        case KRaftVersion():
+            values["kraft_version"] = control_record.version
+        case VotersRecord():
+            values["voters"] = voters_value(control_record.voters)
+            values["voter_ids"] = list(control_record.voters.ids)
+        case _:
+            pass
+    return values

@@ -1,0 +1,128 @@
+"""A place in a file where no batch follows: what is wrong with it, and where batches go on behind it."""
+
+from __future__ import annotations
+
+import struct
+
+import attrs
+import numpy as np
+from crc32c import crc32c
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.spark.decoding.byte_source import ByteSource
+from kraft_trio.spark.decoding.expectation import Expectation
+from kraft_trio.spark.decoding.headers import HEADER, field, gather, sizes_of
+from kraft_trio.storage.batch_header import CRC_START, HEADER_BYTES, MAGIC, BatchHeader, peek_header
+
+_WINDOW_BYTES = 1024 * 1024
+_OFFSET = struct.Struct(">q")
+_FOLLOWER_BYTES = 17
+"""Of a header: up to its magic."""
+
+
+@attrs.frozen
+class Damage:
+    """A part of a file that is not what it should be."""
+
+    position: int
+    size: int
+    error: str
+    expectation: Expectation
+    """Of what follows it."""
+    is_batch: bool
+    """Whether it is one batch whose header can be read and whose end is known."""
+
+
+def damage_at(source: ByteSource, position: int, end: int, expectation: Expectation) -> Damage:
+    """What is wrong at `position`, where something is, and which part up to `end` must be passed over.
+
+    The part is the batch that begins there, if what follows it continues the log.  Else it ends where the next batch
+    begins whose CRC is right and that another one or the end follows: a batch within a record's value is followed by
+    neither.  Where there is none, all up to the end is lost.  Raises OSError.
+    """
+    error, header = _what_is_wrong(source, position, end, expectation)
+    following = attrs.evolve(expectation, is_exact=False, other_base_offset=None)
+    if header is not None and position + header.size_in_bytes < end:
+        after = position + header.size_in_bytes
+        for base_offset in (header.base_offset, expectation.base_offset):
+            next_offset = base_offset + header.last_offset_delta + 1
+            if _is_begun(source, after, end, next_offset):
+                following = attrs.evolve(following, base_offset=next_offset, is_exact=True)
+                return Damage(position, header.size_in_bytes, error, following, is_batch=True)
+    found = _find_batch(source, position + 1, end, following)
+    if found is None:
+        is_batch = header is not None and position + header.size_in_bytes == end
+        return Damage(position, end - position, error, following, is_batch)
+    return Damage(position, found - position, error, following, is_batch=False)
+
+
+def crc_at(source: ByteSource, position: int, size: int) -> int:
+    """The CRC-32C of the bytes from the attributes on of the batch there.  Raises OSError."""
+    crc = 0
+    for at in range(position + CRC_START, position + size, _WINDOW_BYTES):
+        crc = crc32c(source.read_at(at, min(_WINDOW_BYTES, position + size - at)), crc)
+    return crc
+
+
+def wrong_crc(computed: int, stored: int) -> str:
+    return f"CRC is {computed:#010x}, its header says {stored:#010x}"
+
+
+def wrong_base_offset(base_offset: int, expected: int) -> str:
+    return f"base offset {base_offset}, expected {expected}"
+
+
+def _what_is_wrong(
+    source: ByteSource, position: int, end: int, expectation: Expectation
+) -> tuple[str, BatchHeader | None]:
+    """In words, and the header where it can be read and the batch ends before `end`."""
+    data = source.read_at(position, min(HEADER_BYTES, end - position))
+    try:
+        header = peek_header(data)
+    except ProtocolError as error:
+        return str(error).partition(": ")[2], None
+    if header.size_in_bytes > end - position:
+        return f"a batch of {header.size_in_bytes} bytes, {end - position} are left", None
+    problems = []
+    if not expectation.allows(header.base_offset):
+        problems.append(wrong_base_offset(header.base_offset, expectation.base_offset))
+    crc = crc_at(source, position, header.size_in_bytes)
+    if crc != header.crc:
+        problems.append(wrong_crc(crc, header.crc))
+    return "; ".join(problems), header
+
+
+def _is_begun(source: ByteSource, position: int, end: int, base_offset: int) -> bool:
+    """Whether a batch with that offset begins there, or would if it were not cut."""
+    data = source.read_at(position, min(_FOLLOWER_BYTES, end - position))
+    if len(data) < _FOLLOWER_BYTES:
+        return len(data) >= _OFFSET.size and _OFFSET.unpack_from(data)[0] == base_offset
+    return bool(_OFFSET.unpack_from(data)[0] == base_offset and data[-1] == MAGIC)
+
+
+def _find_batch(source: ByteSource, start: int, end: int, expectation: Expectation) -> int | None:
+    """The position of the first sound batch from `start` on, which another one or the end follows."""
+    for window_start in range(start, end - HEADER_BYTES + 1, _WINDOW_BYTES):
+        window = source.read_at(window_start, min(_WINDOW_BYTES + HEADER_BYTES - 1, end - window_start))
+        if len(window) < HEADER_BYTES:
+            return None
+        magics = np.frombuffer(window, np.uint8)[HEADER.fields["magic"][1] :]  # type: ignore[index]
+        candidates = np.flatnonzero(magics[: len(window) - HEADER_BYTES + 1] == MAGIC)
+        headers = gather(window, candidates)
+        sizes = sizes_of(headers)
+        is_possible = (
+            (sizes >= HEADER_BYTES)
+            & (sizes <= end - window_start - candidates)
+            & (headers["base_offset"] >= expectation.base_offset)
+            & (headers["leader_epoch"] >= expectation.epoch)
+            & (headers["last_offset_delta"] >= 0)
+            & (headers["record_count"] >= 0)
+        )
+        next_offsets = field(headers, "base_offset") + field(headers, "last_offset_delta") + 1
+        for at in np.flatnonzero(is_possible):
+            position, size = window_start + int(candidates[at]), int(sizes[at])
+            after = position + size
+            is_followed = after == end or _is_begun(source, after, end, int(next_offsets[at]))
+            if is_followed and crc_at(source, position, size) == headers["crc"][at]:
+                return position
+    return None

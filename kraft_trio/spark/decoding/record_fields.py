@@ -1,0 +1,144 @@
+"""The fields of many records at once, as columns of numpy arrays: uncompressed bytes in, nothing copied.
+
+Only what is usual is read here: a batch in which anything else is met is left to `storage.batch.decode_records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kraft_trio.spark.decoding.header_fields import HeaderFields, read_headers
+from kraft_trio.spark.decoding.headers import Ints
+from kraft_trio.spark.decoding.payloads import Span
+from kraft_trio.spark.decoding.varints import Bytes, read_varints
+
+Bools = npt.NDArray[np.bool_]
+
+
+@attrs.frozen
+class RecordFields:
+    """A record each, in order.  Positions are in the data; ends are exclusive."""
+
+    batch: Ints
+    """Which of the spans it is in."""
+    size: Ints
+    """In bytes, its length included."""
+    timestamp_delta: Ints
+    offset_delta: Ints
+    key_start: Ints
+    key_end: Ints
+    is_key_null: Bools
+    value_start: Ints
+    value_end: Ints
+    is_value_null: Bools
+    headers: HeaderFields | None
+    """None where no record has any."""
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def headers_column(self, data: bytes) -> pa.Array:
+        """The column `headers`: an empty list for a record without any."""
+        headers = self.headers or HeaderFields.none()
+        return headers.column(data, len(self))
+
+    def select(self, wanted: Ints) -> RecordFields:
+        """Those at these places, ascending."""
+        arrays = {
+            attribute.name: getattr(self, attribute.name)[wanted]
+            for attribute in attrs.fields(RecordFields)
+            if attribute.name != "headers"
+        }
+        return RecordFields(**arrays, headers=None if self.headers is None else self.headers.select(wanted))
+
+
+def read_records(data: bytes, spans: Sequence[Span]) -> tuple[RecordFields, set[int]]:
+    """The records of all spans, and in which spans something is unusual or wrong: what is said of those is void."""
+    starts, counts = _starts(data, spans)
+    batch = np.repeat(np.arange(len(spans)), counts)
+    unusual = np.zeros(len(starts), bool)
+    view: Bytes = np.frombuffer(data, np.uint8)
+
+    def varint(positions: Ints) -> tuple[Ints, Ints]:
+        values, after, too_long = read_varints(view, positions)
+        unusual[too_long] = True
+        return values, after
+
+    length, at = varint(starts)
+    end = at + length
+    timestamp_delta, at = varint(at + 1)
+    offset_delta, at = varint(at)
+    key_length, key_start = varint(at)
+    key_end = key_start + np.maximum(key_length, 0)
+    value_length, value_start = varint(key_end)
+    value_end = value_start + np.maximum(value_length, 0)
+    header_count, at = varint(value_end)
+
+    # Each record ends where the next one of its batch begins, or its batch does.
+    expected_end = np.empty_like(end)
+    expected_end[:-1] = starts[1:]
+    is_last = np.empty(len(batch), bool)
+    is_last[:-1] = batch[1:] != batch[:-1]
+    is_last[-1:] = True
+    expected_end[is_last] = np.array([span.end for span in spans])[batch[is_last]]
+    unusual |= end != expected_end
+    unusual |= (length < 0) | (key_length < -1) | (value_length < -1) | (header_count < 0)
+    unusual |= (key_length > end - key_start) | (value_length > end - value_start)
+    headers = None
+    with_headers = np.flatnonzero((header_count != 0) & ~unusual)
+    unusual |= (header_count == 0) & (at != end)
+    if len(with_headers):
+        headers, wrong = read_headers(data, view, with_headers, header_count, at, end)
+        unusual[wrong] = True
+    fields = RecordFields(
+        batch=batch,
+        size=end - starts,
+        timestamp_delta=timestamp_delta,
+        offset_delta=offset_delta,
+        key_start=key_start,
+        key_end=key_end,
+        is_key_null=key_length < 0,
+        value_start=value_start,
+        value_end=value_end,
+        is_value_null=value_length < 0,
+        headers=headers,
+    )
+    others = {at for at, span in enumerate(spans) if counts[at] != span.count or not span.count}
+    return fields, others | set(np.unique(batch[unusual]).tolist())
+
+
+def _starts(data: bytes, spans: Sequence[Span]) -> tuple[Ints, list[int]]:
+    """Where each record begins, by the lengths of those before it, and how many of them are in each span.
+
+    There are fewer than a span says where its end comes before that.
+    """
+    starts: list[int] = []
+    counts = []
+    append = starts.append
+    for span in spans:
+        at = span.start
+        # A record takes 7 bytes or more: checked before anything is made in proportion to the count.
+        count = span.count if span.count * 7 <= span.end - at else 0
+        before = len(starts)
+        for _ in range(count):
+            append(at)
+            byte = data[at]
+            if byte < 0x80:
+                at += (byte >> 1) + 1
+            else:
+                length, shift, size = byte & 0x7F, 7, 1
+                while byte >= 0x80 and at + size < span.end:
+                    byte = data[at + size]
+                    length |= (byte & 0x7F) << shift
+                    shift += 7
+                    size += 1
+                at += (length >> 1) + size
+            if at >= span.end:
+                break
+        counts.append(len(starts) - before)
+    return np.array(starts, np.int64), counts

@@ -1,0 +1,178 @@
+"""`content=records` and `snapshot-records`: a row for each record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.spark.decoding.batch_filter import BatchFilter
+from kraft_trio.spark.decoding.control_rows import control_type_name
+from kraft_trio.spark.decoding.headers import Ints, field
+from kraft_trio.spark.decoding.payloads import Payload, payloads
+from kraft_trio.spark.decoding.record_fields import RecordFields, read_records
+from kraft_trio.spark.decoding.rows import (
+    Rows,
+    binaries,
+    int32s,
+    int64s,
+    is_no_timestamp,
+    microseconds,
+    no_timestamp,
+    sparse_texts,
+    timestamps,
+)
+from kraft_trio.spark.decoding.scan import Run
+from kraft_trio.storage.batch import (
+    DEFAULT_MAX_DECOMPRESSED_BYTES,
+    BatchHeader,
+    Record,
+    decode_record,
+    decode_records,
+    record_bytes,
+)
+from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE, LOG_APPEND_TIME_ATTRIBUTE
+
+_FAR = 2**61
+"""Offsets and times beyond it are left to Python's integers."""
+
+
+def record_rows(run: Run, rows: Rows, wanted: BatchFilter) -> Iterator[pa.RecordBatch]:
+    """A row for each record; for a batch that cannot be read, one that says so."""
+    for payload in payloads(run):
+        yield from _payload_rows(run, payload, rows, wanted)
+
+
+def _payload_rows(run: Run, payload: Payload, rows: Rows, wanted: BatchFilter) -> Iterator[pa.RecordBatch]:
+    fields, unusual = read_records(payload.data, payload.spans)
+    far = np.abs(run.headers[payload.batches]["base_timestamp_ms"]) > _FAR
+    far |= run.headers[payload.batches]["base_offset"] > _FAR
+    unusual |= {
+        *np.flatnonzero(far).tolist(),
+        *(at for at, batch in enumerate(payload.batches) if batch in run.damaged),
+    }
+    if not unusual:
+        yield _usual_rows(run, payload, fields, rows, wanted)
+        return
+    start = 0
+    for at in sorted(unusual):
+        if at > start:
+            yield from _payload_rows(run, payload.part(start, at), rows, wanted)
+        yield from _unusual_batch(run, payload.batches[at], rows, wanted)
+        start = at + 1
+    if start < len(payload.batches):
+        yield from _payload_rows(run, payload.part(start, len(payload.batches)), rows, wanted)
+
+
+def _usual_rows(run: Run, payload: Payload, fields: RecordFields, rows: Rows, wanted: BatchFilter) -> pa.RecordBatch:
+    headers = run.headers[payload.batches]
+    base_offsets = field(headers, "base_offset")
+    offsets = base_offsets[fields.batch] + fields.offset_delta
+    misplaced = {at: run.misplaced[batch] for at, batch in enumerate(payload.batches) if batch in run.misplaced}
+    kept = wanted.records(offsets) | np.isin(fields.batch, list(misplaced))
+    if not kept.all():
+        fields = fields.select(np.flatnonzero(kept))
+        offsets = offsets[kept]
+    batch = fields.batch
+    data = payload.data
+
+    def per_record(values: npt.NDArray[np.generic]) -> Ints:
+        return values.astype(np.int64)[batch]
+
+    def milliseconds() -> Ints:
+        created = per_record(headers["base_timestamp_ms"]) + fields.timestamp_delta
+        is_append_time = headers["attributes"] & LOG_APPEND_TIME_ATTRIBUTE != 0
+        if not is_append_time.any():
+            return created
+        return np.where(is_append_time[batch], per_record(headers["max_timestamp_ms"]), created)
+
+    is_control = headers["attributes"] & CONTROL_ATTRIBUTE != 0
+
+    def control_types() -> pa.Array:
+        places = np.flatnonzero(is_control[batch])
+        keys = (
+            None if fields.is_key_null[at] else data[fields.key_start[at] : fields.key_end[at]]
+            for at in places.tolist()
+        )
+        types = {at: control_type_name(key) for at, key in zip(places.tolist(), keys, strict=True)}
+        return sparse_texts(len(fields), types)
+
+    def errors() -> pa.Array:
+        texts = {at: misplaced[number] for at, number in enumerate(batch.tolist())} if misplaced else {}
+        times = milliseconds()
+        for at in np.flatnonzero(is_no_timestamp(times)).tolist():
+            texts.setdefault(at, no_timestamp(int(times[at])))
+        return sparse_texts(len(fields), texts)
+
+    return rows.make(
+        len(fields),
+        {
+            "position": lambda: int64s(per_record(run.positions[payload.batches] + run.buffer_position)),
+            "batch_offset": lambda: int64s(base_offsets[batch]),
+            "offset": lambda: int64s(offsets),
+            "epoch": lambda: int32s(headers["leader_epoch"].astype(np.int32)[batch]),
+            "timestamp": lambda: timestamps(milliseconds()),
+            "control": lambda: pa.array(is_control[batch]),
+            "control_type": control_types,
+            "key": lambda: binaries(data, fields.key_start, fields.key_end, fields.is_key_null),
+            "value": lambda: binaries(data, fields.value_start, fields.value_end, fields.is_value_null),
+            "headers": lambda: fields.headers_column(data),
+            "crc_ok": lambda: pa.repeat(True, len(fields)),
+            "size": lambda: int32s(fields.size),
+            "error": errors,
+        },
+    )
+
+
+def _unusual_batch(run: Run, at: int, rows: Rows, wanted: BatchFilter) -> Iterator[pa.RecordBatch]:
+    """One batch by way of Python objects; its damage, if it has any, as a row."""
+    header = run.header(at)
+    place = {
+        "position": run.buffer_position + int(run.positions[at]),
+        "batch_offset": header.base_offset,
+        "epoch": header.leader_epoch,
+        "control": header.is_control,
+        "crc_ok": at not in run.damaged,
+    }
+    error = run.damaged.get(at)
+    if error is None:
+        try:
+            records = _decoded(run, at, header)
+        except ProtocolError as wrong:
+            error = str(wrong)
+    if error is not None:
+        yield rows.one(**place, size=header.size_in_bytes, error=error)
+        return
+    made = []
+    for record, size in records:
+        if at not in run.misplaced and not wanted.start_offset <= record.offset < wanted.end_offset:
+            continue
+        timestamp, problem = microseconds(record.timestamp_ms)
+        values = {
+            "offset": record.offset,
+            "timestamp": timestamp,
+            "control_type": control_type_name(record.key) if header.is_control else None,
+            "key": record.key,
+            "value": record.value,
+            "headers": [{"name": name, "value": value} for name, value in record.headers],
+            "size": size,
+            "error": run.misplaced.get(at) or problem,
+        }
+        made.append({**place, **values})
+    yield rows.some(made)
+
+
+def _decoded(run: Run, at: int, header: BatchHeader) -> list[tuple[Record, int]]:
+    """The batch's records and their sizes in bytes.  Raises ProtocolError where `decode_records` does."""
+    position = int(run.positions[at])
+    records = decode_records(run.buffer, position, header)
+    data, start = record_bytes(run.buffer, position, header, DEFAULT_MAX_DECOMPRESSED_BYTES)
+    sized = []
+    for record in records:
+        _, end = decode_record(data, start, header)
+        sized.append((record, end - start))
+        start = end
+    return sized

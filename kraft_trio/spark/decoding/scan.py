@@ -1,0 +1,228 @@
+"""The batches of a segment or a snapshot in order, many at a time; whatever is damaged is told, and passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import numpy as np
+
+from kraft_trio.spark.decoding.byte_source import ByteSource
+from kraft_trio.spark.decoding.damage import Damage, crc_at, damage_at, wrong_base_offset, wrong_crc
+from kraft_trio.spark.decoding.expectation import Expectation
+from kraft_trio.spark.decoding.headers import Headers, Ints, content_crcs, field, gather, sizes_of, walk
+from kraft_trio.storage.batch_header import FRAME_BYTES, HEADER, HEADER_BYTES, MAGIC, BatchHeader
+
+FIRST_CHUNK_BYTES = 64 * 1024
+"""What is read first, and after damage: a file full of it is not read again and again."""
+LARGEST_CHUNK_BYTES = 4 * 1024 * 1024
+
+
+@attrs.frozen
+class Run:
+    """Whole batches, one after the other, in one buffer."""
+
+    buffer: bytes
+    buffer_position: int
+    """Of the buffer in the file."""
+    positions: Ints
+    """Of the batches in the buffer."""
+    headers: Headers
+    sizes: Ints
+    crcs: Ints
+    """Computed over the bytes from the attributes on."""
+    misplaced: dict[int, str]
+    """What is wrong with the base offset or the epoch of a batch, by its place in the run; the rest of it is right."""
+    damaged: dict[int, str]
+    """What is wrong with a batch whose CRC is not right, by its place in the run; where it ends is known."""
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def header(self, at: int) -> BatchHeader:
+        """That of the batch at this place in the run."""
+        base_offset, length, *rest = self.headers[at].item()
+        return BatchHeader(base_offset, length + FRAME_BYTES, *rest)
+
+    def select(self, wanted: Ints) -> Run:
+        """The batches at these places, ascending."""
+        places = {batch: at for at, batch in enumerate(wanted.tolist())}
+        return attrs.evolve(
+            self,
+            positions=self.positions[wanted],
+            headers=self.headers[wanted],
+            sizes=self.sizes[wanted],
+            crcs=self.crcs[wanted],
+            misplaced={places[at]: text for at, text in self.misplaced.items() if at in places},
+            damaged={places[at]: text for at, text in self.damaged.items() if at in places},
+        )
+
+
+def scan(
+    source: ByteSource, start: int, end: int, expectation: Expectation, chunk_bytes: int = LARGEST_CHUNK_BYTES
+) -> Iterator[Run | Damage]:
+    """The batches from `start` to `end`: positions at which batches begin, or the source's end.
+
+    At most about `chunk_bytes` are in memory, or one batch.  Raises OSError.
+    """
+    position = start
+    size = first_size = min(FIRST_CHUNK_BYTES, chunk_bytes)
+    while position < end:
+        chunk, positions = _read_chunk(source, position, end, size)
+        run, expectation = _read_run(chunk, position, positions, expectation)
+        if len(run):
+            yield run
+            position += int(run.positions[-1] + run.sizes[-1])
+            size = min(2 * size, chunk_bytes)
+            continue
+        damage = damage_at(source, position, end, expectation)
+        if damage.is_batch:
+            yield _damaged_batch(source, damage)
+        else:
+            yield damage
+        position += damage.size
+        expectation = damage.expectation
+        size = first_size
+
+
+def _read_chunk(source: ByteSource, position: int, end: int, size: int) -> tuple[bytes, Ints]:
+    """What begins at `position`, with the header that follows the last whole batch; where batches begin in it."""
+    chunk = source.read_at(position, min(size, end - position) + HEADER_BYTES)
+    if len(chunk) < HEADER_BYTES:
+        return chunk, np.empty(0, np.int64)
+    first_size = int(sizes_of(gather(chunk, np.zeros(1, np.int64)))[0])
+    if len(chunk) < first_size + HEADER_BYTES and HEADER_BYTES <= first_size <= end - position:
+        # A length that is damage may say anything: only what has proved to be a batch is read as a whole.
+        stored_crc = HEADER.unpack_from(chunk)[4]
+        if first_size <= LARGEST_CHUNK_BYTES or crc_at(source, position, first_size) == stored_crc:
+            chunk = source.read_at(position, first_size + HEADER_BYTES)
+    positions = walk(chunk, 0, min(len(chunk), end - position))
+    if len(positions):
+        stop = int(positions[-1] + sizes_of(gather(chunk, positions[-1:]))[0])
+        if len(chunk) - stop < HEADER_BYTES and position + len(chunk) < source.size:
+            chunk += source.read_at(position + len(chunk), HEADER_BYTES)
+    return chunk, positions
+
+
+def _read_run(chunk: bytes, position: int, positions: Ints, expectation: Expectation) -> tuple[Run, Expectation]:
+    """The batches at the chunk's start, up to one whose end cannot be known; and what follows them."""
+    headers = gather(chunk, positions)
+    sizes = sizes_of(headers)
+    crcs = content_crcs(chunk, positions, sizes)
+    misplaced: dict[int, str] = {}
+    damaged: dict[int, str] = {}
+    count = len(positions)
+    if count:
+        stop = int(positions[-1] + sizes[-1])
+        follower = gather(chunk, np.array([stop])) if len(chunk) - stop >= HEADER_BYTES else None
+        epoch_after = None if follower is None or follower["magic"][0] != MAGIC else int(follower["leader_epoch"][0])
+        if not _is_in_order(headers, crcs, expectation, epoch_after):
+            next_base_offset = None if epoch_after is None or follower is None else int(follower["base_offset"][0])
+            count, expectation = _judge(headers, crcs, expectation, (next_base_offset, epoch_after), misplaced, damaged)
+        else:
+            last = headers[-1]
+            expectation = attrs.evolve(
+                expectation,
+                base_offset=int(last["base_offset"]) + int(last["last_offset_delta"]) + 1,
+                is_exact=True,
+                other_base_offset=None,
+                epoch=int(last["leader_epoch"]),
+            )
+    run = Run(chunk, position, positions[:count], headers[:count], sizes[:count], crcs[:count], misplaced, damaged)
+    return run, expectation
+
+
+def _is_in_order(headers: Headers, crcs: Ints, expectation: Expectation, epoch_after: int | None) -> bool:
+    """Whether nothing at all is wrong with them."""
+    base_offsets = field(headers, "base_offset")
+    deltas = field(headers, "last_offset_delta")
+    epochs = field(headers, "leader_epoch")
+    following_epochs = epochs[1:] if epoch_after is None else np.append(epochs[1:], epoch_after)
+    return bool(
+        expectation.allows(int(base_offsets[0]))
+        and epochs[0] >= expectation.epoch
+        and (base_offsets[1:] == base_offsets[:-1] + deltas[:-1] + 1).all()
+        and (following_epochs >= epochs[: len(following_epochs)]).all()
+        and (expectation.only_epoch is None or (epochs == expectation.only_epoch).all())
+        and (headers["magic"] == MAGIC).all()
+        and deltas.min() >= 0
+        and headers["record_count"].min() >= 0
+        and (crcs == headers["crc"]).all()
+    )
+
+
+def _judge(
+    headers: Headers,
+    crcs: Ints,
+    expectation: Expectation,
+    after: tuple[int | None, int | None],
+    misplaced: dict[int, str],
+    damaged: dict[int, str],
+) -> tuple[int, Expectation]:
+    """Look at one batch after the other; how many of them have an end that is known, and what follows those.
+
+    `after` are base offset and epoch of what follows the last one, None where nothing does.
+    """
+    is_sound = (
+        (headers["magic"] == MAGIC)
+        & (headers["base_offset"] >= 0)
+        & (headers["last_offset_delta"] >= 0)
+        & (headers["record_count"] >= 0)
+    )
+    base_offsets = [*field(headers, "base_offset").tolist(), after[0]]
+    deltas = field(headers, "last_offset_delta").tolist()
+    epochs = [*field(headers, "leader_epoch").tolist(), after[1]]
+    count = 0
+    for at, stored_crc in enumerate(headers["crc"].tolist()):
+        if not is_sound[at]:
+            break
+        computed_crc = int(crcs[at])
+        next_offset = base_offsets[at] + deltas[at] + 1
+        other_next_offset = None
+        if not expectation.allows(base_offsets[at]):
+            if computed_crc != stored_crc:
+                break
+            misplaced[at] = wrong_base_offset(base_offsets[at], expectation.base_offset)
+            other_next_offset = expectation.base_offset + deltas[at] + 1
+        elif computed_crc != stored_crc:
+            is_followed = base_offsets[at + 1] == next_offset and (at + 1 == len(deltas) or bool(is_sound[at + 1]))
+            if not is_followed:
+                break
+            damaged[at] = wrong_crc(computed_crc, stored_crc)
+        problem, epoch = _judge_epoch(epochs[at], epochs[at + 1], expectation)
+        if problem is not None:
+            misplaced[at] = f"{misplaced[at]}; {problem}" if at in misplaced else problem
+        expectation = Expectation(next_offset, True, other_next_offset, epoch, expectation.only_epoch)
+        count += 1
+    return count, expectation
+
+
+def _judge_epoch(epoch: int, following: int | None, expectation: Expectation) -> tuple[str | None, int]:
+    """What is wrong with a batch's epoch, and the one that later batches may not be below.
+
+    Where the epoch falls, the later batch is wrong if it is below all before it; else it is the one before it that is.
+    """
+    if expectation.only_epoch is not None:
+        wrong = epoch != expectation.only_epoch
+        return (f"leader epoch {epoch}, expected {expectation.only_epoch}" if wrong else None), expectation.epoch
+    if epoch < expectation.epoch:
+        return f"leader epoch {epoch} after epoch {expectation.epoch}", expectation.epoch
+    if following is not None and expectation.epoch <= following < epoch:
+        return f"leader epoch {epoch} before epoch {following}", expectation.epoch
+    return None, epoch
+
+
+def _damaged_batch(source: ByteSource, damage: Damage) -> Run:
+    """The damage as a run of one, of which nothing but the header is in memory."""
+    header = source.read_at(damage.position, HEADER_BYTES)
+    place = np.zeros(1, np.int64)
+    return Run(
+        header,
+        damage.position,
+        place,
+        gather(header, place),
+        np.array([damage.size]),
+        np.array([crc_at(source, damage.position, damage.size)]),
+        {},
+        {0: damage.error},
+    )

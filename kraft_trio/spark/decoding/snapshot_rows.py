@@ -1,0 +1,71 @@
+"""`content=snapshots`: a row for each snapshot, which is read as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.spark.decoding.byte_source import ByteSource
+from kraft_trio.spark.decoding.control_rows import voters_value
+from kraft_trio.spark.decoding.rows import Rows, microseconds
+from kraft_trio.storage.snapshot_reader import SnapshotCount, SnapshotSummary, read_batches
+
+_PART_BYTES = 1024 * 1024
+
+
+@attrs.frozen
+class _Sized:
+    """See `storage.snapshot_reader.SnapshotSource`."""
+
+    _source: ByteSource
+
+    def size(self) -> int:
+        return self._source.size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        return self._source.read_at(position, size)
+
+
+def snapshot_row(source: ByteSource, snapshot_id: OffsetAndEpoch, rows: Rows) -> pa.RecordBatch:
+    """The file's row; what is wrong with it is in `error`, and what it says is null then.  Raises OSError."""
+    digest = hashlib.sha256()
+    count = SnapshotCount()
+    hashed = 0
+    error = None
+    summary: SnapshotSummary | None = None
+    try:
+        for batch in read_batches(_Sized(source), snapshot_id.epoch):
+            count.add(batch)
+            digest.update(batch.data)
+            hashed += len(batch.data)
+        summary = count.summary(snapshot_id)
+    except ProtocolError as problem:
+        error = f"{source.path}: {problem}"
+    while hashed < source.size:
+        part = source.read_at(hashed, _PART_BYTES)
+        if not part:
+            break
+        digest.update(part)
+        hashed += len(part)
+    values: dict[str, Any] = {
+        "size": source.size,
+        "sha256": digest.hexdigest(),
+        "valid": error is None,
+        "error": error,
+    }
+    if summary is not None:
+        state = summary.control_state
+        timestamp, problem_of_time = microseconds(state.last_contained_log_timestamp_ms)
+        values |= {
+            "record_count": summary.record_count,
+            "kraft_version": state.kraft_version,
+            "voters": None if state.voters is None else voters_value(state.voters),
+            "last_contained_timestamp": timestamp,
+            "error": problem_of_time,
+        }
+    return rows.one(**values)

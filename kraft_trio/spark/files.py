@@ -1,0 +1,118 @@
+"""Files by path, or by URL through fsspec."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import IO, Any, Protocol, cast
+
+import attrs
+
+from kraft_trio.errors import ConfigError
+
+_GLOB_CHARACTERS = frozenset("*?[")
+
+
+@attrs.frozen
+class Entry:
+    """A name in a directory."""
+
+    name: str
+    is_directory: bool
+    size: int
+    """Of a file, in bytes."""
+
+
+class Files(Protocol):
+    """A file system, to be read.  All calls raise OSError."""
+
+    def expand(self, pattern: str) -> list[str]:
+        """The paths that a glob stands for, sorted; a path without wildcards is itself, also where nothing is there."""
+        ...
+
+    def entries(self, directory: str) -> list[Entry]:
+        """What is in a directory, sorted by name."""
+        ...
+
+    def open(self, path: str) -> IO[bytes]: ...
+
+
+def files_of(path: str) -> Files:
+    """The file system that a path or URL leads to.  Raises ConfigError where it needs what is not installed."""
+    return UrlFiles.of(path) if "://" in path else LocalFiles()
+
+
+def read_all(files: Files, path: str) -> bytes:
+    """Raises OSError."""
+    with files.open(path) as file:
+        return file.read()
+
+
+def join(directory: str, name: str) -> str:
+    return f"{directory.rstrip('/') or '/'}/{name}" if directory != "/" else f"/{name}"
+
+
+def has_wildcard(path: str) -> bool:
+    return not _GLOB_CHARACTERS.isdisjoint(path)
+
+
+class LocalFiles:
+    """See `Files`."""
+
+    def expand(self, pattern: str) -> list[str]:
+        found = sorted(glob.glob(pattern)) if has_wildcard(pattern) else [pattern]
+        return [path.rstrip("/") or "/" for path in found]
+
+    def entries(self, directory: str) -> list[Entry]:
+        with os.scandir(directory) as found:
+            return sorted((self._entry(entry) for entry in found), key=lambda entry: entry.name)
+
+    @staticmethod
+    def _entry(entry: os.DirEntry[str]) -> Entry:
+        is_directory = entry.is_dir()
+        try:
+            return Entry(entry.name, is_directory, 0 if is_directory else entry.stat().st_size)
+        except OSError:
+            # A link to nowhere: whoever opens it hears of it.
+            return Entry(entry.name, False, 0)
+
+    def open(self, path: str) -> IO[bytes]:
+        return open(path, "rb", buffering=0)
+
+
+@attrs.frozen
+class UrlFiles:
+    """See `Files`.  Paths are URLs of one scheme."""
+
+    _scheme: str
+    _system: Any
+
+    @classmethod
+    def of(cls, url: str) -> UrlFiles:
+        try:
+            import fsspec
+
+            system, _ = fsspec.core.url_to_fs(url)
+        except ImportError as error:
+            raise ConfigError(f"path {url}: cannot be read without another package: {error}") from None
+        except ValueError as error:
+            raise ConfigError(f"path {url}: {error}") from None
+        return cls(url.partition("://")[0], system)
+
+    def expand(self, pattern: str) -> list[str]:
+        if not has_wildcard(pattern):
+            return [pattern.rstrip("/")]
+        return sorted(self._system.unstrip_protocol(path).rstrip("/") for path in self._system.glob(pattern))
+
+    def entries(self, directory: str) -> list[Entry]:
+        # What another process has written meanwhile is to be seen.
+        self._system.invalidate_cache()
+        found = self._system.ls(directory, detail=True)
+        entries = [
+            Entry(info["name"].rstrip("/").rpartition("/")[2], info["type"] == "directory", info["size"] or 0)
+            for info in found
+        ]
+        return sorted(entries, key=lambda entry: entry.name)
+
+    def open(self, path: str) -> IO[bytes]:
+        return cast(IO[bytes], self._system.open(path, "rb"))

@@ -1,0 +1,137 @@
+"""A piece of a directory as Arrow batches: what one task of the source `kraft` does, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from kraft_trio.errors import StorageError
+from kraft_trio.spark.decoding.batch_filter import BatchFilter
+from kraft_trio.spark.decoding.batch_rows import batch_rows, damage_row
+from kraft_trio.spark.decoding.byte_source import FileSource
+from kraft_trio.spark.decoding.control_rows import control_rows
+from kraft_trio.spark.decoding.record_rows import record_rows
+from kraft_trio.spark.decoding.rows import Rows
+from kraft_trio.spark.decoding.scan import Run, scan
+from kraft_trio.spark.decoding.snapshot_rows import snapshot_row
+from kraft_trio.spark.decoding.state_rows import epoch_rows, quorum_state_row
+from kraft_trio.spark.files import files_of, read_all
+from kraft_trio.spark.pieces import Kind, Piece
+from kraft_trio.spark.schemas import ERROR
+
+ROWS_A_BATCH = 10_000
+"""What Spark takes at the least cost a row."""
+_POSITION = "position"
+
+
+@attrs.frozen
+class ReadPlan:
+    """What every task of a query does in the same way."""
+
+    content: str
+    schema: pa.Schema
+    """Of the rows, any of the content's columns."""
+    wanted: BatchFilter
+    is_fail_fast: bool
+
+
+def read_pieces(pieces: list[Piece], plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+    """The rows of the pieces, in their order.
+
+    What is wrong is a row with `error`.  Raises StorageError instead, naming file, position and what was expected, if
+    that is how it is planned.
+    """
+    batches = (batch for piece in pieces for batch in _checked(piece, plan))
+    return _joined(batch for batch in batches if batch.num_rows)
+
+
+def _checked(piece: Piece, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+    """The rows of one piece; an error where there is one and none is allowed."""
+    if not plan.is_fail_fast:
+        yield from _rows_of(piece, plan, plan.schema)
+        return
+    schema = plan.schema
+    for name, type in ((ERROR.name, ERROR.type), (_POSITION, pa.int64())):
+        if name not in schema.names:
+            schema = schema.append(pa.field(name, type))
+    for batch in _rows_of(piece, plan, schema):
+        errors = batch.column(ERROR.name).drop_null()
+        if len(errors):
+            row = next(row for row in batch.select([ERROR.name, _POSITION]).to_pylist() if row[ERROR.name])
+            raise StorageError(_located(piece.path, row))
+        yield batch.select(plan.schema.names)
+
+
+def _located(path: str, row: dict[str, Any]) -> str:
+    error, position = row[ERROR.name], row[_POSITION]
+    if position is not None:
+        return f"{path}: position {position}: {error}"
+    return str(error) if str(error).startswith(path) else f"{path}: {error}"
+
+
+def _rows_of(piece: Piece, plan: ReadPlan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    constants: dict[str, Any] = piece.replica.columns
+    if piece.kind is Kind.SEGMENT:
+        constants["segment"] = int(piece.path.rpartition("/")[2].partition(".")[0])
+    elif plan.content == "snapshots":
+        constants |= {"end_offset": piece.snapshot_id.offset, "epoch": piece.snapshot_id.epoch}
+    elif piece.kind is Kind.SNAPSHOT:
+        constants |= {"snapshot_end_offset": piece.snapshot_id.offset, "snapshot_epoch": piece.snapshot_id.epoch}
+    rows = Rows(schema, constants)
+    try:
+        if piece.kind is Kind.PROBLEM:
+            yield rows.one(error=piece.replica.error)
+        elif piece.kind is Kind.FILE:
+            data = read_all(files_of(piece.path), piece.path)
+            make = quorum_state_row if plan.content == "quorum-state" else epoch_rows
+            yield make(piece.path, data, rows)
+        else:
+            yield from _rows_of_batches(piece, plan, rows)
+    except OSError as error:
+        yield rows.one(error=f"{piece.path}: cannot be read: {error.strerror or error}")
+
+
+def _rows_of_batches(piece: Piece, plan: ReadPlan, rows: Rows) -> Iterator[pa.RecordBatch]:
+    with closing(files_of(piece.path).open(piece.path)) as file:
+        source = FileSource(piece.path, file.seek(0, 2), file)
+        if plan.content == "snapshots":
+            yield snapshot_row(source, piece.snapshot_id, rows)
+            return
+        end = source.size if piece.is_last else piece.end
+        for found in scan(source, piece.start, end, piece.expectation):
+            if not isinstance(found, Run):
+                yield damage_row(found, rows)
+                continue
+            run = plan.wanted.select(found)
+            if plan.content == "batches":
+                yield batch_rows(run, rows)
+            elif plan.content == "control":
+                yield from control_rows(run, rows)
+            else:
+                yield from record_rows(run, rows, plan.wanted)
+
+
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that are neither small nor very large."""
+    small: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        small.append(batch)
+        count += batch.num_rows
+        if count >= ROWS_A_BATCH:
+            yield from _together(small)
+            small, count = [], 0
+    if small:
+        yield from _together(small)
+
+
+def _together(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if len(batches) > 1:
+        batches = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    for batch in batches:
+        for start in range(0, batch.num_rows, 2 * ROWS_A_BATCH):
+            yield batch.slice(start, 2 * ROWS_A_BATCH)

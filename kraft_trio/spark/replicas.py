@@ -1,0 +1,178 @@
+"""From paths and globs to replicas: whose directory it is, and the segments and snapshots in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
+from kraft_trio.spark.files import Entry, Files, files_of, join, read_all
+from kraft_trio.storage import partition_files
+from kraft_trio.storage.meta_properties import META_PROPERTIES, decode_meta_properties
+
+_PARTITION = "-0"
+"""How the name of a directory ends that holds partition 0 of a topic: a quorum's only one."""
+_KAFKAS_PARTITION = "__cluster_metadata-0"
+
+
+@attrs.frozen
+class StoredFile:
+    """A segment or a snapshot: its path and its size in bytes when it was listed."""
+
+    path: str
+    size: int
+
+
+@attrs.frozen
+class Replica:
+    """One replica's directory."""
+
+    directory: str
+    """As the path or glob led to it."""
+    cluster_id: str | None = None
+    node_id: int | None = None
+    directory_id: str | None = None
+    partition: str = ""
+    """The directory of the log; empty where there is none."""
+    segments: tuple[tuple[int, StoredFile], ...] = ()
+    """By first offset, ascending."""
+    snapshots: tuple[tuple[OffsetAndEpoch, StoredFile], ...] = ()
+    """By id, ascending."""
+    other_names: frozenset[str] = frozenset()
+    """Of the other files beside the segments."""
+    error: str | None = None
+    """What is wrong with the directory as a whole, or with its meta.properties."""
+
+    @property
+    def columns(self) -> dict[str, str | int | None]:
+        """What each of its rows begins with."""
+        return {
+            "directory": self.directory,
+            "cluster_id": self.cluster_id,
+            "node": self.node_id,
+            "directory_id": self.directory_id,
+        }
+
+
+def find_replicas(paths: Iterable[str], allow_mixed_clusters: bool) -> list[Replica]:
+    """The replicas that the paths lead to: directories of nodes (metadata.log.dir) or of partitions, or globs of them.
+
+    A path that leads to none is a replica with `error`.  Raises ConfigError where none of them leads to one, and for
+    directories of different clusters unless they are allowed.
+    """
+    replicas: list[Replica] = []
+    for path in paths:
+        files = files_of(path)
+        try:
+            found = files.expand(path)
+        except OSError as error:
+            replicas.append(Replica(path, error=_os_error(path, error)))
+            continue
+        if not found:
+            replicas.append(Replica(path, error=f"{path}: nothing matches"))
+        for directory in found:
+            replicas += _replicas_in(files, directory)
+    if not any(replica.partition for replica in replicas):
+        problems = "; ".join(replica.error or replica.directory for replica in replicas)
+        raise ConfigError(f"no replica's directory among the paths: {problems or 'no path is given'}")
+    if not allow_mixed_clusters:
+        _check_one_cluster(replicas)
+    return replicas
+
+
+def _replicas_in(files: Files, directory: str) -> list[Replica]:
+    try:
+        entries = files.entries(directory)
+    except OSError as error:
+        return [Replica(directory, error=_os_error(directory, error))]
+    if _is_partition(entries):
+        parent = directory.rpartition("/")[0] or "."
+        replica = _identified(files, Replica(directory), parent, is_required=False)
+        return [_with_files(replica, directory, entries)]
+    partitions: list[tuple[str, list[Entry], str | None]] = []
+    for entry in entries:
+        if entry.is_directory and entry.name.endswith(_PARTITION):
+            path = join(directory, entry.name)
+            try:
+                inner = files.entries(path)
+            except OSError as error:
+                partitions.append((path, [], _os_error(path, error)))
+            else:
+                if entry.name == _KAFKAS_PARTITION or _has_votes_or_snapshots(inner):
+                    partitions.append((path, inner, None))
+    if not partitions:
+        what = "is empty" if not entries else "has no partition's directory, such as __cluster_metadata-0, in it"
+        return [Replica(directory, error=f"{directory}: {what}; expected a node's metadata.log.dir or a partition's")]
+    found = []
+    for path, inner, problem in partitions:
+        name = directory if len(partitions) == 1 else path
+        replica = _identified(files, Replica(name, error=problem), directory, is_required=True)
+        found.append(_with_files(replica, path, inner))
+    return found
+
+
+def _is_partition(entries: list[Entry]) -> bool:
+    names = [entry.name for entry in entries]
+    return _has_votes_or_snapshots(entries) or bool(partition_files.offsets_of(names, partition_files.LOG))
+
+
+def _has_votes_or_snapshots(entries: list[Entry]) -> bool:
+    """What a quorum's partition has, and that of an ordinary topic, which a broker keeps beside it, has not."""
+    names = [entry.name for entry in entries]
+    return partition_files.QUORUM_STATE in names or bool(partition_files.checkpoint_ids(names))
+
+
+def _identified(files: Files, replica: Replica, directory: str, *, is_required: bool) -> Replica:
+    """With what the meta.properties of a node's directory says."""
+    path = join(directory, META_PROPERTIES)
+    try:
+        properties = decode_meta_properties(path, read_all(files, path))
+    except FileNotFoundError:
+        return replica
+    except (OSError, StorageError) as error:
+        text = _os_error(path, error) if isinstance(error, OSError) else str(error)
+        return attrs.evolve(replica, error=replica.error or text) if is_required else replica
+    id = properties.directory_id
+    return attrs.evolve(
+        replica,
+        cluster_id=properties.cluster_id,
+        node_id=properties.node_id,
+        directory_id=None if id == NO_DIRECTORY_ID else directory_id_to_text(id),
+    )
+
+
+def _with_files(replica: Replica, partition: str, entries: list[Entry]) -> Replica:
+    sizes = {entry.name: entry.size for entry in entries}
+
+    def stored(name: str) -> StoredFile:
+        return StoredFile(join(partition, name), sizes[name])
+
+    offsets = partition_files.offsets_of(list(sizes), partition_files.LOG)
+    segments = [(offset, stored(partition_files.offset_file_name(offset, partition_files.LOG))) for offset in offsets]
+    ids = partition_files.checkpoint_ids(list(sizes))
+    snapshots = [(id, stored(partition_files.checkpoint_name(id))) for id in ids]
+    return attrs.evolve(
+        replica,
+        partition=partition,
+        segments=tuple(segments),
+        snapshots=tuple(snapshots),
+        other_names=frozenset(sizes),
+    )
+
+
+def _check_one_cluster(replicas: list[Replica]) -> None:
+    first_of: dict[str, str] = {}
+    for replica in replicas:
+        if replica.cluster_id is not None:
+            first_of.setdefault(replica.cluster_id, replica.directory)
+    if len(first_of) > 1:
+        found = ", ".join(f"{cluster_id} in {directory}" for cluster_id, directory in first_of.items())
+        raise ConfigError(
+            f"directories of {len(first_of)} clusters: {found}; expected one, or the option allowMixedClusters=true"
+        )
+
+
+def _os_error(path: str, error: OSError) -> str:
+    return f"{path}: cannot be read: {error.strerror or error}"
