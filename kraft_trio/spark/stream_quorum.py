@@ -56,6 +56,9 @@ class QuorumAddress:
     timeout_ms: int
     """For a leader to be found, or for the next records."""
 
+    def known_also_at(self, nodes: tuple[Endpoint, ...]) -> QuorumAddress:
+        return attrs.evolve(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *nodes))))
+
 
 @attrs.frozen
 class Fetched:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+import attrs
 import pyarrow as pa
 import trio
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -13,11 +14,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from kraft_trio.errors import NetworkError
+from kraft_trio.protocol.types import Endpoint
 from kraft_trio.spark.stream_fetching import LogRange, committed_batches
 from kraft_trio.spark.stream_options import LiveOptions, read_live_options
 from kraft_trio.spark.stream_planning import committed_end, find_loss, first_position, newest_position
 from kraft_trio.spark.stream_position import StreamPosition, first_offset_between
-from kraft_trio.spark.stream_quorum import BehindError, DataLossError, QuorumLeader, ask_leader
+from kraft_trio.spark.stream_quorum import BehindError, DataLossError, QuorumAddress, QuorumLeader, ask_leader
 from kraft_trio.spark.stream_ranges import plan_ranges
 from kraft_trio.spark.stream_rows import RowMaker
 
@@ -56,6 +58,8 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What `latestOffset` said last: checked against the log, and need not be again."""
         self._available: int | None = None
         """Where AvailableNow ends, exclusive; None without it."""
+        self._nodes: tuple[Endpoint, ...] = ()
+        """Where the voters were when the leader was asked last: those of the option may all have gone since."""
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins.  Raises NetworkError where no leader was found within `timeoutMs`."""
@@ -63,7 +67,7 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         async def question(leader: QuorumLeader) -> StreamPosition:
             return await first_position(leader, self._options.starting)
 
-        return trio.run(ask_leader, self._options.address, question).as_json()
+        return self._ask(question, self._options.address.timeout_ms).as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self._options.max_per_trigger
@@ -75,7 +79,7 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         async def question(leader: QuorumLeader) -> int:
             return committed_end(leader)
 
-        self._available = trio.run(ask_leader, self._options.address, question)
+        self._available = self._ask(question, self._options.address.timeout_ms)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next micro-batch goes; `start`, with a warning, where the quorum cannot be asked.
@@ -120,11 +124,23 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if to != self._newest:
             self._ask_of(to, _nothing, self._options.address.timeout_ms)
         ranges = plan_ranges(begin, to.offset, self._options.min_partitions, self._options.max_per_partition)
-        return [LogPartition(self._options, LogRange(to.cluster_id, *one)) for one in ranges]
+        options = attrs.evolve(self._options, address=self._address)
+        return [LogPartition(options, LogRange(to.cluster_id, *one)) for one in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogPartition)
         return read_partition(partition, self._rows)
+
+    @property
+    def _address(self) -> QuorumAddress:
+        return self._options.address.known_also_at(self._nodes)
+
+    def _ask(self, question: Callable[[QuorumLeader], Awaitable[T]], patience_ms: int) -> T:
+        async def asked(leader: QuorumLeader) -> T:
+            self._nodes = leader.nodes
+            return await question(leader)
+
+        return trio.run(ask_leader, self._address, asked, patience_ms)
 
     def _ask_of(
         self,
@@ -142,14 +158,14 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return await question(leader, position if loss is None else await self._after(loss, leader, position))
 
         try:
-            return trio.run(ask_leader, self._options.address, checked, patience_ms)
+            return self._ask(checked, patience_ms)
         except BehindError as error:
             loss = str(error)
 
         async def begun_anew(leader: QuorumLeader) -> T:
             return await question(leader, await self._after(loss, leader, position))
 
-        return trio.run(ask_leader, self._options.address, begun_anew, patience_ms)
+        return self._ask(begun_anew, patience_ms)
 
     async def _after(self, loss: str, leader: QuorumLeader, position: StreamPosition) -> StreamPosition:
         """The log's start, with a warning.  Raises DataLossError with failOnDataLoss=true."""

@@ -113,7 +113,7 @@ async def append_all(options: WriteOptions, maker: RecordMaker, batches: Iterato
     address = options.address
     topic_name, nodes = await ask_leader(address, where)
     async with LogClient(
-        tuple(dict.fromkeys((*nodes, *address.bootstrap))),
+        address.known_also_at(nodes).bootstrap,
         topic_name=topic_name,
         client_id="kraft-spark",
         request_timeout_ms=address.request_timeout_ms,
