@@ -16,6 +16,7 @@ import click
 from kraft_trio.errors import KraftError
 
 _COMMANDS = {
+    "audit": ("kraft_trio.cli.audit", "audit"),
     "dump-log": ("kraft_trio.cli.dump_log", "dump_log"),
     "features": ("kraft_trio.cli.features", "features"),
     "log": ("kraft_trio.cli.log_commands", "log"),

@@ -1,0 +1,58 @@
+"""`kraft audit`: what the protocol promises, proved or disproved with Spark on directories of replicas or on traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from kraft_trio.cli.audit_display import AuditProgress, show
+from kraft_trio.errors import KraftError
+
+if TYPE_CHECKING:
+    from kraft_trio.spark.audit import Audit
+
+
+class SparkMissingError(KraftError):
+    """The extra `spark` is not installed."""
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="DIR...")
+@click.option("--trace", "are_traces", is_flag=True, help="The paths are traces, not directories of replicas.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
+@click.option("--check", "checks", multiple=True, metavar="NAME", help="Run this check only; may be given again.")
+def audit(paths: Sequence[str], are_traces: bool, master: str, checks: Sequence[str]) -> int:
+    """Audit the logs, snapshots and states of any number of replicas, or traces of runs, of any number of clusters.
+
+    A DIR is what a node has as metadata.log.dir, or a copy of it; paths may be globs and URLs.  Every promise of the
+    protocol that they can show is checked, and what contradicts it is told with its two facts.
+
+    Exit code 1 when a check is violated, 2 when there is nothing to audit; warnings change nothing.
+    """
+    found = _audit(paths, are_traces, master, checks)
+    show(found)
+    return 1 if found.errors else 0
+
+
+def _audit(paths: Sequence[str], are_traces: bool, master: str, checks: Sequence[str]) -> Audit:
+    try:
+        from kraft_trio.spark import session
+        from kraft_trio.spark.audit import audit as run
+    except ImportError as error:
+        raise SparkMissingError(
+            f"{error.name}: not installed; expected the extra spark (pip install 'kraft-trio[spark]')"
+        ) from error
+    with AuditProgress() as progress:
+        spark = session(master, "kraft audit", {"spark.log.level": "ERROR"})
+        try:
+            return run(
+                spark,
+                directories=() if are_traces else paths,
+                traces=paths if are_traces else (),
+                checks=checks or None,
+                on_progress=progress.next,
+            )
+        finally:
+            spark.stop()

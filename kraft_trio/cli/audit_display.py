@@ -1,0 +1,69 @@
+"""What `kraft audit` shows: a bar on stderr, where that is a terminal, and what was found on stdout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from kraft_trio.cli.counted import counted
+from kraft_trio.cli.quorum_layout import table
+
+if TYPE_CHECKING:
+    from kraft_trio.spark.audit import Audit
+
+MOST_SHOWN: Final = 20
+"""So many violations are printed; the rest is counted."""
+MOST_CLUSTERS: Final = 40
+"""Of a fleet so many have a line; --out has all."""
+
+
+class AuditProgress:
+    """A bar on stderr, where that is a terminal."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+            transient=True,
+        )
+        self._task = self._progress.add_task("starting Spark", total=None)
+
+    def __enter__(self) -> AuditProgress:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def next(self, what: str, done: int, total: int) -> None:
+        """`what` is done now, after `done` of `total` steps."""
+        self._progress.update(self._task, description=what.replace("_", " "), completed=done, total=total)
+
+
+def show(found: Audit) -> None:
+    """A line for each cluster, the violations, and what it amounts to."""
+    rows = [
+        (one.cluster, str(one.passed), str(one.without), str(one.errors), str(one.warnings))
+        for one in found.clusters[:MOST_CLUSTERS]
+    ]
+    click.echo(table([("cluster", "passed", "nothing to see", "errors", "warnings"), *rows]))
+    if len(found.clusters) > MOST_CLUSTERS:
+        click.echo(f"… and {counted(len(found.clusters) - MOST_CLUSTERS, 'cluster')} more")
+    for violation in found.violations[:MOST_SHOWN]:
+        click.echo(f"{violation.severity}: {violation.check}: {violation}")
+    left = found.errors + found.warnings - len(found.violations[:MOST_SHOWN])
+    if left:
+        click.echo(f"… and {counted(left, 'violation')} more")
+    checks = len({result.check for result in found.results})
+    click.echo(
+        f"{counted(len(found.clusters), 'cluster')}, {counted(checks, 'check')}: "
+        f"{counted(found.errors, 'error')}, {counted(found.warnings, 'warning')}"
+    )

@@ -1,0 +1,180 @@
+"""One audit from beginning to end: tables, checks, results."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from kraft_trio.spark.audit.check import CHECKS, CLUSTER_COLUMNS, Check
+from kraft_trio.spark.audit.results import AuditInputError, ClusterSummary, Result, Status, Violation
+from kraft_trio.spark.audit.tables import Tables, make_tables, read_directories, read_traces, steps_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_VIOLATIONS: Final = 1000
+"""Of each check so many are told one by one; all of them are counted."""
+
+_CHECKS_AT_A_TIME: Final = 3
+"""While one plans, others run."""
+
+OnProgress = Callable[[str, int, int], object]
+"""Told what is done next, how many steps are done, and of how many."""
+
+
+@attrs.frozen
+class Audit:
+    """What an audit has found."""
+
+    run_id: str
+    audited_at: datetime
+    results: tuple[Result, ...]
+    violations: tuple[Violation, ...]
+    """At most MOST_VIOLATIONS of each check."""
+
+    @property
+    def errors(self) -> int:
+        """How many violations there are, warnings aside."""
+        return sum(result.violations for result in self.results if result.severity == "error")
+
+    @property
+    def warnings(self) -> int:
+        return sum(result.violations for result in self.results if result.severity == "warning")
+
+    @property
+    def clusters(self) -> list[ClusterSummary]:
+        """One for each cluster or run, those with the most errors first."""
+        of: dict[str, list[Result]] = {}
+        for result in self.results:
+            of.setdefault(result.cluster, []).append(result)
+        found = [ClusterSummary.of(cluster, results) for cluster, results in of.items()]
+        return sorted(found, key=lambda one: (-one.errors, -one.warnings, one.cluster))
+
+
+def audit(
+    spark: SparkSession,
+    *,
+    directories: Sequence[str] = (),
+    traces: Sequence[str] = (),
+    checks: Collection[str] | None = None,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> Audit:
+    """Audit directories of replicas, of any number of clusters, and traces of any number of runs.
+
+    `directories` and `traces` are paths, globs or URLs; `checks` the names of those wanted, all by default.  Blocks; an
+    interrupt leaves nothing behind but Spark's own files.  Raises AuditInputError where there is nothing to audit.
+    """
+    if not directories and not traces:
+        raise AuditInputError("nothing to audit; expected directories of replicas, or traces")
+    raw: dict[str, DataFrame] = {}
+    if directories:
+        raw |= read_directories(spark, directories)
+    if traces:
+        raw |= read_traces(spark, traces)
+    return audit_tables(spark, raw, checks=checks, on_progress=on_progress)
+
+
+def audit_tables(
+    spark: SparkSession,
+    raw: Mapping[str, DataFrame],
+    *,
+    checks: Collection[str] | None = None,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> Audit:
+    """The same of tables that are there already."""
+    began = datetime.now(UTC)
+    folder = tempfile.mkdtemp(prefix="kraft-audit-")
+    try:
+        chosen = _chosen(checks)
+        steps = steps_of(raw)
+        able = [check for check in chosen if {*check.reads} <= {*steps, "transitions", "first_roles"}]
+        progress = _Progress(len(steps) + len(able), on_progress)
+        # Views of a session of its own are in nobody's way.
+        tables = make_tables(spark.newSession(), raw, folder, progress.next)
+        observed = _observed(tables, able)
+        if not any(observed.values()):
+            raise AuditInputError("nothing to audit: no log and no event could be read from what was given")
+        found = _run(tables, able, progress)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    results = [result for check in able for result in _results(check, observed[check.name], *found[check.name])]
+    violations = [violation for check in able for violation in found[check.name][1]]
+    run_id = f"{began:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+    return Audit(run_id, began, tuple(results), tuple(violations))
+
+
+class _Progress:
+    def __init__(self, total: int, tell: OnProgress) -> None:
+        self._total, self._tell, self._done = total, tell, 0
+
+    def next(self, what: str) -> None:
+        self._tell(what, self._done, self._total)
+        self._done += 1
+
+
+def _chosen(names: Collection[str] | None) -> list[Check]:
+    known = {check.name for check in CHECKS}
+    for name in names or ():
+        if name not in known:
+            raise AuditInputError(f"check {name}: there is none; expected one of {', '.join(sorted(known))}")
+    return [check for check in CHECKS if names is None or check.name in names]
+
+
+def _observed(tables: Tables, checks: Sequence[Check]) -> dict[str, Counter[str]]:
+    """How many rows each check looks at, by cluster: one pass over each table."""
+    counts: dict[str, Counter[str]] = {}
+    for table in dict.fromkeys(check.table for check in checks):
+        of_table = [check for check in checks if check.table == table]
+        cluster = CLUSTER_COLUMNS[of_table[0].source]
+        wanted = ", ".join(f"count_if({check.condition}) as `{check.name}`" for check in of_table)
+        rows = tables.spark.sql(f"select {cluster} as cluster, {wanted} from {table} group by {cluster}").collect()
+        for check in of_table:
+            counts[check.name] = Counter({row["cluster"]: row[check.name] for row in rows})
+    return counts
+
+
+Found = tuple[Counter[str], list[Violation]]
+
+
+def _run(tables: Tables, checks: Sequence[Check], progress: _Progress) -> dict[str, Found]:
+    with ThreadPoolExecutor(_CHECKS_AT_A_TIME) as pool:
+        running = [(check, pool.submit(_violations, tables, check)) for check in checks]
+        found = {}
+        for check, future in running:
+            progress.next(check.name)
+            found[check.name] = future.result()
+    return found
+
+
+def _violations(tables: Tables, check: Check) -> Found:
+    frame = tables.spark.sql(check.sql)
+    rows = frame.limit(MOST_VIOLATIONS + 1).collect()
+    violations = [
+        Violation(check.name, row["cluster"], row["subject"], row["fact_a"], row["fact_b"], check.severity)
+        for row in rows
+    ]
+    if len(rows) <= MOST_VIOLATIONS:
+        counts = Counter(violation.cluster for violation in violations)
+    else:
+        counts = Counter({row["cluster"]: row["count"] for row in frame.groupBy("cluster").count().collect()})
+    ordered = sorted(violations[:MOST_VIOLATIONS], key=lambda v: (v.cluster, v.subject, v.fact_a, v.fact_b))
+    return counts, ordered
+
+
+def _results(check: Check, observed: Counter[str], counts: Counter[str], violations: list[Violation]) -> list[Result]:
+    examples = {violation.cluster: str(violation) for violation in reversed(violations)}
+    results = []
+    for cluster in sorted(observed.keys() | counts.keys()):
+        count = counts[cluster]
+        status = Status.VIOLATED if count else Status.PASSED if observed[cluster] else Status.NOTHING
+        example = examples.get(cluster, "")
+        results.append(Result(check.name, cluster, status, check.severity, observed[cluster], count, example))
+    return results

@@ -1,0 +1,137 @@
+"""The checks and the views they stand on: one file of SQL each, with a header that says what it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+import attrs
+
+TRACE: Final = "trace"
+LOG: Final = "log"
+
+CLUSTER_COLUMNS: Final[Mapping[str, str]] = {TRACE: "run", LOG: "cluster"}
+"""Which column of a table says whose a row is, by what the table is made of."""
+
+_FIELD = re.compile(r"-- (invariant|title|reads|observes|severity|a row): (.*)")
+_SEVERITIES = ("error", "warning")
+
+
+@attrs.frozen(kw_only=True)
+class Check:
+    """One promise of the protocol as a query: each row it gives is a violation."""
+
+    name: str
+    """That of its file, without the ending."""
+    invariant: int | None
+    """Its number in docs/SIMULATION.md; None for what no invariant says, as that a file is whole."""
+    title: str
+    """What must hold."""
+    reads: tuple[str, ...]
+    """Tables and views."""
+    observes: str
+    """What it looks at: a table, and perhaps a condition."""
+    severity: str
+    """"error", or "warning" for what a crash may leave behind without anything being wrong."""
+    row: str
+    """What a row of its result means."""
+    sql: str
+    """Gives cluster, subject, fact_a and fact_b."""
+
+    @property
+    def source(self) -> str:
+        """What it looks at: "trace" or "log"."""
+        return self.name.partition("_")[0]
+
+    @property
+    def table(self) -> str:
+        """The one that `observes` names."""
+        return self.observes.split()[0]
+
+    @property
+    def condition(self) -> str:
+        """Which rows of it are looked at."""
+        return self.observes.partition(" where ")[2] or "true"
+
+
+@attrs.frozen
+class View:
+    """A table made of others, once, before the checks run."""
+
+    name: str
+    reads: tuple[str, ...]
+    sql: str
+
+
+def _check(name: str, text: str) -> Check:
+    header, sql = _split(text)
+    fields = dict(_fields(header))
+    missing = [field for field in ("title", "reads", "observes", "severity", "a row") if field not in fields]
+    assert not missing, f"{name}.sql: the header lacks {', '.join(missing)}"
+    assert fields["severity"] in _SEVERITIES, (
+        f"{name}.sql: severity {fields['severity']!r}, expected one of {_SEVERITIES}"
+    )
+    return Check(
+        name=name,
+        invariant=int(fields["invariant"]) if "invariant" in fields else None,
+        title=fields["title"],
+        reads=tuple(fields["reads"].split(", ")),
+        observes=fields["observes"],
+        severity=fields["severity"],
+        row=fields["a row"],
+        sql=sql,
+    )
+
+
+def _view(name: str, text: str) -> View:
+    header, sql = _split(text)
+    return View(name, tuple(dict(_fields(header))["reads"].split(", ")), sql)
+
+
+def _split(text: str) -> tuple[list[str], str]:
+    lines = text.splitlines()
+    count = next(number for number, line in enumerate(lines) if not line.startswith("--"))
+    return lines[:count], "\n".join(lines[count:])
+
+
+def _fields(header: list[str]) -> Iterator[tuple[str, str]]:
+    """The fields of a header; "a row" goes on up to its end, all others are lines."""
+    name, value = "", ""
+    for line in header:
+        match = _FIELD.match(line)
+        if match is None:
+            value += " " + line.removeprefix("--").strip() if name == "a row" else ""
+            continue
+        if name:
+            yield name, value
+        name, value = match[1], match[2]
+    if name:
+        yield name, value
+
+
+def _sql_files(folder: str) -> list[Traversable]:
+    found = files(__package__).joinpath(folder).iterdir()
+    return sorted((file for file in found if file.name.endswith(".sql")), key=lambda file: file.name)
+
+
+def _texts(folder: str) -> Iterator[tuple[str, str]]:
+    for file in _sql_files(folder):
+        yield file.name.removesuffix(".sql"), file.read_text(encoding="utf-8")
+
+
+def _in_order(views: Mapping[str, View]) -> Iterator[View]:
+    """Each behind those that it reads."""
+    waiting = dict(views)
+    while waiting:
+        name = next(name for name, view in waiting.items() if not waiting.keys() & set(view.reads))
+        yield waiting.pop(name)
+
+
+CHECKS: Final[tuple[Check, ...]] = tuple(_check(name, text) for name, text in _texts("checks"))
+"""All of them, by name."""
+
+VIEWS: Final[tuple[View, ...]] = tuple(_in_order({name: _view(name, text) for name, text in _texts("views")}))
+"""Those that the checks read, in the order in which they are made."""

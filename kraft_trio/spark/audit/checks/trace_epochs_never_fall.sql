@@ -1,0 +1,16 @@
+-- invariant: 2
+-- title: the epoch of a node never falls, also not over a restart
+-- reads: events
+-- observes: events where kind = 'role'
+-- severity: error
+-- a row: a replica is in a lower epoch than it was in before.
+with epochs as (
+    select *, max(struct(epoch, place)) over (
+        partition by run, replica order by at rows between unbounded preceding and 1 preceding
+    ) as highest
+    from events where kind = 'role'
+)
+select run as cluster, replica as subject,
+    concat(highest.place, ': ', replica, ' is in epoch ', highest.epoch) as fact_a,
+    concat(place, ': it is ', role, ' in epoch ', epoch) as fact_b
+from epochs where epoch < highest.epoch

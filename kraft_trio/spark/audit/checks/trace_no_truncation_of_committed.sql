@@ -1,0 +1,11 @@
+-- invariant: 9
+-- title: nothing below the high watermark is truncated, and only followers truncate
+-- reads: events
+-- observes: events where kind = 'truncate'
+-- severity: error
+-- a row: a process has truncated its log to below its high watermark, or was no follower when it did.
+select run as cluster, replica as subject,
+    concat(place, ': ', replica, ' is ', coalesce(role, 'nothing yet'), ' and its high watermark is ',
+        coalesce(string(high_watermark), 'unknown')) as fact_a,
+    concat(place, ': it truncates its log to offset ', `to`) as fact_b
+from events where kind = 'truncate' and (`to` < high_watermark or not role <=> 'Follower')

@@ -1,0 +1,15 @@
+-- invariant: 4
+-- title: a restarted leader leads its epoch no more
+-- reads: events
+-- observes: events where kind = 'role' and was is null
+-- severity: error
+-- a row: a process of a replica comes back as something else than Resigned in the epoch that an earlier one led.
+with led as (
+    select run, replica, epoch, min(process) as process, min_by(place, at) as place
+    from events where kind = 'role' and role = 'Leader' group by all
+)
+select e.run as cluster, concat(e.replica, ', epoch ', e.epoch) as subject,
+    concat(led.place, ': ', e.replica, ' leads epoch ', e.epoch) as fact_a,
+    concat(e.place, ': a later process of it is ', e.role, ' in that epoch') as fact_b
+from events e join led on led.run = e.run and led.replica = e.replica and led.epoch = e.epoch
+where e.kind = 'role' and e.process > led.process and (e.role = 'Leader' or (e.was is null and e.role <> 'Resigned'))

@@ -1,0 +1,115 @@
+"""What an audit gives: one result for each check and cluster, and violations with the two facts that contradict."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+
+from kraft_trio.errors import KraftError
+
+
+class AuditInputError(KraftError):
+    """There is nothing to audit: names what was given and what was expected."""
+
+    exit_code = 2
+
+
+class Status(enum.StrEnum):
+    """What became of a check."""
+
+    PASSED = "passed"
+    VIOLATED = "violated"
+    NOTHING = "nothing to see"
+    """There was nothing that it could have judged."""
+
+
+@attrs.frozen
+class Violation:
+    """Two facts that cannot both be."""
+
+    check: str
+    cluster: str
+    subject: str
+    """What it is about: a replica, an offset, an epoch."""
+    fact_a: str
+    fact_b: str
+    severity: str
+
+    def __str__(self) -> str:
+        return f"{self.cluster}, {self.subject}: {self.fact_a}; but {self.fact_b}"
+
+
+@attrs.frozen
+class Result:
+    """What one check said of one cluster."""
+
+    check: str
+    cluster: str
+    status: Status
+    severity: str
+    observed: int
+    """How many rows it looked at."""
+    violations: int
+    example: str
+    """The first violation, in words; empty where there is none."""
+
+
+@attrs.frozen
+class ClusterSummary:
+    """What an audit amounts to for one cluster, or one run."""
+
+    cluster: str
+    passed: int
+    """How many checks."""
+    without: int
+    """How many checks had nothing to see."""
+    errors: int
+    """How many violations."""
+    warnings: int
+
+    @classmethod
+    def of(cls, cluster: str, results: Sequence[Result]) -> ClusterSummary:
+        """`results` are those of that cluster."""
+        return cls(
+            cluster,
+            sum(result.status is Status.PASSED for result in results),
+            sum(result.status is Status.NOTHING for result in results),
+            sum(result.violations for result in results if result.severity == "error"),
+            sum(result.violations for result in results if result.severity == "warning"),
+        )
+
+
+RESULTS: Final = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("audited_at", pa.timestamp("us", tz="UTC")),
+        ("check", pa.string()),
+        ("cluster", pa.string()),
+        ("status", pa.string()),
+        ("severity", pa.string()),
+        ("observed", pa.int64()),
+        ("violations", pa.int64()),
+        ("example", pa.string()),
+    ]
+)
+VIOLATIONS: Final = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("audited_at", pa.timestamp("us", tz="UTC")),
+        ("check", pa.string()),
+        ("cluster", pa.string()),
+        ("subject", pa.string()),
+        ("fact_a", pa.string()),
+        ("fact_b", pa.string()),
+        ("severity", pa.string()),
+    ]
+)
+
+
+def table_of(rows: Iterable[Result | Violation], schema: pa.Schema, **of_run: Any) -> pa.Table:
+    """The rows as a table of that schema, each with what is said of the whole run."""
+    return pa.Table.from_pylist([{**of_run, **attrs.asdict(row)} for row in rows], schema=schema)

@@ -1,0 +1,50 @@
+-- reads: trace
+-- One row an event of a trace, messages aside, with what its details say as columns.
+-- `at` is its place in the run, from 1 on; `process` counts a node's processes, `replica` is id and directory id.
+-- `place` says for a human where the event stands: file and sequence.
+-- `last_epoch` is the epoch of the last batch in the node's log, null where a restart or a truncation leaves it open.
+-- `committed_end` is the highest high watermark that a leader of the run had by then.
+with parsed as (
+    select
+        run, file, seed is not null as one_clock, sequence, time_us, node, kind, epoch, role, leader, log_end,
+        synced_end, high_watermark, voters, cause,
+        from_json(
+            details,
+            'was string, base_offset bigint, next_offset bigint, record_epoch int, control boolean,
+            voters_offsets array<bigint>, voters array<string>, `to` bigint, snapshot_id string, directory_id string,
+            client string, number bigint, operation string, outcome string, offsets array<bigint>, via int,
+            linearizable boolean, from_offset bigint, end_offset bigint, candidate string, pre_vote boolean,
+            granted boolean, epoch int'
+        ) as d
+    from trace
+    where error is null and kind <> 'message' and (kind <> 'log' or cause = 'vote requested')
+),
+placed as (
+    select
+        *,
+        row_number() over (partition by run order by time_us, sequence, file) as at,
+        case kind
+            when 'append' then d.record_epoch
+            when 'replace' then cast(split_part(d.snapshot_id, '@', 2) as int)
+            when 'truncate' then -1
+            when 'start' then -1
+        end as set_epoch
+    from parsed
+)
+select
+    run, file, concat(substring_index(file, '/', -1), ', event ', sequence) as place, one_clock, sequence, at, time_us,
+    node, kind, epoch, role, leader, log_end, synced_end, high_watermark, voters, cause,
+    coalesce(
+        last_value(if(kind = 'start', d.directory_id, null)) ignore nulls over before_of_node, cast(node as string)
+    ) as replica,
+    count_if(kind = 'start') over before_of_node as process,
+    nullif(last_value(set_epoch) ignore nulls over before_of_node, -1) as last_epoch,
+    max(if(kind = 'high_watermark' and role = 'Leader', high_watermark, null)) over before_of_run as committed_end,
+    d.was, d.base_offset, d.next_offset, d.record_epoch, d.control, d.voters_offsets, d.voters as voter_keys, d.to,
+    cast(split_part(d.snapshot_id, '@', 1) as bigint) as snapshot_end, d.client, d.number, d.operation, d.outcome,
+    d.offsets, d.via, d.linearizable, d.from_offset, d.end_offset, d.candidate, d.pre_vote, d.granted,
+    d.epoch as vote_epoch
+from placed
+window
+    before_of_node as (partition by run, node order by at),
+    before_of_run as (partition by run order by at)

@@ -1,0 +1,36 @@
+-- reads: logged_voters, events
+-- One row a voter set in the log of a node, beside the one before it in that log: `old`, at `old_offset`.
+-- Before the first one there is what the node published last: ids alone, `old_offset` is null.
+-- `changed`: the replica keys that only one of the two has; a directory id that becomes known changes nothing.
+with before as (
+    select v.*, max_by(struct(o.offset, o.voters, o.place), o.offset) as previous
+    from logged_voters v
+    left join logged_voters o
+        on o.run = v.run and o.node = v.node and o.since <= v.since and o.offset < v.offset
+        and (o.until is null or o.until > v.since)
+    group by all
+),
+published as (
+    select b.run, b.node, b.since, b.offset, max_by(e.voters, e.at) as ids
+    from before b
+    join events e on e.run = b.run and e.node = b.node and e.at < b.since and e.kind in ('role', 'voters')
+    where b.previous is null
+    group by all
+),
+paired as (
+    select b.*, b.previous.offset as old_offset, b.previous.place as old_place,
+        coalesce(b.previous.voters, transform(p.ids, id -> cast(id as string))) as old
+    from before b
+    left join published p on p.run = b.run and p.node = b.node and p.since = b.since and p.offset = b.offset
+),
+told_apart as (
+    select *, array_except(old, voters) as gone, array_except(voters, old) as come from paired
+)
+select
+    run, node, replica, place, since, until, epoch, role, one_clock, record_epoch, committed_end, high_watermark, offset,
+    voters, old, old_offset, old_place,
+    array_union(
+        filter(gone, g -> contains(g, '-') or not exists(come, c -> split_part(c, '-', 1) = g)),
+        filter(come, c -> not array_contains(gone, split_part(c, '-', 1)))
+    ) as changed
+from told_apart

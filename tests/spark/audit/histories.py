@@ -1,0 +1,313 @@
+"""Histories made by hand: a clean one, and the ways in which each check of traces is broken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Row = dict[str, Any]
+KEYS = {1: "1-AAA", 2: "2-BBB", 3: "3-CCC", 4: "4-DDD"}
+VOTERS = " ".join(KEYS[node] for node in (1, 2, 3))
+
+
+class Story:
+    """Takes down events in their order; knows of each node what its next event will say of it."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self._states: dict[int, Row] = {}
+
+    def note(
+        self, kind: str, node: int | None = None, details: Row | None = None, cause: str = "", **state: Any
+    ) -> None:
+        """An event; `state` is what it has changed of the node."""
+        now = self._states.setdefault(node, {}) if node is not None else {}
+        now |= state
+        self.rows.append(
+            {
+                "sequence": len(self.rows),
+                "time_us": 1000 * len(self.rows),
+                "node": node,
+                "kind": kind,
+                "cause": cause,
+                **{field: now.get(field) for field in STATE},
+                "details": details or {},
+            }
+        )
+
+    def start(self, node: int, **state: Any) -> None:
+        state = {"log_end": 0, "synced_end": 0} | state
+        self.note(
+            "start",
+            node,
+            {"directory_id": KEYS[node]},
+            epoch=None,
+            role=None,
+            leader=None,
+            high_watermark=None,
+            **state,
+        )
+
+    def role(self, node: int, role: str, epoch: int, leader: int | None = None, was: str | None = None) -> None:
+        self.note("role", node, {"was": was}, role=role, epoch=epoch, leader=leader, voters=[1, 2, 3])
+
+    def vote(self, node: int, candidate: int, epoch: int) -> None:
+        details = {"candidate": KEYS[candidate], "epoch": epoch, "pre_vote": False, "granted": True}
+        self.note("log", node, details, "vote requested")
+
+    def append(self, node: int, base: int, end: int, epoch: int, voters: str | None = None) -> None:
+        details = {"base_offset": base, "next_offset": end, "record_epoch": epoch, "control": voters is not None}
+        brought = {"voters_offsets": [base], "voters": [voters]} if voters else {"voters_offsets": [], "voters": []}
+        self.note("append", node, details | brought, log_end=end)
+
+    def sync(self, node: int, end: int) -> None:
+        self.note("sync", node, synced_end=end)
+
+    def commit(self, node: int, end: int) -> None:
+        self.note("high_watermark", node, {"was": self._states[node].get("high_watermark")}, high_watermark=end)
+
+    def apply(self, node: int, base: int, end: int) -> None:
+        self.note("apply", node, {"base_offset": base, "next_offset": end})
+
+    def operation(self, number: int, outcome: str, offsets: list[int] | None = None, **read: Any) -> None:
+        details = {"client": "c", "number": number, "operation": "read" if read else "append", "outcome": outcome}
+        of_read = {"from_offset": None, "end_offset": None} | read
+        self.note("operation", None, details | {"offsets": offsets or [], "linearizable": True} | of_read)
+
+
+STATE = ("epoch", "role", "leader", "log_end", "synced_end", "high_watermark", "voters")
+
+
+def clean() -> Story:
+    """Node 1 leads epoch 1 and adds voter 4 nowhere; node 2 leads epoch 2 after it; clients write and read."""
+    story = Story()
+    for node in (1, 2, 3):
+        story.start(node)
+        story.role(node, "Unattached", 0)
+    _elect(story, 1, 1, 0)
+    _replicate(story, 1, 0, 1, 1, voters=VOTERS)
+    story.operation(0, "pending")
+    _replicate(story, 1, 1, 3, 1)
+    story.operation(0, "ok", [1, 2])
+    for node in (1, 2, 3):
+        story.apply(node, 1, 3)
+    story.operation(1, "pending")
+    story.operation(1, "ok", [1, 2], from_offset=0, end_offset=3)
+    story.note("end", 1, cause="killed")
+    _elect(story, 2, 2, 3)
+    _replicate(story, 2, 3, 4, 2, nodes=(2, 3))
+    story.start(1, log_end=3, synced_end=3)
+    story.role(1, "Resigned", 1, leader=1)
+    story.role(1, "Follower", 2, leader=2, was="Resigned")
+    story.operation(2, "pending")
+    _replicate(story, 2, 4, 5, 2, nodes=(2, 3))
+    story.operation(2, "ok", [4])
+    for node in (2, 3):
+        story.apply(node, 4, 5)
+    return story
+
+
+def _elect(story: Story, leader: int, epoch: int, end: int) -> None:
+    followers = [node for node in (1, 2, 3) if node != leader and (epoch == 1 or node != 1)]
+    before = "Unattached" if epoch == 1 else "Follower"
+    story.role(leader, "Prospective", epoch - 1, was=before)
+    story.role(leader, "Candidate", epoch, was="Prospective")
+    for node in followers:
+        story.role(node, "Unattached", epoch, was=before)
+        story.vote(node, leader, epoch)
+    story.role(leader, "Leader", epoch, leader=leader, was="Candidate")
+    for node in followers:
+        story.role(node, "Follower", epoch, leader=leader, was="Unattached")
+
+
+def _replicate(
+    story: Story, leader: int, base: int, end: int, epoch: int, nodes: tuple[int, ...] = (1, 2, 3), voters: str = ""
+) -> None:
+    for node in sorted(nodes, key=lambda node: node != leader):
+        story.append(node, base, end, epoch, voters or None)
+        story.sync(node, end)
+    for node in sorted(nodes, key=lambda node: node != leader):
+        story.commit(node, end)
+
+
+def rows_of(story: Story, run: str) -> Iterator[Row]:
+    """As the trace source gives them."""
+    for row in story.rows:
+        yield {
+            **row,
+            "file": f"/traces/{run}",
+            "run": run,
+            "seed": 1,
+            "details": json.dumps(row["details"]),
+            "error": None,
+        }
+
+
+Mutation = Callable[[Story], object]
+MUTATIONS: dict[str, Mutation] = {}
+"""What breaks a check, by its name: more events, at the end of the clean history, or others in place of its own."""
+
+
+def breaks(name: str) -> Callable[[Mutation], Mutation]:
+    def register(mutation: Mutation) -> Mutation:
+        assert name not in MUTATIONS
+        MUTATIONS[name] = mutation
+        return mutation
+
+    return register
+
+
+def find(story: Story, kind: str, node: int | None, nth: int = 0) -> Row:
+    """The nth event of that kind and node."""
+    return [row for row in story.rows if row["kind"] == kind and row["node"] == node][nth]
+
+
+@breaks("trace_one_leader_per_epoch")
+def _(story: Story) -> None:
+    story.role(3, "Follower", 2, leader=1, was="Follower")
+
+
+@breaks("trace_epochs_never_fall")
+def _(story: Story) -> None:
+    story.note("end", 3, cause="killed")
+    story.start(3, log_end=5, synced_end=5)
+    story.role(3, "Unattached", 1)
+
+
+@breaks("trace_one_vote_per_epoch")
+def _(story: Story) -> None:
+    story.vote(3, 1, 2)
+
+
+@breaks("trace_restarted_leader_resigns")
+def _(story: Story) -> None:
+    restarted = [row for row in story.rows if row["kind"] == "role" and row["role"] == "Resigned"]
+    restarted[0]["role"] = "Unattached"
+
+
+@breaks("trace_one_record_per_place")
+def _(story: Story) -> None:
+    story.append(2, 4, 5, 2)
+
+
+@breaks("trace_role_transitions")
+def _(story: Story) -> None:
+    story.role(3, "Candidate", 3, was="Follower")
+
+
+@breaks("trace_leader_appends_in_its_epoch")
+def _(story: Story) -> None:
+    story.append(2, 5, 6, 1)
+
+
+@breaks("trace_records_come_from_leaders")
+def _(story: Story) -> None:
+    story.append(3, 5, 6, 2)
+
+
+@breaks("trace_leader_completeness")
+def _(story: Story) -> None:
+    elected = next(row for row in story.rows if row["role"] == "Leader" and row["epoch"] == 2)
+    elected["log_end"] = 2
+
+
+@breaks("trace_acknowledged_by_later_leaders")
+def _(story: Story) -> None:
+    elected = next(row for row in story.rows if row["role"] == "Leader" and row["epoch"] == 2)
+    elected["log_end"] = 2
+
+
+@breaks("trace_applied_is_committed")
+def _(story: Story) -> None:
+    story.apply(1, 3, 5)
+
+
+@breaks("trace_applied_once_in_order")
+def _(story: Story) -> None:
+    story.apply(3, 4, 5)
+
+
+@breaks("trace_high_watermark_never_falls")
+def _(story: Story) -> None:
+    story.commit(3, 4)
+
+
+@breaks("trace_successive_high_watermarks")
+def _(story: Story) -> None:
+    find(story, "high_watermark", 2, 2)["high_watermark"] = 2
+
+
+@breaks("trace_no_truncation_of_committed")
+def _(story: Story) -> None:
+    story.note("truncate", 3, {"to": 4, "batches": 1}, log_end=4)
+
+
+@breaks("trace_high_watermark_of_the_epoch")
+def _(story: Story) -> None:
+    find(story, "high_watermark", 2, 2)["high_watermark"] = 3
+
+
+@breaks("trace_commits_by_majority")
+def _(story: Story) -> None:
+    story.append(2, 5, 6, 2)
+    story.sync(2, 6)
+    story.commit(2, 6)
+
+
+@breaks("trace_elected_by_majority")
+def _(story: Story) -> None:
+    find(story, "log", 3, 1)["details"]["granted"] = False
+
+
+@breaks("trace_members_campaign")
+def _(story: Story) -> None:
+    story.start(4)
+    story.role(4, "Unattached", 0)
+    story.role(4, "Prospective", 0, was="Unattached")
+
+
+@breaks("trace_one_uncommitted_voter_set")
+def _(story: Story) -> None:
+    story.append(2, 5, 6, 2, f"{VOTERS} {KEYS[4]}")
+    story.append(2, 6, 7, 2, VOTERS)
+
+
+@breaks("trace_overlapping_voter_sets")
+def _(story: Story) -> None:
+    story.append(2, 5, 6, 2, f"{KEYS[1]} {KEYS[2]} {KEYS[4]}")
+
+
+@breaks("trace_no_early_voter_change")
+def _(story: Story) -> None:
+    first = next(row for row in story.rows if row["kind"] == "append" and row["details"]["record_epoch"] == 2)
+    first["details"] |= {"voters_offsets": [3], "voters": [f"{VOTERS} {KEYS[4]}"]}
+
+
+@breaks("trace_snapshots_are_committed")
+def _(story: Story) -> None:
+    story.note("trim", 3, {"to": 6})
+
+
+@breaks("trace_acknowledged_is_committed")
+def _(story: Story) -> None:
+    story.operation(3, "pending")
+    story.operation(3, "ok", [5])
+
+
+@breaks("trace_acknowledged_once")
+def _(story: Story) -> None:
+    story.operation(3, "pending")
+    story.operation(3, "ok", [4])
+
+
+@breaks("trace_real_time_order")
+def _(story: Story) -> None:
+    story.operation(3, "pending")
+    story.operation(3, "ok", [1, 2], from_offset=0, end_offset=3)
+
+
+@breaks("trace_reads_are_whole")
+def _(story: Story) -> None:
+    story.operation(3, "pending")
+    story.operation(3, "ok", [1, 2], from_offset=0, end_offset=5)
