@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import attrs
@@ -35,6 +37,7 @@ from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
+from kraft_trio.tracing.node_trace import NodeTrace, node_trace
 
 log = structlog.get_logger(__name__)
 
@@ -285,14 +288,15 @@ async def open_node(
     on_commit: OnCommit | None = None,
     snapshots: StateSnapshots | None = None,
     environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
 ) -> AsyncIterator[Node]:
     """Open a formatted directory and run a node on it until the block is left; then hand over and close.
 
     `on_commit` is awaited with the records of every committed batch, in order, from the log's start.  With `snapshots`,
     which needs `on_commit`, it begins with the newest snapshot instead, and the log is trimmed behind the snapshots of
-    the application that are taken (KIP-630).  Raises StorageError for a directory that cannot be used, ConfigError for
-    an address that cannot be bound; a fault while running (StorageFailure, a bug) cancels the block and comes out of
-    it.
+    the application that are taken (KIP-630).  `trace` is a file for every event of the node (docs/TRACE.md).  Raises
+    StorageError for a directory that cannot be used, ConfigError for an address that cannot be bound, OSError for a
+    trace that cannot be made; a fault while running (StorageFailure, a bug) cancels the block and comes out of it.
     """
     if snapshots is not None and on_commit is None:
         raise ValueError("snapshots: given without on_commit, which makes the state that they are of")
@@ -302,59 +306,74 @@ async def open_node(
         with LockedDirectory.open(
             environment.disk, config.metadata_log_dir, config.node_id, environment.random
         ) as directory:
-            # What cannot be used must stay as it is, and opening a log leaves traces.
-            quorum_state_path = directory.quorum_state_path(config.topic_name)
-            election_state = QuorumStateFile(environment.disk, quorum_state_path).read()
-            if election_state is None:
-                refuse_missing_quorum_state(environment.disk, directory.partition_path(config.topic_name))
-            reserve = DiskReserve(environment.disk, directory.path)
-            log_ = Log.open(
-                environment.disk,
-                directory.partition_path(config.topic_name),
-                topic_id=config.topic_id,
-                static_voters=config.static_voter_set(),
-                config=LogConfig(
-                    segment_bytes=config.segment_bytes,
-                    segment_ms=config.segment_ms,
-                    max_batch_bytes=max(MIN_LARGEST_BATCH_BYTES, config.max_message_bytes),
-                ),
-                now_ms=environment.wall_clock_ms,
-                reserve=reserve,
-            )
-            try:
-                if election_state is not None:
-                    key = ReplicaKey(config.node_id, directory.meta_properties.directory_id)
-                    check_quorum_state(quorum_state_path, election_state, key, log_.end)
-                node = Node(
-                    config,
-                    environment,
-                    directory,
-                    reserve,
-                    log_,
-                    serde=serde or RawSerde(),
-                    on_commit=on_commit,
-                    snapshots=snapshots,
-                )
-                environment.watch(node)
-                try:
-                    async with trio.open_nursery() as nursery:
-                        await nursery.start(node.run)
-                        yield node
-                        await node.shut_down()
-                        nursery.cancel_scope.cancel()
-                except BaseExceptionGroup as group:
-                    raise _only_cause(group) from None
-            except StorageFailure:
-                # That is what the node ends with, whatever closing the log meets on the same disk.
-                with trio.CancelScope(shield=True), suppress(StorageFailure):
-                    await log_.close()
-                raise
-            finally:
-                with trio.CancelScope(shield=True):
-                    await log_.close()
+            properties = directory.meta_properties
+            key = ReplicaKey(config.node_id, properties.directory_id)
+            async with AsyncExitStack() as stack:
+                tracing: NodeTrace | None = None
+                if trace is not None:
+                    traced = node_trace(trace, properties.cluster_id, key, environment.wall_clock_ms)
+                    tracing = await stack.enter_async_context(traced)
+                    on_commit, snapshots = tracing.applying(on_commit, snapshots)
+                make = partial(Node, serde=serde or RawSerde(), on_commit=on_commit, snapshots=snapshots)
+                async with _running(config, environment, directory, key, make, tracing) as node:
+                    yield node
     finally:
         if own_environment:
             environment.disk.close()
+
+
+@asynccontextmanager
+async def _running(
+    config: NodeConfig,
+    environment: Environment,
+    directory: LockedDirectory,
+    key: ReplicaKey,
+    make: Callable[[NodeConfig, Environment, LockedDirectory, DiskReserve, Log], Node],
+    tracing: NodeTrace | None,
+) -> AsyncIterator[Node]:
+    """Open the log of a directory, and run the node that `make` makes on it."""
+    # What cannot be used must stay as it is, and opening a log leaves traces.
+    quorum_state_path = directory.quorum_state_path(config.topic_name)
+    election_state = QuorumStateFile(environment.disk, quorum_state_path).read()
+    if election_state is None:
+        refuse_missing_quorum_state(environment.disk, directory.partition_path(config.topic_name))
+    reserve = DiskReserve(environment.disk, directory.path)
+    log_ = Log.open(
+        environment.disk,
+        directory.partition_path(config.topic_name),
+        topic_id=config.topic_id,
+        static_voters=config.static_voter_set(),
+        config=LogConfig(
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.segment_ms,
+            max_batch_bytes=max(MIN_LARGEST_BATCH_BYTES, config.max_message_bytes),
+        ),
+        now_ms=environment.wall_clock_ms,
+        reserve=reserve,
+    )
+    try:
+        if election_state is not None:
+            check_quorum_state(quorum_state_path, election_state, key, log_.end)
+        node = make(config, environment, directory, reserve, log_)
+        if tracing is not None:
+            tracing.attach(node.key, node.log, node.election.view)
+        environment.watch(node)
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(node.run)
+                yield node
+                await node.shut_down()
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise _only_cause(group) from None
+    except StorageFailure:
+        # That is what the node ends with, whatever closing the log meets on the same disk.
+        with trio.CancelScope(shield=True), suppress(StorageFailure):
+            await log_.close()
+        raise
+    finally:
+        with trio.CancelScope(shield=True):
+            await log_.close()
 
 
 def _only_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -374,7 +393,11 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 async def run_node(
-    config: NodeConfig, *, state_machine: StateMachine | None = None, environment: Environment | None = None
+    config: NodeConfig,
+    *,
+    state_machine: StateMachine | None = None,
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
 ) -> None:
     """Run a node until SIGTERM or SIGINT, then hand over and stop; a second signal stops at once.
 
@@ -383,7 +406,10 @@ async def run_node(
     on_commit = None if state_machine is None else state_machine.on_commit
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
-            async with open_node(config, on_commit=on_commit, snapshots=state_machine, environment=environment) as node:
+            opened = open_node(
+                config, on_commit=on_commit, snapshots=state_machine, environment=environment, trace=trace
+            )
+            async with opened as node:
                 log.info("node started", node=str(node.key), cluster_id=node.cluster_id, log_end=str(node.log.end))
                 received = await anext(signals)
                 log.info("stopping", signal=signal.Signals(received).name)

@@ -23,15 +23,16 @@ def server() -> None:
 @click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A key that wins over the file's.")
 @click.option("--log-format", type=click.Choice(["console", "json"]), default="console", show_default=True)
 @click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
-def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_level: str) -> None:
+@click.option("--trace", metavar="FILE", help="Write every event of the node; a FILE that is there is renamed.")
+def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_level: str, trace: str | None) -> None:
     """Start the node that FILE describes; it runs in the foreground and logs to stderr.
 
     SIGTERM and SIGINT (Ctrl-C) stop it: a leader first hands over to a successor.
     """
-    configure_logging(log_format, log_level)
+    configure_logging(log_format, log_level, traced=trace is not None)
     config = read_config(config_path, parse_overrides(overrides))
     from kraft_trio.node import run_node
     from kraft_trio.state_machines import state_machine_of
 
     machine = state_machine_of(config)
-    trio.run(partial(run_node, config, state_machine=machine))
+    trio.run(partial(run_node, config, state_machine=machine, trace=trace))

@@ -16,6 +16,7 @@ from kraft_trio.simulation.replica import Replica
 from kraft_trio.storage.batch import Record
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.log_append import PlannedBatch
+from kraft_trio.tracing.node_events import NodeEvents
 
 if TYPE_CHECKING:
     from kraft_trio.node import Node
@@ -27,7 +28,7 @@ class ReplicaWatch:
 
     def __init__(self, cluster: Cluster, replica: Replica, node: Node) -> None:
         self._replica = replica
-        self._trace = cluster.trace
+        self._events = NodeEvents(cluster.trace.record, replica.key.id)
         self._checker = cluster.checker
         self._log = node.log
         replica.node = node
@@ -38,15 +39,12 @@ class ReplicaWatch:
         replica.load()
         node.log.watch(self)
         node.election.view.subscribe(self._published)
-        self._trace.record("start", node=replica.key.id, directory_id=str(replica.key))
+        self._events.started(replica.key)
         self._checker.started(replica)
 
     def _published(self, view: QuorumView) -> None:
         old, self._replica.view = self._replica.view, view
-        if old is None or old.stamp != view.stamp:
-            self._trace.record("role", node=self._replica.key.id, was=None if old is None else type(old.role).__name__)
-        elif old.voters != view.voters or old.kraft_version != view.kraft_version:
-            self._trace.record("voters", node=self._replica.key.id, kraft_version=view.kraft_version)
+        self._events.published(old, view)
         self._checker.role_changed(self._replica, old, view)
 
     # LogWatcher
@@ -55,50 +53,41 @@ class ReplicaWatch:
         entries = self._replica.append(buffer, len(batches), path, position)
         first, last = entries[0], entries[-1]
         brought = [(entry.base_offset, entry.voters) for entry in entries if entry.voters is not None]
-        self._trace.record(
-            "append",
-            node=self._replica.key.id,
-            base_offset=first.base_offset,
-            next_offset=last.next_offset,
-            record_epoch=last.epoch,
-            control=first.is_control,
-            voters_offsets=[offset for offset, _ in brought],
-            voters=[" ".join(str(voter.key) for voter in voters) for _, voters in brought],
-        )
+        self._events.appended(first.base_offset, last.next_offset, last.epoch, first.is_control, brought)
         self._checker.appended(self._replica, entries, self._replica.is_leader)
 
     def truncated(self, end_offset: int) -> None:
         removed = self._replica.truncate(end_offset)
         self._replica.synced_end = self._log.synced_end_offset
-        self._trace.record("truncate", node=self._replica.key.id, to=end_offset, batches=len(removed))
+        self._events.truncated(end_offset, len(removed))
         self._checker.truncated(self._replica, end_offset, removed)
 
     def replaced(self, snapshot_id: OffsetAndEpoch) -> None:
         removed = self._replica.replace(snapshot_id.offset)
         self._replica.synced_end = self._log.synced_end_offset
-        self._trace.record("replace", node=self._replica.key.id, snapshot_id=str(snapshot_id), batches=len(removed))
+        self._events.replaced(snapshot_id, len(removed))
         self._checker.replaced(self._replica, snapshot_id.offset, removed)
 
     def trimmed(self, log_start_offset: int) -> None:
         self._replica.trim(log_start_offset)
-        self._trace.record("trim", node=self._replica.key.id, to=log_start_offset)
+        self._events.trimmed(log_start_offset)
         self._checker.trimmed(self._replica, log_start_offset)
 
     def synced(self, end_offset: int) -> None:
         self._replica.synced_end = end_offset
-        self._trace.record("sync", node=self._replica.key.id)
+        self._events.synced()
         self._checker.synced(self._replica, end_offset)
 
     def high_watermark_advanced(self, old: int | None, new: int) -> None:
         self._replica.high_watermark = new
-        self._trace.record("high_watermark", node=self._replica.key.id, was=old)
+        self._events.high_watermark_advanced(old)
         self._checker.high_watermark_advanced(self._replica, old, new)
 
     # In front of the application's own state machine
 
     def loaded(self, end_offset: int) -> None:
         self._replica.load_state(end_offset)
-        self._trace.record("load", node=self._replica.key.id, to=end_offset)
+        self._events.loaded(end_offset)
         self._checker.loaded(self._replica, end_offset)
 
     def restored(self, end_offset: int, digest: bytes) -> None:
@@ -106,9 +95,7 @@ class ReplicaWatch:
 
     def applied(self, records: Sequence[Record]) -> None:
         self._replica.apply(records)
-        self._trace.record(
-            "apply", node=self._replica.key.id, base_offset=records[0].offset, next_offset=records[-1].offset + 1
-        )
+        self._events.applied(records)
         self._checker.applied(self._replica, records[0].offset, records)
 
 

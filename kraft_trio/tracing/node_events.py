@@ -1,0 +1,83 @@
+"""What happens to one process of one replica, as events of a trace: the same of a simulated node and of a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from kraft_trio.messages import QuorumView
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.storage.batch import Record
+
+Note = Callable[..., object]
+"""`Trace.record`, or what takes the same."""
+
+
+class NodeEvents:
+    """Tells a trace; whoever looks on calls the method for what has happened, in the step in which it has.
+
+    Offsets are exclusive ends but for `base_offset`.
+    """
+
+    def __init__(self, note: Note, node_id: int) -> None:
+        self._note = note
+        self._node_id = node_id
+
+    def started(self, key: ReplicaKey) -> None:
+        """The process has opened its directory."""
+        self._note("start", node=self._node_id, directory_id=str(key))
+
+    def ended(self, cause: str) -> None:
+        """The process is no more."""
+        self._note("end", node=self._node_id, cause=cause)
+
+    def published(self, old: QuorumView | None, view: QuorumView) -> None:
+        """The node's view has changed; `old` is None for the first of its process."""
+        if old is None or old.stamp != view.stamp:
+            self._note("role", node=self._node_id, was=None if old is None else type(old.role).__name__)
+        elif old.voters != view.voters or old.kraft_version != view.kraft_version:
+            self._note("voters", node=self._node_id, kraft_version=view.kraft_version)
+
+    def appended(
+        self,
+        base_offset: int,
+        next_offset: int,
+        record_epoch: int,
+        is_control: bool,
+        brought: Iterable[tuple[int, VoterSet]],
+    ) -> None:
+        """Batches were appended; `brought` are the sets of voters in them, each with its batch's base offset."""
+        sets = list(brought)
+        self._note(
+            "append",
+            node=self._node_id,
+            base_offset=base_offset,
+            next_offset=next_offset,
+            record_epoch=record_epoch,
+            control=is_control,
+            voters_offsets=[offset for offset, _ in sets],
+            voters=[" ".join(str(voter.key) for voter in voters) for _, voters in sets],
+        )
+
+    def truncated(self, end_offset: int, batches: int | None) -> None:
+        self._note("truncate", node=self._node_id, to=end_offset, batches=batches)
+
+    def replaced(self, snapshot_id: OffsetAndEpoch, batches: int | None) -> None:
+        self._note("replace", node=self._node_id, snapshot_id=str(snapshot_id), batches=batches)
+
+    def trimmed(self, log_start_offset: int) -> None:
+        self._note("trim", node=self._node_id, to=log_start_offset)
+
+    def synced(self) -> None:
+        self._note("sync", node=self._node_id)
+
+    def high_watermark_advanced(self, old: int | None) -> None:
+        self._note("high_watermark", node=self._node_id, was=old)
+
+    def loaded(self, end_offset: int) -> None:
+        """The state machine is about to be given a snapshot that ends there."""
+        self._note("load", node=self._node_id, to=end_offset)
+
+    def applied(self, records: Sequence[Record]) -> None:
+        """The state machine is about to be given these records."""
+        self._note("apply", node=self._node_id, base_offset=records[0].offset, next_offset=records[-1].offset + 1)

@@ -1,0 +1,221 @@
+"""The trace of a real node: the same events as in a simulation, written while it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kraft_trio.actors.published import Published
+from kraft_trio.messages import QuorumView
+from kraft_trio.protocol.control_records import VotersRecord
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, directory_id_to_text
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.storage.batch import NewRecord, Record, decode_control_batch, peek_header
+from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.log import Log
+from kraft_trio.storage.log_append import PlannedBatch
+from kraft_trio.tracing.background_file import BackgroundFile
+from kraft_trio.tracing.events import NO_STATE, NodeState, TraceEvent, plain
+from kraft_trio.tracing.files import TraceHeader, packed_event, packed_header
+from kraft_trio.tracing.node_events import NodeEvents
+
+if TYPE_CHECKING:
+    from kraft_trio.actors.state_machine_driver import OnCommit
+    from kraft_trio.state_snapshots import StateSnapshots
+
+_running: ContextVar[NodeTrace | None] = ContextVar("kraft_trio.tracing", default=None)
+"""The trace of the node whose task this is."""
+
+
+def trace_log_line(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A structlog processor: lets each line that a traced node logs be an event of its trace, and passes it on."""
+    trace = _running.get()
+    if trace is not None:
+        fields = {name: value for name, value in event.items() if name not in ("event", "exc_info")}
+        if event.get("exc_info"):
+            fields["exception"] = repr(sys.exception())
+        trace.note("log", str(event.get("event", "")), {"level": method, **fields})
+    return event
+
+
+@asynccontextmanager
+async def node_trace(
+    path: str | os.PathLike[str], cluster_id: str, key: ReplicaKey, wall_clock_ms: Callable[[], int]
+) -> AsyncIterator[NodeTrace]:
+    """The trace of a node that runs in the block, in a file that is made anew; its last event says how the block ended.
+
+    A file of that name is renamed, not overwritten.  Leaving the block waits until everything is written, for a few
+    seconds at most, also when cancelled.  Raises OSError where the file cannot be made, unless the disk is full: that
+    keeps nothing from running.
+    """
+    directory_id = directory_id_to_text(key.directory_id)
+    header = TraceHeader(cluster_id=cluster_id, node=key.id, directory_id=directory_id)
+    file = BackgroundFile(path)
+    trace = NodeTrace(file, header, _clock(wall_clock_ms))
+    token = _running.set(trace)
+    cause = "stopped"
+    try:
+        yield trace
+    except BaseException as error:
+        cause = str(error) or type(error).__name__
+        raise
+    finally:
+        with suppress(ValueError):  # Left in another context than it was entered in.
+            _running.reset(token)
+        trace.events.ended(cause)
+        await file.close()
+
+
+def _clock(wall_clock_ms: Callable[[], int]) -> Callable[[], int]:
+    """The wall clock as it is now, in microseconds, and from then on as time goes by: it never goes back."""
+    offset_us = wall_clock_ms() * 1000 - time.monotonic_ns() // 1000
+    return lambda: offset_us + time.monotonic_ns() // 1000
+
+
+class NodeTrace:
+    """Writes what one node does to a file; made for one process of it."""
+
+    def __init__(self, file: BackgroundFile, header: TraceHeader, clock_us: Callable[[], int]) -> None:
+        """`header` is the node's; `clock_us` gives the time of an event, in microseconds since 1970."""
+        assert header.node is not None, "the trace of a node that has no id"
+        self._file = file
+        self._node_id = header.node
+        self._clock_us = clock_us
+        self._log: Log | None = None
+        self._view: QuorumView | None = None
+        self._sequence = 0
+        self._lost = 0
+        self._lock = threading.Lock()
+        self.events = NodeEvents(self.record, header.node)
+        file.append(packed_header(header))
+
+    def attach(self, key: ReplicaKey, log: Log, view: Published[QuorumView]) -> None:
+        """From now on every change of the node's log and of what it publishes is an event."""
+        self._log = log
+        log.watch(self)
+        view.subscribe(self._published)
+        self.events.started(key)
+
+    def record(self, kind: str, *, node: int | None = None, cause: str = "", **details: object) -> None:
+        """Note that something has happened now."""
+        self.note(kind, cause, details)
+
+    def note(self, kind: str, cause: str, details: Mapping[str, object]) -> None:
+        """As `record`, for details of any name; any thread may.
+
+        An event for which there is no room leaves its place in the sequence empty, and is told of later.
+        """
+        with self._lock:
+            if self._lost and self._append("lost", "no room to keep them", {"events": self._lost}):
+                self._lost = 0
+            if self._lost or not self._append(kind, cause, details):
+                self._lost += 1
+                self._sequence += 1
+
+    def _append(self, kind: str, cause: str, details: Mapping[str, object]) -> bool:
+        state = self._state()
+        event = TraceEvent(
+            self._sequence,
+            self._clock_us(),
+            self._node_id,
+            kind,
+            state.epoch,
+            state.role,
+            state.leader,
+            state.log_end,
+            state.synced_end,
+            state.high_watermark,
+            state.voters,
+            cause,
+            {name: plain(value) for name, value in details.items()},
+        )
+        is_kept = self._file.append(packed_event(event))
+        self._sequence += is_kept
+        return is_kept
+
+    def _state(self) -> NodeState:
+        log, view = self._log, self._view
+        if log is None:
+            return NO_STATE
+        return NodeState(
+            epoch=None if view is None else view.epoch,
+            role=None if view is None else type(view.role).__name__,
+            leader=None if view is None else view.leader_id,
+            log_end=log.end_offset,
+            synced_end=log.synced_end_offset,
+            high_watermark=log.high_watermark,
+            voters=None if view is None else view.voters.ids,
+        )
+
+    def applying(
+        self, on_commit: OnCommit | None, snapshots: StateSnapshots | None
+    ) -> tuple[OnCommit | None, StateSnapshots | None]:
+        """The application's state machine, such that what it is given is an event first."""
+        return (
+            None if on_commit is None else partial(self._apply, on_commit),
+            None if snapshots is None else _Loading(self, snapshots),
+        )
+
+    async def _apply(self, on_commit: OnCommit, records: Sequence[Record]) -> None:
+        self.events.applied(records)
+        await on_commit(records)
+
+    def _published(self, view: QuorumView) -> None:
+        old, self._view = self._view, view
+        self.events.published(old, view)
+
+    # LogWatcher
+
+    def appended(self, buffer: Buffer, batches: Sequence[PlannedBatch], path: str, position: int) -> None:
+        first, last = batches[0], batches[-1]
+        is_control = peek_header(buffer, 0).is_control
+        brought = _voter_sets(buffer, batches)
+        self.events.appended(first.base_offset, last.last_offset + 1, last.leader_epoch, is_control, brought)
+
+    def truncated(self, end_offset: int) -> None:
+        self.events.truncated(end_offset, None)
+
+    def replaced(self, snapshot_id: OffsetAndEpoch) -> None:
+        self.events.replaced(snapshot_id, None)
+
+    def trimmed(self, log_start_offset: int) -> None:
+        self.events.trimmed(log_start_offset)
+
+    def synced(self, end_offset: int) -> None:
+        self.events.synced()
+
+    def high_watermark_advanced(self, old: int | None, new: int) -> None:
+        self.events.high_watermark_advanced(old)
+
+
+class _Loading:
+    """An application's snapshots, with an event before one is loaded."""
+
+    def __init__(self, trace: NodeTrace, snapshots: StateSnapshots) -> None:
+        self._trace = trace
+        self._snapshots = snapshots
+
+    async def load(self, end_offset: int, records: AsyncIterator[Sequence[Record]]) -> None:
+        self._trace.events.loaded(end_offset)
+        await self._snapshots.load(end_offset, records)
+
+    def save(self) -> Iterable[NewRecord | bytes]:
+        return self._snapshots.save()
+
+
+def _voter_sets(buffer: Buffer, batches: Sequence[PlannedBatch]) -> Iterator[tuple[int, VoterSet]]:
+    position = 0
+    for batch in batches:
+        header = peek_header(buffer, position)
+        if header.is_control:
+            for _, record in decode_control_batch(buffer, position, header):
+                if isinstance(record, VotersRecord):
+                    yield batch.base_offset, record.voters
+        position += batch.size
