@@ -125,6 +125,13 @@ LIVE_OPTIONS = (
         "raw",
         "msgpack: values are maps; columns of the given schema that this source does not have are taken from them",
     ),
+    Option(
+        "mode",
+        choice("PERMISSIVE", "FAILFAST"),
+        "PERMISSIVE or FAILFAST",
+        "PERMISSIVE",
+        "what is done with a value that the columns cannot be made of: nulls, or an error that ends the query",
+    ),
 )
 """Of reading."""
 
@@ -143,6 +150,7 @@ class LiveOptions:
     include_headers: bool
     include_control: bool
     is_msgpack: bool
+    is_failfast: bool
 
 
 def read_live_options(given: Mapping[str, str]) -> LiveOptions:
@@ -159,6 +167,7 @@ def read_live_options(given: Mapping[str, str]) -> LiveOptions:
         include_headers=values["includeHeaders"],
         include_control=values["includeControl"],
         is_msgpack=values["value.format"] == "msgpack",
+        is_failfast=values["mode"] == "FAILFAST",
     )
 
 

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from kraft_trio.errors import ConfigError
-from kraft_trio.protocol.control_records import decode_control_record
-from kraft_trio.spark.schemas import RECORD_HEADERS, RECORDS, Column, arrow_schema, spark_schema
+from kraft_trio.errors import ConfigError, ProtocolError
+from kraft_trio.spark.decoding.batch_filter import BatchFilter
+from kraft_trio.spark.decoding.byte_source import MemorySource
+from kraft_trio.spark.decoding.damage import Damage
+from kraft_trio.spark.decoding.expectation import Expectation
+from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE, msgpack_columns
+from kraft_trio.spark.decoding.record_rows import record_rows
+from kraft_trio.spark.decoding.rows import Rows
+from kraft_trio.spark.decoding.scan import Run, scan
+from kraft_trio.spark.schemas import ERROR, RECORD_HEADERS, RECORDS, Column, arrow_schema, spark_schema
 from kraft_trio.spark.stream_fetching import LogRange
 from kraft_trio.spark.stream_options import LiveOptions, read_live_options
-from kraft_trio.storage.batch import Record, decode_records, iter_headers
+from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE
 
 ROWS_AT_ONCE: Final = 10_000
 
 _OF_DIRECTORIES: Final = frozenset(
-    {"directory", "node", "directory_id", "segment", "position", "crc_ok", "size", "error"}
+    {"directory", "node", "directory_id", "segment", "position", "crc_ok", "size", ERROR.name}
 )
 LIVE_RECORDS: Final = tuple(column for column in RECORDS if column.name not in _OF_DIRECTORIES)
 """The columns of a live quorum's records."""
+
+_ALWAYS_DECODED: Final = ("offset", "control", "value")
 
 
 def live_columns(options: LiveOptions) -> tuple[Column, ...]:
@@ -32,7 +42,10 @@ def live_columns(options: LiveOptions) -> tuple[Column, ...]:
 
 def live_schema(given: Mapping[str, str]) -> str:
     """The columns where the user gives no schema.  Raises ConfigError."""
-    return spark_schema(live_columns(read_live_options(given)))
+    options = read_live_options(given)
+    if options.is_msgpack:
+        raise ConfigError("value.format=msgpack: give the columns of the values with schema(…)")
+    return spark_schema(live_columns(options))
 
 
 @attrs.frozen
@@ -40,52 +53,75 @@ class RowMaker:
     """Makes Arrow's record batches of the wanted columns.  Can be pickled."""
 
     schema: pa.Schema
+    decoded: pa.Schema
+    """What is made of the records first."""
+    from_values: tuple[str, ...]
+    """The columns that are made of MessagePack values."""
     include_control: bool
+    is_failfast: bool
 
     @classmethod
     def of(cls, options: LiveOptions, schema: StructType) -> RowMaker:
         """Raises ConfigError, naming the column, for one that this source does not have, or of another type."""
         known = arrow_schema(live_columns(options))
         wanted = to_arrow_schema(schema, timezone="UTC")
+        from_values = []
         for field in wanted:
             at = known.get_field_index(field.name)
-            if at < 0:
+            if options.is_msgpack and (at < 0 or (field.name == WHOLE_VALUE and field.type != pa.binary())):
+                from_values.append(field.name)
+            elif at < 0:
                 raise ConfigError(f"schema: there is no column {field.name}; known are {', '.join(known.names)}")
-            if field.type != known.field(at).type:
+            elif field.type != known.field(at).type:
                 raise ConfigError(f"schema: column {field.name} is {field.type}, expected {known.field(at).type}")
-        return cls(wanted, options.include_control)
+        decoded = [field for field in known if field.name in (*wanted.names, *_ALWAYS_DECODED)]
+        with_error = pa.schema([*decoded, pa.field(ERROR.name, ERROR.type)])
+        return cls(wanted, with_error, tuple(from_values), options.include_control, options.is_failfast)
 
     def rows_of(self, records: bytes, wanted: LogRange) -> Iterator[pa.RecordBatch]:
-        """The rows of the offsets in the range.  Raises ProtocolError for records that are not as the format says."""
-        rows: list[dict[str, Any]] = []
-        for position, header in iter_headers(records):
-            if header.is_control and not self.include_control:
-                continue
-            for record in decode_records(records, position, header):
-                if wanted.begin <= record.offset < wanted.end:
-                    rows.append(
-                        {
-                            "cluster_id": wanted.cluster_id,
-                            "batch_offset": header.base_offset,
-                            "offset": record.offset,
-                            "epoch": header.leader_epoch,
-                            "timestamp": record.timestamp_ms * 1000,
-                            "control": header.is_control,
-                            "control_type": _control_type(record) if header.is_control else None,
-                            "key": record.key,
-                            "value": record.value,
-                            "headers": [{"name": name, "value": value} for name, value in record.headers],
-                        }
-                    )
-            if len(rows) >= ROWS_AT_ONCE:
-                yield pa.RecordBatch.from_pylist(rows, schema=self.schema)
-                rows = []
-        if rows:
-            yield pa.RecordBatch.from_pylist(rows, schema=self.schema)
+        """The rows of the offsets in the range, some thousands at a time.
+
+        Raises ProtocolError for records that are not as the format says, and, in FAILFAST mode, for values that the
+        wanted columns cannot be made of.
+        """
+        within = BatchFilter(wanted.begin, wanted.end)
+        rows = Rows(self.decoded, {"cluster_id": wanted.cluster_id})
+        for run in scan(MemorySource("Fetch", records), 0, len(records), Expectation(0, is_exact=False)):
+            if isinstance(run, Damage):
+                raise ProtocolError(f"records from offset {wanted.begin} on: {run.error}")
+            for decoded in record_rows(self._wanted(within.select(run)), rows, within):
+                for start in range(0, decoded.num_rows, ROWS_AT_ONCE):
+                    yield self._finished(decoded.slice(start, ROWS_AT_ONCE))
+
+    def _wanted(self, run: Run) -> Run:
+        is_control = run.headers["attributes"] & CONTROL_ATTRIBUTE != 0
+        return run if self.include_control or not is_control.any() else run.select(np.flatnonzero(~is_control))
+
+    def _finished(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
+        """With the columns that are wanted.  Raises ProtocolError for what could not be decoded."""
+        offsets, errors = decoded.column("offset"), decoded.column(ERROR.name)
+        if offsets.null_count:
+            raise ProtocolError(next(error for error in errors.to_pylist() if error is not None))
+        made = self._made_of_values(decoded, offsets) if self.from_values else {}
+        columns = [made[name] if name in made else decoded.column(name) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _made_of_values(self, decoded: pa.RecordBatch, offsets: pa.Array) -> dict[str, pa.Array]:
+        values = decoded.column("value")
+        if self.include_control:  # The values of control records are none of the application's.
+            values = pa.array(
+                [
+                    None if control else value
+                    for control, value in zip(*_lists(decoded, "control", "value"), strict=True)
+                ],
+                values.type,
+            )
+        columns, problems = msgpack_columns(values, [self.schema.field(name) for name in self.from_values])
+        if problems and self.is_failfast:
+            at = min(problems)
+            raise ProtocolError(f"offset {offsets[at].as_py()}: {problems[at]} (mode=PERMISSIVE has nulls instead)")
+        return dict(zip(self.from_values, columns, strict=True))
 
 
-def _control_type(record: Record) -> str | None:
-    if record.key is None or record.value is None:
-        return None
-    decoded = decode_control_record(record.key, record.value)
-    return None if decoded is None else type(decoded).__name__.removesuffix("Record")
+def _lists(rows: pa.RecordBatch, *names: str) -> list[list[object]]:
+    return [rows.column(name).to_pylist() for name in names]

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
+import random
+from itertools import cycle
 
+import msgpack
 import pytest
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from kraft_trio.errors import ConfigError, NetworkError
+from kraft_trio.errors import ConfigError, NetworkError, ProtocolError
 from kraft_trio.spark.stream_fetching import LogRange
 from kraft_trio.spark.stream_options import read_live_options
-from kraft_trio.spark.stream_quorum import OtherClusterError
+from kraft_trio.spark.stream_quorum import FETCH_BYTES, OtherClusterError
 from kraft_trio.spark.stream_reader import LogPartition
+from kraft_trio.spark.stream_rows import live_schema
+from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.quorum import Quorum
+from tests.acceptance.quorum import Quorum, produce_batch
 from tests.spark.live.reading import batches, committed_rows, latest, make_reader, rows
 
 
@@ -172,3 +177,46 @@ def test_an_unreachable_quorum_ends_no_query(make_quorum: MakeQuorum, caplog: py
         make_reader(quorum, timeoutMs="1000").initialOffset()
     quorum.start()
     assert [value for _, value in rows(reader, start, latest(reader, start))] == [b"x"]
+
+
+def test_messagepack_values_are_columns(make_quorum: MakeQuorum) -> None:
+    quorum = make_quorum(1)
+    quorum.start()
+    values = [msgpack.packb({"n": 1, "name": "a"}), b"\xc1", msgpack.packb({"n": "two", "name": "b"})]
+    first = produce_batch(
+        quorum.leader(), encode_batch([NewRecord(value) for value in values], timestamp_ms=0)
+    ).base_offset
+    fields = [StructField("offset", LongType()), StructField("n", IntegerType()), StructField("name", StringType())]
+    whole = StructField("value", StructType([StructField("n", IntegerType())]))
+    schema = StructType([*fields, whole])
+    reader = make_reader(quorum, schema, value__format="msgpack", includeControl="true")
+    start = reader.initialOffset()
+    end = latest(reader, start)
+    read = [row for batch in batches(reader, start, end) for row in batch.to_pylist()]
+    assert read[:3] == [{"offset": at, "n": None, "name": None, "value": None} for at in range(3)], "control records"
+    assert read[3:] == [
+        {"offset": first, "n": 1, "name": "a", "value": {"n": 1}},
+        {"offset": first + 1, "n": None, "name": None, "value": None},
+        {"offset": first + 2, "n": None, "name": "b", "value": None},
+    ]
+    failfast = make_reader(quorum, schema, value__format="msgpack", mode="FAILFAST")
+    with pytest.raises(ProtocolError, match=rf"offset {first + 1}: value: b'\\xc1' is not MessagePack"):
+        list(batches(failfast, start, end))
+    with pytest.raises(ConfigError, match=r"value.format=msgpack: give the columns of the values with schema"):
+        live_schema({"bootstrapControllers": quorum.bootstrap_servers, "value.format": "msgpack"})
+
+
+def test_compressed_batches_and_more_than_one_answer_holds(make_quorum: MakeQuorum) -> None:
+    quorum = make_quorum(1)
+    quorum.start()
+    leader = quorum.leader()
+    expected = []
+    for number, compression in zip(range(60), cycle(Compression)):
+        values = [random.Random(number).randbytes(50_000), f"small {number}".encode()]
+        batch = encode_batch([NewRecord(value) for value in values], timestamp_ms=5, compression=compression)
+        offset = produce_batch(leader, batch).base_offset
+        expected += [(offset + index, value) for index, value in enumerate(values)]
+    assert sum(len(value) for _, value in expected) > FETCH_BYTES
+    reader = make_reader(quorum, maxOffsetsPerPartition="101")
+    start = reader.initialOffset()
+    assert rows(reader, start, latest(reader, start)) == expected
