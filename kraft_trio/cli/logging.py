@@ -43,10 +43,6 @@ class _Above:
         self._level = level
 
     def __call__(self, _logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        if logging.getLevelNamesMapping()[_LEVELS.get(method, method).upper()] < self._level:
+        if logging.getLevelNamesMapping()[method.upper()] < self._level:
             raise structlog.DropEvent
         return event
-
-
-_LEVELS = {"exception": "error", "warn": "warning"}
-"""Methods of a logger that are not named as their level is."""

@@ -80,10 +80,10 @@ class NodeProcess:
         assert self._process.returncode is not None
         return self._process.returncode
 
-    def start(self, overrides: Sequence[str] = ()) -> None:
-        """Start a process, new or again; does not wait for it to listen."""
+    def start(self, overrides: Sequence[str] = (), options: Sequence[str] = ()) -> None:
+        """Start a process, new or again, with other command-line options too; does not wait for it to listen."""
         assert not self.running
-        arguments = [part for override in overrides for part in ("--override", override)]
+        arguments = [part for override in overrides for part in ("--override", override)] + list(options)
         with self.log.open("ab") as log:
             log.write(_START.encode())
             log.flush()

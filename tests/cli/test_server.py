@@ -22,7 +22,9 @@ from kraft_trio.cli.config_option import parse_overrides
 from kraft_trio.cli.logging import configure_logging
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.errors import ConfigError
-from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.types import Endpoint, ReplicaKey
+from kraft_trio.tracing.files import open_trace
+from kraft_trio.tracing.node_trace import node_trace
 
 CLUSTER_ID = "fMCL8kv1SWm87L_Md-I2hg"
 
@@ -143,6 +145,24 @@ class TestLogging:
         assert "elected" in line
         assert "epoch=3" in line
         assert "\x1b" not in line
+
+    async def test_a_trace_has_lines_that_are_not_shown(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        configure_logging("json", "error", traced=True)
+        log: Any = structlog.get_logger("x")
+        async with node_trace(tmp_path / "trace", CLUSTER_ID, ReplicaKey(1), lambda: 0):
+            log.debug("small")
+            log.info("elected", epoch=3)
+            try:
+                raise ValueError("two")
+            except ValueError:
+                log.exception("failed")
+        with open_trace(tmp_path / "trace") as (_, events):
+            told = [(event.cause, event.details) for event in events if event.kind == "log"]
+        failed = {"level": "error", "exception": "ValueError('two')"}
+        assert told == [("elected", {"level": "info", "epoch": 3}), ("failed", failed)]
+        assert [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()] == ["failed"]
 
     def test_the_standard_library_is_left_alone(self) -> None:
         before = logging.getLogger().level

@@ -1,0 +1,120 @@
+"""The trace of a node that is embedded: what the application is given, what is logged, how it ends, what is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from kraft_trio.config import NodeConfig, parse_config
+from kraft_trio.formatting import first_voter, format_node, random_uuid
+from kraft_trio.latest_by_key import LatestByKey
+from kraft_trio.node import open_node
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.tracing.background_file import BackgroundFile
+from kraft_trio.tracing.events import TraceEvent
+from kraft_trio.tracing.files import TraceHeader, open_trace
+from kraft_trio.tracing.node_trace import NodeTrace, trace_log_line
+from tests.acceptance.node_process import free_ports
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> NodeConfig:
+    """A sole voter, formatted."""
+    [port] = free_ports(1)
+    config = parse_config(
+        {
+            "node.id": "1",
+            "listeners": f"CONTROLLER://127.0.0.1:{port}",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{port}",
+            "metadata.log.dir": str(tmp_path / "data"),
+        }
+    ).config
+    format_node(config, cluster_id=random_uuid(), voters=VoterSet([first_voter(config)]))
+    return config
+
+
+def events_of(path: Path) -> list[TraceEvent]:
+    with open_trace(path) as (_, events):
+        return list(events)
+
+
+async def test_what_the_state_machine_is_given_is_told(config: NodeConfig, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        machine = LatestByKey()
+        async with open_node(config, on_commit=machine.on_commit, snapshots=machine, trace=tmp_path / name) as node:
+            offsets = await node.append([b"a", b"b"])
+            await node.wait_until_applied(offsets[-1])
+            snapshot = await node.take_snapshot()
+            assert snapshot is not None
+    first, second = events_of(tmp_path / "first"), events_of(tmp_path / "second")
+    applied = [event.details for event in first if event.kind == "apply"]
+    assert [(d["base_offset"], d["next_offset"]) for d in applied] == [(3, 5)]
+    assert [event for event in first if event.kind == "load"] == []
+    loads = [event.details["to"] for event in second if event.kind == "load"]
+    assert loads == [5], "a node that begins with a snapshot is given it"
+    assert not any(event.kind == "log" for event in first), "nobody has set up that lines are told"
+
+
+async def test_lines_of_the_log_are_events_where_that_is_set_up(config: NodeConfig, tmp_path: Path) -> None:
+    shown: list[dict[str, Any]] = []
+
+    def show(_logger: object, _method: str, event: dict[str, Any]) -> str:
+        shown.append(event)
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(processors=[trace_log_line, show], cache_logger_on_first_use=False)
+    try:
+        async with open_node(config, trace=tmp_path / "trace") as node:
+            await node.append([b"a"])
+        structlog.get_logger().info("nothing of the node's")
+    finally:
+        structlog.configure(**before)
+    told = [(event.cause, event.details) for event in events_of(tmp_path / "trace") if event.kind == "log"]
+    assert [cause for cause, _ in told] == [event["event"] for event in shown[:-1]], "and they go on to be shown"
+    [elected] = [details for cause, details in told if cause == "role" and details["role"] == "Leader"]
+    assert (elected["level"], elected["was"], elected["by"]) == ("info", "Candidate", "ELECTION_WON")
+
+
+async def test_a_node_that_ends_with_an_error_says_so_last(config: NodeConfig, tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with open_node(config, trace=tmp_path / "trace"):
+            raise ZeroDivisionError("of the application")
+    last = events_of(tmp_path / "trace")[-1]
+    assert (last.kind, last.cause) == ("end", "of the application")
+
+
+class FullFile(BackgroundFile):
+    """Has room for what it is told, and keeps it."""
+
+    def __init__(self) -> None:
+        self.room = 0
+        self.records: list[bytes] = []
+
+    def append(self, record: bytes) -> bool:
+        if not self.room:
+            return False
+        self.room -= 1
+        self.records.append(record)
+        return True
+
+
+def test_events_without_room_leave_a_gap_and_are_told_of(tmp_path: Path) -> None:
+    file = FullFile()
+    times = iter(range(100))
+    file.room = 2
+    trace = NodeTrace(file, TraceHeader(cluster_id="c", node=1, directory_id="d"), lambda: next(times))
+    trace.record("first")
+    for number in range(3):
+        trace.record("dropped", number=number)
+    file.room = 10
+    trace.record("after")
+    (tmp_path / "trace").write_bytes(b"".join(file.records))
+    assert [(event.sequence, event.kind, event.details) for event in events_of(tmp_path / "trace")] == [
+        (0, "first", {}),
+        (4, "lost", {"events": 3}),
+        (5, "after", {}),
+    ]
