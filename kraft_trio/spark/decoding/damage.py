@@ -14,10 +14,9 @@ from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.decoding.headers import HEADER, field, gather, sizes_of
 from kraft_trio.storage.batch_header import CRC_START, HEADER_BYTES, MAGIC, BatchHeader, peek_header
 
+_FIRST_WINDOW_BYTES = 16 * 1024
 _WINDOW_BYTES = 1024 * 1024
 _OFFSET = struct.Struct(">q")
-_FOLLOWER_BYTES = 17
-"""Of a header: up to its magic."""
 
 
 @attrs.frozen
@@ -41,7 +40,7 @@ def damage_at(source: ByteSource, position: int, end: int, expectation: Expectat
     neither.  Where there is none, all up to the end is lost.  Raises OSError.
     """
     error, header = _what_is_wrong(source, position, end, expectation)
-    following = attrs.evolve(expectation, is_exact=False, other_base_offset=None)
+    following = attrs.evolve(expectation, is_exact=False, other_base_offset=None, doubtful_epoch=None)
     if header is not None and position + header.size_in_bytes < end:
         after = position + header.size_in_bytes
         for base_offset in (header.base_offset, expectation.base_offset):
@@ -93,17 +92,16 @@ def _what_is_wrong(
 
 
 def _is_begun(source: ByteSource, position: int, end: int, base_offset: int) -> bool:
-    """Whether a batch with that offset begins there, or would if it were not cut."""
-    data = source.read_at(position, min(_FOLLOWER_BYTES, end - position))
-    if len(data) < _FOLLOWER_BYTES:
-        return len(data) >= _OFFSET.size and _OFFSET.unpack_from(data)[0] == base_offset
-    return bool(_OFFSET.unpack_from(data)[0] == base_offset and data[-1] == MAGIC)
+    """Whether something with that offset begins there, be it damaged in its turn."""
+    data = source.read_at(position, min(_OFFSET.size, end - position))
+    return len(data) == _OFFSET.size and _OFFSET.unpack(data)[0] == base_offset
 
 
 def _find_batch(source: ByteSource, start: int, end: int, expectation: Expectation) -> int | None:
     """The position of the first sound batch from `start` on, which another one or the end follows."""
-    for window_start in range(start, end - HEADER_BYTES + 1, _WINDOW_BYTES):
-        window = source.read_at(window_start, min(_WINDOW_BYTES + HEADER_BYTES - 1, end - window_start))
+    window_start, window_bytes = start, _FIRST_WINDOW_BYTES
+    while end - window_start >= HEADER_BYTES:
+        window = source.read_at(window_start, min(window_bytes + HEADER_BYTES - 1, end - window_start))
         if len(window) < HEADER_BYTES:
             return None
         magics = np.frombuffer(window, np.uint8)[HEADER.fields["magic"][1] :]  # type: ignore[index]
@@ -125,4 +123,6 @@ def _find_batch(source: ByteSource, start: int, end: int, expectation: Expectati
             is_followed = after == end or _is_begun(source, after, end, int(next_offsets[at]))
             if is_followed and crc_at(source, position, size) == headers["crc"][at]:
                 return position
+        window_start += window_bytes
+        window_bytes = min(2 * window_bytes, _WINDOW_BYTES)
     return None

@@ -20,6 +20,8 @@ class Expectation:
     """Right as well: where the batch before has a wrong base offset, what would have followed a right one."""
     epoch: int = 0
     """The next batch's is this one or a later one."""
+    doubtful_epoch: int | None = None
+    """That of the batch before, where it is later than the next batch's: one of the two is wrong."""
     only_epoch: int | None = None
     """The epoch that every batch must have: a snapshot's."""
 

@@ -101,7 +101,9 @@ def _usual_rows(run: Run, payload: Payload, fields: RecordFields, rows: Rows, wa
         return sparse_texts(len(fields), types)
 
     def errors() -> pa.Array:
-        texts = {at: misplaced[number] for at, number in enumerate(batch.tolist())} if misplaced else {}
+        texts = {}
+        if misplaced:
+            texts = {at: misplaced[number] for at, number in enumerate(batch.tolist()) if number in misplaced}
         times = milliseconds()
         for at in np.flatnonzero(is_no_timestamp(times)).tolist():
             texts.setdefault(at, no_timestamp(int(times[at])))

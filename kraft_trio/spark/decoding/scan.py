@@ -13,7 +13,7 @@ from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.decoding.headers import Headers, Ints, content_crcs, field, gather, sizes_of, walk
 from kraft_trio.storage.batch_header import FRAME_BYTES, HEADER, HEADER_BYTES, MAGIC, BatchHeader
 
-FIRST_CHUNK_BYTES = 64 * 1024
+FIRST_CHUNK_BYTES = 16 * 1024
 """What is read first, and after damage: a file full of it is not read again and again."""
 LARGEST_CHUNK_BYTES = 4 * 1024 * 1024
 
@@ -117,7 +117,7 @@ def _read_run(chunk: bytes, position: int, positions: Ints, expectation: Expecta
         follower = gather(chunk, np.array([stop])) if len(chunk) - stop >= HEADER_BYTES else None
         epoch_after = None if follower is None or follower["magic"][0] != MAGIC else int(follower["leader_epoch"][0])
         if not _is_in_order(headers, crcs, expectation, epoch_after):
-            next_base_offset = None if epoch_after is None or follower is None else int(follower["base_offset"][0])
+            next_base_offset = None if follower is None else int(follower["base_offset"][0])
             count, expectation = _judge(headers, crcs, expectation, (next_base_offset, epoch_after), misplaced, damaged)
         else:
             last = headers[-1]
@@ -140,6 +140,7 @@ def _is_in_order(headers: Headers, crcs: Ints, expectation: Expectation, epoch_a
     following_epochs = epochs[1:] if epoch_after is None else np.append(epochs[1:], epoch_after)
     return bool(
         expectation.allows(int(base_offsets[0]))
+        and expectation.doubtful_epoch is None
         and epochs[0] >= expectation.epoch
         and (base_offsets[1:] == base_offsets[:-1] + deltas[:-1] + 1).all()
         and (following_epochs >= epochs[: len(following_epochs)]).all()
@@ -185,31 +186,36 @@ def _judge(
             misplaced[at] = wrong_base_offset(base_offsets[at], expectation.base_offset)
             other_next_offset = expectation.base_offset + deltas[at] + 1
         elif computed_crc != stored_crc:
-            is_followed = base_offsets[at + 1] == next_offset and (at + 1 == len(deltas) or bool(is_sound[at + 1]))
-            if not is_followed:
+            if base_offsets[at + 1] != next_offset:
                 break
             damaged[at] = wrong_crc(computed_crc, stored_crc)
-        problem, epoch = _judge_epoch(epochs[at], epochs[at + 1], expectation)
+        problem, expectation = _judge_epoch(epochs[at], epochs[at + 1], expectation)
         if problem is not None:
             misplaced[at] = f"{misplaced[at]}; {problem}" if at in misplaced else problem
-        expectation = Expectation(next_offset, True, other_next_offset, epoch, expectation.only_epoch)
+        expectation = attrs.evolve(
+            expectation, base_offset=next_offset, is_exact=True, other_base_offset=other_next_offset
+        )
         count += 1
     return count, expectation
 
 
-def _judge_epoch(epoch: int, following: int | None, expectation: Expectation) -> tuple[str | None, int]:
-    """What is wrong with a batch's epoch, and the one that later batches may not be below.
+def _judge_epoch(epoch: int, following: int | None, expectation: Expectation) -> tuple[str | None, Expectation]:
+    """What is wrong with a batch's epoch, and what later batches may have.
 
-    Where the epoch falls, the later batch is wrong if it is below all before it; else it is the one before it that is.
+    Where the epoch falls, the later batch is wrong if it is below all before it; else one of the two is, and which one
+    cannot be known.
     """
-    if expectation.only_epoch is not None:
-        wrong = epoch != expectation.only_epoch
-        return (f"leader epoch {epoch}, expected {expectation.only_epoch}" if wrong else None), expectation.epoch
+    only, before = expectation.only_epoch, expectation.doubtful_epoch
+    settled = attrs.evolve(expectation, doubtful_epoch=None)
+    if only is not None:
+        return (None if epoch == only else f"leader epoch {epoch}, expected {only}"), settled
     if epoch < expectation.epoch:
-        return f"leader epoch {epoch} after epoch {expectation.epoch}", expectation.epoch
+        return f"leader epoch {epoch} after epoch {expectation.epoch}", settled
     if following is not None and expectation.epoch <= following < epoch:
-        return f"leader epoch {epoch} before epoch {following}", expectation.epoch
-    return None, epoch
+        return f"leader epoch {epoch} before epoch {following}", attrs.evolve(settled, doubtful_epoch=epoch)
+    if before is not None:
+        return f"leader epoch {epoch} after epoch {before}", settled
+    return None, attrs.evolve(settled, epoch=epoch)
 
 
 def _damaged_batch(source: ByteSource, damage: Damage) -> Run:
