@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,9 +22,12 @@ class SparkMissingError(KraftError):
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="DIR...")
 @click.option("--trace", "are_traces", is_flag=True, help="The paths are traces, not directories of replicas.")
+@click.option(
+    "--out", metavar="DIR", help="Append what is found to Parquet tables there, and write a report."
+)
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
 @click.option("--check", "checks", multiple=True, metavar="NAME", help="Run this check only; may be given again.")
-def audit(paths: Sequence[str], are_traces: bool, master: str, checks: Sequence[str]) -> int:
+def audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, checks: Sequence[str]) -> int:
     """Audit the logs, snapshots and states of any number of replicas, or traces of runs, of any number of clusters.
 
     A DIR is what a node has as metadata.log.dir, or a copy of it; paths may be globs and URLs.  Every promise of the
@@ -31,15 +35,17 @@ def audit(paths: Sequence[str], are_traces: bool, master: str, checks: Sequence[
 
     Exit code 1 when a check is violated, 2 when there is nothing to audit; warnings change nothing.
     """
-    found = _audit(paths, are_traces, master, checks)
+    found = _audit(paths, are_traces, out, master, checks)
     show(found)
     return 1 if found.errors else 0
 
 
-def _audit(paths: Sequence[str], are_traces: bool, master: str, checks: Sequence[str]) -> Audit:
+def _audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, checks: Sequence[str]) -> Audit:
     try:
         from kraft_trio.spark import session
         from kraft_trio.spark.audit import audit as run
+        from kraft_trio.spark.audit.report import write_report
+        from kraft_trio.spark.audit.store import append_history
     except ImportError as error:
         raise SparkMissingError(
             f"{error.name}: not installed; expected the extra spark (pip install 'kraft-trio[spark]')"
@@ -47,12 +53,20 @@ def _audit(paths: Sequence[str], are_traces: bool, master: str, checks: Sequence
     with AuditProgress() as progress:
         spark = session(master, "kraft audit", {"spark.log.level": "ERROR"})
         try:
-            return run(
+            found = run(
                 spark,
                 directories=() if are_traces else paths,
                 traces=paths if are_traces else (),
                 checks=checks or None,
+                with_figures=out is not None,
                 on_progress=progress.next,
             )
+            if out is not None:
+                append_history(spark, found, out)
         finally:
             spark.stop()
+    if out is not None:
+        path = Path(out, f"report-{found.run_id}.html")
+        write_report(found, path)
+        click.echo(f"report: {path}")
+    return found

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from kraft_trio.spark.audit.check import CHECKS, CLUSTER_COLUMNS, Check
+from kraft_trio.spark.audit.check import CHECKS, Check, cluster_of
+from kraft_trio.spark.audit.figures import MOST_CLUSTERS, Figures, gather
+from kraft_trio.spark.audit.inputs import check_inputs
 from kraft_trio.spark.audit.results import AuditInputError, ClusterSummary, Result, Status, Violation
 from kraft_trio.spark.audit.tables import Tables, make_tables, read_directories, read_traces, steps_of
 
@@ -39,6 +41,8 @@ class Audit:
     results: tuple[Result, ...]
     violations: tuple[Violation, ...]
     """At most MOST_VIOLATIONS of each check."""
+    figures: Figures
+    """What the report draws, of the clusters that matter most; empty if not asked for."""
 
     @property
     def errors(self) -> int:
@@ -65,21 +69,22 @@ def audit(
     directories: Sequence[str] = (),
     traces: Sequence[str] = (),
     checks: Collection[str] | None = None,
+    with_figures: bool = False,
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> Audit:
     """Audit directories of replicas, of any number of clusters, and traces of any number of runs.
 
-    `directories` and `traces` are paths, globs or URLs; `checks` the names of those wanted, all by default.  Blocks; an
+    `directories` and `traces` are paths, globs or URLs; `checks` the names of those wanted, all by
+    default; `with_figures` gathers what a report draws.  Blocks; an
     interrupt leaves nothing behind but Spark's own files.  Raises AuditInputError where there is nothing to audit.
     """
-    if not directories and not traces:
-        raise AuditInputError("nothing to audit; expected directories of replicas, or traces")
+    check_inputs(directories, traces)
     raw: dict[str, DataFrame] = {}
     if directories:
         raw |= read_directories(spark, directories)
     if traces:
         raw |= read_traces(spark, traces)
-    return audit_tables(spark, raw, checks=checks, on_progress=on_progress)
+    return audit_tables(spark, raw, checks=checks, with_figures=with_figures, on_progress=on_progress)
 
 
 def audit_tables(
@@ -87,6 +92,7 @@ def audit_tables(
     raw: Mapping[str, DataFrame],
     *,
     checks: Collection[str] | None = None,
+    with_figures: bool = False,
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> Audit:
     """The same of tables that are there already."""
@@ -96,19 +102,22 @@ def audit_tables(
         chosen = _chosen(checks)
         steps = steps_of(raw)
         able = [check for check in chosen if {*check.reads} <= {*steps, "transitions", "first_roles"}]
-        progress = _Progress(len(steps) + len(able), on_progress)
+        progress = _Progress(len(steps) + len(able) + with_figures, on_progress)
         # Views of a session of its own are in nobody's way.
         tables = make_tables(spark.newSession(), raw, folder, progress.next)
         observed = _observed(tables, able)
-        if not any(observed.values()):
-            raise AuditInputError("nothing to audit: no log and no event could be read from what was given")
         found = _run(tables, able, progress)
+        results = [result for check in able for result in _results(check, observed[check.name], *found[check.name])]
+        violations = [violation for check in able for violation in found[check.name][1]]
+        run_id = f"{began:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+        done = Audit(run_id, began, tuple(results), tuple(violations), {})
+        if with_figures:
+            progress.next("figures")
+            drawn = [one.cluster for one in done.clusters[:MOST_CLUSTERS]]
+            done = attrs.evolve(done, figures=gather(tables, drawn))
+        return done
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    results = [result for check in able for result in _results(check, observed[check.name], *found[check.name])]
-    violations = [violation for check in able for violation in found[check.name][1]]
-    run_id = f"{began:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
-    return Audit(run_id, began, tuple(results), tuple(violations))
 
 
 class _Progress:
@@ -133,9 +142,8 @@ def _observed(tables: Tables, checks: Sequence[Check]) -> dict[str, Counter[str]
     counts: dict[str, Counter[str]] = {}
     for table in dict.fromkeys(check.table for check in checks):
         of_table = [check for check in checks if check.table == table]
-        cluster = CLUSTER_COLUMNS[of_table[0].source]
         wanted = ", ".join(f"count_if({check.condition}) as `{check.name}`" for check in of_table)
-        rows = tables.spark.sql(f"select {cluster} as cluster, {wanted} from {table} group by {cluster}").collect()
+        rows = tables.spark.sql(f"select {cluster_of(table)} as cluster, {wanted} from {table} group by 1").collect()
         for check in of_table:
             counts[check.name] = Counter({row["cluster"]: row[check.name] for row in rows})
     return counts

@@ -13,10 +13,19 @@ import attrs
 TRACE: Final = "trace"
 LOG: Final = "log"
 
-CLUSTER_COLUMNS: Final[Mapping[str, str]] = {TRACE: "run", LOG: "cluster"}
-"""Which column of a table says whose a row is, by what the table is made of."""
 
-_FIELD = re.compile(r"-- (invariant|title|reads|observes|severity|a row): (.*)")
+def cluster_of(table: str) -> str:
+    """In SQL, whose a row of that table is."""
+    match table:
+        case "trace":
+            return "coalesce(run, file)"
+        case "batches" | "control" | "snapshots" | "quorum_state" | "epochs":
+            return "coalesce(cluster_id, 'unknown')"
+        case _:
+            return "cluster" if table.startswith(LOG) else "run"
+
+
+_FIELD = re.compile(r"-- (invariant|title|reads|observes|severity|stored|a row): (.*)")
 _SEVERITIES = ("error", "warning")
 
 
@@ -64,6 +73,8 @@ class View:
     name: str
     reads: tuple[str, ...]
     sql: str
+    is_stored: bool
+    """Whether it is computed once; else each time it is read."""
 
 
 def _check(name: str, text: str) -> Check:
@@ -88,7 +99,8 @@ def _check(name: str, text: str) -> Check:
 
 def _view(name: str, text: str) -> View:
     header, sql = _split(text)
-    return View(name, tuple(dict(_fields(header))["reads"].split(", ")), sql)
+    fields = dict(_fields(header))
+    return View(name, tuple(fields["reads"].split(", ")), sql, fields.get("stored") != "no")
 
 
 def _split(text: str) -> tuple[list[str], str]:
@@ -130,8 +142,14 @@ def _in_order(views: Mapping[str, View]) -> Iterator[View]:
         yield waiting.pop(name)
 
 
+FUNCTIONS: Final[tuple[str, ...]] = tuple(text for _, text in _texts("functions"))
+"""Statements that make the functions that the queries use."""
+
 CHECKS: Final[tuple[Check, ...]] = tuple(_check(name, text) for name, text in _texts("checks"))
 """All of them, by name."""
 
 VIEWS: Final[tuple[View, ...]] = tuple(_in_order({name: _view(name, text) for name, text in _texts("views")}))
 """Those that the checks read, in the order in which they are made."""
+
+FIGURES: Final[tuple[View, ...]] = tuple(_view(name, text) for name, text in _texts("figures"))
+"""What the report draws: queries with a parameter, the clusters that are drawn."""

@@ -9,7 +9,7 @@ import attrs
 
 from kraft_trio.protocol.roles import TRANSITIONS
 from kraft_trio.simulation.invariants.role_transitions import FIRST
-from kraft_trio.spark.audit.check import VIEWS
+from kraft_trio.spark.audit.check import FUNCTIONS, VIEWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +48,9 @@ def read_traces(spark: SparkSession, paths: Sequence[str]) -> dict[str, DataFram
 def read_directories(spark: SparkSession, paths: Sequence[str]) -> dict[str, DataFrame]:
     """The raw tables of the directories of replicas."""
     return {
-        name: spark.read.format("kraft").option("content", name.replace("_", "-")).load(list(paths))
+        name: spark.read.format("kraft")
+        .options(content=name.replace("_", "-"), allowMixedClusters="true")
+        .load(list(paths))
         for name in LOG_TABLES
     }
 
@@ -58,7 +60,7 @@ def make_tables(spark: SparkSession, raw: Mapping[str, DataFrame], folder: str, 
 
     What is decoded is written below `folder`; whoever made that removes it.
     """
-    _register_facts(spark)
+    register_facts(spark)
     names = ["transitions", "first_roles"]
     for name, frame in raw.items():
         on_step(name)
@@ -70,7 +72,10 @@ def make_tables(spark: SparkSession, raw: Mapping[str, DataFrame], folder: str, 
     for view in VIEWS:
         if set(view.reads) <= set(names):
             on_step(view.name)
-            _store(spark, spark.sql(view.sql), view.name, folder)
+            if view.is_stored:
+                _store(spark, spark.sql(view.sql), view.name, folder)
+            else:
+                spark.sql(view.sql).createOrReplaceTempView(view.name)
             names.append(view.name)
     return Tables(spark, folder, tuple(names))
 
@@ -90,8 +95,10 @@ def _store(spark: SparkSession, frame: DataFrame, name: str, folder: str) -> Non
     spark.read.schema(frame.schema).parquet(path).createOrReplaceTempView(name)
 
 
-def _register_facts(spark: SparkSession) -> None:
-    """What the protocol's own tables say, as tables."""
+def register_facts(spark: SparkSession) -> None:
+    """What the protocol's own tables say, as tables; and the functions."""
+    for statement in FUNCTIONS:
+        spark.sql(statement)
     transitions = [
         (old.__name__, event.name, transition.to.__name__, transition.epoch.name)
         for (old, event), transition in TRANSITIONS.items()

@@ -1,7 +1,7 @@
 -- reads: logged_voters, events
 -- One row a voter set in the log of a node, beside the one before it in that log: `old`, at `old_offset`.
 -- Before the first one there is what the node published last: ids alone, `old_offset` is null.
--- `changed`: the replica keys that only one of the two has; a directory id that becomes known changes nothing.
+-- `changed`: the replica keys that only one of the two has.
 with before as (
     select v.*, max_by(struct(o.offset, o.voters, o.place), o.offset) as previous
     from logged_voters v
@@ -22,15 +22,8 @@ paired as (
         coalesce(b.previous.voters, transform(p.ids, id -> cast(id as string))) as old
     from before b
     left join published p on p.run = b.run and p.node = b.node and p.since = b.since and p.offset = b.offset
-),
-told_apart as (
-    select *, array_except(old, voters) as gone, array_except(voters, old) as come from paired
 )
 select
     run, node, replica, place, since, until, epoch, role, one_clock, record_epoch, committed_end, high_watermark, offset,
-    voters, old, old_offset, old_place,
-    array_union(
-        filter(gone, g -> contains(g, '-') or not exists(come, c -> split_part(c, '-', 1) = g)),
-        filter(come, c -> not array_contains(gone, split_part(c, '-', 1)))
-    ) as changed
-from told_apart
+    voters, old, old_offset, old_place, changed_keys(old, voters) as changed
+from paired

@@ -1,0 +1,18 @@
+-- title: leader-epoch-checkpoint says what the log says
+-- reads: epochs, log_epoch_starts, log_spans
+-- observes: epochs where epoch is not null
+-- severity: warning
+-- a row: the file, which is made anew from the log when it is opened, has another start for an epoch, or an epoch that
+-- the log has not.
+with said as (
+    select coalesce(cluster_id, 'unknown') as cluster, directory, epoch, start_offset, error from epochs
+)
+select c.cluster, concat(c.directory, ', epoch ', c.epoch) as subject,
+    concat(c.directory, ', leader-epoch-checkpoint: epoch ', c.epoch, ' begins at offset ', c.start_offset) as fact_a,
+    coalesce(concat(s.place, ': it begins at offset ', s.start_offset), 'the log has no record of that epoch') as fact_b
+from said c
+join log_spans l on l.cluster = c.cluster and l.directory = c.directory
+left join log_epoch_starts s on s.cluster = c.cluster and s.directory = c.directory and s.epoch = c.epoch
+where c.epoch is not null and c.start_offset > l.log_start and not s.start_offset <=> c.start_offset
+union all
+select cluster, directory, concat(directory, ', leader-epoch-checkpoint'), error from said where error is not null

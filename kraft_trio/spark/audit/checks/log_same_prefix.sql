@@ -1,0 +1,38 @@
+-- invariant: 5
+-- title: logs that share an offset and epoch are of the same epochs before it
+-- reads: log_batches, log_epoch_starts
+-- observes: log_epoch_starts
+-- severity: error
+-- a row: two logs have one offset in different epochs, and further on the same epoch at one offset again.
+-- An uncommitted end that differs is none of this: its leader may have been replaced, and it has yet to be truncated.
+with ends as (
+    select cluster, directory, epoch, max(last_offset) as last_offset
+    from log_batches where error is null group by cluster, directory, epoch
+),
+spans as (
+    select s.cluster, s.directory, s.epoch, s.start_offset, e.last_offset, s.place
+    from log_epoch_starts s join ends e
+        on e.cluster = s.cluster and e.directory = s.directory and e.epoch = s.epoch
+),
+apart as (
+    select a.cluster, a.directory, b.directory as other, max_by(a.place, a.epoch) as place,
+        max_by(b.place, a.epoch) as other_place, max(a.epoch) as epoch, max_by(b.epoch, a.epoch) as other_epoch,
+        max(greatest(a.start_offset, b.start_offset)) as offset
+    from spans a join spans b
+        on a.cluster = b.cluster and a.directory < b.directory and a.epoch <> b.epoch
+        and a.start_offset <= b.last_offset and b.start_offset <= a.last_offset
+    group by a.cluster, a.directory, b.directory
+),
+together as (
+    select a.cluster, a.directory, b.directory as other, max(least(a.last_offset, b.last_offset)) as offset
+    from spans a join spans b
+        on a.cluster = b.cluster and a.directory < b.directory and a.epoch = b.epoch
+        and a.start_offset <= b.last_offset and b.start_offset <= a.last_offset
+    group by a.cluster, a.directory, b.directory
+)
+select x.cluster, concat('offset ', x.offset) as subject,
+    concat(x.place, ': offset ', x.offset, ' is of epoch ', x.epoch, ' in ', x.directory, ', of epoch ', x.other_epoch,
+        ' in ', x.other) as fact_a,
+    concat(x.other_place, ': further on, offset ', t.offset, ' is of the same epoch in both') as fact_b
+from apart x join together t on t.cluster = x.cluster and t.directory = x.directory and t.other = x.other
+where t.offset > x.offset

@@ -1,0 +1,10 @@
+-- reads: events
+-- Where each node's log ended, in each of 200 spans of time.
+with spans as (
+    select run, greatest(max(time_us) - min(time_us), 1) / 200 as width_us, min(time_us) as first_us from events
+    where array_contains(:clusters, run) group by run
+)
+select e.run as cluster, e.node, (s.first_us + floor((e.time_us - s.first_us) / s.width_us) * s.width_us) / 1e6 as at_s,
+    max_by(e.log_end, e.at) as log_end
+from events e join spans s on s.run = e.run where e.node is not null and e.log_end is not null
+group by 1, 2, 3 order by 1, 2, 3

@@ -1,0 +1,192 @@
+"""The report's plots, as SVG to be put into HTML: one function a plot."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from kraft_trio.spark.audit.figures import Rows
+
+COLOURS: Final = ("#4269d0", "#efb118", "#ff725c", "#3ca951", "#a463f2", "#6cc5b0", "#9c6b4e", "#97bbf5")
+_WIDTH_IN: Final = 9.0
+_SECONDS_OF_A_CALENDAR: Final = 1e8
+"""Times above count from 1970, those below from the beginning of a run."""
+
+
+def leadership(rows: Rows) -> str:
+    """Who led when: a lane for each node, a bar for each time of leadership, with its epoch."""
+    nodes = sorted({row["node"] for row in rows})
+    figure, axes = _plot("Leadership", height=0.8 + 0.35 * len(nodes))
+    for row in rows:
+        begin, end = _times([row["began_s"], row["ended_s"]])
+        lane = nodes.index(row["node"])
+        axes.barh(lane, end - begin, left=begin, height=0.7, color=_colour(lane), edgecolor="white", linewidth=0.4)
+    shown = [row for row in rows if len(rows) <= 40]
+    for row in shown:
+        begin, end = _times([row["began_s"], row["ended_s"]])
+        axes.annotate(
+            str(row["epoch"]), (begin + (end - begin) / 2, nodes.index(row["node"])), ha="center", va="center",
+            fontsize=7, color="white", clip_on=True,
+        )  # fmt: skip
+    _lanes(axes, [f"node {node}" for node in nodes])
+    _time_axis(axes, [row["began_s"] for row in rows])
+    return _svg(figure, "who led when; the number is the epoch")
+
+
+def voters(rows: Rows, end_s: float) -> str:
+    """Who was a voter when: a lane for each id."""
+    ids = sorted({voter for row in rows for voter in row["voters"]}, key=lambda id: (len(id), id))
+    figure, axes = _plot("Voter sets", height=0.8 + 0.35 * len(ids))
+    ends = [*(row["began_s"] for row in rows[1:]), max(end_s, rows[-1]["began_s"])]
+    for row, end_of_set in zip(rows, ends, strict=True):
+        begin, end = _times([row["began_s"], end_of_set])
+        for voter in row["voters"]:
+            lane = ids.index(voter)
+            axes.barh(lane, end - begin, left=begin, height=0.55, color=_colour(lane))
+    for row in rows[1:]:
+        axes.axvline(_times([row["began_s"]])[0], color="#888", linewidth=0.6, linestyle=":")
+    _lanes(axes, [f"voter {id}" for id in ids])
+    _time_axis(axes, [row["began_s"] for row in rows])
+    return _svg(figure, "who was a voter when; a dotted line is a change")
+
+
+def commit_latency(rows: Rows) -> str:
+    """How many of the appends were committed within how long."""
+    figure, axes = _plot("Commit latency")
+    percentiles = rows[0]["percentiles_ms"]
+    axes.plot(percentiles, range(101), color=COLOURS[0], linewidth=1.8)
+    for percent in (50, 90, 99):
+        value = percentiles[percent]
+        axes.plot([value], [percent], "o", color=COLOURS[2], markersize=4)
+        axes.annotate(
+            f"p{percent} {value:.3g} ms", (value, percent), xytext=(6, -9), textcoords="offset points", fontsize=8
+        )
+    axes.set_xscale("symlog", linthresh=1)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("milliseconds from a leader's append to its commit")
+    axes.set_ylabel(f"% of {rows[0]['appends']} appends")
+    return _svg(figure, "commit latency, as percentiles")
+
+
+def lag(rows: Rows) -> str:
+    """How many committed offsets each node lacked, over time."""
+    figure, axes = _plot("Follower lag")
+    _lines(axes, rows, "node", "lag", prefix="node ", step=True)
+    axes.set_ylabel("committed offsets it lacks")
+    return _svg(figure, "how far each node was behind")
+
+
+def replica_ends(rows: Rows) -> str:
+    """Where the log of each replica begins and ends."""
+    figure, axes = _plot("Logs of the replicas", height=0.8 + 0.4 * len(rows))
+    for lane, row in enumerate(rows):
+        axes.barh(lane, row["log_end"] - row["log_start"], left=row["log_start"], height=0.55, color=_colour(lane))
+    _lanes(axes, [row["directory"][-40:] for row in rows])
+    axes.set_xlabel("offset")
+    return _svg(figure, "where the logs begin and end: what is missing on the right is lag, on the left trimmed")
+
+
+def elections(rows: Rows) -> str:
+    """How long each election took, by epoch."""
+    figure, axes = _plot("Election durations")
+    axes.bar([str(row["epoch"]) for row in rows], [row["duration_ms"] for row in rows], color=COLOURS[4], width=0.6)
+    axes.xaxis.set_major_locator(MaxNLocator(20, integer=True))
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("milliseconds")
+    return _svg(figure, "from the first node that asked for votes to the leader")
+
+
+def log_growth(rows: Rows) -> str:
+    """Where each log ended, over time."""
+    figure, axes = _plot("Log growth")
+    key = "node" if "node" in rows[0] else "directory"
+    _lines(axes, rows, key, "log_end", prefix="node " if key == "node" else "", step=True)
+    axes.set_ylabel("log end offset")
+    return _svg(figure, "how each log grew")
+
+
+def plots_of(figures: Mapping[str, Rows]) -> Iterator[str]:
+    """The plots that the figures of one cluster are enough for, as SVG."""
+    draw: list[tuple[str, Callable[[Rows], str]]] = [
+        ("leadership", leadership),
+        ("voters", lambda rows: voters(rows, _last_time(figures))),
+        ("commit_latency", commit_latency),
+        ("elections", elections),
+        ("follower_lag", lambda rows: lag(rows) if "lag" in rows[0] else replica_ends(rows)),
+        ("log_growth", log_growth),
+    ]
+    for name, plot in draw:
+        for source in ("trace", "log"):
+            rows = figures.get(f"{source}_{name}")
+            if rows:
+                yield plot(rows)
+
+
+def _last_time(figures: Mapping[str, Rows]) -> float:
+    times = [row["ended_s"] for name, rows in figures.items() if name.endswith("leadership") for row in rows]
+    return max(times, default=0.0)
+
+
+def _plot(title: str, height: float = 2.6) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(_WIDTH_IN, height + 0.5), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold")
+    axes.grid(True, axis="x", color="#ddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return figure, axes
+
+
+def _lanes(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+
+
+def _lines(axes: Axes, rows: Rows, key: str, value: str, *, prefix: str, step: bool) -> None:
+    of: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        of.setdefault(row[key], []).append(row)
+    for number, (name, points) in enumerate(sorted(of.items())):
+        times = _times(row["at_s"] for row in points)
+        axes.plot(
+            times, [row[value] for row in points], label=f"{prefix}{name}"[-40:], color=_colour(number), linewidth=1.3,
+            drawstyle="steps-post" if step else "default", alpha=0.85,
+        )  # fmt: skip
+    axes.set_ylim(bottom=0)
+    axes.legend(fontsize=8, frameon=False, ncols=4, loc="upper left")
+    _time_axis(axes, [row["at_s"] for row in rows])
+
+
+def _times(seconds: Iterable[float]) -> list[float]:
+    """For an axis: seconds of a run as they are, times of the calendar in days as matplotlib counts them."""
+    return [second / 86400 if second > _SECONDS_OF_A_CALENDAR else second for second in seconds]
+
+
+def _time_axis(axes: Axes, seconds: Sequence[float]) -> None:
+    if seconds and min(seconds) > _SECONDS_OF_A_CALENDAR:
+        locator = AutoDateLocator(tz=UTC)  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))  # type: ignore[no-untyped-call]
+        axes.set_xlabel(f"UTC, from {datetime.fromtimestamp(min(seconds), UTC):%Y-%m-%d %H:%M:%S} on")
+    else:
+        axes.set_xlabel("seconds since the run began")
+
+
+def _colour(number: int) -> str:
+    return COLOURS[number % len(COLOURS)]
+
+
+def _svg(figure: Figure, description: str) -> str:
+    """Without the header of a file, and with what it shows for those who do not see it."""
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata={"Date": None, "Description": description})
+    text = file.getvalue()
+    return text[text.index("<svg") :]

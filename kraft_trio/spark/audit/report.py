@@ -1,0 +1,40 @@
+"""The report of an audit: one HTML file that needs nothing else, with plots."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from kraft_trio.spark.audit.check import CHECKS
+from kraft_trio.spark.audit.plots import plots_of
+
+if TYPE_CHECKING:
+    from kraft_trio.spark.audit.audit import Audit
+
+MOST_ROWS: Final = 200
+"""So many clusters, and so many violations, have a row; the tables of the history have all."""
+
+
+def write_report(found: Audit, path: Path) -> None:
+    """Write it; the directory is there.  Raises OSError."""
+    path.write_text(report(found), encoding="utf-8")
+
+
+def report(found: Audit) -> str:
+    """The text of the HTML file."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(files(__package__).joinpath("report.html").read_text(encoding="utf-8"))
+    of_check = {check.name: [result for result in found.results if result.check == check.name] for check in CHECKS}
+    return template.render(
+        found=found,
+        clusters=found.clusters[:MOST_ROWS],
+        violations=found.violations[:MOST_ROWS],
+        checks=[(check, of_check[check.name]) for check in CHECKS if of_check[check.name]],
+        plots={cluster: [Markup(plot) for plot in plots_of(figures)] for cluster, figures in found.figures.items()},
+        version=version("kraft-trio"),
+    )

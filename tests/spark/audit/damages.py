@@ -1,0 +1,206 @@
+"""The rows of a quorum's directories, and the ways in which each check of logs is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+Row = dict[str, Any]
+
+
+@attrs.define
+class Backup:
+    """What the data source gives of a quorum's directories, as rows that can be changed."""
+
+    tables: dict[str, list[Row]]
+
+    def copy(self, cluster: str) -> Backup:
+        """The same, as of another cluster; the values that are lists must be replaced, not changed."""
+        return Backup({name: [{**row, "cluster_id": cluster} for row in rows] for name, rows in self.tables.items()})
+
+    def find(self, table: str, node: int, **wanted: Any) -> Row:
+        """The one row of that node with these values."""
+        found = [
+            row
+            for row in self.tables[table]
+            if row["node"] == node and all(row[name] == value for name, value in wanted.items())
+        ]
+        assert len(found) == 1, f"{len(found)} rows"
+        return found[0]
+
+    def batch(self, node: int, offset: int) -> Row:
+        return self.find("batches", node, base_offset=offset)
+
+    def last_batch(self, node: int) -> Row:
+        return max((row for row in self.tables["batches"] if row["node"] == node), key=lambda row: row["base_offset"])
+
+
+Damage = Callable[[Backup], object]
+DAMAGES: dict[str, tuple[str, Damage]] = {}
+"""By a name of its own, the check that must find it, and what it does."""
+
+
+def breaks(check: str) -> Callable[[Damage], Damage]:
+    def register(damage: Damage) -> Damage:
+        name = damage.__name__.removeprefix("_")
+        assert name not in DAMAGES
+        DAMAGES[name] = check, damage
+        return damage
+
+    return register
+
+
+@breaks("log_is_readable")
+def a_directory_is_not_there(backup: Backup) -> None:
+    empty = dict.fromkeys(backup.tables["batches"][0])
+    row = empty | {"directory": "/backups/node-9", "cluster_id": backup.tables["batches"][0]["cluster_id"]}
+    backup.tables["batches"].append(row | {"error": "/backups/node-9: is empty"})
+
+
+@breaks("log_is_readable")
+def quorum_state_is_damaged(backup: Backup) -> None:
+    row = backup.find("quorum_state", 1)
+    row |= {"leader_epoch": None, "leader_id": None, "voted_id": None, "error": "line 1: no JSON"}
+
+
+@breaks("log_checksums")
+def a_bit_has_flipped(backup: Backup) -> None:
+    backup.batch(2, 12).update(crc_ok=False, error="CRC is 1, computed is 2")
+
+
+@breaks("log_damage")
+def a_batch_is_garbage(backup: Backup) -> None:
+    row = backup.batch(2, 12)
+    kept = {name: row[name] for name in ("directory", "cluster_id", "node", "directory_id", "segment", "position")}
+    row.update(dict.fromkeys(row), **kept, size=200, error="no batch: length 0")
+
+
+@breaks("log_torn_tail")
+def the_last_batch_is_cut(backup: Backup) -> None:
+    row = backup.last_batch(3)
+    row.update(base_offset=None, last_offset=None, epoch=None, error="cut short")
+
+
+@breaks("log_offsets_without_holes")
+def a_batch_is_missing(backup: Backup) -> None:
+    backup.tables["batches"].remove(backup.batch(4, 12))
+
+
+@breaks("log_epochs_never_fall")
+def an_epoch_falls(backup: Backup) -> None:
+    backup.batch(1, 21).update(epoch=1)
+
+
+@breaks("log_matching")
+def a_batch_has_other_bytes(backup: Backup) -> None:
+    row = backup.batch(3, 13)
+    row.update(content_crc=row["content_crc"] ^ 1)
+
+
+@breaks("log_matching")
+def a_batch_has_another_size(backup: Backup) -> None:
+    row = backup.batch(3, 13)
+    row.update(size=row["size"] + 1)
+
+
+@breaks("log_same_prefix")
+def an_older_epoch_lies_below_a_common_one(backup: Backup) -> None:
+    for row in backup.tables["batches"]:
+        if row["node"] == 4 and row["epoch"] == 2:
+            row.update(epoch=1)
+
+
+@breaks("log_one_leader_per_epoch")
+def two_logs_name_two_leaders(backup: Backup) -> None:
+    backup.find("control", 2, type="LeaderChange", epoch=2).update(leader_id=3)
+
+
+@breaks("log_one_leader_per_epoch")
+def a_stored_leader_is_another(backup: Backup) -> None:
+    backup.find("quorum_state", 4).update(leader_id=2)
+
+
+@breaks("log_leader_begins_its_epoch")
+def a_leader_change_is_missing(backup: Backup) -> None:
+    backup.tables["control"].remove(backup.find("control", 2, type="LeaderChange", epoch=2))
+
+
+@breaks("log_elected_by_majority")
+def a_minority_has_voted(backup: Backup) -> None:
+    for row in backup.tables["control"]:
+        if row["type"] == "LeaderChange" and row["epoch"] == 2:
+            row.update(granting_voters=[2, 3])
+
+
+@breaks("log_one_vote_per_epoch")
+def two_copies_have_two_votes(backup: Backup) -> None:
+    row = backup.find("quorum_state", 1)
+    row.update(voted_id=2, voted_directory_id="AAA")
+    backup.tables["quorum_state"].append(row | {"directory": "/backups/older/node-1", "voted_id": 3})
+
+
+@breaks("log_one_vote_per_epoch")
+def a_vote_is_not_for_the_leader_that_it_elected(backup: Backup) -> None:
+    backup.find("quorum_state", 2).update(voted_id=4, voted_directory_id="AAA")
+
+
+@breaks("log_epoch_is_stored")
+def quorum_state_is_old(backup: Backup) -> None:
+    backup.find("quorum_state", 3).update(leader_epoch=2, leader_id=2)
+
+
+@breaks("log_epochs_checkpoint")
+def an_epoch_starts_elsewhere(backup: Backup) -> None:
+    backup.find("epochs", 2, epoch=2).update(start_offset=19)
+
+
+@breaks("log_overlapping_voter_sets")
+def two_voters_change_at_once(backup: Backup) -> None:
+    row = backup.find("control", 4, type="Voters", offset=22)
+    row.update(voters=[voter for voter in row["voters"] if voter["id"] == 2])
+
+
+@breaks("log_overlapping_voter_sets")
+def a_voter_changes_its_directory_and_another_goes(backup: Backup) -> None:
+    row = backup.find("control", 4, type="Voters", offset=22)
+    row.update(voters=[{**voter, "directory_id": f"{voter['id']}-other"} for voter in row["voters"]])
+
+
+@breaks("log_snapshot_voters")
+def a_snapshot_has_other_voters(backup: Backup) -> None:
+    row = backup.find("snapshots", 2, end_offset=12)
+    row.update(voters=row["voters"][:-1])
+
+
+@breaks("log_snapshots_are_whole")
+def a_snapshot_is_cut(backup: Backup) -> None:
+    backup.find("snapshots", 2, end_offset=12).update(valid=False, error="no footer")
+
+
+@breaks("log_snapshots_are_equal")
+def a_snapshot_has_other_bytes(backup: Backup) -> None:
+    backup.find("snapshots", 2, end_offset=12).update(sha256="00")
+
+
+@breaks("log_snapshots_are_aligned")
+def a_snapshot_ends_below_a_later_epoch(backup: Backup) -> None:
+    for node in (1, 2, 3):
+        backup.find("snapshots", node, end_offset=12).update(end_offset=21)
+
+
+@breaks("log_snapshots_are_aligned")
+def a_snapshot_ends_within_a_batch(backup: Backup) -> None:
+    backup.batch(1, 11).update(last_offset=12)
+
+
+@breaks("log_start_is_covered")
+def no_snapshot_reaches_up_to_the_log(backup: Backup) -> None:
+    backup.tables["snapshots"].remove(backup.find("snapshots", 1, end_offset=12))
+
+
+@breaks("log_appended_once")
+def a_retry_took_effect_twice(backup: Backup) -> None:
+    first, second = backup.batch(4, 12), backup.batch(4, 13)
+    second.update({name: first[name] for name in ("producer_id", "producer_epoch", "base_sequence")})

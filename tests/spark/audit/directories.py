@@ -1,0 +1,64 @@
+"""Directories of real replicas: what simulated nodes have on their disks after a run, as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kraft_trio.simulation import Cluster, simulate
+from kraft_trio.simulation.machine import Machine
+from kraft_trio.simulation.scenario_run import setup_of
+from kraft_trio.simulation.scenario_script import parse_script
+
+ROOT = "/data"
+"""A simulated node's metadata.log.dir."""
+
+STORY = """\
+observers 4
+set controller.quorum.election.timeout.ms 200
+set controller.quorum.fetch.timeout.ms 400
+set metadata.log.segment.bytes 1024
+set metadata.log.max.record.bytes.between.snapshots 1000000
+set metadata.max.retention.bytes 0
+elect 1
+{first}
+add-voter 4
+take-snapshot 1 2 3
+wait 100ms
+{second}
+elect 2
+append "in the second epoch"
+remove-voter 1
+append "without node 1"
+elect 3
+append "in the third epoch"
+settle
+stop 1 2 3 4
+"""
+"""Three leaders, two voter changes, several segments, a snapshot behind which the log may be trimmed."""
+
+
+def write_directories(folder: Path) -> list[Path]:
+    """A directory for each node of a quorum that was stopped; the same files each time."""
+    first, second = ("\n".join(f'append "{of}{number}{"." * 200}"' for number in range(8)) for of in "ab")
+    script = parse_script(STORY.format(first=first, second=second), "backups")
+    directories = []
+
+    async def main(cluster: Cluster) -> None:
+        for step in script.steps:
+            await step.take(cluster)
+        for machine in cluster.machines.values():
+            directories.append(_export(machine, folder / f"node-{machine.id}"))
+
+    simulate(main, setup_of(script.header))
+    return directories
+
+
+def _export(machine: Machine, folder: Path) -> Path:
+    for directory in (ROOT, machine.partition_path):
+        target = folder / Path(directory).relative_to(ROOT)
+        target.mkdir(parents=True, exist_ok=True)
+        for name in machine.disk.peek_names(directory):
+            content = machine.disk.peek(f"{directory}/{name}")
+            if content is not None and name != ".lock":
+                (target / name).write_bytes(content)
+    return folder

@@ -1,0 +1,65 @@
+"""Every check of logs finds what it is there for, and nothing in the directories of a quorum that is sound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from kraft_trio.spark.schemas import CONTENTS, arrow_schema
+
+from .damages import DAMAGES, Backup
+from .directories import write_directories
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kraft_trio.spark.audit import Audit
+
+SOUND = "sound"
+
+
+@pytest.fixture(scope="module")
+def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    """All backups, each a cluster of its own, in one audit."""
+    from kraft_trio.spark.audit.audit import audit_tables
+    from kraft_trio.spark.audit.tables import read_directories
+
+    directories = write_directories(tmp_path_factory.mktemp("directories"))
+    raw = read_directories(spark, [str(directory) for directory in directories])
+    sound = Backup({name: frame.toArrow().to_pylist() for name, frame in raw.items()})
+    tables = sound.copy(SOUND).tables
+    for name, (_, damage) in DAMAGES.items():
+        backup = sound.copy(name)
+        damage(backup)
+        for table, rows in backup.tables.items():
+            tables[table] += rows
+    schemas = {name: arrow_schema(CONTENTS[name.replace("_", "-")]) for name in tables}
+    frames = {
+        name: spark.createDataFrame(pa.Table.from_pylist(rows, schema=schemas[name])) for name, rows in tables.items()
+    }
+    return audit_tables(spark, frames)
+
+
+def test_every_check_of_logs_has_a_backup_that_breaks_it() -> None:
+    from kraft_trio.spark.audit import CHECKS
+
+    expected = [check.name for check in CHECKS if check.source == "log"]
+    assert sorted({check for check, _ in DAMAGES.values()}) == expected
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_broken_backup_is_found(audited: Audit, name: str) -> None:
+    check, _ = DAMAGES[name]
+    found = [violation for violation in audited.violations if (violation.check, violation.cluster) == (check, name)]
+    assert found, "nothing was violated"
+    assert all(violation.subject and violation.fact_a and violation.fact_b for violation in found)
+    result = next(result for result in audited.results if (result.check, result.cluster) == (check, name))
+    assert (result.status, result.violations, result.example) == ("violated", len(found), str(found[0]))
+
+
+def test_a_sound_backup_has_nothing(audited: Audit) -> None:
+    assert [str(violation) for violation in audited.violations if violation.cluster == SOUND] == []
+    statuses = {result.check: result.status for result in audited.results if result.cluster == SOUND}
+    assert [check for check, status in statuses.items() if status != "passed"] == []
