@@ -25,7 +25,7 @@ class KraftDataSource(DataSource):
 
     def schema(self) -> str:
         if BOOTSTRAP in self.options:
-            from kraft_trio.spark.stream_rows import live_schema
+            from kraft_trio.spark.stream_columns import live_schema
 
             return live_schema(dict(self.options))
         from kraft_trio.spark.partitions import columns_of
@@ -37,9 +37,12 @@ class KraftDataSource(DataSource):
             from kraft_trio.spark.stream_batch import make_live_reader
 
             return make_live_reader(dict(self.options), schema)
+        from kraft_trio.spark.filters import FilteringReader
         from kraft_trio.spark.partitions import DirectoryReader
 
-        return DirectoryReader(dict(self.options), schema)
+        options = dict(self.options)
+        is_filtering = read_options(self.name(), READ_OPTIONS, options)["pushFilters"]
+        return FilteringReader(options, schema) if is_filtering else DirectoryReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from kraft_trio.spark.stream_reader import make_stream_reader

@@ -58,6 +58,7 @@ QUORUM_OPTIONS = (
         "host:port,host:port,…",
         None,
         "any nodes of the quorum: the leader is found through them, and found again when it changes",
+        "",
     ),
     Option("requestTimeoutMs", whole_number(1), "milliseconds, 1 or more", 2000, "for one answer of one node, in ms"),
     Option(
@@ -92,6 +93,7 @@ LIVE_OPTIONS = (
         "a number of offsets, 1 or more",
         None,
         "the most offsets of one micro-batch; by default all that are committed",
+        "",
     ),
     Option(
         "maxOffsetsPerPartition",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 import attrs
@@ -20,32 +20,15 @@ from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE, msgpack_column
 from kraft_trio.spark.decoding.record_rows import record_rows
 from kraft_trio.spark.decoding.rows import Rows
 from kraft_trio.spark.decoding.scan import Run, scan
-from kraft_trio.spark.schemas import ERROR, RECORD_HEADERS, RECORDS, Column, arrow_schema, spark_schema
+from kraft_trio.spark.schemas import ERROR, arrow_schema
+from kraft_trio.spark.stream_columns import live_columns
 from kraft_trio.spark.stream_fetching import LogRange
-from kraft_trio.spark.stream_options import LiveOptions, read_live_options
+from kraft_trio.spark.stream_options import LiveOptions
 from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE
 
 ROWS_AT_ONCE: Final = 10_000
 
-_OF_DIRECTORIES: Final = frozenset(
-    {"directory", "node", "directory_id", "segment", "position", "crc_ok", "size", ERROR.name}
-)
-LIVE_RECORDS: Final = tuple(column for column in RECORDS if column.name not in _OF_DIRECTORIES)
-"""The columns of a live quorum's records."""
-
 _ALWAYS_DECODED: Final = ("offset", "control", "value")
-
-
-def live_columns(options: LiveOptions) -> tuple[Column, ...]:
-    return (*LIVE_RECORDS, RECORD_HEADERS) if options.include_headers else LIVE_RECORDS
-
-
-def live_schema(given: Mapping[str, str]) -> str:
-    """The columns where the user gives no schema.  Raises ConfigError."""
-    options = read_live_options(given)
-    if options.is_msgpack:
-        raise ConfigError("value.format=msgpack: give the columns of the values with schema(…)")
-    return spark_schema(live_columns(options))
 
 
 @attrs.frozen

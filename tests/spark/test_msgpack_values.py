@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import attrs
 import msgpack
 import pyarrow as pa
 import pytest
 
+from kraft_trio.serde import MsgpackSerde
 from kraft_trio.spark.decoding.msgpack_values import msgpack_columns
 
 
@@ -47,13 +49,25 @@ def test_the_whole_value() -> None:
     assert columns([3, None], ("value", pa.int64())) == ([[3, None]], {})
 
 
+@attrs.define
+class Transfer:
+    payer: str
+    amount: int
+
+
+def test_classes_of_an_application() -> None:
+    values = [MsgpackSerde(Transfer).encode(Transfer("a", 5)), msgpack.packb({"amount": 6})]
+    fields = ("value_tag", pa.string()), ("value_version", pa.int32()), ("amount", pa.int64())
+    assert columns(values, *fields) == ([["Transfer", None], [1, None], [5, 6]], {})
+
+
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
         (b"\xc1", r"value: b'\xc1' is not MessagePack"),
         (b"", "value: b'' is not MessagePack"),
         (b"\x01\x02", r"value: b'\x01\x02' is not MessagePack"),
-        ([1, 2], "value: [1, 2], expected a map"),
+        ([1, 2], "value: [1, 2], expected a map, or [tag, version, map]"),
         ({"n": "one"}, "value: column n: 'one', expected int64"),
         ({"n": 1.5}, "value: column n: 1.5, expected int64"),
         ({"n": True}, "value: column n: True, expected int64"),

@@ -1,4 +1,4 @@
-"""Application values in MessagePack as columns."""
+"""Application values in MessagePack as columns: maps, and what `kraft_trio.serde.MsgpackSerde` writes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import pyarrow as pa
 
 WHOLE_VALUE: Final = "value"
 """The column that is the whole value, of whatever type it has; every other one is what a map has under its name."""
+VALUE_TAG: Final = "value_tag"
+VALUE_VERSION: Final = "value_version"
+"""The columns of a class's tag and version, in values that MsgpackSerde wrote; the others are the class's fields."""
 
 _TIMESTAMPS_AS_DATETIMES: Final = 3
 _SHOWN_CHARACTERS: Final = 60
@@ -51,10 +54,14 @@ def _decoded(value: bytes | None, at: int, problems: dict[int, str]) -> Any:
 
 
 def _map(value: Any, at: int, problems: dict[int, str]) -> Mapping[Any, Any]:
-    if isinstance(value, dict):
-        return value
-    if value is not None:
-        problems.setdefault(at, f"value: {_shown(value)}, expected a map")
+    match value:
+        case dict():
+            return value
+        case [str(tag), int(version), dict(fields)]:
+            return {**fields, VALUE_TAG: tag, VALUE_VERSION: version}
+        case None:
+            return {}
+    problems.setdefault(at, f"value: {_shown(value)}, expected a map, or [tag, version, map]")
     return {}
 
 

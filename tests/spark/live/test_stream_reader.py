@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from kraft_trio.errors import ConfigError, NetworkError, ProtocolError
+from kraft_trio.spark.stream_columns import live_schema
 from kraft_trio.spark.stream_fetching import LogRange
 from kraft_trio.spark.stream_options import read_live_options
 from kraft_trio.spark.stream_quorum import FETCH_BYTES, OtherClusterError
 from kraft_trio.spark.stream_reader import LogPartition
-from kraft_trio.spark.stream_rows import live_schema
 from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.quorum import Quorum, produce_batch

@@ -1,0 +1,27 @@
+"""The columns of a live quorum's records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kraft_trio.errors import ConfigError
+from kraft_trio.spark.schemas import ERROR, RECORD_HEADERS, RECORDS, Column, spark_schema
+from kraft_trio.spark.stream_options import LiveOptions, read_live_options
+
+_OF_DIRECTORIES: Final = frozenset(
+    {"directory", "node", "directory_id", "segment", "position", "crc_ok", "size", ERROR.name}
+)
+LIVE_RECORDS: Final = tuple(column for column in RECORDS if column.name not in _OF_DIRECTORIES)
+
+
+def live_columns(options: LiveOptions) -> tuple[Column, ...]:
+    return (*LIVE_RECORDS, RECORD_HEADERS) if options.include_headers else LIVE_RECORDS
+
+
+def live_schema(given: Mapping[str, str]) -> str:
+    """The columns where the user gives no schema.  Raises ConfigError."""
+    options = read_live_options(given)
+    if options.is_msgpack:
+        raise ConfigError("value.format=msgpack: give the columns of the values with schema(…)")
+    return spark_schema(live_columns(options))
