@@ -20,6 +20,9 @@ from kraft_trio.simulation.step_catalog import STEP_MODULES
 from kraft_trio.simulation.steps import STEPS
 from kraft_trio.spark.options import READ_OPTIONS, Option
 from kraft_trio.spark.schemas import CONTENTS, REPLICA, TRACE, Column
+from kraft_trio.spark.stream_columns import LIVE_RECORDS
+from kraft_trio.spark.stream_options import LIVE_OPTIONS
+from kraft_trio.spark.write_options import WRITE_OPTIONS
 from kraft_trio.wire.api import APIS
 
 DOCUMENTS = Path(__file__).parent
@@ -127,6 +130,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "invariants": invariants,
     "public-names": public_names,
     "spark-read-options": lambda: spark_options(READ_OPTIONS),
+    "spark-live-options": lambda: spark_options(LIVE_OPTIONS),
+    "spark-write-options": lambda: spark_options(WRITE_OPTIONS),
+    "spark-columns-live": lambda: spark_columns(LIVE_RECORDS),
     "spark-columns-replica": lambda: spark_columns(REPLICA),
     "spark-columns-trace": lambda: spark_columns(TRACE),
     **{

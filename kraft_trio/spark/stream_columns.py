@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import attrs
+
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.schemas import ERROR, RECORD_HEADERS, RECORDS, Column, spark_schema
 from kraft_trio.spark.stream_options import LiveOptions, read_live_options
@@ -12,7 +14,12 @@ from kraft_trio.spark.stream_options import LiveOptions, read_live_options
 _OF_DIRECTORIES: Final = frozenset(
     {"directory", "node", "directory_id", "segment", "position", "crc_ok", "size", ERROR.name}
 )
-LIVE_RECORDS: Final = tuple(column for column in RECORDS if column.name not in _OF_DIRECTORIES)
+_MEANINGS: Final = {"cluster_id": "of the quorum, as its nodes tell it"}
+LIVE_RECORDS: Final = tuple(
+    attrs.evolve(column, meaning=_MEANINGS.get(column.name, column.meaning))
+    for column in RECORDS
+    if column.name not in _OF_DIRECTORIES
+)
 
 
 def live_columns(options: LiveOptions) -> tuple[Column, ...]:

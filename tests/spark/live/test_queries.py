@@ -18,16 +18,16 @@ def test_leaders_die_while_a_query_runs_and_it_is_restarted(
     quorum.start()
     query = ToParquet(spark, quorum, tmp_path, maxOffsetsPerTrigger="50", maxOffsetsPerPartition="20")
     quorum.produce([f"before {index}" for index in range(30)])
-    with query.running() as running:
-        query.wait_until_written(running, quorum.produce(["first"]))
+    with query.running():
+        query.wait_until_written(quorum.produce(["first"]))
         quorum.leader().kill()
-        query.wait_until_written(running, quorum.produce(["after the kill"]))
+        query.wait_until_written(quorum.produce(["after the kill"]))
     quorum.start([node.id for node in quorum.nodes.values() if not node.running])
     quorum.produce([f"while it is stopped {index}" for index in range(70)])
-    with query.running() as running:
+    with query.running():
         quorum.leader().kill()
         last = quorum.produce(["last"])
-        query.wait_until_written(running, last)
+        query.wait_until_written(last)
     quorum.start([node.id for node in quorum.nodes.values() if not node.running])
     quorum.wait_until_caught_up()
     assert query.rows() == committed_rows(quorum.nodes[1])
@@ -38,19 +38,19 @@ def test_voters_come_and_go_while_a_query_runs(spark: SparkSession, make_quorum:
     quorum = make_quorum(1, observers=2)
     quorum.start()
     first, second, third = quorum.nodes.values()
-    query = ToParquet(spark, quorum, tmp_path)
-    with query.running(bootstrap=str(first.endpoint)) as running:
-        query.wait_until_written(running, quorum.produce(["one voter"]))
+    query = ToParquet(spark, quorum, tmp_path, bootstrapControllers=str(first.endpoint))
+    with query.running():
+        query.wait_until_written(quorum.produce(["one voter"]))
         for node in (second, third):
             command(
                 *("metadata-quorum", "--bootstrap-controller", str(first.endpoint)),
                 *("--command-config", str(node.properties), "add-controller"),
             )
-        query.wait_until_written(running, quorum.produce(["three voters"]))
+        query.wait_until_written(quorum.produce(["three voters"]))
         command(
             "metadata-quorum", "--bootstrap-controller", str(second.endpoint), "remove-controller", "-i", str(first.id)
         )
         first.kill()
-        query.wait_until_written(running, quorum.produce(["two voters"], quorum.leader(besides=first.id)))
+        query.wait_until_written(quorum.produce(["two voters"], quorum.leader(besides=first.id)))
     quorum.wait_until_caught_up([second.id, third.id])
     assert query.rows() == committed_rows(second)

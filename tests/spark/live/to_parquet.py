@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tests.acceptance.quorum import Quorum
@@ -18,60 +18,64 @@ SECONDS = 120.0
 """A micro-batch takes seconds where the machine is busy."""
 
 
+NO_WORKER = "Python worker failed to connect back"
+"""What a query fails with that Spark has given no ten seconds of processor time: it waits no longer for its workers."""
+
+
 class ToParquet:
     """A query that appends what it reads to Parquet files, and can be stopped and started again from its checkpoint."""
 
     def __init__(self, spark: SparkSession, quorum: Quorum, directory: Path, **options: str) -> None:
+        """`options` are those of the source; bootstrapControllers is all nodes of the quorum where it is not given."""
+        self._reader = spark.readStream.format("kraft").options(
+            **{"bootstrapControllers": quorum.bootstrap_servers, **options}
+        )
         self._spark = spark
-        self._quorum = quorum
-        self._options = options
+        self._query: StreamingQuery | None = None
         self.output = directory / "output"
         self.checkpoint = directory / "checkpoint"
-
-    def stream(self, bootstrap: str | None = None) -> DataFrame:
-        reader = self._spark.readStream.format("kraft").options(**self._options)
-        return reader.option("bootstrapControllers", bootstrap or self._quorum.bootstrap_servers).load()
+        self.starts = 0
+        self.unstarted_workers = 0
+        """How often it failed for NO_WORKER, and was started again."""
 
     @contextmanager
-    def running(self, bootstrap: str | None = None) -> Iterator[StreamingQuery]:
+    def running(self) -> Iterator[None]:
         """While the block runs; raises what the query has failed with."""
-        rows = self.stream(bootstrap).select("offset", "value")
-        query = (
-            rows.writeStream.format("parquet")
-            .option("checkpointLocation", str(self.checkpoint))
-            .start(str(self.output))
-        )
+        self.starts += 1
+        self._start()
         try:
-            yield query
+            yield
+            self.check()
         finally:
-            query.stop()
-        failure = query.exception()
-        if failure is not None:
-            raise failure
+            if self._query is not None:
+                self._query.stop()
+                self._query = None
 
-    def run_available(self) -> None:
-        rows = self.stream().select("offset", "value")
-        query = (
-            rows.writeStream.format("parquet")
-            .option("checkpointLocation", str(self.checkpoint))
-            .trigger(availableNow=True)
-            .start(str(self.output))
-        )
-        assert query.awaitTermination(int(SECONDS)), "the query has not ended"
+    def check(self) -> None:
+        """Raise what the query has failed with; start it again where the machine was too busy for it."""
+        failure = self._query.exception() if self._query is not None else None
+        if failure is None:
+            return
+        if NO_WORKER not in str(failure):
+            raise failure
+        self.unstarted_workers += 1
+        self._start()
 
     def rows(self) -> Rows:
         """Everything that was written by micro-batches that are whole, in the order of the offsets."""
         read = self._spark.read.parquet(str(self.output)).collect()
         return sorted((row["offset"], None if row["value"] is None else bytes(row["value"])) for row in read)
 
-    def wait_until_written(self, query: StreamingQuery, offset: int) -> None:
+    def wait_until_written(self, offset: int) -> None:
         """Until a micro-batch with that offset is done.  Raises what the query fails with."""
 
         def written() -> bool:
-            failure = query.exception()
-            if failure is not None:
-                raise failure
-            progress = query.lastProgress
+            self.check()
+            progress = None if self._query is None else self._query.lastProgress
             return progress is not None and json.loads(progress["sources"][0]["endOffset"])["offset"] > offset
 
         wait_until(f"offset {offset} is written", written, SECONDS, 0.1)
+
+    def _start(self) -> None:
+        writing = self._reader.load().select("offset", "value").writeStream.format("parquet")
+        self._query = writing.option("checkpointLocation", str(self.checkpoint)).start(str(self.output))

@@ -1,0 +1,50 @@
+"""The change feed of a replicated application log as Parquet, a column for each field of its MessagePack values.
+
+    python change_feed.py host:9093,host:9094 DIRECTORY --columns "payer string, payee string, amount bigint"
+
+Goes on for ever, from where it was when it is started again; with --once it ends at what is committed now, as a cron
+job would have it.  DIRECTORY/changes has the Parquet files, DIRECTORY/checkpoint how far it is.  Every committed value
+is there exactly once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pyspark.sql import functions as f
+
+from kraft_trio.spark import session
+
+OF_THE_LOG = "offset bigint, epoch int, timestamp timestamp, value_tag string"
+"""`value_tag` is the class of a value that `kraft_trio.MsgpackSerde` wrote."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("controllers", help="any nodes of the quorum")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--columns", required=True, help="the fields of the values that are wanted, as Spark's DDL")
+    parser.add_argument("--once", action="store_true", help="end at what is committed now")
+    arguments = parser.parse_args()
+
+    changes = (
+        session(app_name="change-feed")
+        .readStream.format("kraft")
+        .option("bootstrapControllers", arguments.controllers)
+        .option("value.format", "msgpack")
+        .schema(f"{OF_THE_LOG}, {arguments.columns}")
+        .load()
+        .withColumn("day", f.to_date("timestamp"))
+    )
+    writing = (
+        changes.writeStream.format("parquet")
+        .partitionBy("day")
+        .option("checkpointLocation", str(arguments.directory / "checkpoint"))
+    )
+    writing = writing.trigger(availableNow=True) if arguments.once else writing.trigger(processingTime="10 seconds")
+    writing.start(str(arguments.directory / "changes")).awaitTermination()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Live tables of a quorum's health: its leader is asked again and again, and what it says is a stream.
+
+    python quorum_dashboard.py host:9093,host:9094 --every "2 seconds"
+
+Tables that any SQL of the session can read while the stream runs: `polls`, a row for each replica and poll, and over it
+`replicas` (how each one is now), `leadership` (who led which epoch, from when to when), `lag` (by minute) and `outages`
+(polls that found no leader).  They are printed after each poll, and kept in memory: 50,000 rows a day for three
+replicas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+import pyarrow as pa
+import trio
+
+from kraft_trio import AdminClient, NoLeader, QuorumDescription
+from kraft_trio.config_keys import parse_peer
+from kraft_trio.spark import session
+
+POLL = (
+    "polled_at timestamp, leader int, epoch int, high_watermark bigint, node int, role string, log_end bigint, "
+    "lag bigint, silent_ms bigint, problem string"
+)
+
+VIEWS = {
+    "replicas": """
+        select node, role, log_end, lag, silent_ms, polled_at from polls
+        where polled_at = (select max(polled_at) from polls) and node is not null order by role desc, node""",
+    "leadership": """
+        select epoch, leader, min(polled_at) as seen_from, max(polled_at) as seen_to from polls
+        where leader is not null group by epoch, leader order by epoch""",
+    "lag": """
+        select date_trunc('minute', polled_at) as minute, node, max(lag) as max_lag, max(silent_ms) as max_silent_ms
+        from polls where node is not null group by all order by minute, node""",
+    "outages": """
+        select polled_at, problem from polls where problem is not null order by polled_at""",
+}
+
+
+def poll(controllers: str, ticks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Ask the leader once for each tick; without a leader the one row says what each node knows instead."""
+    client = AdminClient([parse_peer(text) for text in controllers.split(",")])
+    for _ in (row for batch in ticks for row in range(batch.num_rows)):
+        quorum = trio.run(client.describe_metadata_quorum)
+        polled_at = time.time_ns() // 1000
+        if isinstance(quorum, NoLeader):
+            rows: list[dict[str, object]] = [{"problem": "; ".join(map(str, quorum.views))}]
+        else:
+            rows = described(quorum)
+        yield pa.RecordBatch.from_pylist([{"polled_at": polled_at, **row} for row in rows], ARROW_POLL)
+
+
+def described(quorum: QuorumDescription) -> list[dict[str, object]]:
+    of_quorum = {
+        "leader": quorum.leader_id,
+        "epoch": quorum.leader_epoch,
+        "high_watermark": quorum.high_watermark,
+    }
+    return [
+        {
+            **of_quorum,
+            "node": state.key.id,
+            "role": role if state.key.id != quorum.leader_id else "leader",
+            "log_end": state.log_end_offset,
+            "lag": quorum.lag(state),
+            "silent_ms": max(0, quorum.now_ms - state.last_fetch_timestamp_ms),
+        }
+        for role, states in (("voter", quorum.voters), ("observer", quorum.observers))
+        for state in states
+    ]
+
+
+ARROW_POLL = pa.schema(
+    [
+        ("polled_at", pa.timestamp("us", tz="UTC")),
+        ("leader", pa.int32()),
+        ("epoch", pa.int32()),
+        ("high_watermark", pa.int64()),
+        ("node", pa.int32()),
+        ("role", pa.string()),
+        ("log_end", pa.int64()),
+        ("lag", pa.int64()),
+        ("silent_ms", pa.int64()),
+        ("problem", pa.string()),
+    ]
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("controllers", help="any nodes of the quorum")
+    parser.add_argument("--every", default="5 seconds", help="how often the leader is asked")
+    parser.add_argument("--polls", type=int, help="end after so many; by default never")
+    arguments = parser.parse_args()
+
+    spark = session(app_name="quorum-dashboard")
+    ticks = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1).load()
+    polls = ticks.mapInArrow(partial(poll, arguments.controllers), POLL)
+    query = polls.writeStream.format("memory").queryName("polls").trigger(processingTime=arguments.every).start()
+    for name, sql in VIEWS.items():
+        spark.sql(f"create or replace temporary view {name} as {sql}")
+    shown = 0
+    try:
+        while query.isActive and (arguments.polls is None or shown < arguments.polls):
+            progress = query.lastProgress
+            if progress is None or progress["batchId"] < shown:
+                query.awaitTermination(1)
+                continue
+            shown = progress["batchId"] + 1
+            for name in VIEWS:
+                print(f"\n{name} after {shown} polls")
+                spark.table(name).show(truncate=False)
+    finally:
+        query.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""A streaming query under load: leaders are killed, a voter is added and removed, the query is stopped and started.
+
+What the query has written in the end is compared with the committed log, record by record, and with what producers
+were told is committed.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+import click
+import trio
+from pyspark.sql import SparkSession
+
+from kraft_trio.client.log_client import LogClient
+from kraft_trio.config_keys import parse_peer
+from kraft_trio.errors import KraftError, OutcomeUnknownError
+from kraft_trio.spark import session
+from tests.acceptance.quorum import Quorum
+from tests.acceptance.waiting import wait_until
+from tests.spark.live.reading import command, committed_rows
+from tests.spark.live.to_parquet import ToParquet
+
+VOTERS = 3
+COMING_AND_GOING = 4
+"""The node that is added to the voters, and removed again."""
+RESTARTS_AT = (0.35, 0.75)
+VOTER_ADDED_AT = 0.25
+VOTER_REMOVED_AT = 0.65
+"""Parts of the whole time."""
+DOWN_SECONDS = 3.0
+RECORDS_AT_ONCE = 50
+PAUSE_SECONDS = 0.1
+
+
+class Load:
+    """A producer in a thread of its own: numbered values, some at a time, for as long as it runs."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._bootstrap = [parse_peer(text) for text in bootstrap_servers.split(",")]
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=trio.run, args=(self._run,))
+        self.acknowledged: dict[int, bytes] = {}
+        """What is committed, by its offset."""
+        self.unknown = 0
+        """Of how many values nobody could say whether they are."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    async def _run(self) -> None:
+        number = 0
+        async with LogClient(self._bootstrap) as client:
+            while not self._stopping.is_set():
+                values = [f"{number + index}".encode() for index in range(RECORDS_AT_ONCE)]
+                number += len(values)
+                try:
+                    offsets = await client.produce(values, 60_000)
+                except OutcomeUnknownError:
+                    self.unknown += len(values)
+                else:
+                    self.acknowledged.update(zip(offsets, values, strict=True))
+                await trio.sleep(PAUSE_SECONDS)
+
+
+@attrs.define
+class Outcome:
+    """What was done, and how output and log compare."""
+
+    seconds: float
+    records_committed: int
+    records_acknowledged: int
+    rows_written: int
+    micro_batches: int
+    leaders_killed: int
+    query_starts: int
+    unstarted_workers: int
+    """How often the query was started again because the machine was too busy for Spark's Python workers to start."""
+    voters_seen: list[list[int]]
+    missing: int
+    """Committed and not written."""
+    repeated: int
+    """Written more often than committed."""
+    unexpected: int
+    """Written and not committed."""
+    acknowledged_and_lost: int
+
+    @property
+    def is_exact(self) -> bool:
+        return not (self.missing or self.repeated or self.unexpected or self.acknowledged_and_lost)
+
+
+def soak(spark: SparkSession, quorum: Quorum, directory: Path, seconds: float, kills: int) -> Outcome:
+    """`quorum` has three voters and an observer, and runs.  Raises what the query or a command fails with."""
+    load = Load(quorum.bootstrap_servers)
+    query = ToParquet(spark, quorum, directory, maxOffsetsPerPartition="20000")
+    voters_seen = [_voters(quorum)]
+    began_at = time.monotonic()
+    events: list[tuple[float, Callable[[], None]]] = [
+        *((seconds * (kill + 0.5) / kills, lambda: _kill_leader(quorum)) for kill in range(kills)),
+        (seconds * VOTER_ADDED_AT, lambda: _change(quorum, voters_seen, added=True)),
+        (seconds * VOTER_REMOVED_AT, lambda: _change(quorum, voters_seen, added=False)),
+    ]
+    events.sort(key=lambda event: event[0])
+    load.start()
+    try:
+        for ends_at in (*(seconds * part for part in RESTARTS_AT), seconds):
+            with query.running():
+                while events and events[0][0] < ends_at:
+                    at, happen = events.pop(0)
+                    _wait_until(began_at + at, query)
+                    happen()
+                _wait_until(began_at + ends_at, query)
+                if ends_at == seconds:
+                    load.stop()
+                    query.wait_until_written(quorum.wait_until_caught_up() - 1)
+    finally:
+        load.stop()
+    return _compared(quorum, query, load, time.monotonic() - began_at, kills, voters_seen)
+
+
+def _wait_until(moment: float, query: ToParquet) -> None:
+    """Until that time; raises what the query fails with meanwhile."""
+    while (left := moment - time.monotonic()) > 0:
+        query.check()
+        time.sleep(min(left, 1.0))
+
+
+def _kill_leader(quorum: Quorum) -> None:
+    leader = quorum.leader()
+    leader.kill()
+    time.sleep(DOWN_SECONDS)
+    quorum.start([leader.id])
+
+
+def _voters(quorum: Quorum) -> list[int]:
+    return sorted(voter.key.id for voter in quorum.described_by_leader()[1].voters)
+
+
+def _change(quorum: Quorum, voters_seen: list[list[int]], *, added: bool) -> None:
+    """Add or remove a voter, again where a leader was lost meanwhile; notes who they are then."""
+    node = quorum.nodes[COMING_AND_GOING]
+    quorum_options = ("metadata-quorum", "--bootstrap-controller", quorum.bootstrap_servers)
+    adding = (*quorum_options, "--command-config", str(node.properties), "add-controller")
+    removing = (*quorum_options, "remove-controller", "-i", str(node.id))
+
+    def changed() -> bool:
+        with suppress(AssertionError, KraftError):
+            command(*(adding if added else removing))
+        return (node.id in _voters(quorum)) == added
+
+    wait_until(f"node {node.id} is {'a' if added else 'no'} voter", changed)
+    voters_seen.append(_voters(quorum))
+
+
+def _compared(
+    quorum: Quorum, query: ToParquet, load: Load, seconds: float, kills: int, voters_seen: list[list[int]]
+) -> Outcome:
+    quorum.wait_until_caught_up()
+    committed = committed_rows(quorum.nodes[1])
+    written = query.rows()
+    values = dict(committed)
+    times = Counter(written)
+    return Outcome(
+        seconds=round(seconds, 1),
+        records_committed=len(committed),
+        records_acknowledged=len(load.acknowledged),
+        rows_written=len(written),
+        micro_batches=len(list((query.checkpoint / "commits").glob("[0-9]*"))),
+        leaders_killed=kills,
+        query_starts=query.starts,
+        unstarted_workers=query.unstarted_workers,
+        voters_seen=voters_seen,
+        missing=sum(row not in times for row in committed),
+        repeated=sum(count - 1 for count in times.values()),
+        unexpected=sum(values.get(offset) != value for offset, value in times),
+        acknowledged_and_lost=sum(values.get(offset) != value for offset, value in load.acknowledged.items()),
+    )
+
+
+@click.command()
+@click.option("--seconds", default=600.0, show_default=True, help="For how long there is load.")
+@click.option("--kills", default=10, show_default=True, help="How many leaders are killed.")
+def main(seconds: float, kills: int) -> None:
+    """Run it, and print what was found as JSON; exit code 1 unless output and log are equal."""
+    with tempfile.TemporaryDirectory(prefix="spark-soak-") as name:
+        directory = Path(name)
+        quorum = Quorum(directory, VOTERS, observers=1)
+        spark = session("local[2]", "spark-soak", {"spark.local.dir": str(directory / "local")})
+        try:
+            quorum.start()
+            outcome = soak(spark, quorum, directory, seconds, kills)
+        finally:
+            spark.stop()
+            quorum.kill_all()
+    click.echo(json.dumps({**attrs.asdict(outcome), "exact": outcome.is_exact}, indent=2))
+    if not outcome.is_exact:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
