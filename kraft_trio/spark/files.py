@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import glob
 import os
+import stat
+from collections.abc import Mapping
 from typing import IO, Any, Protocol, cast
 
 import attrs
@@ -28,6 +30,10 @@ class Files(Protocol):
 
     def expand(self, pattern: str) -> list[str]:
         """The paths that a glob stands for, sorted; a path without wildcards is itself, also where nothing is there."""
+        ...
+
+    def entry(self, path: str) -> Entry:
+        """What a path leads to."""
         ...
 
     def entries(self, directory: str) -> list[Entry]:
@@ -62,6 +68,11 @@ class LocalFiles:
     def expand(self, pattern: str) -> list[str]:
         found = sorted(glob.glob(pattern)) if has_wildcard(pattern) else [pattern]
         return [path.rstrip("/") or "/" for path in found]
+
+    def entry(self, path: str) -> Entry:
+        status = os.stat(path)
+        is_directory = stat.S_ISDIR(status.st_mode)
+        return Entry(os.path.basename(path), is_directory, 0 if is_directory else status.st_size)
 
     def entries(self, directory: str) -> list[Entry]:
         with os.scandir(directory) as found:
@@ -107,12 +118,16 @@ class UrlFiles:
     def entries(self, directory: str) -> list[Entry]:
         # What another process has written meanwhile is to be seen.
         self._system.invalidate_cache()
-        found = self._system.ls(directory, detail=True)
-        entries = [
-            Entry(info["name"].rstrip("/").rpartition("/")[2], info["type"] == "directory", info["size"] or 0)
-            for info in found
-        ]
+        entries = map(self._entry, self._system.ls(directory, detail=True))
         return sorted(entries, key=lambda entry: entry.name)
+
+    def entry(self, path: str) -> Entry:
+        self._system.invalidate_cache()
+        return self._entry(self._system.info(path))
+
+    @staticmethod
+    def _entry(info: Mapping[str, Any]) -> Entry:
+        return Entry(info["name"].rstrip("/").rpartition("/")[2], info["type"] == "directory", info["size"] or 0)
 
     def open(self, path: str) -> IO[bytes]:
         return cast(IO[bytes], self._system.open(path, "rb"))

@@ -1,16 +1,14 @@
-"""From paths, globs and URLs to the files of traces, and how they are opened."""
+"""From paths, globs and URLs to the files of traces."""
 
 from __future__ import annotations
 
-import glob
 import json
-import os
 from collections.abc import Iterable, Iterator
-from typing import IO, Any, cast
 
 import attrs
 
 from kraft_trio.errors import ConfigError
+from kraft_trio.spark.files import Files, files_of, join
 
 
 @attrs.frozen
@@ -24,18 +22,19 @@ class TraceFile:
     """Why there is nothing to be read."""
 
 
-def trace_files(text: str) -> list[TraceFile]:
-    """The files of a path or glob, or of a JSON list of them, in the order of their names, each once.
+def trace_files(path: str, paths: str = "") -> list[TraceFile]:
+    """The files of a path or glob, and of a JSON list of them, in the order of their names, each once.
 
-    A directory stands for the files in it, but for those whose name begins with a dot or an underscore.  A path that
-    leads nowhere, and a directory without files, is in the list with its problem.  URLs need fsspec.  Raises
-    ConfigError where none is given, and for a URL that cannot be used.
+    A directory stands for the files in it, but for those whose name begins with a dot or an underscore.  What leads to
+    no file is in the list with its problem.  Raises ConfigError where nothing leads to a file, and for a URL that needs
+    a package that is not there.
     """
-    paths = json.loads(text) if text.startswith("[") else [text] if text else []
-    if not paths:
-        raise ConfigError("format kraft-trace: no path; expected load(PATH), a file, a directory or a glob")
-    found = {file.path: file for path in paths for file in _found(path)}
-    return [found[path] for path in sorted(found)]
+    given = [*([path] if path else []), *(json.loads(paths) if paths else [])]
+    found = {file.path: file for pattern in given for file in _found(pattern)}
+    if all(file.problem for file in found.values()):
+        problems = "; ".join(f"{file.path}: {file.problem}" for file in found.values())
+        raise ConfigError(f"no trace among the paths: {problems or 'no path is given'}")
+    return [found[name] for name in sorted(found)]
 
 
 def grouped(files: Iterable[TraceFile], most_bytes: int) -> Iterator[tuple[TraceFile, ...]]:
@@ -52,58 +51,27 @@ def grouped(files: Iterable[TraceFile], most_bytes: int) -> Iterator[tuple[Trace
         yield tuple(group)
 
 
-def opened(path: str) -> IO[bytes]:
-    """The file, open for reading.  Raises OSError; ConfigError for a URL that cannot be used."""
-    if _is_url(path):
-        return cast(IO[bytes], _fsspec(path).open(path, "rb").open())
-    return open(path, "rb")
+def _found(pattern: str) -> Iterator[TraceFile]:
+    files = files_of(pattern)
+    paths = files.expand(pattern)
+    if not paths:
+        yield TraceFile(pattern, problem="nothing has such a name")
+    for path in paths:
+        try:
+            yield from _files_at(files, path)
+        except OSError as error:
+            yield TraceFile(path, problem=f"cannot be read: {error.strerror or error}")
 
 
-def _found(path: str) -> list[TraceFile]:
-    entries = _of_url(path) if _is_url(path) else _of_disk(path.removeprefix("file:"))
-    return entries or [TraceFile(path, problem="no such file; expected a trace, or a directory or glob of traces")]
-
-
-def _of_disk(path: str) -> list[TraceFile]:
-    names = [path] if os.path.lexists(path) else glob.glob(path, recursive=True)
-    files: list[TraceFile] = []
-    for name in names:
-        inside = [name]
-        if os.path.isdir(name):
-            with os.scandir(name) as entries:
-                inside = [entry.path for entry in entries if entry.is_file() and _is_shown(entry.name)]
-            if not inside:
-                files.append(TraceFile(name, problem="a directory without files; expected traces in it"))
-        files += [TraceFile(file, os.path.getsize(file) if os.path.exists(file) else 0) for file in inside]
-    return files
-
-
-def _of_url(path: str) -> list[TraceFile]:
-    file_system, _ = _fsspec(path).core.url_to_fs(path)
-    files: list[TraceFile] = []
-    for name in file_system.glob(path):
-        inside = [name]
-        if file_system.isdir(name):
-            inside = [
-                entry["name"]
-                for entry in file_system.ls(name, detail=True)
-                if entry["type"] == "file" and _is_shown(os.path.basename(entry["name"]))
-            ]
-        files += [TraceFile(file_system.unstrip_protocol(file), file_system.size(file) or 0) for file in inside]
-    return files
-
-
-def _is_shown(name: str) -> bool:
-    return not name.startswith((".", "_"))
-
-
-def _is_url(path: str) -> bool:
-    return "://" in path and not path.startswith("file://")
-
-
-def _fsspec(path: str) -> Any:
-    try:
-        import fsspec
-    except ImportError:
-        raise ConfigError(f"format kraft-trace: {path}: expected a path; URLs need the package fsspec") from None
-    return fsspec
+def _files_at(files: Files, path: str) -> Iterator[TraceFile]:
+    entry = files.entry(path)
+    if not entry.is_directory:
+        yield TraceFile(path, entry.size)
+        return
+    inside = [
+        entry for entry in files.entries(path) if not entry.is_directory and not entry.name.startswith((".", "_"))
+    ]
+    if not inside:
+        yield TraceFile(path, problem="a directory without files; expected traces in it")
+    for entry in inside:
+        yield TraceFile(join(path, entry.name), entry.size)

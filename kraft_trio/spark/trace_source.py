@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from io import BufferedReader, RawIOBase
+from typing import cast
 
 import attrs
 import pyarrow as pa
@@ -11,9 +13,10 @@ from pyspark.sql.types import StructType
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.decoding.trace_events import problem_batch, trace_batches
+from kraft_trio.spark.files import files_of
 from kraft_trio.spark.options import TRACE_OPTIONS, read_options
 from kraft_trio.spark.schemas import TRACE, Column, spark_schema
-from kraft_trio.spark.trace_paths import TraceFile, grouped, opened, trace_files
+from kraft_trio.spark.trace_paths import TraceFile, grouped, trace_files
 from kraft_trio.tracing.files import TraceFileError
 
 
@@ -31,7 +34,8 @@ class TraceDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.name(), TRACE_OPTIONS, dict(self.options))
         return _Reader(
-            options["path"] or options["paths"],
+            options["path"],
+            options["paths"],
             _projection(schema),
             options["mode"] == "FAILFAST",
             options["maxPartitionBytes"],
@@ -46,14 +50,16 @@ class _Files(InputPartition):
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, paths: str, columns: Sequence[Column], fail_fast: bool, partition_bytes: int) -> None:
+    def __init__(self, path: str, paths: str, columns: Sequence[Column], fail_fast: bool, partition_bytes: int) -> None:
+        self._path = path
         self._paths = paths
         self._columns = tuple(columns)
         self._fail_fast = fail_fast
         self._partition_bytes = partition_bytes
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [_Files(files) for files in grouped(trace_files(self._paths), self._partition_bytes)]
+        # Not sooner: the reader goes to every task.
+        return [_Files(files) for files in grouped(trace_files(self._path, self._paths), self._partition_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Files)
@@ -64,7 +70,7 @@ class _Reader(DataSourceReader):
         problem = file.problem
         if problem is None:
             try:
-                with opened(file.path) as content:
+                with files_of(file.path).open(file.path) as raw, BufferedReader(cast(RawIOBase, raw)) as content:
                     yield from trace_batches(content, file.path, self._columns, fail_fast=self._fail_fast)
             except OSError as error:
                 problem = f"cannot be read: {error.strerror or error}"

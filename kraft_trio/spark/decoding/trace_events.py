@@ -73,7 +73,7 @@ def trace_batches(
     file.seek(0)
     places = _json_places(file) if is_json else _msgpack_places(file)
     builder = _Builder(name, tuple(columns), is_json, fail_fast)
-    yield from builder.header(next(places, _Place(1, 0, problem="empty; expected the header of a trace")))
+    yield from builder.header(next(places, _Place(1, 0, problem="it is empty")))
     if builder.is_a_trace:
         waiting: list[_Place] = []
         for place in places:
@@ -109,7 +109,7 @@ class _Builder:
 
     def header(self, place: _Place) -> Iterator[pa.RecordBatch]:
         """Take the header; a row only where it is none."""
-        problem = place.problem
+        problem = place.problem and f"not a trace; {place.problem}"
         if problem is None:
             try:
                 self._header = structure_header(place.record, is_json=self._is_json)
