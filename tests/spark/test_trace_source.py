@@ -81,7 +81,8 @@ def test_what_is_no_trace_is_a_row_beside_the_others(spark: SparkSession, traces
     problems = {Path(row.file).name: row.error for row in table.where("error is not null").collect()}
     assert problems == {
         "empty.trace": "record 1 at byte 0: not a trace; it is empty",
-        "other.trace": "record 1 at byte 0: not a trace; no msgpack: int is not allowed for map key when strict_map_key=True",
+        "other.trace": "record 1 at byte 0: not a trace; no msgpack: int is not allowed for map key when "
+        "strict_map_key=True",
         "directory": "a directory without files; expected traces in it",
         "missing": "cannot be read: No such file or directory",
     }

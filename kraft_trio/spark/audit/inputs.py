@@ -21,7 +21,7 @@ def check_inputs(directories: Sequence[str], traces: Sequence[str]) -> None:
     try:
         if directories:
             find_replicas(directories, allow_mixed_clusters=True)
-        files = trace_files(json.dumps(list(traces))) if traces else []
+        files = trace_files("", json.dumps(list(traces))) if traces else []
     except ConfigError as error:
         raise AuditInputError(f"nothing to audit: {error}") from error
     if files and all(file.problem for file in files):
