@@ -33,6 +33,6 @@ def session(
     Finds a Java as `kraft_trio.spark.java.use_java` does.  Whoever makes it stops it.  Raises StorageError where no
     Java is found; ImportError without the extra `spark`.
     """
-    from kraft_trio.spark.session import make_session
+    from kraft_trio.spark.spark_session import make_session
 
     return make_session(master, app_name, settings or {})
