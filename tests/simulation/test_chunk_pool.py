@@ -1,0 +1,60 @@
+"""Chunks over processes: all outcomes once, also where a seed takes its process along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraft_trio.simulation.campaign import CampaignError
+from kraft_trio.simulation.chunk_pool import run_chunks
+from kraft_trio.simulation.chunks import Chunk, chunks_of
+from kraft_trio.simulation.outcome import Outcome
+from kraft_trio.spark.campaign_task import ChunkTask
+from tests.simulation.bad_runs import DIES, IS_KILLED, LOOPS, RAISES, VIOLATES, BadRuns
+
+RULES = {
+    RAISES: "ZeroDivisionError",
+    LOOPS: "stuck",
+    DIES: "died",
+    IS_KILLED: "died",
+    VIOLATES: "invariant 5",
+}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_seed_has_one_outcome(jobs: int) -> None:
+    outcomes = list(run_chunks(chunks_of(range(12), 2), ChunkTask(BadRuns()), jobs))
+    assert sorted(outcome.seed for outcome in outcomes) == list(range(12))
+    assert {o.seed: o.failure.rule for o in outcomes if o.failure is not None} == RULES
+
+
+def test_only_chunks_that_were_running_are_run_again(tmp_path: Path) -> None:
+    runs = BadRuns(tmp_path, bad=(IS_KILLED,))
+    assert len(list(run_chunks(chunks_of(range(40), 1), ChunkTask(runs), 2))) == 40
+    again = [int(path.name) for path in tmp_path.iterdir() if path.read_text() != "x"]
+    assert IS_KILLED in again
+    assert len(again) <= 2, "and what the other process was running"
+
+
+class AlwaysDies:
+    """A task that ends its process at every attempt."""
+
+    def __call__(self, chunk: Chunk, attempt: int) -> list[Outcome]:
+        BadRuns().run(DIES)
+        raise AssertionError
+
+
+def test_a_process_that_dies_every_time_ends_it_and_names_the_seeds() -> None:
+    with pytest.raises(CampaignError, match="4 processes died while they ran the seeds 1, 2"):
+        list(run_chunks([(1, 2)], AlwaysDies(), 1))
+
+
+class Raises:
+    def __call__(self, chunk: Chunk, attempt: int) -> list[Outcome]:
+        raise PermissionError("--out")
+
+
+def test_what_a_task_raises_comes_out() -> None:
+    with pytest.raises(PermissionError, match="--out"):
+        list(run_chunks([(1,), (2,)], Raises(), 2))
