@@ -22,10 +22,11 @@ from pyspark.sql import SparkSession
 
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.config_keys import parse_peer
-from kraft_trio.errors import KraftError, OutcomeUnknownError
+from kraft_trio.errors import KraftError, NetworkError, OutcomeUnknownError
 from kraft_trio.spark import session
+from tests.acceptance.node_process import NodeProcess
 from tests.acceptance.quorum import Quorum
-from tests.acceptance.waiting import wait_until
+from tests.acceptance.waiting import Overdue, wait_until
 from tests.spark.live.reading import command, committed_rows
 from tests.spark.live.to_parquet import ToParquet
 
@@ -37,6 +38,8 @@ VOTER_ADDED_AT = 0.25
 VOTER_REMOVED_AT = 0.65
 """Parts of the whole time."""
 DOWN_SECONDS = 3.0
+PATIENCE_SECONDS = 300.0
+"""How long anything may take on a machine that others use, too."""
 RECORDS_AT_ONCE = 50
 PAUSE_SECONDS = 0.1
 
@@ -52,6 +55,7 @@ class Load:
         """What is committed, by its offset."""
         self.unknown = 0
         """Of how many values nobody could say whether they are."""
+        self.unsent = 0
 
     def start(self) -> None:
         self._thread.start()
@@ -70,6 +74,8 @@ class Load:
                     offsets = await client.produce(values, 60_000)
                 except OutcomeUnknownError:
                     self.unknown += len(values)
+                except NetworkError:
+                    self.unsent += len(values)
                 else:
                     self.acknowledged.update(zip(offsets, values, strict=True))
                 await trio.sleep(PAUSE_SECONDS)
@@ -125,7 +131,7 @@ def soak(spark: SparkSession, quorum: Quorum, directory: Path, seconds: float, k
                 _wait_until(began_at + ends_at, query)
                 if ends_at == seconds:
                     load.stop()
-                    query.wait_until_written(quorum.wait_until_caught_up() - 1)
+                    query.wait_until_written(_caught_up(quorum) - 1)
     finally:
         load.stop()
     return _compared(quorum, query, load, time.monotonic() - began_at, kills, voters_seen)
@@ -139,14 +145,34 @@ def _wait_until(moment: float, query: ToParquet) -> None:
 
 
 def _kill_leader(quorum: Quorum) -> None:
-    leader = quorum.leader()
+    """The node is started again a moment later, and comes back when it can."""
+    leader = wait_until("a leader", lambda: _leader(quorum), PATIENCE_SECONDS)
     leader.kill()
     time.sleep(DOWN_SECONDS)
-    quorum.start([leader.id])
+    leader.start()
+
+
+def _leader(quorum: Quorum) -> NodeProcess | None:
+    with suppress(Overdue):
+        return quorum.leader()
+    return None
 
 
 def _voters(quorum: Quorum) -> list[int]:
-    return sorted(voter.key.id for voter in quorum.described_by_leader()[1].voters)
+    leader = wait_until("a leader", lambda: _leader(quorum), PATIENCE_SECONDS)
+    answer = quorum.describe(leader)
+    return [] if answer is None else sorted(voter.key.id for voter in answer.voters)
+
+
+def _caught_up(quorum: Quorum) -> int:
+    """The end of the log that all nodes have."""
+
+    def end() -> int | None:
+        with suppress(Overdue):
+            return quorum.wait_until_caught_up()
+        return None
+
+    return wait_until("all nodes catch up", end, PATIENCE_SECONDS)
 
 
 def _change(quorum: Quorum, voters_seen: list[list[int]], *, added: bool) -> None:
@@ -161,14 +187,14 @@ def _change(quorum: Quorum, voters_seen: list[list[int]], *, added: bool) -> Non
             command(*(adding if added else removing))
         return (node.id in _voters(quorum)) == added
 
-    wait_until(f"node {node.id} is {'a' if added else 'no'} voter", changed)
+    wait_until(f"node {node.id} is {'a' if added else 'no'} voter", changed, PATIENCE_SECONDS)
     voters_seen.append(_voters(quorum))
 
 
 def _compared(
     quorum: Quorum, query: ToParquet, load: Load, seconds: float, kills: int, voters_seen: list[list[int]]
 ) -> Outcome:
-    quorum.wait_until_caught_up()
+    _caught_up(quorum)
     committed = committed_rows(quorum.nodes[1])
     written = query.rows()
     values = dict(committed)
@@ -200,7 +226,8 @@ def main(seconds: float, kills: int) -> None:
         quorum = Quorum(directory, VOTERS, observers=1)
         spark = session("local[2]", "spark-soak", {"spark.local.dir": str(directory / "local")})
         try:
-            quorum.start()
+            for node in quorum.nodes.values():
+                node.start()
             outcome = soak(spark, quorum, directory, seconds, kills)
         finally:
             spark.stop()

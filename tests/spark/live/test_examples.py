@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 
 import attrs
-import pytest
 from pyspark.sql import SparkSession
 
 from kraft_trio.serde import MsgpackSerde
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.quorum import Quorum, produce_batch
+from tests.spark.live.programs import run_program
 from tests.support.programs import REPOSITORY
 
 EXAMPLES = REPOSITORY / "examples" / "spark"
@@ -25,28 +24,22 @@ class Transfer:
     amount: int
 
 
-def run_example(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: str) -> None:
-    """In this process, whose Spark session it finds."""
-    monkeypatch.setattr("sys.argv", [name, *arguments])
-    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
-
-
 def transfer(quorum: Quorum, *transfers: Transfer) -> None:
     records = [NewRecord(MsgpackSerde(Transfer).encode(one)) for one in transfers]
     produce_batch(quorum.leader(), encode_batch(records, timestamp_ms=1_780_000_000_000))
 
 
 def test_a_change_feed_is_parquet_with_a_column_for_each_field(
-    spark: SparkSession, make_quorum: MakeQuorum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, make_quorum: MakeQuorum, tmp_path: Path
 ) -> None:
     quorum = make_quorum(1)
     quorum.start()
     columns = ("--columns", "payer string, payee string, amount bigint")
     command = (quorum.bootstrap_servers, str(tmp_path), *columns, "--once")
     transfer(quorum, Transfer("alice", "bob", 30), Transfer("bob", "carol", 10))
-    run_example(monkeypatch, "change_feed.py", *command)
+    run_program(EXAMPLES / "change_feed.py", *command)
     transfer(quorum, Transfer("carol", "alice", 5))
-    run_example(monkeypatch, "change_feed.py", *command)
+    run_program(EXAMPLES / "change_feed.py", *command)
     changes = spark.read.parquet(str(tmp_path / "changes")).orderBy("offset")
     assert [(row.value_tag, row.payer, row.payee, row.amount, str(row.day)) for row in changes.collect()] == [
         ("Transfer", "alice", "bob", 30, "2026-05-28"),
@@ -58,15 +51,14 @@ def test_a_change_feed_is_parquet_with_a_column_for_each_field(
 def test_a_dashboard_tells_who_leads_and_how_the_replicas_are(
     spark: SparkSession,
     make_quorum: MakeQuorum,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     quorum = make_quorum(2, observers=1)
     quorum.start()
     end = quorum.wait_until_caught_up()
     leader, answer = quorum.described_by_leader()
-    run_example(monkeypatch, "quorum_dashboard.py", quorum.bootstrap_servers, "--every", "1 second", "--polls", "2")
-    assert "leadership after 2 polls" in capsys.readouterr().out
+    dashboard = EXAMPLES / "quorum_dashboard.py"
+    printed = run_program(dashboard, quorum.bootstrap_servers, "--every", "1 second", "--polls", "2")
+    assert "leadership after 2 polls" in printed
     [led] = spark.table("leadership").collect()
     assert (led.epoch, led.leader) == (answer.leader_epoch, leader.id)
     assert led.seen_from < led.seen_to
@@ -76,6 +68,6 @@ def test_a_dashboard_tells_who_leads_and_how_the_replicas_are(
     assert spark.table("outages").count() == 0
 
     quorum.kill_all()
-    run_example(monkeypatch, "quorum_dashboard.py", quorum.bootstrap_servers, "--every", "1 second", "--polls", "1")
+    run_program(dashboard, quorum.bootstrap_servers, "--every", "1 second", "--polls", "1")
     [outage] = spark.table("outages").collect()
     assert str(quorum.nodes[1].endpoint) in outage.problem

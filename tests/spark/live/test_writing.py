@@ -65,6 +65,22 @@ def test_a_leader_that_dies_between_two_batches(make_quorum: MakeQuorum) -> None
     assert written(quorum) == ["one", "two", "three", "four"]
 
 
+def test_an_attempt_that_fails_leaves_what_it_had_committed_and_the_next_one_begins_anew(
+    make_quorum: MakeQuorum,
+) -> None:
+    quorum = make_quorum(1)
+    quorum.start()
+
+    def ends_early() -> Iterator[list[str]]:
+        yield ["a", "b"]
+        raise RuntimeError("the executor is lost")
+
+    with pytest.raises(RuntimeError, match="the executor is lost"):
+        append(quorum, ends_early())
+    append(quorum, [["a", "b"], ["c"]])
+    assert written(quorum) == ["a", "b", "a", "b", "c"]
+
+
 def test_a_value_that_fits_no_batch(make_quorum: MakeQuorum) -> None:
     quorum = make_quorum(1)
     quorum.start()

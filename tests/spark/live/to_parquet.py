@@ -14,7 +14,7 @@ from tests.acceptance.quorum import Quorum
 from tests.acceptance.waiting import wait_until
 from tests.spark.live.reading import Rows
 
-SECONDS = 120.0
+SECONDS = 300.0
 """A micro-batch takes seconds where the machine is busy."""
 
 

@@ -1,0 +1,186 @@
+"""What a leader says of its log, and what is made of it: nothing above the high watermark, and no loss that is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from kraft_trio.client.connecting import RefusedError
+from kraft_trio.client.inquiry import NodeAnswer
+from kraft_trio.client.quorum_description import NodeView, QuorumDescription
+from kraft_trio.errors import NetworkError, ProtocolError
+from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
+from kraft_trio.spark.stream_planning import find_loss, first_position, newest_position, offset_at
+from kraft_trio.spark.stream_position import StreamPosition
+from kraft_trio.spark.stream_quorum import BehindError, OtherClusterError, QuorumLeader
+from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.wire.apis.fetch import FetchPartitionResponse, FetchRequest, FetchResponse
+from kraft_trio.wire.error_codes import ErrorCode
+
+CLUSTER = "a cluster"
+LEADER_EPOCH = 4
+
+
+def batch(base_offset: int, epoch: int, records: int = 10) -> bytes:
+    values = [NewRecord(f"{base_offset + index}".encode()) for index in range(records)]
+    return encode_batch(values, timestamp_ms=0, base_offset=base_offset, leader_epoch=epoch)
+
+
+@attrs.define
+class ScriptedLog:
+    """Stands for a connection to a leader that gives all that it has, as Kafka's controllers do, committed or not."""
+
+    batches: dict[int, bytes]
+    """By their base offsets, which are ten apart."""
+    high_watermark: int
+    log_start_offset: int = 0
+    error: ErrorCode | None = None
+    diverging: OffsetAndEpoch | None = None
+    asked: list[FetchRequest] = attrs.field(factory=list)
+
+    async def request(self, _api: object, request: FetchRequest) -> FetchResponse:
+        self.asked.append(request)
+        [partition] = request.partitions
+        offset = partition.fetch_offset
+        end = max(self.batches, default=self.log_start_offset - 10) + 10
+        error, records = ErrorCode.none, b""
+        if self.error is not None:
+            error = self.error
+        elif not self.log_start_offset <= offset <= end:
+            error = ErrorCode.offset_out_of_range
+        elif self.diverging is None:
+            records = b"".join(held for base, held in sorted(self.batches.items()) if base + 10 > offset)
+        told = FetchPartitionResponse(
+            partition.topic_name,
+            partition.topic_id,
+            0,
+            error,
+            self.high_watermark,
+            self.high_watermark,
+            self.log_start_offset,
+            records,
+            self.diverging,
+        )
+        return FetchResponse(partitions=(told,))
+
+
+def leader_of(log: Any, high_watermark: int | None = None) -> QuorumLeader:
+    known = log.high_watermark if high_watermark is None else high_watermark
+    description = QuorumDescription(CLUSTER, 1, LEADER_EPOCH, known, voters=())
+    answer = NodeAnswer(NodeView(Endpoint("one", 1), None), CLUSTER, description=description)
+    return QuorumLeader(log, answer, description, request_timeout_ms=1000)
+
+
+THREE = {0: batch(0, 1), 10: batch(10, 1), 20: batch(20, 4)}
+
+
+async def test_what_is_not_committed_is_cut_off() -> None:
+    log = ScriptedLog(THREE, high_watermark=20)
+    fetched = await leader_of(log).fetch(3)
+    assert fetched.records == THREE[0] + THREE[10]
+    assert fetched.next_offset == 20
+    assert (await leader_of(log).fetch(20)).records == b""
+
+
+async def test_nothing_is_committed_that_no_leader_says_is() -> None:
+    log = ScriptedLog(THREE, high_watermark=-1)
+    leader = leader_of(log)
+    assert leader.high_watermark is None
+    assert (await leader.fetch(0)).records == b""
+    with pytest.raises(NetworkError, match="leader of epoch 4 has committed nothing in it yet"):
+        await offset_at(leader, "latest")
+
+
+async def test_a_leader_is_asked_as_by_a_consumer_that_knows_its_epoch() -> None:
+    log = ScriptedLog(THREE, high_watermark=30)
+    await leader_of(log).fetch(3, max_bytes=77, max_wait_ms=5)
+    [request] = log.asked
+    assert (request.replica_id, request.max_bytes, request.max_wait_ms) == (-1, 77, 5)
+    assert (request.partitions[0].current_leader_epoch, request.partitions[0].last_fetched_epoch) == (4, 4)
+
+
+async def test_the_high_watermark_of_a_leader_never_falls() -> None:
+    log = ScriptedLog(THREE, high_watermark=20)
+    leader = leader_of(log, high_watermark=30)
+    await leader.fetch(0)
+    assert leader.high_watermark == 30
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (ErrorCode.not_leader_or_follower, NetworkError),
+        (ErrorCode.fenced_leader_epoch, NetworkError),
+        (ErrorCode.invalid_request, RefusedError),
+    ],
+)
+async def test_errors_of_a_leader(error: ErrorCode, raised: type[Exception]) -> None:
+    with pytest.raises(raised, match=error.name.upper()):
+        await leader_of(ScriptedLog(THREE, 30, error=error)).fetch(0)
+
+
+async def test_a_damaged_batch_is_refused() -> None:
+    damaged = bytearray(THREE[0])
+    damaged[-1] ^= 1
+    with pytest.raises(ProtocolError, match="CRC"):
+        await leader_of(ScriptedLog({0: bytes(damaged)}, 10)).fetch(0)
+
+
+async def test_where_a_query_begins() -> None:
+    leader = leader_of(ScriptedLog({10: THREE[10], 20: THREE[20]}, 30, log_start_offset=10))
+    assert await first_position(leader, "earliest") == StreamPosition(CLUSTER, 10, -1, 10)
+    assert await first_position(leader, "latest") == StreamPosition(CLUSTER, 30, 4, 30)
+    assert await first_position(leader, 15) == StreamPosition(CLUSTER, 15, 1, 15)
+
+
+async def test_how_far_a_query_can_go() -> None:
+    leader = leader_of(ScriptedLog(THREE, 25))
+    start = StreamPosition(CLUSTER, 5, 1, 0)
+    assert await newest_position(leader, start, 15) == StreamPosition(CLUSTER, 15, 1, 0)
+    assert await newest_position(leader, start, 5) == start
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch", "loss"),
+    [
+        (0, -1, None),
+        (20, 1, None),
+        (21, 4, None),
+        (30, 4, None),
+        (20, 2, "the record before it is of epoch 1 now, it was of epoch 2"),
+        (30, 3, "the record before it is of epoch 4 now, it was of epoch 3"),
+    ],
+)
+async def test_the_epoch_tells_another_history(offset: int, epoch: int, loss: str | None) -> None:
+    found = await find_loss(leader_of(ScriptedLog(THREE, 30)), StreamPosition(CLUSTER, offset, epoch, 0))
+    assert (found is None) == (loss is None)
+    assert loss is None or loss in (found or "")
+
+
+@pytest.mark.parametrize(("offset", "is_lost"), [(0, True), (9, True), (10, False), (20, False)])
+async def test_a_trimmed_log(offset: int, is_lost: bool) -> None:
+    log = ScriptedLog({10: THREE[10], 20: THREE[20]}, 30, log_start_offset=10)
+    found = await find_loss(leader_of(log), StreamPosition(CLUSTER, offset, 1 if offset else -1, 0))
+    assert (found is not None) == is_lost
+    assert not is_lost or "the log begins at 10 now" in (found or "")
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        ScriptedLog(THREE, high_watermark=20),
+        ScriptedLog({0: THREE[0], 10: THREE[10]}, high_watermark=25),
+        ScriptedLog(THREE, high_watermark=30, diverging=OffsetAndEpoch(10, 1)),
+    ],
+    ids=["knows less to be committed", "has a shorter log", "Kafka's, with another history"],
+)
+async def test_a_leader_that_is_behind_may_be_none_any_more(log: ScriptedLog) -> None:
+    with pytest.raises(BehindError, match="was read up to there"):
+        await find_loss(leader_of(log), StreamPosition(CLUSTER, 25, 4, 0))
+
+
+async def test_another_cluster() -> None:
+    with pytest.raises(OtherClusterError, match=r"of cluster another, .* of cluster a cluster"):
+        await find_loss(leader_of(ScriptedLog(THREE, 30)), StreamPosition("another", 5, 1, 0))
