@@ -126,8 +126,23 @@ READ_OPTIONS = (
         "where to stop, exclusive; of records and batches",
         "latest",
     ),
-    Option("epochs", epoch_range, "an epoch, or FIRST-LAST", (0, 2**31 - 1), "the leader epochs wanted, inclusive", ""),
+    Option(
+        "epochs",
+        epoch_range,
+        "an epoch, or FIRST-LAST",
+        (-(2**31), 2**31 - 1),
+        "the leader epochs wanted, inclusive",
+        "",
+    ),
     Option("includeHeaders", boolean, "true or false", False, "whether records have a column `headers`"),
+    Option(
+        "value.format",
+        choice("raw", "msgpack"),
+        "raw or msgpack",
+        "raw",
+        "with msgpack, what a value that is a map says under a name is the column of that name: of the schema that is "
+        "given, else those that the first 1,000 values have",
+    ),
     Option(
         "allowMixedClusters",
         boolean,
@@ -141,6 +156,14 @@ READ_OPTIONS = (
         "bytes, 1 or more",
         32 * 1024 * 1024,
         "what a task reads: smaller files are put together, larger ones are split",
+    ),
+    Option(
+        "pushFilters",
+        boolean,
+        "true or false",
+        False,
+        "whether what a query's filters on offset, base_offset, last_offset, epoch, control, node, directory or "
+        "cluster_id rule out is not read at all; needs `spark.sql.python.filterPushdown.enabled=true`",
     ),
 )
 """Of the batch source `kraft`."""

@@ -14,11 +14,16 @@ from pyspark.sql.types import StructType
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
+from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE
 from kraft_trio.spark.options import READ_OPTIONS, read_options
 from kraft_trio.spark.pieces import Piece, pack, plan_pieces
 from kraft_trio.spark.reading import ReadPlan, read_pieces
 from kraft_trio.spark.replicas import find_replicas
-from kraft_trio.spark.schemas import CONTENTS, RECORD_HEADERS, Column
+from kraft_trio.spark.schemas import CONTENTS, RECORD_HEADERS, Column, arrow_schema
+from kraft_trio.spark.values import NEEDED, inferred_columns
+
+SAMPLED_RECORDS = 1000
+"""How many values are looked at to learn which columns they have."""
 
 
 @attrs.frozen
@@ -35,16 +40,18 @@ class DirectoryReader(DataSourceReader):
         """Raises ConfigError for an option or a column that does not exist."""
         self._options = read_options("kraft", READ_OPTIONS, options)
         content = self._options["content"]
+        arrow, value_fields = _checked_schema(self._options, schema)
         self._plan = ReadPlan(
-            content,
-            _checked_schema(content, schema),
-            _batch_filter(self._options),
-            self._options["mode"] == "FAILFAST",
+            content, arrow, _batch_filter(self._options), self._options["mode"] == "FAILFAST", value_fields
         )
+        self._of_replicas: list[tuple[str, frozenset[Any]]] = []
+        """Columns of replicas, and what they must be one of."""
 
     def partitions(self) -> list[InputPartition]:
         """Raises ConfigError where there is nothing to read, and for directories of several clusters."""
         replicas = find_replicas(_paths(self._options), self._options["allowMixedClusters"])
+        for name, values in self._of_replicas:
+            replicas = [replica for replica in replicas if replica.columns[name] in values]
         target = self._options["maxPartitionBytes"]
         pieces = list(plan_pieces(replicas, self._plan.content, self._plan.wanted, target))
         return [PiecesPartition(together) for together in pack(pieces, target)]
@@ -57,25 +64,58 @@ class DirectoryReader(DataSourceReader):
 
 
 def columns_of(options: Mapping[str, Any]) -> tuple[Column, ...]:
-    """The columns of a read with those options, where no schema is given."""
-    columns = CONTENTS[options["content"]]
-    if not options["includeHeaders"]:
-        return columns
-    return (*columns[:-1], RECORD_HEADERS, columns[-1])
+    """The columns of a read with those options, where no schema is given.
+
+    With `value.format=msgpack` some records are read for it.  Raises ConfigError where there is nothing to read.
+    """
+    *columns, error = CONTENTS[options["content"]]
+    if options["includeHeaders"] and _has_records(options):
+        columns.append(RECORD_HEADERS)
+    if _is_msgpack(options):
+        columns += inferred_columns(_sample(options), [column.name for column in (*columns, RECORD_HEADERS, error)])
+    return (*columns, error)
 
 
-def _checked_schema(content: str, schema: StructType) -> pa.Schema:
+def _has_records(options: Mapping[str, Any]) -> bool:
+    return options["content"] in ("records", "snapshot-records")
+
+
+def _is_msgpack(options: Mapping[str, Any]) -> bool:
+    return options["value.format"] == "msgpack" and _has_records(options)
+
+
+def _sample(options: Mapping[str, Any]) -> list[bytes | None]:
+    """The values of the first application records."""
+    replicas = find_replicas(_paths(options), options["allowMixedClusters"])
+    wanted = _batch_filter(options)
+    columns = [column for column in CONTENTS[options["content"]] if column.name in NEEDED]
+    plan = ReadPlan(options["content"], arrow_schema(columns), wanted, is_fail_fast=False)
+    values: list[bytes | None] = []
+    for batch in read_pieces(plan_pieces(replicas, plan.content, wanted, options["maxPartitionBytes"]), plan):
+        values += [row[WHOLE_VALUE] for row in batch.to_pylist() if row["control"] is False]
+        if len(values) >= SAMPLED_RECORDS:
+            break
+    return values[:SAMPLED_RECORDS]
+
+
+def _checked_schema(options: Mapping[str, Any], schema: StructType) -> tuple[pa.Schema, tuple[pa.Field, ...]]:
+    """As Arrow's, and which of its columns are made of values.  Raises ConfigError."""
+    content = options["content"]
     arrow: pa.Schema = to_arrow_schema(schema, timezone="UTC")
-    known = {column.name: column for column in (*CONTENTS[content], RECORD_HEADERS)}
+    known = {column.name: column for column in CONTENTS[content]}
+    if _has_records(options):
+        known[RECORD_HEADERS.name] = RECORD_HEADERS
+    of_values = []
     for field in arrow:
         column = known.get(field.name)
-        if column is None:
-            raise ConfigError(
-                f"schema: content={content} has no column {field.name}; known are {', '.join(sorted(known))}"
-            )
-        if field.type != column.type:
+        is_right = column is not None and field.type == column.type
+        if not is_right and _is_msgpack(options) and (column is None or field.name == WHOLE_VALUE):
+            of_values.append(field)
+        elif column is None:
+            raise ConfigError(f"schema: content={content} has no column {field.name}; known are {', '.join(known)}")
+        elif not is_right:
             raise ConfigError(f"schema: column {field.name} is {column.spark_type}, not {field.type}")
-    return arrow
+    return arrow, tuple(of_values)
 
 
 def _batch_filter(options: Mapping[str, Any]) -> BatchFilter:

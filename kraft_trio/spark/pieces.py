@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.spark.decoding.batch_filter import BatchFilter
+from kraft_trio.spark.decoding.batch_filter import NO_END, BatchFilter
 from kraft_trio.spark.decoding.byte_source import ByteSource, FileSource
 from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.files import files_of, join
@@ -90,7 +90,7 @@ def pack(pieces: Iterable[Piece], target_bytes: int) -> list[list[Piece]]:
 
 def _segments_in(segments: tuple[tuple[int, StoredFile], ...], wanted: BatchFilter) -> Iterator[tuple[int, StoredFile]]:
     """Those that may hold offsets that are wanted: each ends where the next one begins."""
-    ends = [*(offset for offset, _ in segments[1:]), wanted.end_offset]
+    ends = [*(offset for offset, _ in segments), NO_END][1:]
     for (offset, file), end in zip(segments, ends, strict=True):
         if offset < wanted.end_offset and end > wanted.start_offset:
             yield offset, file

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -13,7 +13,7 @@ from kraft_trio.errors import StorageError
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.batch_rows import batch_rows, damage_row
 from kraft_trio.spark.decoding.byte_source import FileSource
-from kraft_trio.spark.decoding.control_rows import control_rows
+from kraft_trio.spark.decoding.control_rows import control_rows, ends_with_footer
 from kraft_trio.spark.decoding.record_rows import record_rows
 from kraft_trio.spark.decoding.rows import Rows
 from kraft_trio.spark.decoding.scan import Run, scan
@@ -21,7 +21,8 @@ from kraft_trio.spark.decoding.snapshot_rows import snapshot_row
 from kraft_trio.spark.decoding.state_rows import epoch_rows, quorum_state_row
 from kraft_trio.spark.files import files_of, read_all
 from kraft_trio.spark.pieces import Kind, Piece
-from kraft_trio.spark.schemas import ERROR
+from kraft_trio.spark.schemas import CONTENTS, ERROR
+from kraft_trio.spark.values import NEEDED, with_values
 
 ROWS_A_BATCH = 10_000
 """What Spark takes at the least cost a row."""
@@ -37,9 +38,11 @@ class ReadPlan:
     """Of the rows, any of the content's columns."""
     wanted: BatchFilter
     is_fail_fast: bool
+    value_fields: tuple[pa.Field, ...] = ()
+    """The columns that are made of the records' values."""
 
 
-def read_pieces(pieces: list[Piece], plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+def read_pieces(pieces: Iterable[Piece], plan: ReadPlan) -> Iterator[pa.RecordBatch]:
     """The rows of the pieces, in their order.
 
     What is wrong is a row with `error`.  Raises StorageError instead, naming file, position and what was expected, if
@@ -52,13 +55,10 @@ def read_pieces(pieces: list[Piece], plan: ReadPlan) -> Iterator[pa.RecordBatch]
 def _checked(piece: Piece, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
     """The rows of one piece; an error where there is one and none is allowed."""
     if not plan.is_fail_fast:
-        yield from _rows_of(piece, plan, plan.schema)
+        yield from _rows_with_values(piece, plan, plan.schema)
         return
-    schema = plan.schema
-    for name, type in ((ERROR.name, ERROR.type), (_POSITION, pa.int64())):
-        if name not in schema.names:
-            schema = schema.append(pa.field(name, type))
-    for batch in _rows_of(piece, plan, schema):
+    schema = _with_fields(plan.schema, {ERROR.name: ERROR.type, _POSITION: pa.int64()})
+    for batch in _rows_with_values(piece, plan, schema):
         errors = batch.column(ERROR.name).drop_null()
         if len(errors):
             row = next(row for row in batch.select([ERROR.name, _POSITION]).to_pylist() if row[ERROR.name])
@@ -71,6 +71,23 @@ def _located(path: str, row: dict[str, Any]) -> str:
     if position is not None:
         return f"{path}: position {position}: {error}"
     return str(error) if str(error).startswith(path) else f"{path}: {error}"
+
+
+def _rows_with_values(piece: Piece, plan: ReadPlan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """With the columns that are made of values, if there are any."""
+    if not plan.value_fields:
+        yield from _rows_of(piece, plan, schema)
+        return
+    of_values = [field.name for field in plan.value_fields]
+    decoded = pa.schema([field for field in schema if field.name not in of_values])
+    needed = {column.name: column.type for column in CONTENTS[plan.content] if column.name in NEEDED}
+    for batch in _rows_of(piece, plan, _with_fields(decoded, needed)):
+        yield with_values(batch, schema, list(plan.value_fields))
+
+
+def _with_fields(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> pa.Schema:
+    """With those behind the others that it does not have."""
+    return pa.schema([*schema, *(pa.field(name, type) for name, type in types.items() if name not in schema.names)])
 
 
 def _rows_of(piece: Piece, plan: ReadPlan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -102,10 +119,13 @@ def _rows_of_batches(piece: Piece, plan: ReadPlan, rows: Rows) -> Iterator[pa.Re
             yield snapshot_row(source, piece.snapshot_id, rows)
             return
         end = source.size if piece.is_last else piece.end
+        has_footer = False
         for found in scan(source, piece.start, end, piece.expectation):
             if not isinstance(found, Run):
+                has_footer = False
                 yield damage_row(found, rows)
                 continue
+            has_footer = ends_with_footer(found)
             run = plan.wanted.select(found)
             if plan.content == "batches":
                 yield batch_rows(run, rows)
@@ -113,6 +133,8 @@ def _rows_of_batches(piece: Piece, plan: ReadPlan, rows: Rows) -> Iterator[pa.Re
                 yield from control_rows(run, rows)
             else:
                 yield from record_rows(run, rows, plan.wanted)
+        if piece.kind is Kind.SNAPSHOT and piece.is_last and not has_footer:
+            yield rows.one(position=end, error=f"the snapshot ends at position {end} without its footer")
 
 
 def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -62,6 +62,19 @@ def voters_value(voters: VoterSet) -> list[dict[str, Any]]:
     ]
 
 
+def ends_with_footer(run: Run) -> bool:
+    """Whether the last batch of a run has the footer of a snapshot in it (KIP-630)."""
+    at = len(run) - 1
+    header = run.header(at)
+    if not header.is_control or at in run.damaged:
+        return False
+    try:
+        records = decode_records(run.buffer, int(run.positions[at]), header)
+    except ProtocolError:
+        return False
+    return any(control_type_name(record.key) == _NAMES[SNAPSHOT_FOOTER] for record in records)
+
+
 def control_rows(run: Run, rows: Rows) -> Iterator[pa.RecordBatch]:
     """A row for each record of the control batches of a run, and for each batch that is damaged."""
     for at in range(len(run)):

@@ -1,0 +1,72 @@
+"""Filters that are pushed: less is read, and nothing that would pass is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual, Not
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kraft_trio.protocol.control_records import KRaftVersion
+from kraft_trio.spark.filters import FilteringReader
+from kraft_trio.spark.schemas import CONTENTS, arrow_schema
+from kraft_trio.storage.batch import encode_control_batch, patch_base_offset_and_epoch
+from tests.spark.directories import make_node, numbered
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    control = bytearray(encode_control_batch([KRaftVersion(1)], timestamp_ms=5))
+    patch_base_offset_and_epoch(control, 0, 50, 2)
+    make_node(tmp_path, 1, (0, numbered(0, 50)), (50, bytes(control) + numbered(51, 100, epoch=2)))
+    make_node(tmp_path, 2, (0, numbered(0, 50)))
+    return tmp_path
+
+
+def read(path: Path, content: str, *filters: Filter) -> list[dict[str, Any]]:
+    schema = from_arrow_schema(arrow_schema(CONTENTS[content]))
+    reader = FilteringReader({"path": f"{path}/*", "content": content}, schema)
+    assert list(reader.pushFilters([*filters])) == [*filters]
+    return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ([EqualTo(("node",), 1), GreaterThanOrEqual(("offset",), 95)], range(95, 100)),
+        ([EqualTo(("node",), 1), GreaterThan(("offset",), 95), LessThan(("offset",), 98)], range(96, 98)),
+        ([EqualTo(("node",), 2), LessThanOrEqual(("offset",), 3)], range(4)),
+        ([EqualTo(("offset",), 77)], range(77, 78)),
+        ([EqualTo(("epoch",), 2)], range(50, 100)),
+        ([In(("node",), (1, 5)), LessThan(("epoch",), 2)], range(50)),
+        ([EqualTo(("node",), 5)], range(0)),
+        ([EqualTo(("control",), True)], range(50, 51)),
+        ([EqualTo(("control",), False), EqualTo(("node",), 2)], range(50)),
+        ([Not(EqualTo(("node",), 1)), In(("node",), (2,))], range(50)),
+        ([EqualTo(("cluster_id",), "another")], range(0)),
+    ],
+)
+def test_records(path: Path, filters: list[Filter], expected: range) -> None:
+    assert [row["offset"] for row in read(path, "records", *filters)] == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ([GreaterThanOrEqual(("base_offset",), 81)], [81, 91]),
+        ([GreaterThan(("last_offset",), 80), LessThanOrEqual(("base_offset",), 81)], [81]),
+        ([EqualTo(("node",), 2), LessThan(("last_offset",), 20)], [0, 10]),
+    ],
+)
+def test_batches(path: Path, filters: list[Filter], expected: list[int]) -> None:
+    """Batches that a filter cuts through may be read: Spark applies it as well."""
+    found = [row["base_offset"] for row in read(path, "batches", *filters)]
+    assert set(expected) <= set(found)
+    assert len(found) <= len(expected) + 1
+
+
+def test_an_epoch_is_no_filter_of_other_contents(path: Path) -> None:
+    (path / "node1" / "__cluster_metadata-0" / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n2 50\n")
+    assert [row["epoch"] for row in read(path, "epochs", EqualTo(("epoch",), 2))] == [1, 2]

@@ -1,0 +1,365 @@
+"""Directories of replicas as rows, by the reader that Spark calls; no session is needed for that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructField, StructType
+
+from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.spark.options import READ_OPTIONS, read_options
+from kraft_trio.spark.partitions import DirectoryReader, columns_of
+from kraft_trio.spark.schemas import arrow_schema
+from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
+from kraft_trio.storage.batch_header import HEADER_BYTES
+from kraft_trio.storage.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
+from tests.spark.directories import CLUSTER, PARTITION, batches, make_kafkas, make_node, numbered
+
+SEGMENT = f"{PARTITION}/{0:020d}.log"
+MSGPACK = {"value.format": "msgpack"}
+Row = dict[str, Any]
+
+
+def fields(**types: DataType) -> StructType:
+    return StructType([StructField(name, type) for name, type in types.items()])
+
+
+def reader_of(path: str | Path | list[str], schema: StructType | None = None, **options: str) -> DirectoryReader:
+    given = {**options, **({"paths": json.dumps(path)} if isinstance(path, list) else {"path": str(path)})}
+    if schema is None:
+        schema = from_arrow_schema(arrow_schema(columns_of(read_options("kraft", READ_OPTIONS, given))))
+    return DirectoryReader(given, schema)
+
+
+def load(path: str | Path | list[str], schema: StructType | None = None, **options: str) -> list[Row]:
+    """The rows of all tasks, in their order."""
+    reader = reader_of(path, schema, **options)
+    return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+
+
+def column(rows: Iterable[Row], name: str) -> list[Any]:
+    return [row[name] for row in rows]
+
+
+def sound(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row["error"] is None]
+
+
+def errors(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row["error"] is not None]
+
+
+class TestReading:
+    def test_every_replica_of_a_glob(self, tmp_path: Path) -> None:
+        for node in (1, 2, 3):
+            make_node(tmp_path, node, (0, numbered(0, 100)), (100, numbered(100, 130, epoch=2)))
+        rows = load(f"{tmp_path}/*/")
+        assert len(rows) == 390
+        for node in (1, 2, 3):
+            of_node = [row for row in rows if row["node"] == node]
+            assert {row["directory"] for row in of_node} == {f"{tmp_path}/node{node}"}
+            assert {row["cluster_id"] for row in of_node} == {CLUSTER}
+            assert column(of_node, "offset") == list(range(130))
+            assert column(of_node, "value") == [b"%d" % offset for offset in range(130)]
+            assert column(of_node, "epoch") == [1] * 100 + [2] * 30
+            assert column(of_node, "segment") == [0] * 100 + [100] * 30
+
+    def test_kafkas_own_directory_is_read_as_it_is(self, tmp_path: Path) -> None:
+        path = make_kafkas(tmp_path, "dynamic")
+        rows = load(path)
+        assert column(rows, "control_type") == ["LeaderChange", "KRaftVersion", "Voters", None, None]
+        assert column(rows, "value")[3:] == [b"hello", b"raft"]
+        [voters] = [row["voters"] for row in load(path, content="control") if row["type"] == "Voters"]
+        assert [(voter["id"], voter["directory_id"]) for voter in voters] == [(1, "b8tRS7h4TJ2Vt43Dp85v2A")]
+        bootstrap, later = load(path, content="snapshots")
+        assert (bootstrap["end_offset"], bootstrap["epoch"], bootstrap["record_count"]) == (0, 0, 0)
+        assert (later["end_offset"], later["epoch"], later["record_count"], later["kraft_version"]) == (5, 1, 1, 1)
+        assert later["voters"] == voters
+        assert bootstrap["valid"]
+        assert later["valid"]
+        records = [row for row in load(path, content="snapshot-records") if not row["control"]]
+        assert [(row["snapshot_end_offset"], row["offset"], row["value"]) for row in records] == [(5, 3, b"state")]
+        [state] = load(path, content="quorum-state")
+        assert (state["leader_id"], state["leader_epoch"], state["voted_id"], state["data_version"]) == (1, 1, None, 1)
+        assert (state["crc_ok"], state["error"]) == (None, None)
+        [epoch] = load(path, content="epochs")
+        assert (epoch["epoch"], epoch["start_offset"]) == (1, 0)
+
+    def test_a_partitions_directory_itself(self, tmp_path: Path) -> None:
+        rows = load(make_node(tmp_path, 7, (0, numbered(0, 5))) / PARTITION)
+        assert [(row["node"], row["cluster_id"], row["offset"]) for row in rows] == [
+            (7, CLUSTER, at) for at in range(5)
+        ]
+
+    def test_several_paths(self, tmp_path: Path) -> None:
+        paths = [str(make_node(tmp_path, node, (0, numbered(0, 5)))) for node in (2, 1)]
+        assert column(load(paths), "node") == [2] * 5 + [1] * 5
+
+    def test_a_brokers_other_topics_are_none_of_the_quorum(self, tmp_path: Path) -> None:
+        node = make_node(tmp_path, 1, (0, numbered(0, 5)))
+        (node / "orders-0").mkdir()
+        (node / "orders-0" / f"{0:020d}.log").write_bytes(numbered(0, 99))
+        assert len(load(node)) == 5
+
+    @pytest.mark.parametrize("compression", list(Compression))
+    def test_compressed_batches(self, tmp_path: Path, compression: Compression) -> None:
+        values = [[b"%d" % at for at in range(start, start + 50)] for start in (0, 50)]
+        path = make_node(tmp_path, 1, (0, batches(0, values, compression=compression)))
+        assert column(load(path), "value") == [b"%d" % at for at in range(100)]
+        assert column(load(path, content="batches"), "compression") == [compression.name.lower()] * 2
+
+    def test_headers_where_they_are_asked_for(self, tmp_path: Path) -> None:
+        record = NewRecord(b"v", headers=(("a", b"1"), ("b", None)))
+        path = make_node(tmp_path, 1, (0, encode_batch([record, NewRecord(b"w")], timestamp_ms=5)))
+        assert "headers" not in load(path)[0]
+        assert column(load(path, includeHeaders="true"), "headers") == [
+            [{"name": "a", "value": b"1"}, {"name": "b", "value": None}],
+            [],
+        ]
+
+    def test_a_schema_is_a_projection(self, tmp_path: Path) -> None:
+        path = make_node(tmp_path, 1, (0, numbered(0, 3)))
+        rows = load(path, fields(value=BinaryType(), offset=LongType()))
+        assert rows == [{"value": b"%d" % at, "offset": at} for at in range(3)]
+
+    def test_a_large_segment_is_split_and_small_ones_are_put_together(self, tmp_path: Path) -> None:
+        path = make_node(tmp_path, 1, (0, batches(0, [[bytes(4000)] * 10 for _ in range(100)])))
+        assert len(reader_of(path).partitions()) == 1
+        assert len(reader_of(path, maxPartitionBytes="1000000").partitions()) == 4
+        assert load(path, maxPartitionBytes="1000000") == load(path)
+        small = make_node(tmp_path, 2, *((at * 10, numbered(at * 10, at * 10 + 10)) for at in range(20)))
+        assert len(reader_of(small).partitions()) == 1
+        assert column(load(small), "offset") == list(range(200))
+
+    def test_a_split_changes_nothing_where_there_is_damage(self, tmp_path: Path) -> None:
+        values = [[bytes(4000)] * 10 for _ in range(100)]
+        data = bytearray(batches(0, values))
+        size = len(data) // 100
+        data[30 * size + HEADER_BYTES + 50] ^= 1
+        data[60 * size + 10] ^= 1
+        path = make_node(tmp_path, 1, (0, bytes(data)))
+        assert len(reader_of(path, maxPartitionBytes="300000").partitions()) > 3
+        split, whole = load(path, maxPartitionBytes="300000"), load(path)
+        assert split == whole
+        assert column(errors(whole), "position") == [30 * size, 60 * size]
+        assert len(sound(whole)) == 980
+
+    @pytest.mark.parametrize("scheme", ["file", "memory"])
+    def test_a_url(self, tmp_path: Path, scheme: str) -> None:
+        import fsspec
+
+        make_node(tmp_path, 1, (0, numbered(0, 5)))
+        root = f"{scheme}://{tmp_path}"
+        if scheme == "memory":
+            fsspec.filesystem("memory").put(str(tmp_path / "node1"), f"{tmp_path}/node1", recursive=True)
+        for path in (f"{root}/*/", f"{root}/node1"):
+            rows = load(path)
+            assert column(rows, "offset") == list(range(5))
+            assert {(row["directory"], row["node"]) for row in rows} == {(f"{root}/node1", 1)}
+
+    def test_offsets(self, tmp_path: Path) -> None:
+        path = make_node(tmp_path, 1, (0, numbered(0, 50)), (50, numbered(50, 100)))
+        assert column(load(path, startingOffsets="45", endingOffsets="72"), "offset") == list(range(45, 72))
+        assert len(load(path, startingOffsets="earliest", endingOffsets="latest")) == 100
+        rows = load(path, content="batches", startingOffsets="45", endingOffsets="72")
+        assert column(rows, "base_offset") == [40, 50, 60, 70]
+
+    def test_segments_outside_are_not_opened(self, tmp_path: Path) -> None:
+        path = make_node(tmp_path, 1, (50, numbered(50, 100)))
+        (path / SEGMENT).mkdir()
+        assert errors(load(path, startingOffsets="50")) == []
+        (path / SEGMENT).rmdir()
+        (path / SEGMENT).symlink_to("nowhere")
+        assert errors(load(path, startingOffsets="50")) == []
+        assert len(errors(load(path, startingOffsets="49"))) == 1
+
+    def test_epochs(self, tmp_path: Path) -> None:
+        path = make_node(tmp_path, 1, (0, numbered(0, 50)), (50, numbered(50, 100, epoch=2)))
+        assert column(load(path, epochs="2"), "offset") == list(range(50, 100))
+        assert column(load(path, epochs="0-1"), "offset") == list(range(50))
+
+
+class TestMsgpack:
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        values = [
+            msgpack.packb({"name": f"n{at}", "number": at, "offset": "theirs", **({"late": 1.5} if at > 2 else {})})
+            for at in range(5)
+        ]
+        return make_node(tmp_path, 1, (0, batches(0, [values])))
+
+    def test_columns_of_the_schema_that_is_given(self, path: Path) -> None:
+        schema = fields(offset=LongType(), name=StringType(), absent=IntegerType(), error=StringType())
+        assert load(path, schema, **MSGPACK) == [
+            {"offset": at, "name": f"n{at}", "absent": None, "error": None} for at in range(5)
+        ]
+
+    def test_columns_that_the_values_have(self, path: Path) -> None:
+        rows = load(path, **MSGPACK)
+        assert list(rows[0])[-4:] == ["name", "number", "late", "error"]
+        assert [(row["offset"], row["number"], row["late"]) for row in rows] == [
+            (at, at, 1.5 if at > 2 else None) for at in range(5)
+        ]
+
+    def test_a_value_that_is_none_is_named(self, tmp_path: Path) -> None:
+        values = [msgpack.packb({"name": "a"}), b"\xc1", msgpack.packb({"name": 5})]
+        path = make_node(tmp_path, 1, (0, batches(0, [values])))
+        first, second, third = load(path, fields(name=StringType(), error=StringType()), **MSGPACK)
+        assert first == {"name": "a", "error": None}
+        assert (second["name"], third["name"]) == (None, None)
+        assert "is not MessagePack" in second["error"]
+        assert "column name: 5" in third["error"]
+        with pytest.raises(StorageError, match=r"position 0: value: .* is not MessagePack"):
+            load(path, fields(name=StringType()), mode="FAILFAST", **MSGPACK)
+
+
+class TestBadInput:
+    def test_damage_in_the_middle_is_a_row_and_the_rest_is_read(self, tmp_path: Path) -> None:
+        data = bytearray(numbered(0, 50))
+        size = len(numbered(0, 10))
+        data[size + HEADER_BYTES + 3] ^= 1
+        path = make_node(tmp_path, 1, (0, bytes(data)), (50, numbered(50, 60)))
+        rows = load(path)
+        assert column(sound(rows), "offset") == [*range(10), *range(20, 60)]
+        [error] = errors(rows)
+        assert error["position"] == size
+        assert error["error"].startswith("CRC is 0x")
+        for schema in (None, fields(value=BinaryType())):
+            with pytest.raises(StorageError, match=rf"{SEGMENT}: position {size}: CRC is 0x\w+, its header says 0x"):
+                load(path, schema, mode="FAILFAST")
+
+    def test_a_sound_log_is_read_in_failfast_mode(self, tmp_path: Path) -> None:
+        path = make_node(tmp_path, 1, (0, numbered(0, 50)))
+        assert load(path, mode="FAILFAST") == load(path)
+
+    def test_a_torn_tail_is_a_row(self, tmp_path: Path) -> None:
+        data = numbered(0, 20)
+        rows = load(make_node(tmp_path, 1, (0, data[:-5])))
+        assert column(sound(rows), "offset") == list(range(10))
+        size = len(data) - len(numbered(0, 10))
+        assert column(errors(rows), "error") == [f"a batch of {size} bytes, {size - 5} are left"]
+
+    def test_a_file_that_is_no_log(self, tmp_path: Path) -> None:
+        path = make_node(tmp_path, 1, (0, b"these are words and no batches\n" * 10), (20, numbered(20, 30)))
+        assert column(sound(load(path)), "offset") == list(range(20, 30))
+        [error] = errors(load(path, content="batches"))
+        assert (error["position"], error["size"]) == (0, 310)
+        assert error["error"] == "magic 97, expected 2"
+
+    def test_a_file_that_cannot_be_read(self, tmp_path: Path) -> None:
+        path = make_node(tmp_path, 1, (10, numbered(10, 20)))
+        (path / SEGMENT).symlink_to("nowhere")
+        rows = load(path)
+        assert column(sound(rows), "offset") == list(range(10, 20))
+        message = f"{path}/{SEGMENT}: cannot be read: No such file or directory"
+        assert column(errors(rows), "error") == [message]
+        with pytest.raises(StorageError) as failed:
+            load(path, mode="FAILFAST")
+        assert str(failed.value) == message
+
+    def test_a_device_that_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from kraft_trio.spark.decoding.byte_source import FileSource
+
+        path = make_node(tmp_path, 1, (0, numbered(0, 10)))
+
+        def failing(*_: Any) -> bytes:
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(FileSource, "read_at", failing)
+        [error] = load(path)
+        assert error["error"] == f"{path}/{SEGMENT}: cannot be read: Input/output error"
+
+    def test_directories_that_are_missing_or_empty_beside_one_that_is_there(self, tmp_path: Path) -> None:
+        good = make_node(tmp_path, 1, (0, numbered(0, 5)))
+        (tmp_path / "empty").mkdir()
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / "readme").touch()
+        bad = ["empty", "other", "missing", "gl*b"]
+        rows = load([str(good), *(f"{tmp_path}/{name}" for name in bad)])
+        assert column(sound(rows), "offset") == list(range(5))
+        found = {row["directory"].removeprefix(f"{tmp_path}/"): row["error"] for row in errors(rows)}
+        assert list(found) == bad
+        assert "empty: is empty" in found["empty"]
+        assert "has no partition's directory" in found["other"]
+        assert "No such file or directory" in found["missing"]
+        assert "nothing matches" in found["gl*b"]
+        with pytest.raises(StorageError, match=r"empty: is empty; expected a node's metadata.log.dir or a partition's"):
+            load([str(good), f"{tmp_path}/empty"], mode="FAILFAST")
+
+    @pytest.mark.parametrize("path", ["missing", "empty", "no*where"])
+    def test_nothing_but_such_directories_is_refused(self, tmp_path: Path, path: str) -> None:
+        (tmp_path / "empty").mkdir()
+        with pytest.raises(ConfigError, match=f"no replica's directory among the paths: {tmp_path}/"):
+            load(tmp_path / path)
+
+    def test_clusters_are_not_mixed_by_accident(self, tmp_path: Path) -> None:
+        make_node(tmp_path, 1, (0, numbered(0, 5)))
+        make_node(tmp_path, 2, (0, numbered(0, 5)), cluster_id="cluster-b")
+        with pytest.raises(ConfigError, match=r"cluster-a in .*node1, cluster-b in .*node2; .*allowMixedClusters"):
+            load(f"{tmp_path}/*")
+        assert len(load(f"{tmp_path}/*", allowMixedClusters="true")) == 10
+
+    def test_a_bad_meta_properties_is_named_and_the_log_is_read(self, tmp_path: Path) -> None:
+        path = make_node(tmp_path, 1, (0, numbered(0, 5)))
+        (path / "meta.properties").write_text("version=9\n")
+        rows = load(path)
+        assert column(sound(rows), "offset") == list(range(5))
+        assert column(errors(rows), "error") == [f"{path}/meta.properties: version=9, expected 0 or 1"]
+
+    @pytest.mark.parametrize(("content", "file"), [("quorum-state", QUORUM_STATE), ("epochs", LEADER_EPOCH_CHECKPOINT)])
+    def test_small_files_that_are_damaged(self, tmp_path: Path, content: str, file: str) -> None:
+        path = make_node(tmp_path, 1)
+        (path / PARTITION / file).write_text("garbage")
+        [row] = load(path, content=content)
+        assert row["error"].startswith(f"{path}/{PARTITION}/{file}: ")
+
+    def test_a_snapshot_that_is_cut_where_a_batch_ends(self, tmp_path: Path) -> None:
+        path = make_kafkas(tmp_path, "dynamic")
+        file = path / PARTITION / "00000000000000000005-0000000001.checkpoint"
+        file.write_bytes(file.read_bytes()[:-75])
+        message = "the snapshot ends at position 239 without its footer"
+        _, later = load(path, content="snapshots")
+        assert (later["valid"], later["error"], later["size"]) == (False, f"{file}: {message}", 239)
+        [error] = errors(load(path, content="snapshot-records"))
+        assert (error["snapshot_end_offset"], error["position"], error["error"]) == (5, 239, message)
+
+    @pytest.mark.parametrize(
+        ("options", "problem"),
+        [
+            ({"contents": "records"}, "option contents=records: there is no such option; known are"),
+            ({"content": "record"}, "option content=record, expected records, batches,"),
+            ({"mode": "DROPMALFORMED"}, "option mode=DROPMALFORMED, expected PERMISSIVE or FAILFAST"),
+            ({"startingOffsets": "-5"}, "option startingOffsets=-5, expected earliest or an offset"),
+            ({"epochs": "5-3"}, "option epochs=5-3, expected an epoch, or FIRST-LAST"),
+            ({"maxPartitionBytes": "0"}, "option maxPartitionBytes=0, expected bytes, 1 or more"),
+        ],
+    )
+    def test_an_option_that_is_wrong_is_named(self, tmp_path: Path, options: dict[str, str], problem: str) -> None:
+        make_node(tmp_path, 1, (0, numbered(0, 5)))
+        with pytest.raises(ConfigError, match=problem):
+            load(tmp_path / "node1", **options)
+
+    @pytest.mark.parametrize(
+        ("schema", "problem"),
+        [
+            (fields(ofset=LongType()), "has no column ofset; known are directory, "),
+            (fields(offset=IntegerType()), "column offset is bigint, not int32"),
+        ],
+    )
+    def test_a_schema_that_is_wrong_is_named(self, tmp_path: Path, schema: StructType, problem: str) -> None:
+        with pytest.raises(ConfigError, match=problem):
+            load(make_node(tmp_path, 1, (0, numbered(0, 5))), schema)
+
+    def test_no_path_at_all(self) -> None:
+        with pytest.raises(ConfigError, match=r"no path: expected load\(PATH\)"):
+            load("")
+
+    def test_a_url_of_a_scheme_that_does_not_exist(self) -> None:
+        with pytest.raises(ConfigError, match="path nosuch://a/b: "):
+            load("nosuch://a/b")
