@@ -78,10 +78,11 @@ class CampaignDirectory:
     def _check(self, description: Path, settings: Mapping[str, Any]) -> None:
         try:
             before = json.loads(description.read_text())
-            names = dict.fromkeys([*settings, *before])
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             raise ConfigError(f"--out {self.path}: {DESCRIPTION}: {error}; expected that of a campaign") from error
-        for name in names:
+        if not isinstance(before, dict):
+            raise ConfigError(f"--out {self.path}: {DESCRIPTION}: {before}; expected that of a campaign")
+        for name in dict.fromkeys([*settings, *before]):
             if before.get(name) != settings.get(name):
                 raise ConfigError(
                     f"--out {self.path}: {name}: {settings.get(name)}; expected {before.get(name)}, as the campaign "
