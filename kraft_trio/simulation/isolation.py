@@ -19,6 +19,9 @@ from kraft_trio.simulation.watchdog import WAITING_FACTOR, Stuck, real_time_limi
 _GRACE: Final = 1.25
 """How much more than its limit a run may take before its process is ended: it had its chance to end by itself."""
 
+_STDERR: Final = 2
+"""The descriptor: `sys.stderr` may be something without one."""
+
 _TRACEBACK_LINES: Final = 60
 
 
@@ -99,7 +102,7 @@ def _ending(status: int) -> str:
 
 @contextmanager
 def _end_of_process(limit_s: float) -> Iterator[None]:
-    faulthandler.dump_traceback_later(limit_s, exit=True)
+    faulthandler.dump_traceback_later(limit_s, exit=True, file=_STDERR)
     try:
         yield
     finally:
