@@ -18,6 +18,7 @@ from kraft_trio.simulation.invariants import INVARIANTS
 from kraft_trio.simulation.scenario_header import HEADER_ITEMS
 from kraft_trio.simulation.step_catalog import STEP_MODULES
 from kraft_trio.simulation.steps import STEPS
+from kraft_trio.spark.audit.check import CHECKS
 from kraft_trio.spark.options import READ_OPTIONS, Option
 from kraft_trio.spark.schemas import CONTENTS, REPLICA, TRACE, Column
 from kraft_trio.spark.stream_columns import LIVE_RECORDS
@@ -115,6 +116,13 @@ def spark_options(options: Iterable[Option]) -> str:
     return _table(("option", "default", "allowed", "meaning"), rows)
 
 
+def spark_checks() -> str:
+    rows = (
+        (f"`{c.name}`", c.title, str(c.invariant or ""), c.severity, c.row[0].upper() + c.row[1:]) for c in CHECKS
+    )
+    return _table(("check", "what must hold", "invariant", "severity", "a violation"), rows)
+
+
 def spark_columns(columns: Iterable[Column]) -> str:
     return _table(("column", "type", "meaning"), ((f"`{c.name}`", f"`{c.spark_type}`", c.meaning) for c in columns))
 
@@ -129,6 +137,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "scenarios": scenarios,
     "invariants": invariants,
     "public-names": public_names,
+    "spark-checks": spark_checks,
     "spark-read-options": lambda: spark_options(READ_OPTIONS),
     "spark-live-options": lambda: spark_options(LIVE_OPTIONS),
     "spark-write-options": lambda: spark_options(WRITE_OPTIONS),

@@ -105,6 +105,7 @@ def audit_tables(
         progress = _Progress(len(steps) + len(able) + with_figures, on_progress)
         # Views of a session of its own are in nobody's way.
         tables = make_tables(spark.newSession(), raw, folder, progress.next)
+        _check_readable(tables, tuple(raw))
         observed = _observed(tables, able)
         found = _run(tables, able, progress)
         results = [result for check in able for result in _results(check, observed[check.name], *found[check.name])]
@@ -135,6 +136,14 @@ def _chosen(names: Collection[str] | None) -> list[Check]:
         if name not in known:
             raise AuditInputError(f"check {name}: there is none; expected one of {', '.join(sorted(known))}")
     return [check for check in CHECKS if names is None or check.name in names]
+
+
+def _check_readable(tables: Tables, raw: Sequence[str]) -> None:
+    """Raises AuditInputError, naming what is wrong, where nothing at all could be read."""
+    if any(tables.spark.table(name).where("error is null").limit(1).count() for name in raw):
+        return
+    errors = [row["error"] for name in raw for row in tables.spark.table(name).select("error").limit(3).collect()]
+    raise AuditInputError(f"nothing to audit: {'; '.join(dict.fromkeys(errors)) or 'the files are empty'}")
 
 
 def _observed(tables: Tables, checks: Sequence[Check]) -> dict[str, Counter[str]]:
