@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
+from unittest import mock
 
 import attrs
 from hypothesis import strategies as st
 
 from kraft_trio.protocol.control_records import KRaftVersion, LeaderChange
+from kraft_trio.spark.decoding import record_starts
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.batch_rows import batch_rows, damage_row
 from kraft_trio.spark.decoding.control_rows import control_rows
@@ -118,8 +120,15 @@ def read(
     wanted: BatchFilter | None = None,
     columns: Sequence[Column] | None = None,
     reads: list[int] | None = None,
+    side_by_side: bool | None = None,
 ) -> Table:
-    """The rows of a segment that begins at offset 0; how many bytes each read took goes to `reads`."""
+    """The rows of a segment that begins at offset 0; how many bytes each read took goes to `reads`.
+
+    `side_by_side` is how record starts are found; None where that is left to the decoder.
+    """
+    if side_by_side is not None:
+        with mock.patch.object(record_starts, "_STEP_NS", 0 if side_by_side else 10**12):
+            return read(data, content, chunk_bytes=chunk_bytes, wanted=wanted, columns=columns, reads=reads)
     rows = Rows(arrow_schema(COLUMNS[content] if columns is None else columns), {"directory": "d"})
     wanted = wanted or BatchFilter(only_control=content == "control")
     made: list[dict[str, Any]] = []

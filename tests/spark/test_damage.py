@@ -42,7 +42,7 @@ def plain_log(sizes: list[int], epochs: list[int] | None = None) -> list[bytes]:
     return made
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(logs(), st.data(), CHUNKS)
 def test_a_bit_that_flips_costs_one_batch_at_most(log: list[bytes], draw: st.DataObject, chunk_bytes: int) -> None:
     data = b"".join(log)
@@ -88,7 +88,7 @@ def test_a_log_that_is_cut_ends_with_an_error(log: list[bytes], draw: st.DataObj
         assert f"{cut - error['position']} " in error["error"]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(logs(), st.data(), CHUNKS, st.sampled_from(["records", "batches", "control"]))
 def test_any_damage_is_an_error_and_no_wrong_row(
     log: list[bytes], draw: st.DataObject, chunk_bytes: int, content: str

@@ -27,9 +27,9 @@ CHUNKS = st.sampled_from([1, 100, 700, 1 << 20])
 
 
 @settings(deadline=None)
-@given(logs(), CHUNKS)
-def test_records_are_what_the_storage_decodes(log: list[bytes], chunk_bytes: int) -> None:
-    table = read(b"".join(log), chunk_bytes=chunk_bytes)
+@given(logs(), CHUNKS, st.booleans())
+def test_records_are_what_the_storage_decodes(log: list[bytes], chunk_bytes: int, side_by_side: bool) -> None:
+    table = read(b"".join(log), chunk_bytes=chunk_bytes, side_by_side=side_by_side)
     assert table.errors == []
     assert [as_truth(row) for row in table.rows] == truth(log)
     assert all(row["crc_ok"] and row["directory"] == "d" for row in table.rows)
@@ -127,6 +127,18 @@ def test_any_number_of_headers(count: int) -> None:
     assert sum(sizes) == len(log[0]) - HEADER_BYTES
 
 
+def test_many_records_in_few_batches_and_few_in_many() -> None:
+    """Either way that record starts are found is the decoder's choice for one of them."""
+    for in_batch, count in ((1, 3000), (3000, 1)):
+        values = [b"%d" % at * (at % 9) for at in range(in_batch * count)]
+        log = []
+        for start in range(0, len(values), in_batch):
+            batch = bytearray(encode_batch([NewRecord(v) for v in values[start : start + in_batch]], timestamp_ms=5))
+            patch_base_offset_and_epoch(batch, 0, start, 0)
+            log.append(bytes(batch))
+        assert [row["value"] for row in read(b"".join(log)).rows] == values
+
+
 def with_records(count: int, records: bytes) -> bytes:
     """A batch with a right CRC whose header says so many records."""
     batch = bytearray(encode_batch([NewRecord(b"")], timestamp_ms=5)[:HEADER_BYTES] + records)
@@ -162,8 +174,9 @@ WRONG = {
 }
 
 
+@pytest.mark.parametrize("side_by_side", [True, False])
 @pytest.mark.parametrize("name", WRONG)
-def test_records_that_are_wrong_under_a_right_crc(name: str) -> None:
+def test_records_that_are_wrong_under_a_right_crc(name: str, side_by_side: bool) -> None:
     before = encode_batch([NewRecord(b"a")], timestamp_ms=5)
     batch = bytearray(with_records(*WRONG[name]))
     patch_base_offset_and_epoch(batch, 0, 1, 0)
@@ -173,7 +186,7 @@ def test_records_that_are_wrong_under_a_right_crc(name: str) -> None:
     data = bytes(before + batch + after)
     with pytest.raises(ProtocolError) as refused:
         decode_records(data, len(before), header)
-    first, wrong, last = read(data).rows
+    first, wrong, last = read(data, side_by_side=side_by_side).rows
     assert (first["value"], first["error"], last["value"], last["error"]) == (b"a", None, b"b", None)
     assert wrong["error"] == str(refused.value)
     assert (wrong["position"], wrong["size"], wrong["offset"]) == (len(before), len(batch), None)

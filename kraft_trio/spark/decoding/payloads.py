@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.spark.decoding.headers import field
+from kraft_trio.spark.decoding.headers import Ints, field
 from kraft_trio.spark.decoding.scan import Run
 from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES
 from kraft_trio.storage.batch_header import COMPRESSION_ATTRIBUTES, HEADER_BYTES
@@ -21,12 +21,21 @@ MOST_RECORDS = 64 * 1024
 
 
 @attrs.frozen
-class Span:
-    """The records of one batch within the data: from `start` to `end` (exclusive), so many of them."""
+class Spans:
+    """Where in the data the records of each batch are."""
 
-    start: int
-    end: int
-    count: int
+    starts: Ints
+    ends: Ints
+    """Exclusive."""
+    counts: Ints
+    """How many records there are, as the batch's header says."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def part(self, start: int, end: int) -> Spans:
+        """Some of them; `end` is exclusive."""
+        return Spans(self.starts[start:end], self.ends[start:end], self.counts[start:end])
 
 
 @attrs.frozen
@@ -34,13 +43,13 @@ class Payload:
     """The records of some batches of a run, in their order."""
 
     data: bytes
-    spans: list[Span]
-    batches: list[int]
+    spans: Spans
+    batches: Ints
     """The places in the run, one for each span."""
 
     def part(self, start: int, end: int) -> Payload:
         """That of some of its batches; `end` is exclusive."""
-        return Payload(self.data, self.spans[start:end], self.batches[start:end])
+        return Payload(self.data, self.spans.part(start, end), self.batches[start:end])
 
 
 def payloads(run: Run) -> Iterator[Payload]:
@@ -49,37 +58,41 @@ def payloads(run: Run) -> Iterator[Payload]:
         yield from _decompressed(run)
         return
     counts = field(run.headers, "record_count")
-    starts = (run.positions + HEADER_BYTES).tolist()
-    ends = (run.positions + run.sizes).tolist()
-    spans = [Span(*numbers) for numbers in zip(starts, ends, counts.tolist(), strict=True)]
-    for at in run.damaged:
-        spans[at] = Span(0, 0, 0)
+    starts, ends = run.positions + HEADER_BYTES, run.positions + run.sizes
+    for numbers in (starts, ends, counts):
+        numbers[list(run.damaged)] = 0
+    whole = Payload(run.buffer, Spans(starts, ends, counts), np.arange(len(run)))
     # Where the sum of the counts passes another multiple, another payload begins.
-    numbers = (np.cumsum(counts) - counts) // MOST_RECORDS
-    borders = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(run)]
+    multiples = (np.cumsum(counts) - counts) // MOST_RECORDS
+    borders = [0, *(np.flatnonzero(np.diff(multiples)) + 1).tolist(), len(run)]
     for start, end in itertools.pairwise(borders):
         if start < end:
-            yield Payload(run.buffer, spans[start:end], list(range(start, end)))
+            yield whole.part(start, end)
 
 
 def _decompressed(run: Run) -> Iterator[Payload]:
+    counts = field(run.headers, "record_count")
+    counts[list(run.damaged)] = 0
     parts: list[bytes] = []
-    spans: list[Span] = []
-    batches: list[int] = []
-    size = records = 0
+    first = size = records = 0
     for at in range(len(run)):
         data = _records_of(run, at)
-        spans.append(Span(size, size + len(data), int(run.headers["record_count"][at]) if data else 0))
         parts.append(data)
-        batches.append(at)
         size += len(data)
-        records += spans[-1].count
+        records += int(counts[at])
         if size >= MOST_BYTES or records >= MOST_RECORDS:
-            yield Payload(b"".join(parts), spans, batches)
-            parts, spans, batches = [], [], []
-            size = records = 0
-    if batches:
-        yield Payload(b"".join(parts), spans, batches)
+            yield _joined(parts, first, counts)
+            parts, first, size, records = [], at + 1, 0, 0
+    if parts:
+        yield _joined(parts, first, counts)
+
+
+def _joined(parts: list[bytes], first: int, counts: Ints) -> Payload:
+    """That of the batches from the place `first` on, a part of the data each."""
+    sizes = np.array([len(part) for part in parts])
+    ends = np.cumsum(sizes)
+    spans = Spans(ends - sizes, ends, counts[first : first + len(parts)])
+    return Payload(b"".join(parts), spans, np.arange(first, first + len(parts)))
 
 
 def _records_of(run: Run, at: int) -> bytes:

@@ -5,8 +5,6 @@ Only what is usual is read here: a batch in which anything else is met is left t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import attrs
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +12,8 @@ import pyarrow as pa
 
 from kraft_trio.spark.decoding.header_fields import HeaderFields, read_headers
 from kraft_trio.spark.decoding.headers import Ints
-from kraft_trio.spark.decoding.payloads import Span
+from kraft_trio.spark.decoding.payloads import Spans
+from kraft_trio.spark.decoding.record_starts import record_starts
 from kraft_trio.spark.decoding.varints import Bytes, read_varints
 
 Bools = npt.NDArray[np.bool_]
@@ -57,12 +56,12 @@ class RecordFields:
         return RecordFields(**arrays, headers=None if self.headers is None else self.headers.select(wanted))
 
 
-def read_records(data: bytes, spans: Sequence[Span]) -> tuple[RecordFields, set[int]]:
+def read_records(data: bytes, spans: Spans) -> tuple[RecordFields, set[int]]:
     """The records of all spans, and in which spans something is unusual or wrong: what is said of those is void."""
-    starts, counts = _starts(data, spans)
+    view: Bytes = np.frombuffer(data, np.uint8)
+    starts, counts = record_starts(data, view, spans)
     batch = np.repeat(np.arange(len(spans)), counts)
     unusual = np.zeros(len(starts), bool)
-    view: Bytes = np.frombuffer(data, np.uint8)
 
     def varint(positions: Ints) -> tuple[Ints, Ints]:
         values, after, too_long = read_varints(view, positions)
@@ -85,7 +84,7 @@ def read_records(data: bytes, spans: Sequence[Span]) -> tuple[RecordFields, set[
     is_last = np.empty(len(batch), bool)
     is_last[:-1] = batch[1:] != batch[:-1]
     is_last[-1:] = True
-    expected_end[is_last] = np.array([span.end for span in spans])[batch[is_last]]
+    expected_end[is_last] = spans.ends[batch[is_last]]
     unusual |= end != expected_end
     unusual |= (length < 0) | (key_length < -1) | (value_length < -1) | (header_count < 0)
     unusual |= (key_length > end - key_start) | (value_length > end - value_start)
@@ -108,37 +107,5 @@ def read_records(data: bytes, spans: Sequence[Span]) -> tuple[RecordFields, set[
         is_value_null=value_length < 0,
         headers=headers,
     )
-    others = {at for at, span in enumerate(spans) if counts[at] != span.count or not span.count}
-    return fields, others | set(np.unique(batch[unusual]).tolist())
-
-
-def _starts(data: bytes, spans: Sequence[Span]) -> tuple[Ints, list[int]]:
-    """Where each record begins, by the lengths of those before it, and how many of them are in each span.
-
-    There are fewer than a span says where its end comes before that.
-    """
-    starts: list[int] = []
-    counts = []
-    append = starts.append
-    for span in spans:
-        at = span.start
-        # A record takes 7 bytes or more: checked before anything is made in proportion to the count.
-        count = span.count if span.count * 7 <= span.end - at else 0
-        before = len(starts)
-        for _ in range(count):
-            append(at)
-            byte = data[at]
-            if byte < 0x80:
-                at += (byte >> 1) + 1
-            else:
-                length, shift, size = byte & 0x7F, 7, 1
-                while byte >= 0x80 and at + size < span.end:
-                    byte = data[at + size]
-                    length |= (byte & 0x7F) << shift
-                    shift += 7
-                    size += 1
-                at += (length >> 1) + size
-            if at >= span.end:
-                break
-        counts.append(len(starts) - before)
-    return np.array(starts, np.int64), counts
+    others = np.flatnonzero((counts != spans.counts) | (spans.counts == 0))
+    return fields, {*others.tolist(), *np.unique(batch[unusual]).tolist()}

@@ -50,10 +50,7 @@ def _payload_rows(run: Run, payload: Payload, rows: Rows, wanted: BatchFilter) -
     fields, unusual = read_records(payload.data, payload.spans)
     far = np.abs(run.headers[payload.batches]["base_timestamp_ms"]) > _FAR
     far |= run.headers[payload.batches]["base_offset"] > _FAR
-    unusual |= {
-        *np.flatnonzero(far).tolist(),
-        *(at for at, batch in enumerate(payload.batches) if batch in run.damaged),
-    }
+    unusual |= {*np.flatnonzero(far).tolist(), *np.flatnonzero(np.isin(payload.batches, list(run.damaged))).tolist()}
     if not unusual:
         yield _usual_rows(run, payload, fields, rows, wanted)
         return
@@ -61,7 +58,7 @@ def _payload_rows(run: Run, payload: Payload, rows: Rows, wanted: BatchFilter) -
     for at in sorted(unusual):
         if at > start:
             yield from _payload_rows(run, payload.part(start, at), rows, wanted)
-        yield from _unusual_batch(run, payload.batches[at], rows, wanted)
+        yield from _unusual_batch(run, int(payload.batches[at]), rows, wanted)
         start = at + 1
     if start < len(payload.batches):
         yield from _payload_rows(run, payload.part(start, len(payload.batches)), rows, wanted)
@@ -71,7 +68,10 @@ def _usual_rows(run: Run, payload: Payload, fields: RecordFields, rows: Rows, wa
     headers = run.headers[payload.batches]
     base_offsets = field(headers, "base_offset")
     offsets = base_offsets[fields.batch] + fields.offset_delta
-    misplaced = {at: run.misplaced[batch] for at, batch in enumerate(payload.batches) if batch in run.misplaced}
+    misplaced = {}
+    if run.misplaced:
+        batches = payload.batches.tolist()
+        misplaced = {at: run.misplaced[batch] for at, batch in enumerate(batches) if batch in run.misplaced}
     kept = wanted.records(offsets) | np.isin(fields.batch, list(misplaced))
     if not kept.all():
         fields = fields.select(np.flatnonzero(kept))
