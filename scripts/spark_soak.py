@@ -18,7 +18,6 @@ from pathlib import Path
 import attrs
 import click
 import trio
-from pyspark.sql import SparkSession
 
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.config_keys import parse_peer
@@ -27,6 +26,7 @@ from kraft_trio.spark import session
 from tests.acceptance.node_process import NodeProcess
 from tests.acceptance.quorum import Quorum
 from tests.acceptance.waiting import Overdue, wait_until
+from tests.spark.live.micro_batches import MicroBatches
 from tests.spark.live.reading import command, committed_rows
 from tests.spark.live.to_parquet import ToParquet
 
@@ -42,6 +42,12 @@ PATIENCE_SECONDS = 300.0
 """How long anything may take on a machine that others use, too."""
 RECORDS_AT_ONCE = 50
 PAUSE_SECONDS = 0.1
+
+
+OPTIONS = {"maxOffsetsPerPartition": "20000"}
+"""Of the source."""
+
+Query = ToParquet | MicroBatches
 
 
 class Load:
@@ -108,10 +114,9 @@ class Outcome:
         return not (self.missing or self.repeated or self.unexpected or self.acknowledged_and_lost)
 
 
-def soak(spark: SparkSession, quorum: Quorum, directory: Path, seconds: float, kills: int) -> Outcome:
+def soak(quorum: Quorum, query: Query, seconds: float, kills: int) -> Outcome:
     """`quorum` has three voters and an observer, and runs.  Raises what the query or a command fails with."""
     load = Load(quorum.bootstrap_servers)
-    query = ToParquet(spark, quorum, directory, maxOffsetsPerPartition="20000")
     voters_seen = [_voters(quorum)]
     began_at = time.monotonic()
     events: list[tuple[float, Callable[[], None]]] = [
@@ -137,7 +142,7 @@ def soak(spark: SparkSession, quorum: Quorum, directory: Path, seconds: float, k
     return _compared(quorum, query, load, time.monotonic() - began_at, kills, voters_seen)
 
 
-def _wait_until(moment: float, query: ToParquet) -> None:
+def _wait_until(moment: float, query: Query) -> None:
     """Until that time; raises what the query fails with meanwhile."""
     while (left := moment - time.monotonic()) > 0:
         query.check()
@@ -192,7 +197,7 @@ def _change(quorum: Quorum, voters_seen: list[list[int]], *, added: bool) -> Non
 
 
 def _compared(
-    quorum: Quorum, query: ToParquet, load: Load, seconds: float, kills: int, voters_seen: list[list[int]]
+    quorum: Quorum, query: Query, load: Load, seconds: float, kills: int, voters_seen: list[list[int]]
 ) -> Outcome:
     _caught_up(quorum)
     committed = committed_rows(quorum.nodes[1])
@@ -204,7 +209,7 @@ def _compared(
         records_committed=len(committed),
         records_acknowledged=len(load.acknowledged),
         rows_written=len(written),
-        micro_batches=len(list((query.checkpoint / "commits").glob("[0-9]*"))),
+        micro_batches=query.micro_batches,
         leaders_killed=kills,
         query_starts=query.starts,
         unstarted_workers=query.unstarted_workers,
@@ -219,18 +224,21 @@ def _compared(
 @click.command()
 @click.option("--seconds", default=600.0, show_default=True, help="For how long there is load.")
 @click.option("--kills", default=10, show_default=True, help="How many leaders are killed.")
-def main(seconds: float, kills: int) -> None:
+@click.option("--without-spark", is_flag=True, help="Call the reader as Spark does, without Java.")
+def main(seconds: float, kills: int, without_spark: bool) -> None:
     """Run it, and print what was found as JSON; exit code 1 unless output and log are equal."""
     with tempfile.TemporaryDirectory(prefix="spark-soak-") as name:
         directory = Path(name)
         quorum = Quorum(directory, VOTERS, observers=1)
-        spark = session("local[2]", "spark-soak", {"spark.local.dir": str(directory / "local")})
+        spark = None if without_spark else session("local[2]", "spark-soak", {"spark.local.dir": str(directory)})
         try:
             for node in quorum.nodes.values():
                 node.start()
-            outcome = soak(spark, quorum, directory, seconds, kills)
+            query = MicroBatches(quorum, **OPTIONS) if spark is None else ToParquet(spark, quorum, directory, **OPTIONS)
+            outcome = soak(quorum, query, seconds, kills)
         finally:
-            spark.stop()
+            if spark is not None:
+                spark.stop()
             quorum.kill_all()
     click.echo(json.dumps({**attrs.asdict(outcome), "exact": outcome.is_exact}, indent=2))
     if not outcome.is_exact:

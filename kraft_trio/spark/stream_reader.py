@@ -56,6 +56,8 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._rows = rows
         self._newest: StreamPosition | None = None
         """What `latestOffset` said last: checked against the log, and need not be again."""
+        self._committed_end = 0
+        """Exclusive, when the leader was asked last."""
         self._available: int | None = None
         """Where AvailableNow ends, exclusive; None without it."""
         self._nodes: tuple[Endpoint, ...] = ()
@@ -89,14 +91,13 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         position = StreamPosition.of_json(start)
         available = self._available
-        if available is not None and position.offset >= available:
-            return start
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
 
         async def question(leader: QuorumLeader, begin: StreamPosition) -> StreamPosition:
-            if begin == position and committed_end(leader) == position.offset:
+            if available is None and begin == position and committed_end(leader) == position.offset:
                 await leader.fetch(position.offset, max_bytes=1, max_wait_ms=_WAIT_FOR_MORE_MS)
-            limits = [committed_end(leader)]
+            self._committed_end = committed_end(leader)
+            limits = [self._committed_end]
             limits += [] if most is None else [begin.offset + most]
             limits += [] if available is None else [available]
             return await newest_position(leader, begin, min(limits))
@@ -112,7 +113,10 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._newest.as_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return None if self._newest is None else self._newest.as_json()
+        """Up to where all is committed, however much of it a micro-batch takes: for the progress that Spark reports."""
+        if self._newest is None:
+            return None
+        return {"clusterId": self._newest.cluster_id, "offset": self._committed_end}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of a micro-batch, the same whenever it is asked for.

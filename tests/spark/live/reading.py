@@ -29,8 +29,12 @@ Rows = list[tuple[int, bytes | None]]
 
 def make_reader(quorum: Quorum, schema: StructType | None = None, **options: str) -> KraftStreamReader:
     """`options` by their names, `__` for a dot."""
+    return make_reader_of(quorum.bootstrap_servers, schema, **{"timeoutMs": "20000", **options})
+
+
+def make_reader_of(bootstrap_servers: str, schema: StructType | None = None, **options: str) -> KraftStreamReader:
     given = {name.replace("__", "."): text for name, text in options.items()}
-    given = {"bootstrapControllers": quorum.bootstrap_servers, "timeoutMs": "20000", **given}
+    given = {"bootstrapControllers": bootstrap_servers, **given}
     if schema is None:
         schema = from_arrow_schema(arrow_schema(live_columns(read_live_options(given))))
     reader = make_stream_reader(given, schema)

@@ -71,6 +71,11 @@ def test_a_log_that_is_another_one(
     with pytest.raises(DataLossError, match=r"\(failOnDataLoss=false goes on at the log's start\)"):
         make_reader(quorum, **PATIENCE).partitions(start, end)
 
+    available_now = make_reader(quorum, **PATIENCE)
+    available_now.prepareForTriggerAvailableNow()
+    with pytest.raises(DataLossError, match=named):
+        latest(available_now, end)
+
     going_on = make_reader(quorum, failOnDataLoss="false", **PATIENCE)
     with caplog.at_level(logging.WARNING, "kraft_trio.spark"):
         after = latest(going_on, end)

@@ -41,7 +41,15 @@ def test_everything_committed_is_read_once(one: Quorum) -> None:
     assert len(read) >= 100
     assert latest(reader, end) == end
     assert rows(reader, end, end) == []
-    assert reader.reportLatestOffset() == end
+
+
+def test_progress_tells_what_is_committed_however_little_is_taken(one: Quorum) -> None:
+    reader = make_reader(one)
+    assert reader.reportLatestOffset() is None
+    start = reader.initialOffset()
+    assert latest(reader, start, 1)["offset"] == 1
+    end = latest(make_reader(one), start)["offset"]
+    assert reader.reportLatestOffset() == {"clusterId": one.cluster_id, "offset": end}
 
 
 def test_the_checkpoint_names_cluster_offset_and_epoch(one: Quorum) -> None:
@@ -145,6 +153,7 @@ def test_a_schema_chooses_the_columns(one: Quorum) -> None:
 def test_a_checkpoint_of_another_cluster_is_refused(one: Quorum, make_quorum: MakeQuorum) -> None:
     other = make_quorum(1)
     other.start()
+    other.leader()
     reader = make_reader(other, failOnDataLoss="false")
     start = make_reader(one).initialOffset()
     with pytest.raises(OtherClusterError, match=f"of cluster {one.cluster_id}.*of cluster {other.cluster_id}"):

@@ -38,6 +38,11 @@ class ToParquet:
         self.unstarted_workers = 0
         """How often it failed for NO_WORKER, and was started again."""
 
+    @property
+    def micro_batches(self) -> int:
+        """How many are done."""
+        return len(list((self.checkpoint / "commits").glob("[0-9]*")))
+
     @contextmanager
     def running(self) -> Iterator[None]:
         """While the block runs; raises what the query has failed with."""

@@ -1,0 +1,72 @@
+"""A quorum's leader with a log of a few batches, without a network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from kraft_trio.client.inquiry import NodeAnswer
+from kraft_trio.client.quorum_description import NodeView, QuorumDescription
+from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
+from kraft_trio.spark.stream_quorum import QuorumLeader
+from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.wire.apis.fetch import FetchPartitionResponse, FetchRequest, FetchResponse
+from kraft_trio.wire.error_codes import ErrorCode
+
+CLUSTER = "a cluster"
+LEADER_EPOCH = 4
+
+
+def batch(base_offset: int, epoch: int, records: int = 10) -> bytes:
+    values = [NewRecord(f"{base_offset + index}".encode()) for index in range(records)]
+    return encode_batch(values, timestamp_ms=0, base_offset=base_offset, leader_epoch=epoch)
+
+
+@attrs.define
+class ScriptedLog:
+    """Stands for a connection to a leader that gives all that it has, as Kafka's controllers do, committed or not."""
+
+    batches: dict[int, bytes]
+    """By their base offsets, which are ten apart."""
+    high_watermark: int
+    log_start_offset: int = 0
+    error: ErrorCode | None = None
+    diverging: OffsetAndEpoch | None = None
+    asked: list[FetchRequest] = attrs.field(factory=list)
+
+    async def request(self, _api: object, request: FetchRequest) -> FetchResponse:
+        self.asked.append(request)
+        [partition] = request.partitions
+        offset = partition.fetch_offset
+        end = max(self.batches, default=self.log_start_offset - 10) + 10
+        error, records = ErrorCode.none, b""
+        if self.error is not None:
+            error = self.error
+        elif not self.log_start_offset <= offset <= end:
+            error = ErrorCode.offset_out_of_range
+        elif self.diverging is None:
+            records = b"".join(held for base, held in sorted(self.batches.items()) if base + 10 > offset)
+        told = FetchPartitionResponse(
+            partition.topic_name,
+            partition.topic_id,
+            0,
+            error,
+            self.high_watermark,
+            self.high_watermark,
+            self.log_start_offset,
+            records,
+            self.diverging,
+        )
+        return FetchResponse(partitions=(told,))
+
+
+def leader_of(log: Any, high_watermark: int | None = None) -> QuorumLeader:
+    known = log.high_watermark if high_watermark is None else high_watermark
+    description = QuorumDescription(CLUSTER, 1, LEADER_EPOCH, known, voters=())
+    answer = NodeAnswer(NodeView(Endpoint("one", 1), None), CLUSTER, description=description)
+    return QuorumLeader(log, answer, description, request_timeout_ms=1000)
+
+
+THREE = {0: batch(0, 1), 10: batch(10, 1), 20: batch(20, 4)}
+"""Three batches of ten records."""
