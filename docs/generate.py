@@ -19,7 +19,8 @@ from kraft_trio.simulation.scenario_header import HEADER_ITEMS
 from kraft_trio.simulation.step_catalog import STEP_MODULES
 from kraft_trio.simulation.steps import STEPS
 from kraft_trio.spark.audit.check import CHECKS
-from kraft_trio.spark.options import READ_OPTIONS, Option
+from kraft_trio.spark.campaign_files import COLUMNS as CAMPAIGN_RESULTS
+from kraft_trio.spark.options import READ_OPTIONS, TRACE_OPTIONS, Option
 from kraft_trio.spark.schemas import CONTENTS, REPLICA, TRACE, Column
 from kraft_trio.spark.stream_columns import LIVE_RECORDS
 from kraft_trio.spark.stream_options import LIVE_OPTIONS
@@ -143,6 +144,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "spark-write-options": lambda: spark_options(WRITE_OPTIONS),
     "spark-columns-live": lambda: spark_columns(LIVE_RECORDS),
     "spark-columns-replica": lambda: spark_columns(REPLICA),
+    "spark-trace-options": lambda: spark_options(TRACE_OPTIONS),
+    "spark-columns-campaign": lambda: spark_columns(CAMPAIGN_RESULTS),
     "spark-columns-trace": lambda: spark_columns(TRACE),
     **{
         f"spark-columns-{content}": lambda columns=columns: spark_columns(columns[len(REPLICA) :])

@@ -17,7 +17,8 @@ __all__ = ["register", "session"]
 def register(spark: SparkSession) -> None:
     """Make `format("kraft")` and the other sources of this package known to a session.
 
-    Not needed where the package is installed: Spark finds the module `pyspark_kraft` by its name.
+    Not needed where the package is installed: Spark finds the modules `pyspark_kraft` and `pyspark_kraft_trace` by
+    their names.
     """
     from kraft_trio.spark.sources import SOURCES
 
