@@ -26,6 +26,7 @@ from benchmarks import (
     snapshot_commits,
     snapshot_fetch,
     snapshot_files,
+    spark_read,
     throughput,
 )
 from benchmarks.children import BenchmarkError
@@ -49,6 +50,7 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
     "snapshot-fetch": snapshot_fetch.measure,
     "snapshot-commits": snapshot_commits.measure,
     "simulation": simulation.measure,
+    "spark-read": spark_read.measure,
 }
 
 
