@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +11,6 @@ import pytest
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra `spark`")
 
 from kraft_trio.cli import run  # noqa: E402
-from tests.acceptance.waiting import wait_until  # noqa: E402
 
 QUICK = ["--time", "1s", "--nodes", "3", "--observers", "0", "--faults", "network"]
 
@@ -83,28 +79,6 @@ def test_violations_of_the_run_before_count(tmp_path: Path, capsys: pytest.Captu
 def in_this_process(chunks, task, _jobs):  # type: ignore[no-untyped-def]
     for chunk in chunks:
         yield from task(chunk, 0)
-
-
-@pytest.mark.acceptance
-def test_a_campaign_that_was_killed_goes_on(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    command = ["simulate", "--seeds", "0:24", "--jobs", "2", "--chunk", "1", "--out", str(out), *QUICK]
-    process = subprocess.Popen([sys.executable, "-m", "kraft_trio.cli", *command], start_new_session=True)
-    try:
-        wait_until(
-            "there are results", lambda: out.is_dir() and len(list(out.glob("results/seeds-*"))) >= 3, seconds=120
-        )
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    before = digests(out)
-    assert 3 <= len(before) < 24
-    kept = {path: path.stat().st_mtime_ns for path in (out / "results").glob("seeds-*")}
-    assert run(command) == 0
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept, "what was there is not run again"
-    after = digests(out)
-    assert after.keys() == set(range(24))
-    assert {seed: after[seed] for seed in before} == before
 
 
 @pytest.mark.parametrize(
