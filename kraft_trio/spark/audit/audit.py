@@ -78,6 +78,7 @@ def audit(
     default; `with_figures` gathers what a report draws.  Blocks; an
     interrupt leaves nothing behind but Spark's own files.  Raises AuditInputError where there is nothing to audit.
     """
+    _chosen(checks)
     check_inputs(directories, traces)
     raw: dict[str, DataFrame] = {}
     if directories:
@@ -142,7 +143,11 @@ def _check_readable(tables: Tables, raw: Sequence[str]) -> None:
     """Raises AuditInputError, naming what is wrong, where nothing at all could be read."""
     if any(tables.spark.table(name).where("error is null").limit(1).count() for name in raw):
         return
-    errors = [row["error"] for name in raw for row in tables.spark.table(name).select("error").limit(3).collect()]
+    errors = []
+    for name in raw:
+        where = "file" if name == "trace" else "directory"
+        for row in tables.spark.table(name).select(where, "error").limit(3).collect():
+            errors.append(row["error"] if row["error"].startswith(row[where]) else f"{row[where]}: {row['error']}")
     raise AuditInputError(f"nothing to audit: {'; '.join(dict.fromkeys(errors)) or 'the files are empty'}")
 
 
