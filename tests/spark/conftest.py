@@ -14,7 +14,22 @@ from kraft_trio.errors import StorageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest.importorskip("pyspark", reason="needs the extra `spark`")
+try:
+    import pyspark
+except ImportError:
+    pyspark = None  # type: ignore[assignment]
+
+
+class _SkippedModule(pytest.Module):
+    """A test file that is not imported, as what it imports is not installed."""
+
+    def collect(self) -> list[pytest.Item | pytest.Collector]:
+        pytest.skip("needs the extra `spark`", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    return _SkippedModule.from_parent(parent, path=module_path) if pyspark is None else None
+
 
 SCRUBBED = ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 """What a machine may have set for other programs, and would change what is tested."""
