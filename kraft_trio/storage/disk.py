@@ -113,7 +113,10 @@ class Disk(Protocol):
         ...
 
     def open_to_read(self, path: str) -> DiskFile:
-        """Open an existing file that is not going to change, which may be read-only.  Raises FileNotFoundError."""
+        """Open an existing file that is not going to change, which may be read-only.
+
+        Raises FileNotFoundError, OSError for what is no file: a directory, a pipe.
+        """
         ...
 
     def exists(self, path: str) -> bool: ...
