@@ -157,7 +157,8 @@ class _Recovery:
         """The leader, one of the majority, that has committed a new value, and that nobody may replace by right.
 
         Who has won a pre-vote before, or passes for a build that needs none, campaigns in a later epoch, be it that it
-        has yet to store that on a slow disk; it may win by right.  So the whole majority must follow the leader.
+        has yet to store that on a slow disk; it may win by right.  So all of the majority that may campaign must follow
+        the leader.
         """
         while True:
             leader = await self._lead_and_commit(majority)
@@ -172,7 +173,7 @@ class _Recovery:
         running = self._cluster.nodes
         return all(
             (node := running.get(node_id)) is not None
-            and (node.view.epoch, node.view.leader_id) == (leader.view.epoch, leader.key.id)
+            and (not _may_campaign(node) or (node.view.epoch, node.view.leader_id) == (leader.view.epoch, leader.key.id))
             for node_id in nodes
         )
 
@@ -269,3 +270,8 @@ class _Recovery:
         cluster = self._cluster
         await cluster.wait_until(lambda: len(cluster.nodes) == len(cluster.machines), within_s=math.inf)
         await cluster.wait_until_alike(within_s=math.inf)
+
+
+def _may_campaign(node: Node) -> bool:
+    """Whether it is in its own newest set.  A blank disk is not: it may know nobody but who is cut off."""
+    return is_member(node.log.voters.voters, node.key)
