@@ -171,11 +171,7 @@ class _Recovery:
 
     def _all_follow(self, nodes: Collection[int], leader: Node) -> bool:
         running = self._cluster.nodes
-        return all(
-            (node := running.get(node_id)) is not None
-            and (not _may_campaign(node) or (node.view.epoch, node.view.leader_id) == (leader.view.epoch, leader.key.id))
-            for node_id in nodes
-        )
+        return all((node := running.get(id)) is not None and _needs_no_other(node, leader) for id in nodes)
 
     async def _lead_and_commit(self, majority: Collection[int]) -> Node:
         """The leader, one of the majority, that has committed a new value."""
@@ -272,6 +268,10 @@ class _Recovery:
         await cluster.wait_until_alike(within_s=math.inf)
 
 
-def _may_campaign(node: Node) -> bool:
-    """Whether it is in its own newest set.  A blank disk is not: it may know nobody but who is cut off."""
-    return is_member(node.log.voters.voters, node.key)
+def _needs_no_other(node: Node, leader: Node) -> bool:
+    """Whether it follows this leader, or cannot campaign in its place.
+
+    Who is not in its own newest set cannot, such as one on a blank disk, which may know nobody but who is cut off.
+    """
+    follows = (node.view.epoch, node.view.leader_id) == (leader.view.epoch, leader.key.id)
+    return follows or not is_member(node.log.voters.voters, node.key)
