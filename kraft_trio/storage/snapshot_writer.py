@@ -34,8 +34,8 @@ CHECKPOINT_MODE: Final = 0o400
 """A snapshot never changes once it is there."""
 
 SNAPSHOT_BATCH_BYTES: Final = 64 * 1024
-"""Records are gathered up to this size; a larger one is a batch of its own.  Encoding one takes a tenth of a millisecond,
-where record by record one or two, in which nothing else runs."""
+"""Records are gathered up to this size; a larger one is a batch of its own.  Encoding one takes a tenth of a
+millisecond, or one or two where it is done record by record; nothing else runs meanwhile."""
 
 CONSIDERATE_BYTES: Final = 8 * 1024 * 1024
 """How much is written considerately after each time that the log was seen to grow: some tens of milliseconds."""
