@@ -65,6 +65,17 @@ class RealFile:
             raise self._named(error) from error
         return b"".join(parts)
 
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        self._check_open()
+        size = max(0, min(len(buffer), self._size - position))
+        read = 0
+        try:
+            while read < size and (count := os.preadv(self._descriptor, [buffer[read:size]], position + read)):
+                read += count
+        except OSError as error:
+            raise self._named(error) from error
+        return read
+
     @contextmanager
     def view(self) -> Iterator[memoryview]:
         self._check_open()
