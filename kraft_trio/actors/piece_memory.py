@@ -1,4 +1,4 @@
-"""Memory that a leader reads the pieces of snapshots into, again and again: fresh memory costs as much as the reading."""
+"""Memory that a leader reads the pieces of snapshots into, again and again: new pages cost as much as the reading."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def _download(disk: Disk, directory: str, name: str | None, snapshot_id: OffsetA
     if disk.exists(path):
         raise StorageError(f"{path}: is there already, and is not overwritten")
     try:
-        return SnapshotDownload(disk, directory, snapshot_id, name=download_name)
+        return SnapshotDownload(disk, directory, snapshot_id, name=download_name, spared_bytes=0)
     except DiskFullError:
         raise
     except StorageFailure as error:

@@ -10,7 +10,7 @@ import trio
 from kraft_trio.errors import CorruptSnapshotError, ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.disk import Buffer, Disk, join
-from kraft_trio.storage.part_file import PartFile
+from kraft_trio.storage.part_file import SPARED_BYTES, PartFile
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.snapshot_reader import SnapshotBatches, SnapshotCount, SnapshotSummary
 from kraft_trio.storage.snapshot_writer import CHECKPOINT_MODE
@@ -53,10 +53,12 @@ class SnapshotDownload(UnfinishedSnapshot):
         *,
         name: str | None = None,
         nursery: trio.Nursery | None = None,
+        spared_bytes: int = SPARED_BYTES,
     ) -> None:
         """Begin; what an earlier attempt left is removed.  `name` None: the name of a node's snapshot.
 
-        With a nursery, as in `async with`, the device works on one piece while the next ones come.
+        With a nursery, as in `async with`, the device works on one piece while the next ones come.  For `spared_bytes`
+        see PartFile.
         """
         self.snapshot_id = snapshot_id
         self.size_in_bytes: int | None = None
@@ -67,7 +69,7 @@ class SnapshotDownload(UnfinishedSnapshot):
         """What is wrong with the bytes that are here; `finish` says so."""
         super().__init__(join(directory, checkpoint_name(snapshot_id) if name is None else name))
         try:
-            self._part = PartFile(disk, self.path, mode=CHECKPOINT_MODE, nursery=nursery)
+            self._part = PartFile(disk, self.path, mode=CHECKPOINT_MODE, nursery=nursery, spared_bytes=spared_bytes)
         except OSError as error:
             raise self._failure(error) from error
 

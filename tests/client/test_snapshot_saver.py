@@ -96,6 +96,23 @@ def test_it_is_the_leaders_newest_byte_for_byte() -> None:
     on_quorum(test)
 
 
+def test_it_fills_a_disk_to_its_last_byte_as_no_log_is_there() -> None:
+    async def test(cluster: Cluster) -> None:
+        leader, snapshot_id = await with_snapshots(cluster)
+        expected = bytes_of(leader, cluster, snapshot_id)
+        disk = backup_disk()
+        disk.capacity = len(expected)
+        saved = await saver_for(cluster).save(disk, BACKUP, piece_bytes=PIECE)
+        assert disk.read_bytes(saved.path) == expected
+        full = backup_disk()
+        full.capacity = len(expected) - 1
+        with pytest.raises(DiskFullError, match="the snapshot cannot be written"):
+            await saver_for(cluster).save(full, BACKUP, piece_bytes=PIECE)
+        assert full.list_directory(BACKUP) == []
+
+    on_quorum(test)
+
+
 def test_the_next_leader_goes_on_where_the_last_one_ended() -> None:
     async def test(cluster: Cluster) -> None:
         leader, snapshot_id = await with_snapshots(cluster)
