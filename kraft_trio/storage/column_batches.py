@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import add, itemgetter
+from operator import itemgetter
 from typing import Final
 
 from kraft_trio.storage.batch import NewRecord, encode_batch
@@ -93,24 +93,23 @@ def _parts_of_values(values: Sequence[bytes], sizes: Sequence[int]) -> list[byte
 
 def _parts_of_fields(values: list[bytes], keys: list[bytes], times_ms: list[int]) -> list[bytes]:
     """Of two or more, all of which have a key, or none.  Raises IndexError where one is larger than what is known."""
-    count = len(values)
+    count, first_ms = len(values), times_ms[0]
     parts = [b""] * (7 * count)
-    first_ms = times_ms[0]
     parts[1::7] = times = [_time_delta(time_ms - first_ms) for time_ms in times_ms]
     parts[2::7] = _DELTAS[:count]
-    by_value_size = itemgetter(*map(len, values))
-    parts[5::7] = by_value_size(_LENGTHS)
-    parts[6::7] = values
-    sizes = map(add, map(add, map(len, times), _DELTA_BYTES), by_value_size(_FIELD_BYTES))
     if keys:
         by_key_size = itemgetter(*map(len, keys))
         parts[3::7] = by_key_size(_LENGTHS)
         parts[4::7] = keys
-        sizes = map(add, sizes, by_key_size(_FIELD_BYTES))
+        key_bytes = by_key_size(_FIELD_BYTES)
     else:
         parts[3::7] = [_NULL] * count
-        sizes = map(len(_NULL).__add__, sizes)
-    parts[0::7] = itemgetter(*sizes)(_STARTS)
+        key_bytes = (len(_NULL),) * count
+    by_value_size = itemgetter(*map(len, values))
+    parts[5::7] = by_value_size(_LENGTHS)
+    parts[6::7] = values
+    columns = zip(times, _DELTA_BYTES[:count], key_bytes, by_value_size(_FIELD_BYTES), strict=True)
+    parts[0::7] = [_STARTS[len(time) + delta + key + value] for time, delta, key, value in columns]
     return parts
 
 
