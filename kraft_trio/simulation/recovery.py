@@ -269,9 +269,11 @@ class _Recovery:
 
 
 def _needs_no_other(node: Node, leader: Node) -> bool:
-    """Whether it follows this leader, or cannot campaign in its place.
+    """Whether it has what the leader committed, so that it hears of it, or cannot campaign in its place.
 
-    Who is not in its own newest set cannot, such as one on a blank disk, which may know nobody but who is cut off.
+    To have heard of it once is not enough: a fetch timeout from before the faults ended may run out yet.  Who is not in
+    its own newest set cannot campaign, such as one on a blank disk, which may know nobody but who is cut off.
     """
     follows = (node.view.epoch, node.view.leader_id) == (leader.view.epoch, leader.key.id)
-    return follows or not is_member(node.log.voters.voters, node.key)
+    has_all = node.log.end_offset >= (leader.high_watermark or 0)
+    return (follows and has_all) or not is_member(node.log.voters.voters, node.key)

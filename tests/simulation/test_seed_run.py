@@ -306,6 +306,29 @@ class TestRecovery:
 
         simulate(main)
 
+    def test_a_leader_need_not_stay_until_all_have_heard_of_it_since(self) -> None:
+        """Seed 431569: a follower that was still cut off took it for lost, and its peers knew no pre-votes."""
+
+        async def main(cluster: Cluster) -> None:
+            await Elect(1).take(cluster)
+            await cluster.wait_until_alike()
+            await Isolate(3).take(cluster)
+            found = trio.Event()
+
+            async def find() -> None:
+                await recovery._Recovery(cluster)._lasting_leader([1, 2, 3])
+                found.set()
+
+            cluster.nursery.start_soon(find)
+            await trio.sleep(0.5)
+            assert cluster.nodes[3].view.leader_id == 1
+            assert not found.is_set()
+            cluster.heal()
+            await found.wait()
+            assert cluster.nodes[3].log.end_offset >= (cluster.nodes[1].high_watermark or 0)
+
+        simulate(main)
+
     def test_who_cannot_campaign_need_not_follow(self) -> None:
         """Seed 340418: a blank disk knew nobody but who was cut off still."""
 
