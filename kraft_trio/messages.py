@@ -213,7 +213,7 @@ class SnapshotPiece:
 
     error: ErrorCode
     size_in_bytes: int = 0
-    data: bytes = b""
+    data: bytes | memoryview = b""
 
 
 @attrs.frozen

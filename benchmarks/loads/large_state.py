@@ -9,6 +9,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import chain, repeat
+from typing import TypeVar
 
 from kraft_trio.storage.batch import NewRecord, Record
 
@@ -17,13 +18,25 @@ RECORD_BYTES = "BENCHMARK_RECORD_BYTES"
 """On average: the values are between half and one and a half times as large."""
 DIFFERENT_VALUES = 1000
 
+T = TypeVar("T")
+
+
+def different_values(record_bytes: int) -> list[bytes]:
+    """The same ones each time."""
+    source = random.Random(record_bytes)
+    sizes = [source.randint(record_bytes // 2, record_bytes * 3 // 2) for _ in range(DIFFERENT_VALUES)]
+    return [source.randbytes(size) for size in sizes]
+
+
+def repeated(state: Sequence[T], total_bytes: int, values: Sequence[bytes]) -> Iterator[T]:
+    """A state that holds these values, as often as it takes for at least that many bytes of them."""
+    return chain.from_iterable(repeat(state, total_bytes // sum(map(len, values)) + 1))
+
 
 def values_of(total_bytes: int, record_bytes: int) -> Iterator[bytes]:
     """At least that many bytes of values; the same ones each time."""
-    source = random.Random(record_bytes)
-    sizes = [source.randint(record_bytes // 2, record_bytes * 3 // 2) for _ in range(DIFFERENT_VALUES)]
-    values = [source.randbytes(size) for size in sizes]
-    return chain.from_iterable(repeat(values, total_bytes // sum(sizes) + 1))
+    values = different_values(record_bytes)
+    return repeated(values, total_bytes, values)
 
 
 class LargeState:

@@ -16,7 +16,7 @@ from uuid import UUID
 import click
 import trio
 
-from benchmarks.loads.large_state import values_of
+from benchmarks.loads.large_state import different_values, repeated
 from benchmarks.measurement import percentile
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
@@ -30,6 +30,22 @@ from kraft_trio.storage.snapshot_writer import SnapshotWriter
 SNAPSHOT_ID = OffsetAndEpoch(1_000_000_000, 1)
 KEY = b"a key of 16 byte"
 TICK_S = 0.001
+KINDS = {
+    "values": "values alone",
+    "keyed": "records with a key, each made when it is asked for, as of a dictionary",
+    "kept": "records with a key and a time of their own, which are there already, as in LatestByKey",
+}
+
+
+def records_of(kind: str, total_bytes: int, record_bytes: int) -> Iterable[NewRecord | bytes]:
+    values = different_values(record_bytes)
+    if kind == "values":
+        return repeated(values, total_bytes, values)
+    if kind == "keyed":
+        return (NewRecord(value, KEY) for value in repeated(values, total_bytes, values))
+    kept = [NewRecord(value, KEY, (), 3 * number) for number, value in enumerate(values)]
+    # One by one from a generator, as `LatestByKey` gives them.
+    return (record for record in repeated(kept, total_bytes, values))
 
 
 @click.group(help=__doc__)
@@ -42,14 +58,12 @@ def main() -> None: ...
 @click.argument("directory")
 @click.option("--record-bytes", type=int, required=True, help="Of a value on average: half to one and a half times.")
 @click.option("--total-bytes", type=int, required=True)
-@click.option("--keys", is_flag=True, help="Records with a key, instead of values alone.")
-def write(directory: str, record_bytes: int, total_bytes: int, keys: bool) -> None:
-    trio.run(_write, directory, record_bytes, total_bytes, keys)
+@click.option("--kind", type=click.Choice(list(KINDS)), default="values", help="; ".join(map(": ".join, KINDS.items())))
+def write(directory: str, record_bytes: int, total_bytes: int, kind: str) -> None:
+    trio.run(_write, directory, records_of(kind, total_bytes, record_bytes))
 
 
-async def _write(directory: str, record_bytes: int, total_bytes: int, keys: bool) -> None:
-    values = values_of(total_bytes, record_bytes)
-    records: Iterable[NewRecord | bytes] = (NewRecord(value, key=KEY) for value in values) if keys else values
+async def _write(directory: str, records: Iterable[NewRecord | bytes]) -> None:
     waits_ms: list[float] = []
 
     async def take_turns() -> None:

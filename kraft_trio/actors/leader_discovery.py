@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import attrs
 import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.replica_fetch import discovery_endpoints, leader_in_fetch_response, replica_fetch_request
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
-from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.types import Endpoint, Endpoints
 from kraft_trio.wire.apis.fetch import FETCH
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -59,6 +60,9 @@ class LeaderDiscovery:
         if partition.error not in EXPECTED_ERRORS:
             self._note(endpoint, "refused by the quorum", partition.error.name)
         heard = leader_in_fetch_response(response, partition, config.controller_listener_name)
+        if partition.error == ErrorCode.none and not len(heard.leader_endpoints):
+            # Only the leader gives what it is asked for; then it does not say where it is.
+            heard = attrs.evolve(heard, leader_endpoints=Endpoints({config.controller_listener_name: endpoint}))
         if heard.epoch > self._context.epoch or heard.leader_id is not None:
             await self._context.tell_election(heard)
 

@@ -41,7 +41,7 @@ class PiecesAhead:
         return bool(self._positions) and self._positions[0] != self._fetch.position
 
     async def next(self, timeout_s: float) -> FetchSnapshotResponse:
-        """The answer for the piece that continues what is here; its errors are the caller's.
+        """The answer for the piece that continues what is here; its errors are the caller's.  It holds until the next.
 
         Raises NetworkError where it does not come in that time, and what `Connection.request` raises.
         """
@@ -49,7 +49,7 @@ class PiecesAhead:
         self._positions.popleft()
         response: FetchSnapshotResponse | None = None
         with trio.move_on_after(timeout_s):
-            response = await self._connection.finish(FETCH_SNAPSHOT)
+            response = await self._connection.finish_lent(FETCH_SNAPSHOT)
         if response is None:
             raise NetworkError(f"no answer to a FetchSnapshot in {timeout_s:g} s")
         if response.error == response.partition_error == ErrorCode.none:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 import structlog
 import trio
@@ -10,7 +11,7 @@ import trio
 from kraft_trio.actors.answers import Answer, Worked
 from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
-from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response
+from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response_parts
 from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.immediate_stream import ImmediateStream
 
@@ -43,7 +44,8 @@ class ServerConnection:
         self._max_request_bytes = max_request_bytes
         self._answers: deque[tuple[RequestHeader, Answer]] = deque()
         self._room = trio.lowlevel.ParkingLot()
-        self._unsent = memoryview(b"")
+        self._unsent: list[bytes | memoryview] = []
+        """Of one frame."""
         self._has_unsent = trio.lowlevel.ParkingLot()
         self._scope = trio.CancelScope()
 
@@ -89,30 +91,29 @@ class ServerConnection:
             header, answer = answers.popleft()
             try:
                 response = answer.response()
-                frame = (
-                    b""
+                parts = (
+                    []
                     if response is None
-                    else encode_response(header.api, header.version, header.correlation_id, response)
+                    else encode_response_parts(header.api, header.version, header.correlation_id, response)
                 )
             except Exception:
                 # This runs in the step of whoever gave the answer: what one client asked must not end the leader.
                 log.exception("answer cannot be sent, connection closed", api=header.api.name, version=header.version)
                 self._give_up()
                 return
-            if frame:
-                self._send(frame)
+            if parts:
+                self._send(parts)
         if self._room:
             self._room.unpark_all()
 
-    def _send(self, frame: bytes) -> None:
-        view = memoryview(frame)
+    def _send(self, frame: list[bytes]) -> None:
         try:
-            view = view[self._stream.send_now(view) :]
+            sent = self._stream.send_now(*frame)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self._give_up()
             return
-        if view:
-            self._unsent = view
+        self._unsent = _rest(frame, sent)
+        if self._unsent:
             self._has_unsent.unpark_all()
 
     def _give_up(self) -> None:
@@ -124,6 +125,16 @@ class ServerConnection:
         while True:
             while not self._unsent:
                 await self._has_unsent.park()
-            await self._stream.send_all(self._unsent)
-            self._unsent = memoryview(b"")
+            while self._unsent:
+                await self._stream.wait_send_all_might_not_block()
+                self._unsent = _rest(self._unsent, self._stream.send_now(*self._unsent))
             self._flush()
+
+
+def _rest(parts: Sequence[bytes | memoryview], sent: int) -> list[bytes | memoryview]:
+    """What is left of them after so many bytes."""
+    for index, part in enumerate(parts):
+        if sent < len(part):
+            return [memoryview(part)[sent:], *parts[index + 1 :]]
+        sent -= len(part)
+    return []

@@ -57,6 +57,9 @@ class SnapshotDoubts:
     async def _look_at(self, snapshot_id: OffsetAndEpoch) -> None:
         snapshots = self._log.snapshots
         path = snapshots.path(snapshot_id)
+        if snapshot_id in snapshots.unfit:
+            # Another replica's doubt has shown it; what is being written in its place is not this file.
+            return
         try:
             file = snapshots.open(snapshot_id)
         except KeyError:

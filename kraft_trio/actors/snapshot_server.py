@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from kraft_trio.actors.piece_memory import PieceMemory
 from kraft_trio.errors import StorageFailure
 from kraft_trio.messages import SnapshotPiece
 from kraft_trio.protocol.snapshot_ids import PieceRefusal, check_piece, piece_size
@@ -34,6 +35,7 @@ class SnapshotServer:
         self._snapshots = snapshots
         self._files: dict[OffsetAndEpoch, DiskFile] = {}
         """Least recently asked for first."""
+        self._memory = PieceMemory(MAX_PIECE_BYTES)
 
     def piece(
         self, reader: ReplicaKey | None, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int, *, now_s: float
@@ -50,7 +52,7 @@ class SnapshotServer:
             refusal = check_piece(position, size)
             if refusal is not None or file is None or size is None:
                 return SnapshotPiece(_ERRORS[refusal or PieceRefusal.SNAPSHOT_NOT_FOUND])
-            data = file.read_at(position, piece_size(position, size, max_bytes, MAX_PIECE_BYTES))
+            data = self._memory.read(file, position, piece_size(position, size, max_bytes, MAX_PIECE_BYTES))
         except OSError as error:
             raise StorageFailure(f"{self._snapshots.path(snapshot_id)}: cannot be read: {error}") from error
         self._snapshots.downloads.piece_given(reader, snapshot_id, now_s)

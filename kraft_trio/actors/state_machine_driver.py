@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing, closing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, closing, contextmanager
 
 import structlog
 import trio
@@ -160,18 +160,17 @@ class StateMachineDriver:
         assert self._taker is not None, "snapshots without a taker"
         async with self._taker.state_changes:
             path = self._log.snapshots.path(snapshot_id)
-            try:
+            with _reading(path):
                 state = self._log.snapshots.control_state(snapshot_id)
-                async with aclosing(self._records_of(path, snapshot_id)) as records:
-                    await snapshots.load(snapshot_id.offset, records)
-            except OSError as error:
-                raise StorageFailure(f"{path}: the snapshot cannot be read: {error}") from error
+            async with aclosing(self._records_of(path, snapshot_id)) as records:
+                await snapshots.load(snapshot_id.offset, records)
             self._applied_up_to(snapshot_id.offset)
             self._taker.loaded(snapshot_id.offset, state)
         log.info("snapshot given to the application", snapshot_id=str(snapshot_id))
 
     async def _records_of(self, path: str, snapshot_id: OffsetAndEpoch) -> AsyncGenerator[Sequence[Record], None]:
-        with closing(open_snapshot(self._disk, path, snapshot_id)) as batches:
+        # What the application raises in `load` does not come by here.
+        with _reading(path), closing(open_snapshot(self._disk, path, snapshot_id)) as batches:
             for batch in batches:
                 await trio.lowlevel.checkpoint()
                 if batch.header.is_control:
@@ -181,3 +180,11 @@ class StateMachineDriver:
                 except ProtocolError as error:
                     raise CorruptSnapshotError(f"{path}: position {batch.position}: {error}") from error
                 yield records
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailure(f"{path}: the snapshot cannot be read: {error}") from error

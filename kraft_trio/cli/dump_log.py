@@ -60,7 +60,7 @@ def dump_log(
 def _check_name(path: str) -> None:
     suffixes = path.rpartition("/")[2].split(".")[1:]
     if "log" not in suffixes and "checkpoint" not in suffixes:
-        raise ConfigError(f"{path}: expected a .log or .checkpoint file")
+        raise ConfigError(f"{path or '--files: an empty name'}: expected a .log or .checkpoint file")
 
 
 def _noting_problems(

@@ -29,6 +29,11 @@ class PreviewFile:
         with self.view() as view:
             return bytes(view[position : position + size])
 
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        data = self.read_at(position, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
     @contextmanager
     def view(self) -> Iterator[memoryview]:
         if self._below is None or not self._kept:

@@ -18,14 +18,14 @@ import attrs
 
 from kraft_trio.cli.recovery import EPOCH_STEP
 from kraft_trio.config import NodeConfig
-from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.errors import ConfigError, DiskFullError, StorageError, StorageFailure
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, VoterSet
 from kraft_trio.storage.batch import encode_control_batch, patch_base_offset_and_epoch
 from kraft_trio.storage.directory import LOCK, partition_path
 from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.failures import storage_failure
+from kraft_trio.storage.failures import is_disk_full
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.meta_properties import META_PROPERTIES, MetaProperties, encode_meta_properties
 from kraft_trio.storage.part_file import PartFile
@@ -130,14 +130,22 @@ async def restore(disk: Disk, config: NodeConfig, plan: Restoration, *, on_bytes
         properties = MetaProperties(plan.cluster_id, plan.key.id, plan.key.directory_id)
         disk.replace_now(join(directory, META_PROPERTIES), encode_meta_properties(properties))
     except OSError as error:
-        raise storage_failure(f"{directory}: not restored", error) from error
+        if is_disk_full(error):
+            raise DiskFullError(f"{directory}: not restored: {error}; free space there, then restore again") from error
+        raise StorageFailure(f"{directory}: not restored: {error}") from error
     finally:
         lock.release()
 
 
 def _check_directory(disk: Disk, config: NodeConfig) -> None:
-    """Raises StorageError; an empty topic's directory is what an attempt leaves that could not write."""
+    """Raises StorageError; an empty topic's directory is what an attempt leaves that could not write.
+
+    The directory above must be there: where it is not, the file system that it is to be on may not be mounted.
+    """
     directory = config.metadata_log_dir
+    above = os.path.dirname(os.path.abspath(directory))
+    if not disk.exists(above):
+        raise StorageError(f"{directory}: cannot be restored to: there is no directory {above}")
     names = set(disk.list_directory(directory)) - _NOT_OURS - {LOCK} if disk.exists(directory) else set()
     partition = partition_path(directory, config.topic_name)
     if disk.exists(partition) and not disk.list_directory(partition):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import trio
-
+from kraft_trio.cli.each_node import Told, ask_each, endpoints_of_voters
 from kraft_trio.cli.quorum_layout import human_time, table
 from kraft_trio.client.admin import AdminClient
-from kraft_trio.client.connecting import RefusedError
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.client.replica_snapshots import ReplicaSnapshot, ReplicaSnapshots
-from kraft_trio.errors import KraftError, NetworkError, UnsupportedVersionError
+from kraft_trio.errors import KraftError
 from kraft_trio.protocol.types import Endpoint, directory_id_to_text
 
 _COLUMNS = (
@@ -28,29 +26,14 @@ _COLUMNS = (
     "StateMachine",
 )
 
-Told = dict[Endpoint, ReplicaSnapshots | KraftError]
-"""What each node says, or why it says nothing."""
-
 
 async def snapshots_of_all(client: AdminClient, named: Sequence[Endpoint], timeout_ms: int) -> Told:
     """Ask the nodes that are named, and the voters that the leader knows; without a leader, the first alone."""
     quorum = await client.describe_metadata_quorum(timeout_ms)
     nodes = list(named)
     if isinstance(quorum, QuorumDescription):
-        listeners = [quorum.endpoints_of(state.key) for state in quorum.voters]
-        nodes += [endpoint for found in listeners if found for _, endpoint in list(found)[:1]]
-    told: Told = {node: KraftError("not asked") for node in nodes}
-
-    async def ask(node: Endpoint) -> None:
-        try:
-            told[node] = await client.describe_snapshots(node, timeout_ms)
-        except (NetworkError, UnsupportedVersionError, RefusedError) as error:
-            told[node] = error
-
-    async with trio.open_nursery() as nursery:
-        for node in told:
-            nursery.start_soon(ask, node)
-    return told
+        nodes += endpoints_of_voters(quorum)
+    return await ask_each(nodes, lambda node: client.describe_snapshots(node, timeout_ms))
 
 
 def snapshot_fields(told: Told) -> list[dict[str, Any]]:

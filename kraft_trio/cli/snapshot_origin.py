@@ -33,17 +33,22 @@ class SnapshotOrigin:
     cluster_id: str | None
 
 
+def origin_path(path: str) -> str:
+    """Where it is noted beside a file of that path."""
+    return path + _SUFFIX
+
+
 def write_origin(disk: Disk, path: str, snapshot_id: OffsetAndEpoch, cluster_id: str | None) -> None:
     """Note it beside the file, durably.  Raises OSError."""
     lines = {"snapshot.end.offset": str(snapshot_id.offset), "snapshot.epoch": str(snapshot_id.epoch)}
     if cluster_id is not None:
         lines["cluster.id"] = cluster_id
-    disk.replace_now(path + _SUFFIX, javaproperties.dumps(lines, timestamp=False).encode("latin-1"))
+    disk.replace_now(origin_path(path), javaproperties.dumps(lines, timestamp=False).encode("latin-1"))
 
 
 def find_origin(disk: Disk, path: str) -> SnapshotOrigin:
     """What stands beside the file, else in its name and its node's directory.  Raises StorageError for a bad note."""
-    note = path + _SUFFIX
+    note = origin_path(path)
     if disk.exists(note):
         return _read_note(note, disk.read_bytes(note))
     ids = checkpoint_ids([os.path.basename(path)])

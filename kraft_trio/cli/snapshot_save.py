@@ -11,12 +11,14 @@ import trio
 from kraft_trio.cli.counted import counted
 from kraft_trio.cli.progress import progress
 from kraft_trio.cli.quorum_options import node_options
-from kraft_trio.cli.snapshot_origin import write_origin
+from kraft_trio.cli.snapshot_origin import origin_path, write_origin
 from kraft_trio.cli.snapshot_take import nodes_of
 from kraft_trio.client.snapshot_saver import SavedSnapshot, SnapshotSaver
 from kraft_trio.config_keys import MAX_INT32
-from kraft_trio.errors import ConfigError
+from kraft_trio.errors import ConfigError, DiskFullError, StorageError
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.storage.disk import Disk
+from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.real_disk import RealDisk
 
 
@@ -40,8 +42,9 @@ def save(
 
     It is the leader's, and all in it is committed.  The leader is found from any of the nodes, ours or Apache Kafka's.
     Where FILE is a directory, the snapshot gets the name in it that it has on a node, with its id.  Until it is whole
-    and checked it is FILE.part; an existing FILE is left alone.  FILE.properties beside it says which snapshot of which
-    cluster it is.  For the state of now, have a new one taken first (kraft snapshot take).
+    and checked it is FILE.part.  FILE.properties beside it says which snapshot of which cluster it is.  Where there is
+    a FILE or FILE.properties already nothing is done.  For the state of now, have a new one taken first (kraft snapshot
+    take).
     """
     nodes = nodes_of(context, bootstrap_controller, config_path, and_its_quorum=True)
     saved = trio.run(_save, nodes, *_place(file), timeout_ms)
@@ -53,17 +56,39 @@ def save(
 
 
 def _place(file: str) -> tuple[str, str | None]:
-    """Directory and name, None for a snapshot's own one.  Raises ConfigError."""
+    """Directory and name, None for a snapshot's own one.  Raises ConfigError, StorageError."""
+    if not file:
+        raise ConfigError("FILE: an empty name; expected that of a new file, or a directory")
     if os.path.isdir(file):
         return file.rstrip("/") or "/", None
     directory, name = os.path.split(file)
     if not name or not os.path.isdir(directory or "."):
         raise ConfigError(f"{file}: there is no directory {directory}")
+    # It may be anything, a node's configuration for one.
+    if os.path.lexists(origin_path(file)):
+        raise StorageError(f"{origin_path(file)}: is there already, and is not overwritten")
     return directory or ".", name
 
 
 async def _save(nodes: tuple[Endpoint, ...], directory: str, name: str | None, timeout_ms: int) -> SavedSnapshot:
     with closing(RealDisk()) as disk, progress("saving", None) as bar:
-        saved = await SnapshotSaver(nodes).save(disk, directory, name, timeout_ms=timeout_ms, progress=bar.reach)
-        write_origin(disk, saved.path, saved.summary.snapshot_id, saved.cluster_id)
+        try:
+            saved = await SnapshotSaver(nodes).save(disk, directory, name, timeout_ms=timeout_ms, progress=bar.reach)
+            note_origin(disk, saved)
+        except DiskFullError as error:
+            raise DiskFullError(
+                f"snapshot not saved: {error.__cause__}; free space on that file system, or save it elsewhere"
+            ) from error
         return saved
+
+
+def note_origin(disk: Disk, saved: SavedSnapshot) -> None:
+    """Where that cannot be written the snapshot goes again: the next attempt finds its place free.
+
+    Raises StorageFailure.
+    """
+    try:
+        write_origin(disk, saved.path, saved.summary.snapshot_id, saved.cluster_id)
+    except OSError as error:
+        disk.remove(saved.path)
+        raise storage_failure(f"{origin_path(saved.path)}: cannot be written", error) from error

@@ -9,13 +9,13 @@ import trio
 
 from kraft_trio.cli.config_option import read_config
 from kraft_trio.cli.counted import counted
+from kraft_trio.cli.each_node import Told, ask_each, endpoints_of_voters
 from kraft_trio.cli.quorum_options import described, node_options
 from kraft_trio.client.admin import AdminClient
-from kraft_trio.client.connecting import RefusedError
 from kraft_trio.client.replica_snapshots import ReplicaSnapshots
 from kraft_trio.config import NodeConfig
 from kraft_trio.config_keys import BOOTSTRAP_SERVERS, MAX_INT32
-from kraft_trio.errors import ConfigError, KraftError, NetworkError, UnsupportedVersionError
+from kraft_trio.errors import ConfigError, KraftError, NetworkError
 from kraft_trio.protocol.types import Endpoint
 
 _FIND_LEADER_MS = 5000
@@ -88,33 +88,19 @@ def _own_endpoint(config: NodeConfig) -> Endpoint:
     raise ConfigError("listeners: not set, so that nobody can ask this node; name others with --bootstrap-controller")
 
 
-async def _take_all(
-    nodes: Sequence[Endpoint], all_voters: bool, timeout_ms: int
-) -> dict[Endpoint, ReplicaSnapshots | KraftError]:
+async def _take_all(nodes: Sequence[Endpoint], all_voters: bool, timeout_ms: int) -> Told:
     client = AdminClient(nodes)
     cluster_id = None
     if all_voters:
         quorum = await described(client, _FIND_LEADER_MS)
         cluster_id = quorum.cluster_id
-        known = [quorum.endpoints_of(state.key) for state in quorum.voters]
-        nodes = [endpoint for listeners in known if listeners for _, endpoint in list(listeners)[:1]]
+        nodes = endpoints_of_voters(quorum)
         if len(nodes) < len(quorum.voters):
             raise NetworkError(
                 "--all: the leader does not know where its voters listen, as the voters of kraft.version 0 are in the "
                 "nodes' files alone: name each of them with --bootstrap-controller"
             )
-    outcomes: dict[Endpoint, ReplicaSnapshots | KraftError] = dict.fromkeys(nodes, KraftError("not asked"))
-
-    async def take_one(node: Endpoint) -> None:
-        try:
-            outcomes[node] = await client.take_snapshot(node, cluster_id=cluster_id, timeout_ms=timeout_ms)
-        except (RefusedError, NetworkError, UnsupportedVersionError) as error:
-            outcomes[node] = error
-
-    async with trio.open_nursery() as nursery:
-        for node in nodes:
-            nursery.start_soon(take_one, node)
-    return outcomes
+    return await ask_each(nodes, lambda node: client.take_snapshot(node, cluster_id=cluster_id, timeout_ms=timeout_ms))
 
 
 def _line(told: ReplicaSnapshots) -> str:

@@ -12,7 +12,7 @@ import trio
 from kraft_trio.client.connecting import TRY_AGAIN, RefusedError, ask, drop
 from kraft_trio.client.inquiry import Inquiry, NodeAnswer
 from kraft_trio.client.replica_snapshots import ask_for_snapshots
-from kraft_trio.errors import NetworkError, ProtocolError, StorageError
+from kraft_trio.errors import DiskFullError, NetworkError, ProtocolError, StorageError, StorageFailure
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.partition_files import checkpoint_name
@@ -197,9 +197,15 @@ def _check(what: str, error: ErrorCode) -> None:
 
 
 def _download(disk: Disk, directory: str, name: str | None, snapshot_id: OffsetAndEpoch) -> SnapshotDownload:
-    """Raises StorageError for a file that is there already."""
+    """Raises StorageError for a file that is there already or cannot be made there, DiskFullError."""
     download_name = checkpoint_name(snapshot_id) if name is None else name
     path = join(directory, download_name)
     if disk.exists(path):
         raise StorageError(f"{path}: is there already, and is not overwritten")
-    return SnapshotDownload(disk, directory, snapshot_id, name=download_name)
+    try:
+        return SnapshotDownload(disk, directory, snapshot_id, name=download_name, spared_bytes=0)
+    except DiskFullError:
+        raise
+    except StorageFailure as error:
+        # Nothing has been written yet: it is the place that does not do, and no disk that failed.
+        raise StorageError(str(error)) from error

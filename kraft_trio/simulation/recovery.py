@@ -157,7 +157,8 @@ class _Recovery:
         """The leader, one of the majority, that has committed a new value, and that nobody may replace by right.
 
         Who has won a pre-vote before, or passes for a build that needs none, campaigns in a later epoch, be it that it
-        has yet to store that on a slow disk; it may win by right.  So the whole majority must follow the leader.
+        has yet to store that on a slow disk; it may win by right.  So all of the majority that may campaign must follow
+        the leader.
         """
         while True:
             leader = await self._lead_and_commit(majority)
@@ -170,11 +171,7 @@ class _Recovery:
 
     def _all_follow(self, nodes: Collection[int], leader: Node) -> bool:
         running = self._cluster.nodes
-        return all(
-            (node := running.get(node_id)) is not None
-            and (node.view.epoch, node.view.leader_id) == (leader.view.epoch, leader.key.id)
-            for node_id in nodes
-        )
+        return all((node := running.get(id)) is not None and _needs_no_other(node, leader) for id in nodes)
 
     async def _lead_and_commit(self, majority: Collection[int]) -> Node:
         """The leader, one of the majority, that has committed a new value."""
@@ -269,3 +266,14 @@ class _Recovery:
         cluster = self._cluster
         await cluster.wait_until(lambda: len(cluster.nodes) == len(cluster.machines), within_s=math.inf)
         await cluster.wait_until_alike(within_s=math.inf)
+
+
+def _needs_no_other(node: Node, leader: Node) -> bool:
+    """Whether it has what the leader committed, so that it hears of it, or cannot campaign in its place.
+
+    To have heard of it once is not enough: a fetch timeout from before the faults ended may run out yet.  Who is not in
+    its own newest set cannot campaign, such as one on a blank disk, which may know nobody but who is cut off.
+    """
+    follows = (node.view.epoch, node.view.leader_id) == (leader.view.epoch, leader.key.id)
+    has_all = node.log.end_offset >= (leader.high_watermark or 0)
+    return (follows and has_all) or not is_member(node.log.voters.voters, node.key)

@@ -92,8 +92,9 @@ class SimulatedStream(ImmediateStream):
 
     # Sending
 
-    def send_now(self, data: bytes | memoryview) -> int:
+    def send_now(self, *parts: bytes | memoryview) -> int:
         self._check_open()
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
         if self.incoming.reset_at <= (now := trio.current_time()) or self._given_up_at <= now:
             raise trio.BrokenResourceError("the connection was reset or given up")
         taken = min(len(data), self.outgoing.room)

@@ -90,7 +90,8 @@ def encode_batch(
 ) -> bytes:
     """One batch of one record or more.
 
-    Raises ValueError for no records: a batch without them would occupy no offset.
+    Raises ValueError for no records: a batch without them would occupy no offset; TypeError for a key or value that is
+    not bytes.
     """
     if not records:
         raise ValueError("records: empty, a batch has at least one")
@@ -125,10 +126,11 @@ def encode_batch(
             parts += (encode_varint(len(start) + len(value) + len(end)), start, value, end)
     if compression is not Compression.NONE:
         parts = [compress(compression, b"".join(parts))]
+    records_bytes = sum(map(len, parts))
     attributes = compression | (CONTROL_ATTRIBUTE if control else 0) | (0x10 if transactional else 0)
     header = HEADER.pack(
         base_offset,
-        HEADER_BYTES - FRAME_BYTES + sum(map(len, parts)),
+        HEADER_BYTES - FRAME_BYTES + records_bytes,
         leader_epoch,
         MAGIC,
         0,
@@ -142,6 +144,10 @@ def encode_batch(
         len(records),
     )
     batch = bytearray().join([header, *parts])
+    if len(batch) != HEADER_BYTES + records_bytes:
+        raise TypeError(
+            f"records: {len(batch) - HEADER_BYTES} bytes, their lengths say {records_bytes}: one of them is no bytes"
+        )
     patch_crc(batch)
     return bytes(batch)
 

@@ -39,6 +39,10 @@ class DiskFile(Protocol):
         """Up to `size` bytes from `position`; fewer only where the file ends."""
         ...
 
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        """As `read_at`, as many bytes as the buffer takes, into it; how many there were."""
+        ...
+
     def view(self) -> AbstractContextManager[memoryview]:
         """The whole file as it is now, for reading; to be left before the file is written to or closed.
 
@@ -113,7 +117,10 @@ class Disk(Protocol):
         ...
 
     def open_to_read(self, path: str) -> DiskFile:
-        """Open an existing file that is not going to change, which may be read-only.  Raises FileNotFoundError."""
+        """Open an existing file that is not going to change, which may be read-only.
+
+        Raises FileNotFoundError, OSError for what is no file: a directory, a pipe.
+        """
         ...
 
     def exists(self, path: str) -> bool: ...

@@ -20,7 +20,7 @@ where somebody waits for the log's fsyncs, which stand in line behind it in the 
 ten times as long at their worst; with the smaller one the file is written at half the pace."""
 
 SPARED_BYTES: Final = 8 * 1024 * 1024
-"""How much of the disk such a file leaves free: it can be given up and written later, and the log cannot."""
+"""How much of a node's disk such a file leaves free: it can be given up and written later, and the log cannot."""
 
 
 class PartFile:
@@ -33,8 +33,19 @@ class PartFile:
     else in between.
     """
 
-    def __init__(self, disk: Disk, path: str, *, mode: int, nursery: trio.Nursery | None = None) -> None:
-        """Begin; what an earlier attempt left is removed.  `mode` is the file's; in `nursery` its fsyncs are made."""
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        *,
+        mode: int,
+        nursery: trio.Nursery | None = None,
+        spared_bytes: int = SPARED_BYTES,
+    ) -> None:
+        """Begin; what an earlier attempt left is removed.  `mode` is the file's; in `nursery` its fsyncs are made.
+
+        `spared_bytes` is left free on the disk: 0 where no log is on it.
+        """
         self._disk = disk
         self.path = path
         self.part_path = path + PART_SUFFIX
@@ -44,6 +55,7 @@ class PartFile:
         self._synced_bytes = 0
         """For which an fsync has been begun."""
         self._nursery = nursery
+        self._spared_bytes = spared_bytes
         self.is_considerate = False
         """Whether others wait for the device; set by whoever writes."""
         self._has_been_closed = False
@@ -88,9 +100,11 @@ class PartFile:
         await trio.lowlevel.checkpoint()
 
     def _check_room(self, size: int) -> None:
+        if not self._spared_bytes:
+            return
         free_bytes = self._disk.free_bytes(parent(self.path))
-        if free_bytes is not None and free_bytes < size + SPARED_BYTES:
-            raise OSError(errno.ENOSPC, f"no room: {SPARED_BYTES} bytes are left to the log", self.path)
+        if free_bytes is not None and free_bytes < size + self._spared_bytes:
+            raise OSError(errno.ENOSPC, f"no room: {self._spared_bytes} bytes are left to the log", self.path)
 
     async def sync(self) -> None:
         """Make all of it durable, under the name it still has.  Shielded."""

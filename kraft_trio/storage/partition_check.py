@@ -51,7 +51,8 @@ class PartitionReport:
     log_bytes: int = 0
     batch_count: int = 0
     is_damaged: bool = False
-    """Whether a part of the log could not be read as batches: what follows it, in its segment, was not looked at."""
+    """Whether a part of the log could not be read as batches, so that what follows it in its segment was not looked at;
+    or its end is missing."""
     epochs: EpochCache = attrs.field(factory=EpochCache)
     kraft_version: int = 0
     snapshots: list[SnapshotSummary] = attrs.field(factory=list)
@@ -88,8 +89,8 @@ def check_partition(disk: Disk, directory: str, on_progress: OnProgress = lambda
     boundaries = _Boundaries()
     _check_snapshots(disk, report, names, on_progress)
     _check_segments(disk, report, names, boundaries, on_progress)
-    _check_alignment(report, names, boundaries)
     _check_synced(disk, report, names)
+    _check_alignment(report, names, boundaries)
     _check_epoch_checkpoint(disk, report, names)
     _check_quorum_state(disk, report, names)
     report.notes += [
@@ -277,8 +278,7 @@ def _check_synced(disk: Disk, report: PartitionReport, names: list[str]) -> None
     if report.is_damaged:
         # Whatever follows the damage was not counted.
         return
-    newest = report.snapshots[-1].snapshot_id.offset if report.snapshots else 0
-    end = max(report.log_end_offset, newest)
+    end = report.log_end_offset
     synced = {
         partition_files.RECOVERY_POINT: _recovery_point(disk, report.directory, names) or 0,
         "the newest producer snapshot": _known_good_offset(disk, report.directory, names),
@@ -289,6 +289,7 @@ def _check_synced(disk: Disk, report: PartitionReport, names: list[str]) -> None
                 f"{report.directory}: the log ends at offset {end}, but was synced up to {offset}, as {name} says: "
                 "its end is missing"
             )
+            report.is_damaged = True
 
 
 def _check_epoch_checkpoint(disk: Disk, report: PartitionReport, names: list[str]) -> None:

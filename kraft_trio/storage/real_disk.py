@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,6 +64,17 @@ class RealFile:
         except OSError as error:
             raise self._named(error) from error
         return b"".join(parts)
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        self._check_open()
+        size = max(0, min(len(buffer), self._size - position))
+        read = 0
+        try:
+            while read < size and (count := os.preadv(self._descriptor, [buffer[read:size]], position + read)):
+                read += count
+        except OSError as error:
+            raise self._named(error) from error
+        return read
 
     @contextmanager
     def view(self) -> Iterator[memoryview]:
@@ -200,7 +213,12 @@ class RealDisk:
         return RealFile(path, os.open(path, flags, mode), self._thread)
 
     def open_to_read(self, path: str) -> RealFile:
-        return RealFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC), self._thread)
+        # Without O_NONBLOCK to open a named pipe is to wait until somebody writes to it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        return RealFile(path, descriptor, self._thread)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

@@ -39,6 +39,11 @@ class SimulatedFile:
         self._call("read_at")
         return bytes(self._inode.content[position : min(self._size, position + max(0, size))])
 
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        data = self.read_at(position, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
     @contextmanager
     def view(self) -> Iterator[memoryview]:
         self._call("view")

@@ -1,17 +1,39 @@
-"""A snapshot that comes in pieces from the leader: gathered in a `.part`, checked as a whole, and only then there."""
+"""A snapshot that comes in pieces from the leader: gathered in a `.part`, checked as it comes, then there."""
 
 from __future__ import annotations
 
+from typing import Final
+
+import attrs
 import trio
 
 from kraft_trio.errors import CorruptSnapshotError, ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.disk import Buffer, Disk, join
-from kraft_trio.storage.part_file import PartFile
+from kraft_trio.storage.part_file import SPARED_BYTES, PartFile
 from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.snapshot_reader import SnapshotCount, SnapshotSummary, read_batches
+from kraft_trio.storage.snapshot_reader import SnapshotBatches, SnapshotCount, SnapshotSummary
 from kraft_trio.storage.snapshot_writer import CHECKPOINT_MODE
 from kraft_trio.storage.unfinished_snapshot import UnfinishedSnapshot
+
+BATCHES_AT_A_TIME: Final = 16
+"""How many are checked before others have their turn: a mebibyte of those that this implementation writes."""
+
+
+@attrs.frozen
+class _WithPiece:
+    """What is here, of which the last piece is still in memory: nothing of that is read back."""
+
+    part: PartFile
+    position: int
+    piece: memoryview
+
+    def size(self) -> int:
+        return self.part.size()
+
+    def read_at(self, position: int, size: int) -> Buffer:
+        start = position - self.position
+        return self.piece[start : start + size] if start >= 0 else self.part.read_at(position, size)
 
 
 class SnapshotDownload(UnfinishedSnapshot):
@@ -31,17 +53,23 @@ class SnapshotDownload(UnfinishedSnapshot):
         *,
         name: str | None = None,
         nursery: trio.Nursery | None = None,
+        spared_bytes: int = SPARED_BYTES,
     ) -> None:
         """Begin; what an earlier attempt left is removed.  `name` None: the name of a node's snapshot.
 
-        With a nursery, as in `async with`, the device works on one piece while the next ones come.
+        With a nursery, as in `async with`, the device works on one piece while the next ones come.  For `spared_bytes`
+        see PartFile.
         """
         self.snapshot_id = snapshot_id
         self.size_in_bytes: int | None = None
         """Of the whole snapshot, as the first piece's answer says; None before that."""
+        self._batches: SnapshotBatches | None = None
+        self._count = SnapshotCount()
+        self._damage: ProtocolError | None = None
+        """What is wrong with the bytes that are here; `finish` says so."""
         super().__init__(join(directory, checkpoint_name(snapshot_id) if name is None else name))
         try:
-            self._part = PartFile(disk, self.path, mode=CHECKPOINT_MODE, nursery=nursery)
+            self._part = PartFile(disk, self.path, mode=CHECKPOINT_MODE, nursery=nursery, spared_bytes=spared_bytes)
         except OSError as error:
             raise self._failure(error) from error
 
@@ -56,10 +84,11 @@ class SnapshotDownload(UnfinishedSnapshot):
         return self.size_in_bytes is not None and self.position == self.size_in_bytes
 
     async def append(self, position: int, data: Buffer, size_in_bytes: int) -> None:
-        """Take in the piece that begins at `position` of a snapshot of that size.
+        """Take in the piece that begins at `position` of a snapshot of that size, and check what is whole by then.
 
-        Raises ProtocolError, taking nothing in, unless it begins where the last one ended, has a byte or more, and
-        fits; and where the size is another than before.
+        `data` is not kept.  Others run meanwhile; a cancelled call may have taken it in.  Raises ProtocolError, taking
+        nothing in, unless it begins where the last one ended, has a byte or more, and fits; and where the size is
+        another than before.
         """
         if self.size_in_bytes is not None and size_in_bytes != self.size_in_bytes:
             raise ProtocolError(
@@ -75,26 +104,40 @@ class SnapshotDownload(UnfinishedSnapshot):
         self.size_in_bytes = size_in_bytes
         try:
             await self._part.append(data)
+            with memoryview(data) as piece:
+                await self._check(_WithPiece(self._part, position, piece))
         except OSError as error:
             raise self._failure(error) from error
 
+    async def _check(self, source: PartFile | _WithPiece) -> None:
+        """Go on to the last batch that is whole, or to the first that is wrong."""
+        if self._batches is None:
+            assert self.size_in_bytes is not None, "no piece has come"
+            self._batches = SnapshotBatches(self.size_in_bytes, self.snapshot_id.epoch)
+        checked, end = 0, self.position
+        try:
+            while self._damage is None and (batch := self._batches.next(source, end)) is not None:
+                self._count.add(batch)
+                checked += 1
+                if checked % BATCHES_AT_A_TIME == 0:
+                    await trio.lowlevel.checkpoint()
+        except ProtocolError as error:
+            self._damage = error
+
     async def finish(self) -> SnapshotSummary:
-        """Check all of it, and make it durable under its name.  Others run while it is read.
+        """Make it durable under its name, once all of it has been checked.
 
         Raises CorruptSnapshotError, naming position and what was expected, for what is no whole snapshot of that id:
         then it is abandoned, and there is none.
         """
         assert self.is_complete, f"{self.position} of {self.size_in_bytes} bytes are here"
         try:
-            count = SnapshotCount()
-            for batch in read_batches(self._part, self.snapshot_id.epoch):
-                count.add(batch)
-                await trio.lowlevel.checkpoint()
+            await self._check(self._part)
+            if self._damage is not None:
+                await self.abandon()
+                raise CorruptSnapshotError(f"{self.path}: {self._damage}") from self._damage
             await self._part.finish()
-        except ProtocolError as error:
-            await self.abandon()
-            raise CorruptSnapshotError(f"{self.path}: {error}") from error
         except OSError as error:
             raise self._failure(error) from error
         self._ended = True
-        return count.summary(self.snapshot_id)
+        return self._count.summary(self.snapshot_id)

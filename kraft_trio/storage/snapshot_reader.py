@@ -25,7 +25,7 @@ from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import BatchHeader, check_crc, decode_control_batch, peek_header
 from kraft_trio.storage.batch_header import HEADER_BYTES
-from kraft_trio.storage.disk import Disk
+from kraft_trio.storage.disk import Buffer, Disk
 
 
 class SnapshotSource(Protocol):
@@ -33,7 +33,7 @@ class SnapshotSource(Protocol):
 
     def size(self) -> int: ...
 
-    def read_at(self, position: int, size: int) -> bytes: ...
+    def read_at(self, position: int, size: int) -> Buffer: ...
 
 
 @attrs.frozen
@@ -42,7 +42,7 @@ class SnapshotBatch:
 
     position: int
     header: BatchHeader
-    data: bytes
+    data: Buffer
     """The whole batch."""
     control_records: tuple[ControlRecord, ...] = ()
     """Those of a control batch; types not known here are left out."""
@@ -80,22 +80,44 @@ def read_batches(source: SnapshotSource, epoch: int | None = None) -> Iterator[S
     at the end of a snapshot that lacks its header or its footer; OSError.
     """
     size = source.size()
-    position = next_offset = 0
-    layout = _Layout()
-    while position < size:
-        header = peek_header(source.read_at(position, HEADER_BYTES), named_position=position)
-        if header.size_in_bytes > size - position:
-            raise ProtocolError(
-                f"batch at position {position}: {size - position} bytes are left, it has {header.size_in_bytes}"
-            )
-        _check_place(position, header, next_offset, epoch)
-        batch = _read_batch(source, position, header)
-        layout.check(batch)
+    batches = SnapshotBatches(size, epoch)
+    while (batch := batches.next(source, size)) is not None:
         yield batch
-        next_offset = header.next_offset
-        position += header.size_in_bytes
-    if not layout.is_complete:
-        raise ProtocolError(f"the snapshot ends at position {size} without its footer")
+
+
+class SnapshotBatches:
+    """The batches of a snapshot in order, also of one that is still coming; see `read_batches`."""
+
+    def __init__(self, size: int, epoch: int | None) -> None:
+        """`size` is that of the whole snapshot in bytes."""
+        self._size = size
+        self._epoch = epoch
+        self._position = self._next_offset = 0
+        self._layout = _Layout()
+
+    def next(self, source: SnapshotSource, end: int) -> SnapshotBatch | None:
+        """The next batch; None where it is not all before `end` (exclusive), up to which there are bytes, or is none.
+
+        Raises what `read_batches` raises; then there is no next one.
+        """
+        position, left = self._position, self._size - self._position
+        if not left:
+            if not self._layout.is_complete:
+                raise ProtocolError(f"the snapshot ends at position {self._size} without its footer")
+            return None
+        if end - position < min(HEADER_BYTES, left):
+            return None
+        header = peek_header(source.read_at(position, HEADER_BYTES), named_position=position)
+        if header.size_in_bytes > left:
+            raise ProtocolError(f"batch at position {position}: {left} bytes are left, it has {header.size_in_bytes}")
+        _check_place(position, header, self._next_offset, self._epoch)
+        if header.size_in_bytes > end - position:
+            return None
+        batch = _read_batch(source, position, header)
+        self._layout.check(batch)
+        self._next_offset = header.next_offset
+        self._position += header.size_in_bytes
+        return batch
 
 
 def _check_place(position: int, header: BatchHeader, next_offset: int, epoch: int | None) -> None:

@@ -10,7 +10,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from itertools import accumulate, islice
-from operator import attrgetter
 from typing import Final, cast
 
 import trio
@@ -23,20 +22,20 @@ from kraft_trio.protocol.control_records import (
     VotersRecord,
 )
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch
+from kraft_trio.storage.batch import NewRecord, RecordHeaders, encode_control_batch
+from kraft_trio.storage.column_batches import encode_records, encode_values
 from kraft_trio.storage.disk import Buffer, Disk, join
 from kraft_trio.storage.part_file import PartFile
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.snapshot_reader import ControlState, SnapshotSummary
 from kraft_trio.storage.unfinished_snapshot import UnfinishedSnapshot
-from kraft_trio.storage.value_batches import MAX_VALUES, encode_values
 
 CHECKPOINT_MODE: Final = 0o400
 """A snapshot never changes once it is there."""
 
 SNAPSHOT_BATCH_BYTES: Final = 64 * 1024
-"""Records are gathered up to this size; a larger one is a batch of its own.  Encoding one takes about a millisecond, in
-which nothing else runs."""
+"""Records are gathered up to this size; a larger one is a batch of its own.  Encoding one takes a tenth of a
+millisecond, or one or two where it is done record by record; nothing else runs meanwhile."""
 
 CONSIDERATE_BYTES: Final = 8 * 1024 * 1024
 """How much is written considerately after each time that the log was seen to grow: some tens of milliseconds."""
@@ -47,10 +46,6 @@ RECORDS_AT_A_TIME: Final = 512
 
 _RECORD_OVERHEAD_BYTES: Final = 32
 """More than the lengths and deltas of a record take."""
-
-_VALUE = attrgetter("value")
-_OTHER_THAN_VALUE = attrgetter("key", "headers", "timestamp_ms")
-_NOTHING_ELSE: Final = (None, (), None)
 
 
 def first_records(state: ControlState) -> list[ControlRecord]:
@@ -91,7 +86,12 @@ class SnapshotWriter(UnfinishedSnapshot):
         self._state = state
         self._batch_bytes = batch_bytes
         self._pending: list[NewRecord | bytes] = []
+        self._pending_sizes: list[int] = []
+        """Of what they hold: exactly where they are values alone, else at most."""
         self._pending_bytes = 0
+        """With the most that is around each of them."""
+        self._are_values = True
+        """Whether all of them are bytes."""
         self._batch_count = 0
         self._record_count = 0
         self._next_offset = 0
@@ -117,38 +117,46 @@ class SnapshotWriter(UnfinishedSnapshot):
     async def append(self, records: Iterable[NewRecord | bytes]) -> None:
         """Add records of the application, in order, to what is written; bytes are a value alone.
 
-        A checkpoint for every batch that is full.
+        A checkpoint for every batch that is full.  Raises TypeError for what is no record, and where its fields are not
+        bytes.
         """
         remaining = iter(records)
         while some := list(islice(remaining, RECORDS_AT_A_TIME)):
-            values = _values_alone(some)
-            if values is None:
-                await self._append_records(some)
-            else:
-                await self._append_values(values)
+            await self._append(some)
 
-    async def _append_values(self, values: list[bytes]) -> None:
-        """As `_append_records`, without a step of Python's for each of them."""
-        ends = list(accumulate(map(_RECORD_OVERHEAD_BYTES.__add__, map(len, values))))
-        start = before = 0
-        while start < len(values):
-            stop = bisect_right(ends, before + self._batch_bytes - self._pending_bytes, start)
-            if stop == start and not self._pending:
-                stop += 1
-            if stop > start:
-                self._pending += values[start:stop]
-                self._pending_bytes += ends[stop - 1] - before
-                start, before = stop, ends[stop - 1]
-            if start < len(values):
+    async def _append(self, records: list[NewRecord | bytes]) -> None:
+        """As many steps as there are batches, and not as there are records: those are a multitude."""
+        are_values = list(map(type, records)).count(bytes) == len(records)
+        sizes = list(map(len, cast("list[bytes]", records))) if are_values else self._sizes(records)
+        ends = list(accumulate(sizes, initial=0))
+
+        def bytes_before(index: int) -> int:
+            return ends[index] + _RECORD_OVERHEAD_BYTES * index
+
+        start = 0
+        while start < len(records):
+            room = self._batch_bytes - self._pending_bytes
+            stop = bisect_right(range(len(ends)), bytes_before(start) + room, start, key=bytes_before) - 1
+            stop = max(stop, start if self._pending else start + 1)
+            self._are_values = are_values and (self._are_values or not self._pending)
+            self._pending += records[start:stop]
+            self._pending_sizes += sizes[start:stop]
+            self._pending_bytes += bytes_before(stop) - bytes_before(start)
+            start = stop
+            if start < len(records):
                 await self._write_pending()
 
-    async def _append_records(self, records: Iterable[NewRecord | bytes]) -> None:
-        for record in records:
-            size = _size_bound(record)
-            if self._pending and self._pending_bytes + size > self._batch_bytes:
-                await self._write_pending()
-            self._pending.append(record)
-            self._pending_bytes += size
+    def _sizes(self, records: list[NewRecord | bytes]) -> list[int]:
+        try:
+            return [
+                len(record.value or b"")
+                + len(record.key or b"")
+                + (_headers_bound(record.headers) if record.headers else 0)
+                for record in _as_records(records)
+            ]
+        except (AttributeError, TypeError):
+            _check_types(records)
+            raise
 
     async def finish(self) -> SnapshotSummary:
         """Write what is left and the footer, and make the snapshot durable under its name.
@@ -176,25 +184,23 @@ class SnapshotWriter(UnfinishedSnapshot):
         if not self._pending:
             return
         await self._write_first()
-        batch = self._encode(self._pending)
+        batch = self._encode()
         self._next_offset += len(self._pending)
         self._record_count += len(self._pending)
         self._batch_count += 1
-        self._pending = []
-        self._pending_bytes = 0
+        self._pending, self._pending_sizes, self._pending_bytes = [], [], 0
         await self._write(batch)
 
-    def _encode(self, records: list[NewRecord | bytes]) -> Buffer:
+    def _encode(self) -> Buffer:
         timestamp_ms, epoch = self._state.last_contained_log_timestamp_ms, self.snapshot_id.epoch
-        values = _values_alone(records) if len(records) <= MAX_VALUES else None
-        if values is not None:
-            return encode_values(values, timestamp_ms=timestamp_ms, base_offset=self._next_offset, leader_epoch=epoch)
-        return encode_batch(
-            [NewRecord(record) if isinstance(record, bytes) else record for record in records],
-            timestamp_ms=timestamp_ms,
-            base_offset=self._next_offset,
-            leader_epoch=epoch,
-        )
+        fields = {"timestamp_ms": timestamp_ms, "base_offset": self._next_offset, "leader_epoch": epoch}
+        try:
+            if self._are_values:
+                return encode_values(cast("list[bytes]", self._pending), self._pending_sizes, **fields)
+            return encode_records(_as_records(self._pending), **fields)
+        except TypeError:
+            _check_types(self._pending)
+            raise
 
     def _control_batch(self, records: list[ControlRecord]) -> bytes:
         batch = encode_control_batch(
@@ -223,23 +229,28 @@ class SnapshotWriter(UnfinishedSnapshot):
         self._resumed_at_s = trio.current_time()
 
 
-def _values_alone(records: list[NewRecord | bytes]) -> list[bytes] | None:
-    """The values where the records are nothing else; None where one is."""
-    kinds = set(map(type, records))
-    if kinds == {bytes}:
-        return cast("list[bytes]", records)
-    if kinds == {NewRecord} and set(map(_OTHER_THAN_VALUE, records)) == {_NOTHING_ELSE}:
-        values = list(map(_VALUE, records))
-        if set(map(type, values)) == {bytes}:
-            return values
-    return None
+def _as_records(records: list[NewRecord | bytes]) -> list[NewRecord]:
+    if list(map(type, records)).count(NewRecord) == len(records):
+        return cast("list[NewRecord]", records)
+    return [NewRecord(record) if isinstance(record, bytes) else record for record in records]
 
 
-def _size_bound(record: NewRecord | bytes) -> int:
-    """At least what the record takes in a batch."""
-    if isinstance(record, bytes):
-        return _RECORD_OVERHEAD_BYTES + len(record)
-    size = _RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
-    if record.headers:
-        size += sum(len(name) * 4 + len(value or b"") + _RECORD_OVERHEAD_BYTES for name, value in record.headers)
-    return size
+def _headers_bound(headers: RecordHeaders) -> int:
+    """At least what they take."""
+    return sum(len(name) * 4 + len(value or b"") + _RECORD_OVERHEAD_BYTES for name, value in headers)
+
+
+def _check_types(records: list[NewRecord | bytes]) -> None:
+    """Raise TypeError for the first that is no record, or whose key or value is something else than bytes."""
+    for record in records:
+        if isinstance(record, bytes):
+            continue
+        if not isinstance(record, NewRecord):
+            raise TypeError(
+                f"record of a snapshot: {type(record).__name__} {record!r:.80}, expected NewRecord or bytes"
+            )
+        for name, field in (("key", record.key), ("value", record.value)):
+            if not isinstance(field, bytes | bytearray | memoryview | None):
+                raise TypeError(
+                    f"{name} of a record of a snapshot: {type(field).__name__} {field!r:.80}, expected bytes or None"
+                )

@@ -5,6 +5,7 @@ Encoding gives the frame with its four bytes of length; decoding takes it withou
 
 from __future__ import annotations
 
+from itertools import groupby
 from struct import Struct
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -34,6 +35,8 @@ _REQUEST_FRAME_START: Final = Struct(">ihhih")
 _INT32: Final = Struct(">i")
 _LENGTH_BYTES: Final = 4
 _NO_TAGGED_FIELDS: Final = b"\0"
+_PART_BYTES: Final = 32 * 1024
+"""What is not copied into a frame; to copy less costs less than to send it by itself."""
 
 
 @attrs.frozen
@@ -119,14 +122,34 @@ def _refuse_short_header(frame: bytes) -> NoReturn:
 
 def encode_response(api: Api[RequestT, ResponseT], version: int, correlation_id: int, response: ResponseT) -> bytes:
     """The frame of a response, length included."""
+    return b"".join(_response_chunks(api, version, correlation_id, response))
+
+
+def encode_response_parts(
+    api: Api[RequestT, ResponseT], version: int, correlation_id: int, response: ResponseT
+) -> list[bytes]:
+    """The frame of a response, length included, to be sent part by part: large byte strings are not copied."""
+    chunks = _response_chunks(api, version, correlation_id, response)
+    if all(len(chunk) < _PART_BYTES for chunk in chunks):
+        return [b"".join(chunks)]
+    parts: list[bytes] = []
+    for is_large, neighbours in groupby(chunks, key=lambda chunk: len(chunk) >= _PART_BYTES):
+        if is_large:
+            parts += neighbours
+        else:
+            parts.append(b"".join(neighbours))
+    return parts
+
+
+def _response_chunks(api: Api[RequestT, ResponseT], version: int, correlation_id: int, response: ResponseT) -> Chunks:
     chunks: Chunks = [b""]
     api.encode_response(response, version, chunks)
     header = _RESPONSE_HEADERS[api.response_header_version(version)]
     chunks[0] = header.pack(header.size - _LENGTH_BYTES + sum(map(len, chunks)), correlation_id)
-    return b"".join(chunks)
+    return chunks
 
 
-def decode_response(api: Api[RequestT, ResponseT], version: int, frame: bytes) -> tuple[int, ResponseT]:
+def decode_response(api: Api[RequestT, ResponseT], version: int, frame: bytes | bytearray) -> tuple[int, ResponseT]:
     """Correlation id and response of a frame.  Raises ProtocolError."""
     correlation_id = response_correlation_id(frame)
     position, elements_left = _INT32.size, ELEMENTS_PER_FRAME
@@ -138,7 +161,7 @@ def decode_response(api: Api[RequestT, ResponseT], version: int, frame: bytes) -
     return correlation_id, api.decode_response(version, frame, position, elements_left)
 
 
-def response_correlation_id(frame: bytes) -> int:
+def response_correlation_id(frame: bytes | bytearray) -> int:
     """The correlation id of a response, whatever follows it.  Raises ProtocolError."""
     if len(frame) < _INT32.size:
         raise ProtocolError(f"response header: {len(frame)} bytes, at least {_INT32.size} were expected")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
 import trio
@@ -18,7 +18,7 @@ from kraft_trio.wire.apis.api_versions import (
 from kraft_trio.wire.codec import decode_response, encode_request, response_correlation_id
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.framing import FrameReader
+from kraft_trio.wire.framing import Frame, FrameReader
 from kraft_trio.wire.versions import negotiate
 
 RequestT = TypeVar("RequestT")
@@ -83,11 +83,24 @@ class Connection:
 
         Raises NetworkError, ProtocolError; the stream is then closed, as it is when this is cancelled.
         """
+        return await self._finish(api, self._reader.read)
+
+    async def finish_lent(self, api: Api[RequestT, ResponseT]) -> ResponseT:
+        """As `finish`; byte strings of a large response hold until the next response is asked for, and are not copied.
+
+        Raises NetworkError, ProtocolError; the stream is then closed, as it is when this is cancelled.
+        """
+        return await self._finish(api, self._reader.read_lent)
+
+    async def _finish(self, api: Api[RequestT, ResponseT], read: Callable[[], Awaitable[Frame | None]]) -> ResponseT:
         self._check_free(api)
         version, correlation_id = self._unanswered.popleft()
         self._busy = True
         try:
-            return self._decode(api, version, correlation_id, await self._receive(api))
+            frame = await read()
+            if frame is None:
+                raise NetworkError(f"{api.name}: the peer closed the connection instead of answering")
+            return self._decode(api, version, correlation_id, frame)
         except BaseException:
             self.usable = False
             await trio.aclose_forcefully(self._stream)
@@ -144,13 +157,7 @@ class Connection:
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise NetworkError(f"connection broken: {error}") from error
 
-    async def _receive(self, api: Api[RequestT, ResponseT]) -> bytes:
-        frame = await self._reader.read()
-        if frame is None:
-            raise NetworkError(f"{api.name}: the peer closed the connection instead of answering")
-        return frame
-
-    def _decode(self, api: Api[RequestT, ResponseT], version: int, asked: int, frame: bytes) -> ResponseT:
+    def _decode(self, api: Api[RequestT, ResponseT], version: int, asked: int, frame: Frame) -> ResponseT:
         correlation_id = response_correlation_id(frame)
         if correlation_id != asked:
             raise ProtocolError(f"{api.name}: answer to request {correlation_id}, but {asked} was asked")
@@ -159,6 +166,6 @@ class Connection:
         return decode_response(api, version, frame)[1]
 
 
-def _is_too_new(frame: bytes) -> bool:
+def _is_too_new(frame: Frame) -> bool:
     """Whether an ApiVersions response begins with UNSUPPORTED_VERSION, and so is in version 0 (KIP-511)."""
     return frame[4:6] == int(ErrorCode.unsupported_version).to_bytes(2, "big")

@@ -87,7 +87,7 @@ class Api(Generic[RequestT, ResponseT]):
         write = self._writers.get(("response", version)) or self._compiled_writer("response", version)
         write(chunks, self.fields_of_response(response, version))
 
-    def decode_response(self, version: int, frame: bytes, position: int, elements_left: int) -> ResponseT:
+    def decode_response(self, version: int, frame: bytes | bytearray, position: int, elements_left: int) -> ResponseT:
         """Read the frame from `position` on; it may hold `elements_left` array elements and tagged fields.
 
         Raises ProtocolError naming API, version and field.

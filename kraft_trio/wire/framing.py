@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from struct import Struct
-from typing import Final
+from typing import Final, TypeAlias
 
 import trio
 
@@ -17,6 +17,9 @@ _IN_PLACE_BYTES: Final = 128 * 1024
 _IN_PLACE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Frames of which so much is missing, but not more, are received in place: a megabyte is then copied once, not thrice.
 Larger ones grow with what has come: what a peer declares is not yet worth the memory."""
+
+Frame: TypeAlias = bytes | bytearray
+"""Without its length.  A bytearray is written over by the next one."""
 
 
 class FrameTooLargeError(ProtocolError):
@@ -36,11 +39,22 @@ class FrameReader:
         self._receive_into: Callable[[memoryview], Awaitable[int]] | None = getattr(stream, "receive_into", None)
         self._buffer = bytearray()
         self._in_place: bytearray | None = None
-        """A frame that is being received in place, length and all; `_received` bytes of it are here."""
+        """A frame that is being received in place; `_received` bytes of it are here."""
         self._received = 0
+        self._memory = bytearray()
+        """Of the last frame that was lent."""
 
     async def read(self) -> bytes | None:
+        """As `read_lent`, and the frame is the caller's."""
+        frame = await self.read_lent()
+        if self._memory:
+            self._memory = bytearray()
+        return bytes(frame) if isinstance(frame, bytearray) else frame
+
+    async def read_lent(self) -> Frame | None:
         """The next frame without its length, or None when the peer has closed the stream between frames.
+
+        It holds until the next one is read: large ones of one size are received in the same memory.
 
         Raises FrameTooLargeError or ProtocolError for a length that is above the limit or negative, ProtocolError for
         a stream that ends within a frame, NetworkError when the connection breaks.  After any of them the reader is
@@ -61,8 +75,11 @@ class FrameReader:
             await self._receive_more(_LENGTH.size)
         end = _LENGTH.size + self._declared_length(buffer)
         if self._receive_into and _IN_PLACE_BYTES <= end - len(buffer) <= _IN_PLACE_BYTES_MAX:
-            self._in_place, self._received = bytearray(end), len(buffer)
-            self._in_place[: self._received] = buffer
+            if len(self._memory) != end - _LENGTH.size:
+                self._memory = bytearray(end - _LENGTH.size)
+            self._in_place, self._received = self._memory, len(buffer) - _LENGTH.size
+            with memoryview(buffer) as start, memoryview(self._memory) as view:
+                view[: self._received] = start[_LENGTH.size :]
             buffer.clear()
             return await self._rest_of(self._in_place)
         while len(buffer) < end:
@@ -72,7 +89,7 @@ class FrameReader:
         del buffer[:end]
         return frame
 
-    async def _rest_of(self, frame: bytearray) -> bytes:
+    async def _rest_of(self, frame: bytearray) -> bytearray:
         """Nothing of what follows the frame is received."""
         assert self._receive_into is not None, "a frame in place of a stream that has no such call"
         with memoryview(frame) as view:
@@ -82,10 +99,10 @@ class FrameReader:
                 except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                     raise NetworkError(f"connection broken: {error}") from error
                 if not size:
-                    raise self._cut(self._received, len(frame))
+                    raise self._cut(self._received + _LENGTH.size, len(frame) + _LENGTH.size)
                 self._received += size
-            self._in_place = None
-            return bytes(view[_LENGTH.size :])
+        self._in_place = None
+        return frame
 
     def _declared_length(self, start: bytes | bytearray) -> int:
         (length,) = _LENGTH.unpack_from(start)

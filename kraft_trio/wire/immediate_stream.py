@@ -14,8 +14,8 @@ class ImmediateStream(trio.abc.Stream):
     """
 
     @abstractmethod
-    def send_now(self, data: bytes | memoryview) -> int:
-        """Take as much of it as there is room for, without waiting; how many bytes that was, 0 at the least.
+    def send_now(self, *parts: bytes | memoryview) -> int:
+        """Take as much of them, as of one, as there is room for, without waiting; how many bytes that was, perhaps 0.
 
         Raises trio.BrokenResourceError when the connection is known to be broken, trio.ClosedResourceError when this
         stream is closed.  That it was taken does not say that it will arrive.

@@ -2,7 +2,8 @@
 
 The function's own variables are `data` (the frame), `end` (its length), `position`, `left` (how many array elements
 and tagged fields the frame may still hold), and `size`, `stop` for the value being read.  The functions that refuse
-what a peer sent are those of `schema_reader`.
+what a peer sent are those of `schema_reader`.  Byte strings
+are copied out of `bytes`; of a bytearray they are views.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class _ReaderSource:
             with source.block("except UnicodeDecodeError:"):
                 source.line(f"refuse_text({field.name!r}, data[position:stop])")
         else:
-            source.line(f"{variable} = data[position:stop]")
+            source.line(f"{variable} = data[position:stop] if type(data) is bytes else memoryview(data)[position:stop]")
         source.line("position = stop")
 
     def _stop(self, name: str) -> None:

@@ -24,7 +24,7 @@ from kraft_trio.wire.schema import EntityShape, Fields
 ELEMENTS_PER_FRAME: Final = 100_000
 
 
-Reader: TypeAlias = Callable[[bytes, int, int], Fields]
+Reader: TypeAlias = Callable[[bytes | bytearray, int, int], Fields]
 """`read(frame, position, elements_left)`: the message that fills the frame from there on.  Raises ProtocolError."""
 
 
@@ -39,7 +39,7 @@ def read_message(shape: EntityShape, frame: bytes) -> Fields:
     return message_reader(shape)(frame, 0, ELEMENTS_PER_FRAME)
 
 
-def _long_varint(data: bytes, start: int) -> tuple[int, int]:
+def _long_varint(data: bytes | bytearray, start: int) -> tuple[int, int]:
     """The varint at `start` and the position behind it: seven bits a byte, the lowest first, 32 bits at most."""
     value = 0
     position = start
@@ -57,14 +57,14 @@ def _long_varint(data: bytes, start: int) -> tuple[int, int]:
     return value, position
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def _varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
     if position >= len(data):
         _refuse_cut_varint(position)
     byte = data[position]
     return (byte, position + 1) if byte < 0x80 else _long_varint(data, position)
 
 
-def skip_tagged_fields(data: bytes, position: int, elements_left: int) -> tuple[int, int]:
+def skip_tagged_fields(data: bytes | bytearray, position: int, elements_left: int) -> tuple[int, int]:
     """Skip a section in which no tag is known (KIP-482); returns the position behind it and the elements left."""
     count, position = _varint(data, position)
     if not count:
@@ -111,8 +111,8 @@ def refuse_size(name: str, size: int, left: int) -> NoReturn:
     raise ProtocolError(f"{name}: length {size}, but {left} bytes are left in the frame")
 
 
-def refuse_text(name: str, raw: bytes) -> NoReturn:
-    raise ProtocolError(f"{name}: {raw[:32]!r} is not UTF-8") from None
+def refuse_text(name: str, raw: bytes | bytearray) -> NoReturn:
+    raise ProtocolError(f"{name}: {bytes(raw[:32])!r} is not UTF-8") from None
 
 
 def _refuse_count(name: str, count: int, left: int) -> NoReturn:

@@ -9,12 +9,16 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import trio
 
 from kraft_trio.wire.immediate_stream import ImmediateStream
 
 RECEIVE_BYTES = 64 * 1024
+
+_MAX_PARTS: Final = 1024
+"""IOV_MAX of Linux."""
 
 
 def _give_up_on_vanished_peers(connected: socket.socket) -> None:
@@ -42,15 +46,14 @@ class TcpStream(ImmediateStream):
         """The same connection as that of a Trio stream, which must not be used any more."""
         return cls(socket.socket(fileno=os.dup(stream.socket.fileno())))
 
-    def send_now(self, data: bytes | memoryview) -> int:
+    def send_now(self, *parts: bytes | memoryview) -> int:
         """Give the kernel as much as it takes without waiting; how many bytes that was.
 
         Raises trio.BrokenResourceError when the connection is, trio.ClosedResourceError when this stream is.
         """
-        if self._socket.fileno() < 0:
-            raise trio.ClosedResourceError("the stream was closed")
+        self._check_open()
         try:
-            return self._socket.send(data)
+            return self._socket.send(parts[0]) if len(parts) == 1 else self._socket.sendmsg(parts[:_MAX_PARTS])
         except BlockingIOError:
             return 0
         except OSError as error:
@@ -80,20 +83,28 @@ class TcpStream(ImmediateStream):
                 raise trio.BrokenResourceError(f"connection broken: {error}") from error
 
     async def receive_into(self, buffer: memoryview) -> int:
-        """As much as there is, and there is room for, without a copy in between; 0 once the peer has sent its last."""
+        """As much as there is, and there is room for, without a copy in between; 0 once the peer has sent its last.
+
+        It waits only where there is nothing, and then alone is a schedule point: for the rest of a frame whose start
+        was waited for.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
         while True:
-            await self._wait(trio.lowlevel.wait_readable)
+            self._check_open()
             try:
                 return self._socket.recv_into(buffer)
             except BlockingIOError:
-                continue
+                await self._wait(trio.lowlevel.wait_readable)
             except OSError as error:
                 raise trio.BrokenResourceError(f"connection broken: {error}") from error
 
     async def _wait(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
+        self._check_open()
+        await wait(self._socket)
+
+    def _check_open(self) -> None:
         if self._socket.fileno() < 0:
             raise trio.ClosedResourceError("the stream was closed")
-        await wait(self._socket)
 
     async def aclose(self) -> None:
         if self._socket.fileno() >= 0:

@@ -10,12 +10,15 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pytest
+
+from tests.acceptance.conftest import MakeQuorum
+from tests.acceptance.quorum import Quorum
 
 _COMMAND_SECONDS: Final = 30.0
 
@@ -56,6 +59,22 @@ def _moved_along(directory: Path) -> Iterator[None]:
     shutil.copytree(directory, aside)
     yield
     shutil.copytree(aside, directory, dirs_exist_ok=True)
+
+
+DiskT = TypeVar("DiskT")
+
+
+@contextmanager
+def quorum_on(
+    make_quorum: MakeQuorum, mount: Callable[[Path], AbstractContextManager[DiskT]]
+) -> Iterator[tuple[Quorum, dict[int, DiskT]]]:
+    """Three voters, each on a disk of its own that `mount` makes, which run."""
+    quorum = make_quorum()
+    with ExitStack() as stack:
+        disks = {node.id: stack.enter_context(mount(node.directory)) for node in quorum.nodes.values()}
+        stack.callback(quorum.kill_all)
+        quorum.start()
+        yield quorum, disks
 
 
 class SmallDisk:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 
 from kraft_trio.errors import StorageFailure
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.mounts import FailingDisk, failing_disk
+from tests.acceptance.mounts import FailingDisk, failing_disk, quorum_on
 from tests.acceptance.node_process import NodeProcess, kraft
 from tests.acceptance.quorum import Quorum
 from tests.acceptance.readers import read_with_confluent
@@ -20,13 +19,8 @@ from tests.acceptance.writers import ConfluentWriter
 
 @pytest.fixture
 def quorum(make_quorum: MakeQuorum) -> Iterator[tuple[Quorum, dict[int, FailingDisk]]]:
-    """Three voters, each on a disk of its own that can fail, which run."""
-    quorum = make_quorum()
-    with ExitStack() as stack:
-        disks = {node.id: stack.enter_context(failing_disk(node.directory)) for node in quorum.nodes.values()}
-        stack.callback(quorum.kill_all)
-        quorum.start()
-        yield quorum, disks
+    with quorum_on(make_quorum, failing_disk) as found:
+        yield found
 
 
 def assert_failed(node: NodeProcess, message: str) -> None:

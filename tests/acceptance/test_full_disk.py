@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 
@@ -13,7 +12,7 @@ from kraft_trio.errors import DiskFullError
 from kraft_trio.storage.disk_reserve import DISK_RESERVE, RESERVE_BYTES
 from kraft_trio.storage.part_file import SPARED_BYTES
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.mounts import SmallDisk, small_disk
+from tests.acceptance.mounts import SmallDisk, quorum_on, small_disk
 from tests.acceptance.node_process import NodeProcess, kraft
 from tests.acceptance.quorum import Quorum
 from tests.acceptance.readers import read_with_confluent
@@ -26,13 +25,8 @@ ROOM_BYTES = 48 * 1024
 
 @pytest.fixture
 def quorum(make_quorum: MakeQuorum) -> Iterator[tuple[Quorum, dict[int, SmallDisk]]]:
-    """Three voters, each on a small disk of its own, which run."""
-    quorum = make_quorum()
-    with ExitStack() as stack:
-        disks = {node.id: stack.enter_context(small_disk(node.directory)) for node in quorum.nodes.values()}
-        stack.callback(quorum.kill_all)
-        quorum.start()
-        yield quorum, disks
+    with quorum_on(make_quorum, small_disk) as found:
+        yield found
 
 
 def fill(writer: Writer, node: NodeProcess) -> int:

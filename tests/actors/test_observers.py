@@ -26,6 +26,21 @@ async def test_an_observer_finds_the_leader_and_catches_up(cluster: Cluster) -> 
     assert observer.view.voters.ids == (1, 2, 3)
 
 
+@on_cluster(voters=1, observers=1, started=(1,), invariants=FORGED)
+async def test_a_blank_observer_that_knows_the_epoch_already_finds_the_leader(cluster: Cluster) -> None:
+    """Seeds 400045, 430026: a leader that gives what it is asked for does not say where it is, nor does a blank log."""
+    leader = await cluster.wait_for_leader()
+    cluster.partition([1], [2])
+    observer = await cluster.machines[2].start()
+    async with RawClient.connected(cluster, 2) as client:
+        await client.vote(leader.key, leader.view.epoch, (0, 0))
+    assert observer.view.epoch == leader.view.epoch
+    assert observer.view.leader_id is None
+    cluster.heal()
+    with trio.fail_after(1):
+        await cluster.wait_until_alike()
+
+
 @on_cluster(observers=1)
 async def test_an_observer_follows_the_next_leader(cluster: Cluster) -> None:
     old = await cluster.wait_for_leader()

@@ -50,7 +50,7 @@ class Leader:
         self._outstanding.append(request)
         self.most_outstanding = max(self.most_outstanding, len(self._outstanding))
 
-    async def finish(self, api: object) -> FetchSnapshotResponse:
+    async def finish_lent(self, api: object) -> FetchSnapshotResponse:
         if not self.answers:
             await trio.sleep_forever()
         request = self._outstanding.popleft()

@@ -87,6 +87,23 @@ async def test_r1_a_vote_waits_for_the_fsync_under_way(cluster: Cluster) -> None
         nursery.cancel_scope.cancel()
 
 
+@on_cluster(invariants=FORGED)
+async def test_r1_what_an_ended_epoch_left_unsynced_is_synced_before_a_vote(cluster: Cluster) -> None:
+    """Its tasks may end between an append and the fsync of it: the end that a vote tells of is durable all the same."""
+    leader = await cluster.wait_for_leader()
+    candidate = next(cluster.key_of(id) for id in cluster.voter_ids if id != leader.key.id)
+    before, epoch = leader.log.end, leader.view.epoch
+    leader.log.append_as_leader(encode_batch([NewRecord(value=b"x")], timestamp_ms=0), epoch)
+    assert leader.log.synced_end_offset == before.offset, "nobody has asked for an fsync"
+
+    reply: Reply[VoteResponse] = Reply()
+    await leader.election.tell(VoteReceived(vote_request(candidate, epoch + 1, before.offset, before.epoch), reply))
+    response = await reply.receive()
+
+    assert leader.log.synced_end_offset == leader.log.end_offset == before.offset + 1
+    assert not response.vote_granted, "the candidate lacks the record that was appended"
+
+
 @attrs.frozen
 class LoneLeader:
     context: EpochContext

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from kraft_trio.node import open_node
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.state_machine import RememberedValues
+from kraft_trio.simulation.violation import InvariantViolated
 from kraft_trio.storage.batch import NewRecord, Record
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_reader import check_snapshot
@@ -240,6 +242,47 @@ def test_a_node_that_cannot_write_one_ends(asked_for: bool) -> None:
 
     between = BY_HAND["metadata.log.max.record.bytes.between.snapshots"] if asked_for else "1"
     on_machines(Machines(), test, voters=1, settings={"metadata.log.max.record.bytes.between.snapshots": between})
+
+
+def load_failing(how: Callable[[Cluster], object]) -> None:
+    """Have a node load its snapshot; `how` is called when the application is about to."""
+    began: list[Callable[[], object]] = []
+
+    class Failing(RememberedValues):
+        async def load(self, end_offset: int, records: AsyncIterator[Sequence[Record]]) -> None:
+            began[0]()
+            await super().load(end_offset, records)
+
+    async def test(cluster: Cluster) -> None:
+        began.append(lambda: how(cluster))
+        node = await cluster.wait_for_leader()
+        await node.append(values(0, 3))
+        await node.take_snapshot()
+        await cluster.machines[1].stop()
+        await cluster.machines[1].start()
+        await cluster.machines[1].wait_until_ended()
+        assert isinstance(cluster.machines[1].failure, StorageFailure)
+        assert ".checkpoint: the snapshot cannot be read: " in str(cluster.machines[1].failure)
+
+    on_machines(Machines(Failing), test, voters=1)
+
+
+def test_a_snapshot_that_cannot_be_read_ends_the_node() -> None:
+    def fail(cluster: Cluster) -> None:
+        cluster.machines[1].excuse("its disk fails")
+        cluster.machines[1].disk.fail("read_at", name=".checkpoint")
+
+    load_failing(fail)
+
+
+def test_what_the_application_lacks_is_no_disk_that_failed() -> None:
+    """Its own error ends the node, as a bug of the application's does."""
+
+    def fail(cluster: Cluster) -> None:
+        raise FileNotFoundError(errno.ENOENT, "not there", "words.txt")
+
+    with pytest.raises(InvariantViolated, match=r"node 1 ended with FileNotFoundError: .*'words\.txt'"):
+        load_failing(fail)
 
 
 async def test_an_application_that_loads_none_needs_the_whole_log() -> None:

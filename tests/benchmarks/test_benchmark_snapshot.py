@@ -11,7 +11,8 @@ import pytest
 
 from benchmarks import snapshot_commits, snapshot_fetch
 from benchmarks.loads import large_state, loopback
-from benchmarks.snapshot_files import COMMANDS, Run, section_of
+from benchmarks.loads.snapshot_files import KINDS
+from benchmarks.snapshot_files import CASES, COMMANDS, Run, section_of
 
 
 def runs(*seconds: float) -> list[Run]:
@@ -39,10 +40,11 @@ def test_each_round_is_held_against_its_own_copy(
     assert section.rows[0][3:] == (share, f"{sorted(written)[1]:.2f}", "0.10", f"{max(written):.1f}", "50")
 
 
-def test_the_programs_measure_one_snapshot(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_programs_measure_one_snapshot(kind: str, tmp_path: Path) -> None:
     sizes = set()
     for command in COMMANDS:
-        flags = ["--record-bytes", "200", "--total-bytes", "1000000"] if command == "write" else []
+        flags = ["--record-bytes", "200", "--total-bytes", "1000000", "--kind", kind] if command == "write" else []
         program = [sys.executable, "-m", "benchmarks.loads.snapshot_files", command, str(tmp_path), *flags]
         done = subprocess.run(program, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
         run = Run(**json.loads(done.stdout))
@@ -50,6 +52,10 @@ def test_the_programs_measure_one_snapshot(tmp_path: Path) -> None:
         assert run.seconds > 0
     (size,) = sizes
     assert size >= 1_000_000
+
+
+def test_every_kind_of_record_is_measured() -> None:
+    assert {kind for _, kind in CASES.values()} == set(KINDS)
 
 
 def fetched(seconds: float, tcp: float, to_file: float) -> snapshot_fetch.Round:

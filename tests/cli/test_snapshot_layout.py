@@ -11,7 +11,8 @@ import click
 import pytest
 
 from kraft_trio.cli import run
-from kraft_trio.cli.snapshot_layout import Told, snapshot_fields, snapshot_text
+from kraft_trio.cli.each_node import Told
+from kraft_trio.cli.snapshot_layout import snapshot_fields, snapshot_text
 from kraft_trio.cli.snapshot_take import nodes_of
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.connecting import RefusedError

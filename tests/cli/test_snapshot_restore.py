@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -189,6 +190,14 @@ class TestRefusals:
         )
         assert contents(tmp_path / "node") == {"precious": b"data"}
 
+    def test_a_directory_on_a_file_system_that_is_not_mounted(
+        self, tmp_path: Path, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        mount = tmp_path / "mount"
+        assert restored(written(tmp_path), properties(metadata_log_dir=str(mount / "node"))) == 1
+        assert self.error(capsys) == f"{mount}/node: cannot be restored to: there is no directory {mount}"
+        assert not mount.exists()
+
     def test_the_cluster_that_the_snapshot_is_of(
         self, tmp_path: Path, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -320,6 +329,33 @@ def test_a_disk_that_fails_leaves_what_is_not_formatted(tmp_path: Path, properti
         disk.clear_faults()
         assert read_meta_properties(disk, f"/{operation}/node") is None
     assert config.node_id == 4
+
+
+def test_a_full_disk_is_told_from_a_failed_one(tmp_path: Path, properties: Callable[..., str]) -> None:
+    config, disk = parse_config_of(properties(metadata_log_dir="/mount/node")), SimulatedDisk()
+    disk.make_directory("/mount")
+    file = f"/mount/{checkpoint_name(END)}"
+    disk.replace_now(file, written(tmp_path).read_bytes())
+
+    async def attempt(operation: str, code: int) -> str:
+        plan = plan_restoration(
+            disk,
+            config,
+            file,
+            END,
+            cluster_id=NEW_CLUSTER,
+            directory_id=directory_id_from_text(OLD_CLUSTER),
+            on_bytes=lambda _size: None,
+        )
+        disk.fail(operation, name=".part", code=code)
+        with pytest.raises(StorageFailure) as caught:
+            await restore(disk, config, plan, on_bytes=lambda _size: None, now_ms=0)
+        return f"{caught.value.exit_code}: {caught.value}"
+
+    full = trio.run(attempt, "append", errno.ENOSPC)
+    assert full.startswith("4: /mount/node: not restored: ")
+    assert full.endswith("; free space there, then restore again")
+    assert trio.run(attempt, "append", errno.EIO).startswith("3: /mount/node: not restored: ")
 
 
 def test_after_an_attempt_that_could_not_write_there_may_be_another(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
@@ -11,7 +12,7 @@ import trio
 
 from kraft_trio.client.connecting import RefusedError
 from kraft_trio.client.snapshot_saver import SnapshotSaver
-from kraft_trio.errors import CorruptSnapshotError, NetworkError, StorageError
+from kraft_trio.errors import CorruptSnapshotError, DiskFullError, KraftError, NetworkError, StorageError
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster, Setup
@@ -95,6 +96,23 @@ def test_it_is_the_leaders_newest_byte_for_byte() -> None:
     on_quorum(test)
 
 
+def test_it_fills_a_disk_to_its_last_byte_as_no_log_is_there() -> None:
+    async def test(cluster: Cluster) -> None:
+        leader, snapshot_id = await with_snapshots(cluster)
+        expected = bytes_of(leader, cluster, snapshot_id)
+        disk = backup_disk()
+        disk.capacity = len(expected)
+        saved = await saver_for(cluster).save(disk, BACKUP, piece_bytes=PIECE)
+        assert disk.read_bytes(saved.path) == expected
+        full = backup_disk()
+        full.capacity = len(expected) - 1
+        with pytest.raises(DiskFullError, match="the snapshot cannot be written"):
+            await saver_for(cluster).save(full, BACKUP, piece_bytes=PIECE)
+        assert full.list_directory(BACKUP) == []
+
+    on_quorum(test)
+
+
 def test_the_next_leader_goes_on_where_the_last_one_ended() -> None:
     async def test(cluster: Cluster) -> None:
         leader, snapshot_id = await with_snapshots(cluster)
@@ -162,6 +180,25 @@ def test_without_a_snapshot_there_is_nothing_to_save() -> None:
         disk = backup_disk()
         with pytest.raises(RefusedError, match="the leader has no snapshot"):
             await saver_for(cluster).save(disk, BACKUP)
+        assert disk.list_directory(BACKUP) == []
+
+    on_quorum(test, voters=1)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(errno.EISDIR, StorageError), (errno.ENAMETOOLONG, StorageError), (errno.ENOSPC, DiskFullError)],
+)
+def test_a_place_where_no_file_can_be_made(code: int, expected: type[KraftError]) -> None:
+    """That is no disk which failed; a full one is told apart."""
+
+    async def test(cluster: Cluster) -> None:
+        await with_snapshots(cluster)
+        disk = backup_disk()
+        disk.fail("open", name="mine.part", code=code)
+        with pytest.raises(expected, match="/backup/mine: the snapshot cannot be written: ") as caught:
+            await saver_for(cluster).save(disk, BACKUP, "mine")
+        assert type(caught.value) is expected
         assert disk.list_directory(BACKUP) == []
 
     on_quorum(test, voters=1)

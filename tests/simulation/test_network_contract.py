@@ -96,6 +96,16 @@ async def test_send_now_takes_what_there_is_room_for_and_more_once_that_is_read(
         assert await received(far, 1) == b"x"
 
 
+async def test_parts_are_sent_as_one(place: Place) -> None:
+    async with place.connected() as (near, far):
+        assert near.send_now(b"one", memoryview(b"two"), b"three") == 11
+        assert await received(far, 11) == b"onetwothree"
+        parts = [MUCH[start : start + 1000] for start in range(0, 2_000_000, 1000)]
+        taken = near.send_now(*parts)
+        assert 0 < taken < 2_000_000
+        assert await received(far, taken) == b"".join(parts)[:taken]
+
+
 async def test_a_sender_waits_for_room_and_can_give_up(place: Place) -> None:
     async with place.connected() as (near, _far):
         with trio.move_on_after(0.05) as patience:

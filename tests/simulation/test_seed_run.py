@@ -13,7 +13,7 @@ import trio
 from kraft_trio.errors import DiskFullError
 from kraft_trio.protocol import votes
 from kraft_trio.simulation import recovery, seed_run
-from kraft_trio.simulation.cluster import Cluster, simulate
+from kraft_trio.simulation.cluster import Cluster, Setup, simulate
 from kraft_trio.simulation.nemesis import PlanOptions, make_plan
 from kraft_trio.simulation.outcome import Outcome
 from kraft_trio.simulation.plan import Plan, TimedStep
@@ -305,6 +305,41 @@ class TestRecovery:
             assert {node.view.leader_id for node in cluster.nodes.values()} == {1}
 
         simulate(main)
+
+    def test_a_leader_need_not_stay_until_all_have_heard_of_it_since(self) -> None:
+        """Seed 431569: a follower that was still cut off took it for lost, and its peers knew no pre-votes."""
+
+        async def main(cluster: Cluster) -> None:
+            await Elect(1).take(cluster)
+            await cluster.wait_until_alike()
+            await Isolate(3).take(cluster)
+            found = trio.Event()
+
+            async def find() -> None:
+                await recovery._Recovery(cluster)._lasting_leader([1, 2, 3])
+                found.set()
+
+            cluster.nursery.start_soon(find)
+            await trio.sleep(0.5)
+            assert cluster.nodes[3].view.leader_id == 1
+            assert not found.is_set()
+            cluster.heal()
+            await found.wait()
+            assert cluster.nodes[3].log.end_offset >= (cluster.nodes[1].high_watermark or 0)
+
+        simulate(main)
+
+    def test_who_cannot_campaign_need_not_follow(self) -> None:
+        """Seed 340418: a blank disk knew nobody but who was cut off still."""
+
+        async def main(cluster: Cluster) -> None:
+            for step in (Isolate(4), Elect(1)):
+                await step.take(cluster)
+            leader = await recovery._Recovery(cluster)._lasting_leader([1, 2, 3, 4])
+            assert leader.key.id == 1
+            assert cluster.nodes[4].view.leader_id is None
+
+        simulate(main, Setup(voters=3, observers=1))
 
     def test_a_node_that_never_catches_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What a follower is told of the high watermark, it forgets."""

@@ -47,6 +47,10 @@ def test_what_is_appended_is_read(place: Place) -> None:
     assert file.read_at(2, 3) == b"etw"
     assert file.read_at(8, 10) == b""
     assert file.read_at(100, 10) == b""
+    buffer = bytearray(b"." * 6)
+    for position, count, expected in ((2, 6, b"etwoth"), (5, 3, b"othoth"), (8, 0, b"othoth"), (100, 0, b"othoth")):
+        assert file.read_into(position, memoryview(buffer)) == count
+        assert buffer == expected
     with file.view() as view:
         assert bytes(view) == b"onetwoth"
     file.close()

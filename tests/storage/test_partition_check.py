@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kraft_trio.errors import CorruptLogError
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
@@ -176,6 +177,26 @@ class TestLog:
             f"{DIRECTORY}: the log ends at offset 13, but was synced up to 14, as the newest producer snapshot says: "
             "its end is missing"
         )
+
+    @pytest.mark.parametrize("batches", [0, 1])
+    async def test_a_missing_end_that_a_snapshot_covers_is_missing_all_the_same(self, batches: int) -> None:
+        """The snapshot does not take the log's place: the node refuses to start, as what had been synced is gone."""
+        disk = await stopped()
+        for base_offset in (6, 9, 12):
+            disk.remove(f"{DIRECTORY}/{base_offset:020d}.log")
+        path = f"{DIRECTORY}/{3:020d}.log"
+        disk.replace_now(path, disk.read_bytes(path)[: 71 * batches])
+        report = report_of(disk)
+        assert (report.problems, report.notes, report.is_damaged) == (
+            [
+                f"{DIRECTORY}: the log ends at offset {3 + batches}, but was synced up to 14, as the newest producer "
+                "snapshot says: its end is missing"
+            ],
+            [],
+            True,
+        )
+        with pytest.raises(CorruptLogError, match="was synced up to offset 14: its end is missing"):
+            reopened(disk)
 
     async def test_wrong_epochs_beside_the_log_are_a_note(self) -> None:
         disk = await stopped()

@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -257,6 +258,17 @@ def test_a_failed_replacement_leaves_the_old_content_and_no_temporary_file(
         disk.replace_now(str(tmp_path / "a"), b"new")
     assert disk.list_directory(str(tmp_path)) == ["a"]
     assert disk.read_bytes(str(tmp_path / "a")) == b"old"
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_regular_file_is_not_read(make: Callable[[str], None], tmp_path: Path) -> None:
+    """At once: to open a named pipe could wait for ever."""
+    path = str(tmp_path / "a.log")
+    make(path)
+    before = open_descriptors()
+    with pytest.raises(OSError, match=r"not a regular file: '.*/a\.log'"):
+        RealDisk().open_to_read(path)
+    assert open_descriptors() == before
 
 
 async def test_a_file_closed_while_it_is_synced_is_closed_once_that_has_ended(

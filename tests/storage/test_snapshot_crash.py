@@ -7,7 +7,8 @@ be gone on with (scenario S9).
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import attrs
 import pytest
@@ -106,6 +107,26 @@ async def living(disk: SimulatedDisk) -> Life:
     return Life(disk, log, values)
 
 
+@attrs.define
+class Crash:
+    """Of the machine, at some call of its disk."""
+
+    has_come: bool = False
+
+
+@contextmanager
+def crashing(disk: SimulatedDisk, point: int, lose: Loss, after: bool) -> Iterator[Crash]:
+    """A crash at the call of that number, the first in the block being 1; afterwards the disk is as it was found."""
+    crash = Crash()
+    crash_at = disk.calls + point
+    disk.crash_at(crash_at, lose=lose, after=after)
+    with suppress(StorageFailure, OSError):
+        yield crash
+    crash.has_come = disk.calls >= crash_at
+    disk.clear_faults()
+    disk.kill()
+
+
 async def snapshot(life: Life) -> None:
     await take_snapshot(life.log, 11)
 
@@ -141,16 +162,10 @@ async def test_a_crash_while_a_snapshot_is_written_or_the_log_is_trimmed_loses_n
         disk = SimulatedDisk(random.Random(f"{what.__name__}/{lose}/{point}"))
         life = await living(disk)
         before = list(life.values)
-        crash_at = disk.calls + point
-        disk.crash_at(crash_at, lose=lose, after=after)
-        try:
+        with crashing(disk, point, lose, after) as crash:
             await what(life)
-        except (StorageFailure, OSError):
-            pass
-        if disk.calls < crash_at:
+        if not crash.has_come:
             break
-        disk.clear_faults()
-        disk.kill()
         where = f"crash at call {point}"
         log = reopened(disk)
         check_legal(log, where)
@@ -207,10 +222,8 @@ async def test_a_crash_while_a_snapshot_replaces_the_log_leaves_the_one_or_the_o
         await life.log.close()
         log = reopened(disk)
         before, voters, end = state_of(log), log.voters.voters, log.end
-        crash_at = disk.calls + point
-        disk.crash_at(crash_at, lose=lose, after=after)
         is_installed = is_there = is_followed = False
-        try:
+        with crashing(disk, point, lose, after) as crash:
             await write_snapshot(
                 disk, snapshot_id, ControlState(1000, SNAPSHOT_VOTERS, 1), [b"s%03d" % n for n in range(30)]
             )
@@ -223,12 +236,8 @@ async def test_a_crash_while_a_snapshot_replaces_the_log_leaves_the_one_or_the_o
             await log.sync()
             is_followed = True
             await log.close()
-        except (StorageFailure, OSError):
-            pass
-        if disk.calls < crash_at:
+        if not crash.has_come:
             break
-        disk.clear_faults()
-        disk.kill()
         where = f"crash at call {point}"
         log = reopened(disk)
         check_legal(log, where)
@@ -270,16 +279,10 @@ async def test_a_second_crash_while_the_first_is_recovered_from(is_closed: bool,
             await life.log.close()
         await write_snapshot(disk, snapshot_id, ControlState(1000, SNAPSHOT_VOTERS, 1), [b"state"])
         disk.kill()
-        crash_at = disk.calls + point
-        disk.crash_at(crash_at, lose=lose, after=after)
-        try:
+        with crashing(disk, point, lose, after) as crash:
             reopened(disk)
-        except (StorageFailure, OSError):
-            pass
-        if disk.calls < crash_at:
+        if not crash.has_come:
             break
-        disk.clear_faults()
-        disk.kill()
         log = reopened(disk)
         check_legal(log, f"crash at call {point}")
         assert (log.end, log.voters.voters, state_of(log)) == (snapshot_id, SNAPSHOT_VOTERS, ([b"state"], []))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from typing import Any
 
 import pytest
 import trio
 
 from kraft_trio.errors import CorruptSnapshotError, ProtocolError, StorageFailure
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.storage import snapshot_reader
 from kraft_trio.storage.simulated_disk import SimulatedDisk
-from kraft_trio.storage.snapshot_download import SnapshotDownload
+from kraft_trio.storage.snapshot_download import BATCHES_AT_A_TIME, SnapshotDownload
 from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot
 from tests.storage.support import KAFKAS_VOTERS, kafkas_files, write_snapshot
 
@@ -126,7 +129,7 @@ async def test_a_cancelled_one_leaves_nothing_and_an_interrupted_one_begins_anew
     assert disk.read_bytes(PATH) == WHOLE
 
 
-async def test_others_run_while_a_large_one_is_checked() -> None:
+async def test_others_run_while_a_large_one_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = new_disk()
     await write_snapshot(
         disk, ID, ControlState(0, KAFKAS_VOTERS, 1), [b"%0150d" % number for number in range(200)], "/d"
@@ -134,6 +137,7 @@ async def test_others_run_while_a_large_one_is_checked() -> None:
     whole = disk.read_bytes(PATH)
     disk.remove(PATH)
     turns = 0
+    checked_between_turns = Counter[int]()
 
     async def other() -> None:
         nonlocal turns
@@ -141,12 +145,79 @@ async def test_others_run_while_a_large_one_is_checked() -> None:
             await trio.lowlevel.checkpoint()
             turns += 1
 
+    real_check = snapshot_reader.check_crc
+
+    def check(*arguments: Any) -> None:
+        checked_between_turns[turns] += 1
+        real_check(*arguments)
+
+    monkeypatch.setattr(snapshot_reader, "check_crc", check)
     async with SnapshotDownload(disk, "/d", ID) as download, trio.open_nursery() as nursery:
-        await fetch(download, whole, len(whole))
         nursery.start_soon(other)
+        await fetch(download, whole, len(whole))
         await download.finish()
         nursery.cancel_scope.cancel()
-    assert turns > 100
+    # One more, as whoever runs first in a turn is not always the same.
+    assert max(checked_between_turns.values()) <= 2 * BATCHES_AT_A_TIME < 50
+    assert checked_between_turns.total() > 100
+
+
+async def test_what_comes_is_checked_as_it_comes_and_read_back_only_where_a_batch_is_cut() -> None:
+    disk = new_disk()
+    values = [b"%0150d" % number for number in range(200)]
+    await write_snapshot(disk, ID, ControlState(0, KAFKAS_VOTERS, 1), values, "/d")
+    whole = disk.read_bytes(PATH)
+    disk.remove(PATH)
+    read: list[int] = []
+    async with SnapshotDownload(disk, "/d", ID) as download:
+        real_read = download._part.read_at
+
+        def read_at(position: int, size: int) -> bytes:
+            assert size < 1000
+            read.append(position)
+            return real_read(position, size)
+
+        download._part.read_at = read_at  # type: ignore[method-assign]
+        await fetch(download, whole, 8000)
+        pieces = -(-len(whole) // 8000)
+        # At most a header, a header again, and the batch for each place where two pieces meet.
+        assert 3 <= pieces - 1 <= len(read) <= 3 * (pieces - 1)
+        read.clear()
+        await download.finish()
+        assert read == [], "all of it has been checked"
+    assert disk.read_bytes(PATH) == whole
+
+
+async def test_what_a_cancelled_piece_left_unchecked_is_checked_later() -> None:
+    disk = new_disk()
+    values = [b"%0150d" % number for number in range(200)]
+    await write_snapshot(disk, ID, ControlState(0, KAFKAS_VOTERS, 1), values, "/d")
+    damaged = bytearray(disk.read_bytes(PATH))
+    damaged[-100] ^= 1
+    disk.remove(PATH)
+    async with SnapshotDownload(disk, "/d", ID) as download:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await download.append(0, bytes(damaged), len(damaged))
+        assert scope.cancelled_caught
+        assert download.is_complete
+        with pytest.raises(CorruptSnapshotError, match="CRC"):
+            await download.finish()
+    assert disk.list_directory("/d") == []
+
+
+async def test_a_piece_is_not_kept() -> None:
+    """Its memory is written over by the next one."""
+    disk = new_disk()
+    memory = bytearray(50)
+    async with SnapshotDownload(disk, "/d", ID) as download:
+        while not download.is_complete:
+            piece = WHOLE[download.position :][:50]
+            memory[: len(piece)] = piece
+            await download.append(download.position, memoryview(memory)[: len(piece)], len(WHOLE))
+            memory[:] = b"\xff" * 50
+        await download.finish()
+    assert disk.read_bytes(PATH) == WHOLE
 
 
 @pytest.mark.parametrize("operation", ["open", "append", "sync", "rename"])

@@ -173,6 +173,30 @@ async def cancel_once_received(stream, received, scope):
     scope.cancel()
 
 
+async def test_large_frames_of_one_size_are_lent_the_same_memory():
+    payloads = [LARGE, b"small", LARGE[::-1], LARGE[1:]]
+    sent = b"".join(map(framed, payloads))
+    reader = FrameReader(InPlace([sent[start : start + 65_536] for start in range(0, len(sent), 65_536)]), 2**20)
+    first = await reader.read_lent()
+    assert first == LARGE
+    assert await reader.read_lent() == b"small"
+    assert await reader.read_lent() is first
+    assert first == LARGE[::-1]
+    other = await reader.read_lent()
+    assert other == LARGE[1:]
+    assert other is not first
+    assert await reader.read_lent() is None
+
+
+async def test_what_is_not_lent_is_the_callers():
+    sent = framed(LARGE) + framed(LARGE[::-1])
+    reader = FrameReader(InPlace([sent[start : start + 65_536] for start in range(0, len(sent), 65_536)]), 2**20)
+    first = await reader.read()
+    assert type(first) is bytes
+    assert await reader.read_lent() == LARGE[::-1]
+    assert first == LARGE
+
+
 async def test_a_stream_that_ends_within_a_large_frame():
     stream = InPlace([framed(LARGE)[:300_000]])
     with pytest.raises(ProtocolError, match=f"ended within a frame: 300000 of {len(LARGE) + 4} bytes came"):

@@ -22,7 +22,8 @@ from kraft_trio.wire.apis.update_features import UpdateFeaturesRequest
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
 from kraft_trio.wire.codec import decode_request, decode_response, encode_request, encode_response
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.wire.values import ALL_VERSIONS, NO_ID, VALUES, cut_down
+from tests.wire.strategies import NO_ID
+from tests.wire.values import ALL_VERSIONS, VALUES, cut_down
 
 
 def sent(api, version, kind, value):

@@ -52,7 +52,7 @@ class FetchSnapshotResponse:
     leader_epoch: int = -1
     size: int = 0
     position: int = 0
-    unaligned_records: bytes = b""
+    unaligned_records: bytes | memoryview = b""
     leader_endpoint: Endpoint | None = None
 
 

@@ -1,0 +1,103 @@
+"""What a connection's kernel does not take at once is sent later, part by part, and the answers after it behind it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, cast
+
+import pytest
+import trio
+import trio.testing
+
+from kraft_trio.actors.answers import Answer, Ready
+from kraft_trio.actors.request_router import RequestRouter
+from kraft_trio.actors.server_connection import ServerConnection
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.wire.api import FETCH_SNAPSHOT
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from kraft_trio.wire.codec import encode_request, encode_response
+from kraft_trio.wire.immediate_stream import ImmediateStream
+
+PIECE = bytes(range(256)) * 400
+
+
+class Narrow(ImmediateStream):
+    """Takes as many bytes at a time as it likes, often none; notes all it took."""
+
+    def __init__(self, inner: trio.abc.Stream, source: random.Random) -> None:
+        self._inner = inner
+        self._random = source
+        self.taken = bytearray()
+        self.has_room = trio.Event()
+        self.has_room.set()
+
+    def send_now(self, *parts: bytes | memoryview) -> int:
+        size = self._random.choice((0, 1, 50, 60_000, 2**20))
+        taken = b"".join(parts)[:size]
+        self.taken += taken
+        return len(taken)
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        raise AssertionError("what is left is sent as there is room")
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.checkpoint()
+        await self.has_room.wait()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        return await self._inner.receive_some(max_bytes)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class Router:
+    async def route(self, header: Any, listener_name: str, request: FetchSnapshotRequest) -> Answer:
+        return Ready(answer_to(request.position))
+
+
+def answer_to(position: int) -> FetchSnapshotResponse:
+    piece = PIECE[position:] if position % 2 else b"small"
+    return FetchSnapshotResponse(topic="topic", position=position, size=10**6, unaligned_records=piece)
+
+
+def request_at(position: int) -> bytes:
+    request = FetchSnapshotRequest("cluster", 4, 2**20, "topic", 0, 1, OffsetAndEpoch(10, 1), position)
+    return encode_request(FETCH_SNAPSHOT, 1, position, "client", request)
+
+
+def serving(stream: Narrow) -> ServerConnection:
+    router = cast(RequestRouter, Router())
+    return ServerConnection(stream, "CONTROLLER", router, initial_request_bytes=1000, max_request_bytes=1000)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_every_byte_is_sent_once_and_in_order(seed: int) -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    stream = Narrow(theirs, random.Random(seed))
+    expected = b"".join(encode_response(FETCH_SNAPSHOT, 1, position, answer_to(position)) for position in range(8))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serving(stream).run)
+        for position in range(8):
+            await ours.send_all(request_at(position))
+        with trio.fail_after(30):
+            while len(stream.taken) < len(expected):
+                await trio.lowlevel.checkpoint()
+        await ours.aclose()
+    assert stream.taken == expected
+
+
+async def test_a_connection_that_ends_within_a_frame_sends_nothing_more(autojump_clock: trio.testing.MockClock) -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    stream = Narrow(theirs, random.Random())
+    stream._random.choice = lambda _sizes: 50  # type: ignore[method-assign, assignment]
+    async with trio.open_nursery() as nursery:
+        stream.has_room = trio.Event()
+        nursery.start_soon(serving(stream).run)
+        await ours.send_all(request_at(1))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    stream.has_room.set()
+    assert stream.taken == encode_response(FETCH_SNAPSHOT, 1, 1, answer_to(1))[:50]
+    with pytest.raises(trio.ClosedResourceError):
+        await theirs.send_all(b"x")

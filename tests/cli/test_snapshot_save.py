@@ -1,0 +1,62 @@
+"""`kraft snapshot save`: where it may write, and what is left where it cannot.  What it copies: test_snapshot_saver."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from kraft_trio.cli import run
+from kraft_trio.cli.snapshot_save import note_origin
+from kraft_trio.client.snapshot_saver import SavedSnapshot
+from kraft_trio.errors import StorageFailure
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.storage.snapshot_reader import ControlState, SnapshotSummary
+
+
+def error_of(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().err.removeprefix("kraft: error: ").rstrip("\n")
+
+
+def save(file: str) -> int:
+    """Port 1: where a place is refused, nobody is asked."""
+    return run(["snapshot", "save", "--bootstrap-controller", "127.0.0.1:1", file])
+
+
+@pytest.mark.parametrize("is_directory", [False, True])
+def test_what_has_the_name_of_the_note_is_not_overwritten(
+    is_directory: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A node's configuration may have it."""
+    taken = tmp_path / "node-1.properties"
+    if is_directory:
+        taken.mkdir()
+    else:
+        taken.write_text("node.id=1")
+    assert save(str(tmp_path / "node-1")) == 1
+    assert error_of(capsys) == f"{taken}: is there already, and is not overwritten"
+    assert list(tmp_path.iterdir()) == [taken]
+    assert is_directory or taken.read_text() == "node.id=1"
+
+
+def test_a_name_in_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert save("") == 1
+    assert error_of(capsys) == "FILE: an empty name; expected that of a new file, or a directory"
+    assert save(f"{tmp_path}/no/backup") == 1
+    assert error_of(capsys) == f"{tmp_path}/no/backup: there is no directory {tmp_path}/no"
+
+
+@pytest.mark.parametrize(("code", "exit_code"), [(errno.ENOSPC, 4), (errno.EIO, 3)])
+def test_without_its_note_a_snapshot_is_not_kept(code: int, exit_code: int) -> None:
+    """The next attempt finds its place free."""
+    disk = SimulatedDisk()
+    disk.make_directory("/backup")
+    disk.replace_now("/backup/mine", b"whole")
+    summary = SnapshotSummary(OffsetAndEpoch(500, 7), 5, 3, 1, ControlState(0))
+    disk.fail("append", name="mine.properties.tmp", code=code)
+    with pytest.raises(StorageFailure, match=r"/backup/mine\.properties: cannot be written: ") as caught:
+        note_origin(disk, SavedSnapshot("/backup/mine", None, summary))
+    assert caught.value.exit_code == exit_code
+    assert disk.list_directory("/backup") == []
