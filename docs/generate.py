@@ -118,9 +118,7 @@ def spark_options(options: Iterable[Option]) -> str:
 
 
 def spark_checks() -> str:
-    rows = (
-        (f"`{c.name}`", c.title, str(c.invariant or ""), c.severity, c.row[0].upper() + c.row[1:]) for c in CHECKS
-    )
+    rows = ((f"`{c.name}`", c.title, str(c.invariant or ""), c.severity, c.row[0].upper() + c.row[1:]) for c in CHECKS)
     return _table(("check", "what must hold", "invariant", "severity", "a violation"), rows)
 
 

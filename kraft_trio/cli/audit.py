@@ -22,9 +22,7 @@ class SparkMissingError(KraftError):
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="DIR...")
 @click.option("--trace", "are_traces", is_flag=True, help="The paths are traces, not directories of replicas.")
-@click.option(
-    "--out", metavar="DIR", help="Append what is found to Parquet tables there, and write a report."
-)
+@click.option("--out", metavar="DIR", help="Append what is found to Parquet tables there, and write a report.")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
 @click.option("--check", "checks", multiple=True, metavar="NAME", help="Run this check only; may be given again.")
 def audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, checks: Sequence[str]) -> int:
