@@ -22,6 +22,7 @@ from kraft_trio.storage.batch import NewRecord, Record
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_reader import check_snapshot
 from kraft_trio.wire.error_codes import ErrorCode
+from tests.storage.support import log_with_snapshot
 from tests.support.on_cluster import on_cluster, run_on_cluster
 from tests.support.raw_client import RawClient, batch_of
 
