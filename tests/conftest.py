@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what comes of each scenario script under its steps, in place; review the changes as code",
     )
+
+
+def pytest_configure() -> None:
+    """A shell lets what it runs in the background ignore interrupts, and so would the nodes that tests interrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import trio.testing
 from kraft_trio.actors.snapshot_doubts import SnapshotDoubts
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.storage.simulated_disk import SimulatedDisk
-from tests.storage.support import batch, open_log, take_snapshot
+from tests.storage.support import log_with_snapshot
 
 REPLICAS = [ReplicaKey(2), ReplicaKey(3)]
 
@@ -16,11 +16,7 @@ REPLICAS = [ReplicaKey(2), ReplicaKey(3)]
 async def test_what_two_replicas_doubt_is_found_damaged_once() -> None:
     """Another one of that id may then be written in its place, and must not be taken for the one that was read."""
     disk = SimulatedDisk()
-    log = open_log(disk)
-    log.append_as_leader(batch(b"one", b"two"), 1)
-    await log.sync()
-    log.advance_high_watermark(2)
-    snapshot_id = await take_snapshot(log, 2)
+    log, snapshot_id = await log_with_snapshot(disk)
     path = log.snapshots.path(snapshot_id)
     whole = disk.read_bytes(path)
     disk.damage(path, 100)

@@ -22,7 +22,7 @@ from kraft_trio.storage.batch import NewRecord, Record
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_reader import check_snapshot
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.storage.support import batch, open_log, take_snapshot
+from tests.storage.support import log_with_snapshot
 from tests.support.on_cluster import on_cluster, run_on_cluster
 from tests.support.raw_client import RawClient, batch_of
 
@@ -288,11 +288,8 @@ def test_what_the_application_lacks_is_no_disk_that_failed() -> None:
 async def test_an_application_that_loads_none_needs_the_whole_log() -> None:
     """It is told what is missing, rather than given a part of the log for all of it."""
     disk = SimulatedDisk()
-    log = open_log(disk)
-    log.append_as_leader(batch(b"one", b"two"), 1)
-    await log.sync()
-    log.advance_high_watermark(2)
-    log.truncate_fully_to(await take_snapshot(log, 2))
+    log, snapshot_id = await log_with_snapshot(disk)
+    log.truncate_fully_to(snapshot_id)
     driver = StateMachineDriver(log, _unreachable, 1000, disk=disk)
     with pytest.raises(StorageError, match="the log begins at offset 2; an application with on_commit alone needs it"):
         await driver.run()

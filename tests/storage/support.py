@@ -154,6 +154,15 @@ def values_of_snapshot(log: Log, snapshot_id: OffsetAndEpoch) -> list[bytes]:
     ]
 
 
+async def log_with_snapshot(disk: Disk) -> tuple[Log, OffsetAndEpoch]:
+    """A log of two values, both committed, and its snapshot of them."""
+    log = open_log(disk)
+    log.append_as_leader(batch(b"one", b"two"), 1)
+    await log.sync()
+    log.advance_high_watermark(2)
+    return log, await take_snapshot(log, 2)
+
+
 async def take_snapshot(log: Log, offset: int) -> OffsetAndEpoch:
     """Write a snapshot that ends there, and tell the log of it."""
     epoch = log.epochs.epoch_for_offset(offset - 1)
