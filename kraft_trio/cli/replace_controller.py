@@ -28,6 +28,9 @@ from kraft_trio.wire.error_codes import ErrorCode
 _DONE_BY_OTHERS: Final = (ErrorCode.voter_not_found, ErrorCode.duplicate_voter)
 """Somebody else has made this step, as a node that joins by itself does."""
 
+_CLOCK_JITTER_MS: Final = 100
+"""A leader that is asked twice tells the time of one fetch a little differently; a follower fetches every 500 ms."""
+
 
 @attrs.frozen
 class Replacement:
@@ -61,6 +64,18 @@ def what_is_left(
         return Replacement(is_done=True)
     new = following[0] if following else next(iter(others), None)
     return Replacement(voter, new, bool(following))
+
+
+def may_have_died(first: QuorumDescription, quorum: QuorumDescription, controller_id: int, patience_ms: int) -> bool:
+    """Whether the voter of that id counts as up only by what it did before the `first` look.
+
+    A node that is killed keeps up with the leader, as far as the leader knows, until its fetch timeout is over.
+    """
+    before, voter = first.voter_of_id(controller_id), quorum.voter_of_id(controller_id)
+    if before is None or voter is None or voter is quorum.leader or before.key != voter.key:
+        return False
+    has_fetched = voter.last_fetch_timestamp_ms > before.last_fetch_timestamp_ms + _CLOCK_JITTER_MS
+    return not has_fetched and keeping_of(quorum, voter, patience_ms).is_up
 
 
 @click.command()
@@ -191,8 +206,13 @@ class Replacing:
                 await trio.sleep(LOOK_AGAIN_S)
 
     async def _look(self) -> tuple[QuorumDescription, Replacement]:
-        quorum = await self.changes.describe()
+        """The quorum and what is left to do, once it is known whether the voter of that id lives."""
         new_key = None if self.own is None else self.own.key
+        first = await self.changes.describe()
+        quorum = first
+        while may_have_died(first, quorum, self.controller_id, self.changes.patience_ms):
+            await trio.sleep(LOOK_AGAIN_S)
+            quorum = await self.changes.describe()
         return quorum, what_is_left(quorum, self.controller_id, self.changes.patience_ms, new_key)
 
     async def _until_new_is_up(self) -> tuple[QuorumDescription, Replacement]:

@@ -8,9 +8,10 @@ from change_runs import run_on, with_new_disk
 from quorums import PATIENCE_MS, key, leading, quorum, silent, up
 
 from kraft_trio.cli.controller_commands import told
-from kraft_trio.cli.replace_controller import Replacement, Replacing, what_is_left
+from kraft_trio.cli.replace_controller import Replacement, Replacing, may_have_died, what_is_left
 from kraft_trio.cli.voter_change_run import ChangeRefused
 from kraft_trio.simulation import Cluster
+from tests.support.new_disk import replace_disk_of_a_follower
 from tests.support.on_cluster import on_cluster
 
 
@@ -30,6 +31,31 @@ async def test_both_steps(cluster: Cluster, capsys: pytest.CaptureFixture[str]) 
         f"Removed KRaft {told(old)}",
         f"Added {told(new, cluster.config_of(old.id).advertised_endpoints())}",
     ]
+
+
+@on_cluster()
+async def test_a_voter_that_died_just_now_is_replaced(cluster: Cluster) -> None:
+    """For the leader it keeps up until its fetch timeout is over."""
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    old, new = await replace_disk_of_a_follower(cluster, leader)
+    replacing = Replacing(run_on(cluster), old.id, None, None)
+    await replacing.run()
+    quorum = await replacing.changes.describe()
+    assert quorum.voter(new) is not None
+    assert quorum.voter(old) is None
+
+
+@on_cluster()
+async def test_a_voter_that_lives_is_not_waited_for(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    voter = cluster.others(leader)[0].key
+    run = run_on(cluster)
+    began = trio.current_time()
+    await Replacing(run, voter.id, None, None).run()
+    assert trio.current_time() - began < run.patience_ms / 1000
+    assert capsys.readouterr().out.startswith(f"Nothing to replace: {told(voter)} is a voter")
 
 
 @on_cluster()
@@ -124,3 +150,20 @@ class TestWhatIsLeft:
         with pytest.raises(ChangeRefused, match="all follow the leader: give the file of the new one with -c"):
             what_is_left(asked, 3, PATIENCE_MS)
         assert what_is_left(asked, 3, PATIENCE_MS, key(3, 3)).new == up(3, 3)
+
+
+class TestMayHaveDied:
+    def test_until_it_fetches_again(self) -> None:
+        first = quorum(leading(), up(2), up(3))
+        assert may_have_died(first, first, 3, PATIENCE_MS)
+        fetched = quorum(leading(), up(2), silent(3, for_ms=100))
+        assert not may_have_died(first, fetched, 3, PATIENCE_MS)
+
+    def test_until_its_fetch_timeout_is_over(self) -> None:
+        asked = quorum(leading(), up(2), silent(3))
+        assert not may_have_died(asked, asked, 3, PATIENCE_MS)
+
+    def test_neither_the_leader_nor_who_is_no_voter(self) -> None:
+        asked = quorum(leading(), up(2), observers=(up(3),))
+        assert not may_have_died(asked, asked, 1, PATIENCE_MS)
+        assert not may_have_died(asked, asked, 3, PATIENCE_MS)
