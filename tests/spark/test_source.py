@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
+from kraft_trio.storage.batch_header import HEADER_BYTES
 from tests.spark.directories import PARTITION, make_kafkas, make_node, numbered
 
 if TYPE_CHECKING:
@@ -47,3 +48,45 @@ def test_a_schema_options_and_filters_that_are_pushed(spark: SparkSession, tmp_p
 def test_an_option_that_is_wrong_is_named(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match="option contents=batches: there is no such option"):
         spark.read.format("kraft").option("contents", "batches").load(str(tmp_path))
+
+
+def test_bad_input_of_every_kind_is_named_and_the_rest_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Missing, empty and unreadable directories and files, a file that is no log, damage in the middle of one."""
+    data = bytearray(numbered(0, 50))
+    damaged = len(numbered(0, 10))
+    data[damaged + HEADER_BYTES + 3] ^= 1
+    node = make_node(tmp_path, 1, (0, bytes(data)), (50, b"these are words and no batches\n"), (80, numbered(80, 90)))
+    (node / PARTITION / f"{70:020d}.log").symlink_to("nowhere")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    paths = [str(node), *(f"{tmp_path}/{name}" for name in ("missing", "empty", "file", "gl*b"))]
+    reader = spark.read.format("kraft").schema("directory string, position bigint, offset bigint, error string")
+    rows = reader.load(paths).collect()
+    assert sorted(row["offset"] for row in rows if row["error"] is None) == [*range(10), *range(20, 50), *range(80, 90)]
+    found = {row["error"].removeprefix(f"{tmp_path}/"): row["position"] for row in rows if row["error"] is not None}
+    expected = {
+        "CRC is 0x": damaged,
+        "magic 97, expected 2": 0,
+        f"node1/{PARTITION}/{70:020d}.log: cannot be read: No such file or directory": None,
+        "missing: cannot be read: No such file or directory": None,
+        "empty: is empty; expected a node's metadata.log.dir or a partition's": None,
+        "file: cannot be read: Not a directory": None,
+        "gl*b: nothing matches": None,
+    }
+    assert len(found) == len(expected)
+    for text, position in expected.items():
+        assert [found[error] for error in found if error.startswith(text)] == [position]
+    with pytest.raises(PySparkException, match=f"{0:020d}.log: position {damaged}: CRC is 0x"):
+        reader.option("mode", "FAILFAST").load(paths).collect()
+
+
+def test_clusters_are_not_mixed_by_accident(spark: SparkSession, tmp_path: Path) -> None:
+    for node, cluster_id in ((1, "cluster-a"), (2, "cluster-b")):
+        make_node(tmp_path, node, (0, numbered(0, 5)), cluster_id=cluster_id)
+    reader = spark.read.format("kraft").schema("cluster_id string")
+    with pytest.raises(
+        PySparkException, match=r"directories of 2 clusters: cluster-a in .*node1, cluster-b in .*node2"
+    ):
+        reader.load(f"{tmp_path}/*").collect()
+    rows = reader.option("allowMixedClusters", True).load(f"{tmp_path}/*").distinct().collect()
+    assert sorted(row["cluster_id"] for row in rows) == ["cluster-a", "cluster-b"]
