@@ -1,7 +1,8 @@
 """What is committed in a quorum's log, read from its leader with Fetch, as one who is no replica.
 
 Works with Kafka's controllers, too.  They give such a one what is not committed yet as well, so that what lies above
-the high watermark is cut off here; and they want to hear the epoch of the leader that is asked.
+the high watermark is cut off here; they want to hear the epoch of the leader that is asked; and whoever asks for the
+log's start they take for a new replica.
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ class QuorumLeader:
         Empty at the end of what is committed, after `max_wait_ms` without more.  Raises NetworkError where another
         attempt, at the leader there is by then, may fare better; RefusedError; ProtocolError for damaged batches.
         """
-        told = await self._ask(offset, max_bytes, max_wait_ms)
+        told = await self._ask(offset, max_bytes, max_wait_ms, self.epoch)
+        if told.snapshot_id is not None and told.log_start_offset == offset:
+            told = await self._ask_at_log_start(offset, max_bytes, max_wait_ms)
         lost = told.error == ErrorCode.offset_out_of_range or told.diverging is not None or told.snapshot_id is not None
         if not lost and told.error in TRY_AGAIN:
             raise NetworkError(f"Fetch: {told.error.name.upper()}")
@@ -120,7 +123,26 @@ class QuorumLeader:
     async def log_start_offset(self) -> int:
         return (await self.fetch(0, max_bytes=1)).log_start_offset
 
-    async def _ask(self, offset: int, max_bytes: int, max_wait_ms: int) -> FetchPartitionResponse:
+    async def _ask_at_log_start(self, offset: int, max_bytes: int, max_wait_ms: int) -> FetchPartitionResponse:
+        """What Kafka's controllers have there, who offer their newest snapshot instead.
+
+        At offset 0 they do so always; above it, unless they are told the epoch in which the log's first snapshot ends,
+        which is one of those up to that of the first batch.  The batch there is given with the next offset, too, if it
+        has that one; else, at offset 0, a control record is left out, the LeaderChange that every log begins with.
+        """
+        told = await self._ask(offset + 1, max_bytes, max_wait_ms, self.epoch)
+        first = peek_header(told.records) if told.records else None
+        if offset == 0 or (first is not None and first.base_offset <= offset):
+            return told
+        for epoch in range(self.epoch if first is None else first.leader_epoch, -1, -1):
+            told = await self._ask(offset, max_bytes, max_wait_ms, epoch)
+            if told.snapshot_id is None or told.log_start_offset != offset:
+                break
+        return told
+
+    async def _ask(
+        self, offset: int, max_bytes: int, max_wait_ms: int, last_fetched_epoch: int
+    ) -> FetchPartitionResponse:
         partition = FetchPartition(
             topic_name=self._answer.topic_name,
             topic_id=self._answer.topic_id,
@@ -128,7 +150,7 @@ class QuorumLeader:
             fetch_offset=offset,
             max_bytes=max_bytes,
             current_leader_epoch=self.epoch,
-            last_fetched_epoch=self.epoch,
+            last_fetched_epoch=last_fetched_epoch,
         )
         request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=max_bytes, partitions=(partition,))
         response = await ask(self._connection, FETCH, request, max_wait_ms + self._request_timeout_ms)

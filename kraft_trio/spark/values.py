@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgpack
 import pyarrow as pa
 import pyarrow.compute
 
-from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE, msgpack_columns
+from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE, msgpack_columns, unpack
 from kraft_trio.spark.schemas import ERROR, Column, spark_type
 
 NEEDED = (WHOLE_VALUE, "control", ERROR.name)
@@ -57,8 +56,8 @@ def _map(value: bytes | None) -> Mapping[Any, Any]:
     if value is None:
         return {}
     try:
-        decoded = msgpack.unpackb(value, timestamp=3, strict_map_key=False)
-    except (ValueError, msgpack.UnpackException):
+        decoded = unpack(value)
+    except ValueError:
         return {}
     return decoded if isinstance(decoded, dict) else {}
 

@@ -10,7 +10,7 @@ from kraft_trio.client.inquiry import NodeAnswer
 from kraft_trio.client.quorum_description import NodeView, QuorumDescription
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.spark.stream_quorum import QuorumLeader
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batch import NewRecord, encode_batch, peek_header
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -28,25 +28,30 @@ class ScriptedLog:
     """Stands for a connection to a leader that gives all that it has, as Kafka's controllers do, committed or not."""
 
     batches: dict[int, bytes]
-    """By their base offsets, which are ten apart."""
+    """By their base offsets."""
     high_watermark: int
     log_start_offset: int = 0
     error: ErrorCode | None = None
     diverging: OffsetAndEpoch | None = None
+    snapshots: tuple[OffsetAndEpoch, ...] = ()
+    """Oldest first: who asks for the log's start is judged by them as Kafka's controllers judge a replica."""
     asked: list[FetchRequest] = attrs.field(factory=list)
 
     async def request(self, _api: object, request: FetchRequest) -> FetchResponse:
         self.asked.append(request)
         [partition] = request.partitions
         offset = partition.fetch_offset
-        end = max(self.batches, default=self.log_start_offset - 10) + 10
-        error, records = ErrorCode.none, b""
+        end = max((peek_header(held).next_offset for held in self.batches.values()), default=self.log_start_offset)
+        error, records, snapshot_id = ErrorCode.none, b"", None
         if self.error is not None:
             error = self.error
         elif not self.log_start_offset <= offset <= end:
             error = ErrorCode.offset_out_of_range
+        elif self._offers_snapshot(offset, partition.last_fetched_epoch):
+            snapshot_id = self.snapshots[-1]
         elif self.diverging is None:
-            records = b"".join(held for base, held in sorted(self.batches.items()) if base + 10 > offset)
+            held = (held for _, held in sorted(self.batches.items()))
+            records = b"".join(batch for batch in held if peek_header(batch).next_offset > offset)
         told = FetchPartitionResponse(
             partition.topic_name,
             partition.topic_id,
@@ -57,8 +62,14 @@ class ScriptedLog:
             self.log_start_offset,
             records,
             self.diverging,
+            snapshot_id=snapshot_id,
         )
         return FetchResponse(partitions=(told,))
+
+    def _offers_snapshot(self, offset: int, last_fetched_epoch: int) -> bool:
+        if not self.snapshots or offset == 0:
+            return bool(self.snapshots)
+        return offset == self.log_start_offset and last_fetched_epoch != self.snapshots[0].epoch
 
 
 def leader_of(log: Any, high_watermark: int | None = None) -> QuorumLeader:

@@ -13,6 +13,10 @@ import pytest
 from kraft_trio.serde import MsgpackSerde
 from kraft_trio.spark.decoding.msgpack_values import msgpack_columns
 
+DEEP: list[Any] = []
+for _ in range(1000):
+    DEEP = [DEEP]
+
 
 def columns(values: list[Any], *fields: tuple[str, pa.DataType]) -> tuple[list[list[Any]], dict[int, str]]:
     """`values` are packed, but for bytes, which are as they are, and None."""
@@ -67,6 +71,10 @@ def test_classes_of_an_application() -> None:
         (b"\xc1", r"value: b'\xc1' is not MessagePack"),
         (b"", "value: b'' is not MessagePack"),
         (b"\x01\x02", r"value: b'\x01\x02' is not MessagePack"),
+        (b"\x81\x90\x01", r"value: b'\x81\x90\x01' has no place in Python: unhashable type: 'list'"),
+        ({"n": msgpack.Timestamp(10**15)}, "value: b'"),
+        ({"n": DEEP}, "value: column n: list of very many in each other, expected int64"),
+        (msgpack.packb({"n": 1})[:-1] + b"\x91" * 1100, "value: b'"),
         ([1, 2], "value: [1, 2], expected a map, or [tag, version, map]"),
         ({"n": "one"}, "value: column n: 'one', expected int64"),
         ({"n": 1.5}, "value: column n: 1.5, expected int64"),

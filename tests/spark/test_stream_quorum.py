@@ -11,7 +11,7 @@ from kraft_trio.spark.stream_planning import find_loss, first_position, newest_p
 from kraft_trio.spark.stream_position import StreamPosition
 from kraft_trio.spark.stream_quorum import BehindError, OtherClusterError
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.spark.scripted_log import CLUSTER, THREE, ScriptedLog, leader_of
+from tests.spark.scripted_log import CLUSTER, THREE, ScriptedLog, batch, leader_of
 
 
 async def test_what_is_not_committed_is_cut_off() -> None:
@@ -103,6 +103,38 @@ async def test_a_trimmed_log(offset: int, is_lost: bool) -> None:
     found = await find_loss(leader_of(log), StreamPosition(CLUSTER, offset, 1 if offset else -1, 0))
     assert (found is not None) == is_lost
     assert not is_lost or "the log begins at 10 now" in (found or "")
+
+
+SNAPSHOTS = (OffsetAndEpoch(10, 1), OffsetAndEpoch(20, 2))
+
+
+@pytest.mark.parametrize("records", [1, 10])
+async def test_kafkas_controllers_offer_a_snapshot_to_who_asks_for_the_logs_start(records: int) -> None:
+    """They have the record all the same."""
+    batches = {10: batch(10, 3, records), 10 + records: batch(10 + records, 4)}
+    log = ScriptedLog(batches, 10 + records + 10, log_start_offset=10, snapshots=SNAPSHOTS)
+    assert (await leader_of(log).fetch(10)).records == batches[10] + batches[10 + records]
+    start = StreamPosition(CLUSTER, 10, 1, 10)
+    assert await find_loss(leader_of(log), start) is None
+    assert (await newest_position(leader_of(log), start, 10 + records)).epoch == 3
+    at_the_end = ScriptedLog({}, 10, log_start_offset=10, snapshots=SNAPSHOTS)
+    fetched = await leader_of(at_the_end).fetch(10)
+    assert (fetched.records, fetched.next_offset, fetched.is_in_log) == (b"", 10, True)
+
+
+async def test_kafkas_controllers_offer_a_snapshot_to_who_asks_for_offset_0() -> None:
+    log = ScriptedLog(THREE, high_watermark=20, snapshots=SNAPSHOTS)
+    assert (await leader_of(log).fetch(0)).records == THREE[0] + THREE[10]
+    assert await first_position(leader_of(log), "earliest") == StreamPosition(CLUSTER, 0, -1, 0)
+    alone = {0: batch(0, 1, 1), 1: batch(1, 1)}
+    fetched = await leader_of(ScriptedLog(alone, high_watermark=11, snapshots=SNAPSHOTS)).fetch(0)
+    assert (fetched.records, fetched.next_offset) == (alone[1], 11), "the first control record has none beside it"
+
+
+async def test_a_log_that_is_trimmed_meanwhile_is_found_to_be() -> None:
+    log = ScriptedLog({20: THREE[20]}, 30, log_start_offset=20, snapshots=SNAPSHOTS[1:])
+    fetched = await leader_of(log).fetch(10)
+    assert (fetched.is_in_log, fetched.log_start_offset) == (False, 20)
 
 
 @pytest.mark.parametrize(

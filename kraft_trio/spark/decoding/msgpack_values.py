@@ -43,13 +43,23 @@ def msgpack_columns(values: pa.Array, fields: Sequence[pa.Field]) -> tuple[list[
     return columns, problems
 
 
+def unpack(value: bytes) -> Any:
+    """What that value is, timestamps as datetimes.  Raises ValueError for what is none, or what Python cannot hold."""
+    try:
+        return msgpack.unpackb(value, timestamp=_TIMESTAMPS_AS_DATETIMES, strict_map_key=False)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise ValueError(f"is not MessagePack: {error or type(error).__name__}") from error
+    except (TypeError, OverflowError) as error:  # A list as a map's key; a timestamp beyond the year 9999.
+        raise ValueError(f"has no place in Python: {error}") from error
+
+
 def _decoded(value: bytes | None, at: int, problems: dict[int, str]) -> Any:
     if value is None:
         return None
     try:
-        return msgpack.unpackb(value, timestamp=_TIMESTAMPS_AS_DATETIMES, strict_map_key=False)
-    except (ValueError, msgpack.UnpackException) as error:
-        problems[at] = f"value: {_shown(value)} is not MessagePack: {error or type(error).__name__}"
+        return unpack(value)
+    except ValueError as error:
+        problems[at] = f"value: {_shown(value)} {error}"
         return None
 
 
@@ -112,5 +122,8 @@ def _instance(wanted: tuple[type, ...], value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"{type(value).__name__} of very many in each other"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
