@@ -104,6 +104,7 @@ class QuorumLeader:
         told = await self._ask(offset, max_bytes, max_wait_ms, self.epoch)
         if told.snapshot_id is not None and told.log_start_offset == offset:
             told = await self._ask_at_log_start(offset, max_bytes, max_wait_ms)
+            offset = max(offset, 1)
         lost = told.error == ErrorCode.offset_out_of_range or told.diverging is not None or told.snapshot_id is not None
         if not lost and told.error in TRY_AGAIN:
             raise NetworkError(f"Fetch: {told.error.name.upper()}")
@@ -220,16 +221,27 @@ def check_cluster(expected: str | None, leader: QuorumLeader) -> None:
 
 
 def _committed(records: bytes, offset: int, high_watermark: int) -> tuple[int, int]:
-    """How many bytes are whole batches below the high watermark, and the offset after them.  Raises ProtocolError."""
+    """How many bytes are whole batches below the high watermark, and the offset after them.
+
+    Raises ProtocolError for damaged batches, and where one does not follow the one before it: nothing is left out.
+    """
     size = whole_batches_size(records)
     if records and not size:
         raise ProtocolError(f"Fetch at offset {offset}: {len(records)} bytes without one whole batch")
-    committed_size, next_offset = 0, offset
+    committed_size, next_offset, epoch = 0, offset, 0
     for position, header in iter_headers(records[:size]):
         if header.next_offset > high_watermark:
             break
         check_crc(records, position, header)
-        committed_size, next_offset = position + header.size_in_bytes, max(next_offset, header.next_offset)
+        has_next = header.base_offset <= next_offset < header.next_offset
+        is_whole_next = header.base_offset == next_offset or not committed_size
+        if not (has_next and is_whole_next) or header.leader_epoch < epoch:
+            raise ProtocolError(
+                f"Fetch at offset {offset}: the batch at {header.base_offset}, of epoch {header.leader_epoch}, is "
+                f"where offset {next_offset} is expected, in epoch {epoch} or above"
+            )
+        committed_size, epoch = position + header.size_in_bytes, header.leader_epoch
+        next_offset = header.next_offset
     return committed_size, next_offset
 
 

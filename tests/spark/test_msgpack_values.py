@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import attrs
@@ -95,3 +96,21 @@ def test_nothing_is_made_of_a_number_but_a_number() -> None:
     found, problems = columns([{"b": 1, "x": True, "at": 5, "s": 6}, {"b": True, "x": 2, "s": "t"}], *fields)
     assert found == [[None, True], [None, 2.0], [None, None], [None, "t"]]
     assert problems == {0: "value: column b: 1, expected bool"}
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "found"),
+    [
+        (pa.string(), b"bytes", None),
+        (pa.binary(), "text", None),
+        (pa.binary(), b"bytes", b"bytes"),
+        (pa.date32(), 5, None),
+        (pa.date32(), datetime(2026, 5, 6, tzinfo=UTC), None),
+        (pa.decimal128(5, 2), 7, Decimal(7)),
+        (pa.decimal128(5, 2), 1.5, None),
+        (pa.map_(pa.string(), pa.int64()), {b"a": 1}, None),
+    ],
+    ids=str,
+)
+def test_nothing_is_converted_but_whole_numbers(type: pa.DataType, value: Any, found: Any) -> None:
+    assert columns([{"n": value}], ("n", type))[0] == [[found]]

@@ -66,6 +66,20 @@ async def test_a_damaged_batch_is_refused() -> None:
         await leader_of(ScriptedLog({0: bytes(damaged)}, 10)).fetch(0)
 
 
+@pytest.mark.parametrize(
+    ("offset", "batches", "named"),
+    [
+        (3, {0: THREE[0], 20: THREE[20]}, "the batch at 20, of epoch 4, is where offset 10 is expected, in epoch 1"),
+        (3, {20: THREE[20]}, "the batch at 20, of epoch 4, is where offset 3 is expected, in epoch 0"),
+        (3, {0: THREE[0], 10: batch(5, 1)}, "the batch at 5, of epoch 1, is where offset 10 is expected, in epoch 1"),
+        (3, {0: batch(0, 2), 10: THREE[10]}, "the batch at 10, of epoch 1, is where offset 10 is expected, in epoch 2"),
+    ],
+)
+async def test_a_leader_that_leaves_something_out(offset: int, batches: dict[int, bytes], named: str) -> None:
+    with pytest.raises(ProtocolError, match=f"Fetch at offset {offset}: {named} or above"):
+        await leader_of(ScriptedLog(batches, 30)).fetch(offset)
+
+
 async def test_where_a_query_begins() -> None:
     leader = leader_of(ScriptedLog({10: THREE[10], 20: THREE[20]}, 30, log_start_offset=10))
     assert await first_position(leader, "earliest") == StreamPosition(CLUSTER, 10, -1, 10)

@@ -23,8 +23,12 @@ _PYTHON_TYPES: Final = (
     (pa.types.is_boolean, (bool,)),
     (pa.types.is_integer, (int,)),
     (pa.types.is_floating, (int, float)),
+    (pa.types.is_decimal, (int,)),
     (pa.types.is_timestamp, (datetime,)),
+    (pa.types.is_string, (str,)),
+    (pa.types.is_binary, (bytes,)),
 )
+"""What a value must be for a column of that type; MessagePack has nothing for any other."""
 
 
 def msgpack_columns(values: pa.Array, fields: Sequence[pa.Field]) -> tuple[list[pa.Array], Mapping[int, str]]:
@@ -96,7 +100,7 @@ def _column(found: list[Any], field: pa.Field, problems: dict[int, str]) -> pa.A
 def _fitting(type: pa.DataType) -> Callable[[Any], Any]:
     """What makes a decoded value one that Arrow takes for that type: maps are pairs there.
 
-    It raises TypeError where Arrow would take another value for it, as 1 for 1.5.
+    It raises TypeError where Arrow would take another value for it, as 1 for 1.5, or bytes for a string.
     """
     if pa.types.is_map(type):
         of_key, of_item = _fitting(type.key_type), _fitting(type.item_type)
@@ -109,10 +113,7 @@ def _fitting(type: pa.DataType) -> Callable[[Any], Any]:
         return lambda value: (
             {name: fit(value.get(name)) for name, fit in of_fields.items()} if isinstance(value, dict) else value
         )
-    for is_type, wanted in _PYTHON_TYPES:
-        if is_type(type):
-            return partial(_instance, wanted)
-    return lambda value: value
+    return partial(_instance, next((wanted for is_type, wanted in _PYTHON_TYPES if is_type(type)), ()))
 
 
 def _instance(wanted: tuple[type, ...], value: Any) -> Any:
