@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import enum
-import struct
 from collections.abc import Iterable, Iterator
 
 import attrs
+import numpy as np
 
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.spark.decoding.batch_filter import NO_END, BatchFilter
 from kraft_trio.spark.decoding.byte_source import ByteSource, FileSource
 from kraft_trio.spark.decoding.expectation import Expectation
+from kraft_trio.spark.decoding.headers import Ints, field, gather, sizes_of, walk
 from kraft_trio.spark.files import files_of, join
 from kraft_trio.spark.replicas import Replica, StoredFile
-from kraft_trio.storage.batch_header import FRAME_BYTES, HEADER_BYTES, MAGIC
+from kraft_trio.storage.batch_header import HEADER_BYTES, MAGIC
 from kraft_trio.storage.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
 
-_WINDOW_BYTES = 64 * 1024
-_START_OF_HEADER = struct.Struct(">qiibIhi")
-"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
+_WINDOW_BYTES = 1024 * 1024
 
 
 class Kind(enum.Enum):
@@ -104,33 +103,60 @@ def _split(whole: Piece, target_bytes: int) -> Iterator[Piece]:
     start, expectation = whole.start, whole.expectation
     try:
         with files_of(whole.path).open(whole.path) as file:
-            source = FileSource(whole.path, whole.end, file)
-            for position, following in _boundaries(source, whole.expectation):
-                if position - start >= target_bytes and whole.end - position >= target_bytes:
+            for batches in _sound_headers(FileSource(whole.path, whole.end, file), whole.expectation):
+                while True:
+                    at = int(np.searchsorted(batches.positions, max(start + target_bytes, 1)))
+                    if at == len(batches.positions) or whole.end - batches.positions[at] < target_bytes:
+                        break
+                    position = int(batches.positions[at])
                     yield attrs.evolve(whole, start=start, end=position, expectation=expectation, is_last=False)
-                    start, expectation = position, following
+                    start, expectation = position, batches.expectation(at, whole.expectation)
     except OSError:
         # The reader comes upon it as well, and says so.
         pass
     yield attrs.evolve(whole, start=start, expectation=expectation)
 
 
-def _boundaries(source: ByteSource, expectation: Expectation) -> Iterator[tuple[int, Expectation]]:
-    """Where each batch but the first begins, and what is expected of it, as long as headers say what they should."""
+@attrs.frozen
+class _Batches:
+    """Batches that follow one another."""
+
+    positions: Ints
+    """In the file."""
+    base_offsets: Ints
+    epochs: Ints
+    epoch_before: int
+    """Of the batch before the first."""
+
+    def expectation(self, at: int, of_file: Expectation) -> Expectation:
+        """Of the batch at this place, given those before it."""
+        epoch = self.epoch_before if at == 0 else int(self.epochs[at - 1])
+        return attrs.evolve(of_file, base_offset=int(self.base_offsets[at]), epoch=epoch)
+
+
+def _sound_headers(source: ByteSource, expectation: Expectation) -> Iterator[_Batches]:
+    """The batches of a file, as long as headers say what they should."""
     position = 0
     offset, epoch = expectation.base_offset, expectation.epoch
     while source.size - position >= HEADER_BYTES:
         window = source.read_at(position, _WINDOW_BYTES)
-        at = 0
-        while len(window) - at >= HEADER_BYTES:
-            base_offset, length, batch_epoch, magic, _, _, delta = _START_OF_HEADER.unpack_from(window, at)
-            is_right = base_offset == offset and batch_epoch >= epoch and magic == MAGIC and delta >= 0
-            if not is_right or length < HEADER_BYTES - FRAME_BYTES:
-                return
-            if position + at:
-                yield position + at, attrs.evolve(expectation, base_offset=offset, epoch=epoch)
-            offset, epoch = base_offset + delta + 1, batch_epoch
-            at += length + FRAME_BYTES
-        if not at:
+        if len(window) < HEADER_BYTES:
             return
-        position += at
+        positions = walk(window, 0, len(window))
+        if not len(positions):
+            # One that is larger, or none at all.
+            positions = np.zeros(1, np.int64)
+        headers = gather(window, positions)
+        sizes = sizes_of(headers)
+        base_offsets, epochs = field(headers, "base_offset"), field(headers, "leader_epoch")
+        next_offsets = base_offsets + field(headers, "last_offset_delta") + 1
+        is_sound = base_offsets == np.append(offset, next_offsets[:-1])
+        is_sound &= (epochs >= np.append(epoch, epochs[:-1])) & (headers["magic"] == MAGIC)
+        is_sound &= (next_offsets > base_offsets) & (sizes >= HEADER_BYTES)
+        count = len(positions) if is_sound.all() else int(np.argmin(is_sound))
+        if count:
+            yield _Batches(positions[:count] + position, base_offsets[:count], epochs[:count], epoch)
+        if count < len(positions):
+            return
+        offset, epoch = int(next_offsets[-1]), int(epochs[-1])
+        position += int(positions[-1] + sizes[-1])

@@ -10,6 +10,7 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.control_records import KRaftVersion, LeaderChange, VotersRecord, encode_control_record
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.header_fields import MOST_HEADERS
+from kraft_trio.spark.decoding.headers import walk
 from kraft_trio.storage.batch import (
     NewRecord,
     decode_records,
@@ -18,7 +19,7 @@ from kraft_trio.storage.batch import (
     iter_headers,
     patch_base_offset_and_epoch,
 )
-from kraft_trio.storage.batch_header import CRC_START, HEADER_BYTES, MAGIC, patch_crc
+from kraft_trio.storage.batch_header import CRC_START, FRAME_BYTES, HEADER_BYTES, MAGIC, MAGIC_POSITION, patch_crc
 from kraft_trio.storage.varint import encode_varint
 from tests.spark.logs import COLUMNS, as_truth, logs, read, truth
 from tests.storage.support import KAFKAS_VOTERS
@@ -33,6 +34,37 @@ def test_records_are_what_the_storage_decodes(log: list[bytes], chunk_bytes: int
     assert table.errors == []
     assert [as_truth(row) for row in table.rows] == truth(log)
     assert all(row["crc_ok"] and row["directory"] == "d" for row in table.rows)
+
+
+LENGTHS = st.sampled_from([HEADER_BYTES, HEADER_BYTES + 7, 100, 300])
+BODIES = st.binary(min_size=1, max_size=4).map(lambda some: some * 100)
+BATCHES_OF_A_KIND = st.tuples(
+    LENGTHS, BODIES | st.just(bytes([MAGIC]) * 300), st.integers(1, 60), st.sampled_from([2, 0])
+)
+
+
+@settings(deadline=None)
+@given(st.lists(BATCHES_OF_A_KIND, max_size=6), st.integers(0, 400), st.binary(max_size=100))
+def test_batches_are_found_by_their_lengths_alone(
+    kinds: list[tuple[int, bytes, int, int]], cut: int, rest: bytes
+) -> None:
+    data = b""
+    for length, body, count, magic in kinds:
+        batch = bytearray((body * 3)[:length])
+        batch[8:12] = (length - FRAME_BYTES).to_bytes(4, "big")
+        batch[MAGIC_POSITION] = magic
+        data += bytes(batch) * count
+    data += rest
+    end = max(len(data) - cut, 0)
+    expected = []
+    position = 0
+    while position + HEADER_BYTES <= end:
+        size = int.from_bytes(data[position + 8 : position + 12], "big", signed=True) + FRAME_BYTES
+        if size < HEADER_BYTES or position + size > end:
+            break
+        expected.append(position)
+        position += size
+    assert walk(data, 0, end).tolist() == expected
 
 
 @settings(deadline=None)

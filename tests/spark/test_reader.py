@@ -17,7 +17,7 @@ from kraft_trio.spark.options import READ_OPTIONS, read_options
 from kraft_trio.spark.partitions import DirectoryReader, columns_of
 from kraft_trio.spark.schemas import arrow_schema
 from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
-from kraft_trio.storage.batch_header import HEADER_BYTES
+from kraft_trio.storage.batch_header import HEADER_BYTES, MAGIC_POSITION
 from kraft_trio.storage.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
 from tests.spark.directories import CLUSTER, PARTITION, batches, make_kafkas, make_node, numbered
 
@@ -137,18 +137,39 @@ class TestReading:
         assert len(reader_of(small).partitions()) == 1
         assert column(load(small), "offset") == list(range(200))
 
-    def test_a_split_changes_nothing_where_there_is_damage(self, tmp_path: Path) -> None:
-        values = [[bytes(4000)] * 10 for _ in range(100)]
-        data = bytearray(batches(0, values))
+    @pytest.mark.parametrize("place", [31, 32, 33])
+    @pytest.mark.parametrize("byte", [0, 7, 10, 15, MAGIC_POSITION, 23, 26, HEADER_BYTES + 50])
+    def test_a_split_changes_nothing_where_there_is_damage(self, tmp_path: Path, place: int, byte: int) -> None:
+        """One part ends where the batch of place 32 begins, if nothing is wrong before it."""
+        data = bytearray(batches(0, [[bytes(4000)] * 10 for _ in range(100)], epoch=3))
         size = len(data) // 100
-        data[30 * size + HEADER_BYTES + 50] ^= 1
-        data[60 * size + 10] ^= 1
         path = make_node(tmp_path, 1, (0, bytes(data)))
-        assert len(reader_of(path, maxPartitionBytes="300000").partitions()) > 3
-        split, whole = load(path, maxPartitionBytes="300000"), load(path)
-        assert split == whole
-        assert column(errors(whole), "position") == [30 * size, 60 * size]
-        assert len(sound(whole)) == 980
+        starts = [
+            piece.start for part in reader_of(path, maxPartitionBytes="300000").partitions() for piece in part.pieces
+        ]
+        assert 32 * size in starts
+        for change in (0x01, 0x81):
+            data[place * size + byte] ^= change
+            (path / SEGMENT).write_bytes(data)
+            split, whole = load(path, maxPartitionBytes="300000"), load(path)
+            assert split == whole
+            assert column(errors(whole), "position")[0] in ((place - 1) * size, place * size)
+            assert len(sound(whole)) >= 970
+            data[place * size + byte] ^= change
+
+    @pytest.mark.parametrize("length", [-12, -(2**31), 0, 2**31 - 1])
+    def test_a_split_ends_at_a_length_that_leads_nowhere(self, tmp_path: Path, length: int) -> None:
+        data = bytearray(batches(0, [[bytes(4000)] * 10 for _ in range(20)]))
+        data[8:12] = length.to_bytes(4, "big", signed=True)
+        path = make_node(tmp_path, 1, (0, bytes(data)))
+        assert len(reader_of(path, maxPartitionBytes="100000").partitions()) == 1
+        assert len(sound(load(path, maxPartitionBytes="100000"))) == 190
+
+    def test_batches_that_are_larger_than_what_is_looked_at_for_a_split(self, tmp_path: Path) -> None:
+        data = batches(0, [[bytes(1_500_000)], *[[b"v"]] * 10, [bytes(2_500_000)], *[[b"w"]] * 1000])
+        path = make_node(tmp_path, 1, (0, data))
+        assert len(reader_of(path, maxPartitionBytes="100000").partitions()) == 2
+        assert load(path, maxPartitionBytes="50000") == load(path)
 
     @pytest.mark.parametrize("scheme", ["file", "memory"])
     def test_a_url(self, tmp_path: Path, scheme: str) -> None:

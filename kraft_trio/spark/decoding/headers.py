@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from crc32c import crc32c
 
-from kraft_trio.storage.batch_header import CRC_START, FRAME_BYTES, HEADER_BYTES
+from kraft_trio.storage.batch_header import CRC_START, FRAME_BYTES, HEADER_BYTES, MAGIC, MAGIC_POSITION
 
 Ints = npt.NDArray[np.int64]
 Headers = npt.NDArray[np.void]
@@ -35,8 +36,13 @@ HEADER = np.dtype(
 
 _RAW = np.dtype((np.void, HEADER_BYTES))
 _LENGTH_POSITION = 8
+_LEAST_LENGTH = HEADER_BYTES - FRAME_BYTES
 _COPY_BELOW_BYTES = 4096
 """A slice of bytes is cheaper than one of a memoryview as long as it is small."""
+_GUESS_BELOW_BYTES = 1024
+"""Looking at every byte is cheaper than at one batch after the other as long as those are small."""
+_BATCHES_A_GUESS = 32
+"""As many must a guess be right about to be cheaper."""
 
 
 def walk(buffer: bytes, start: int, end: int) -> Ints:
@@ -48,19 +54,51 @@ def walk(buffer: bytes, start: int, end: int) -> Ints:
     if start > last:
         return np.empty(0, np.int64)
     # One read of a number at any position, without an object for the slice.
-    length_at = np.ndarray((len(buffer) - FRAME_BYTES + 1,), ">i4", buffer, _LENGTH_POSITION, (1,)).item
+    lengths = np.ndarray((len(buffer) - FRAME_BYTES + 1,), ">i4", buffer, _LENGTH_POSITION, (1,))
+    found, position = np.empty(0, np.int64), start
+    if int(lengths[start]) + FRAME_BYTES < _GUESS_BELOW_BYTES:
+        found, position = _guess(buffer, lengths, start, last)
+    length_at = lengths.item
     positions: list[int] = []
     append = positions.append
-    position = start
     while position <= last:
         length = length_at(position)
-        if length < HEADER_BYTES - FRAME_BYTES:
+        if length < _LEAST_LENGTH:
             break
         append(position)
         position += length + FRAME_BYTES
-    if position > end:
-        positions.pop()
-    return np.array(positions, np.int64)
+    walked = np.concatenate((found, np.array(positions, np.int64)))
+    return walked[:-1] if position > end else walked
+
+
+def _guess(buffer: bytes, lengths: npt.NDArray[Any], start: int, last: int) -> tuple[Ints, int]:
+    """Batches from `start` on as long as it is cheap, and where the next one begins.
+
+    Wherever the byte of a batch's magic might be a batch might begin; those each of which ends where the next one
+    begins are the batches, as the first one is.
+    """
+    magic = np.frombuffer(buffer, np.int8)[start + MAGIC_POSITION : last + MAGIC_POSITION + 1] == MAGIC
+    likely = np.flatnonzero(magic) + start
+    following = likely + lengths[likely].astype(np.int64) + FRAME_BYTES
+    is_likely = following - likely >= HEADER_BYTES
+    # What lies between a batch and the one that follows it is none.
+    is_likely[1:-1] &= following[:-2] != likely[2:]
+    likely, following = likely[is_likely], following[is_likely]
+    if not len(likely) or likely[0] != start:
+        return np.empty(0, np.int64), start
+    stops = np.flatnonzero(following[:-1] != likely[1:]) + 1
+    if len(stops) * _BATCHES_A_GUESS > len(likely):
+        return np.empty(0, np.int64), start
+    runs = []
+    at = 0
+    for stop in [*stops.tolist(), len(likely)]:
+        if at < stop:
+            runs.append(likely[at:stop])
+            position = int(following[stop - 1])
+            at = int(np.searchsorted(likely, position))
+            if at == len(likely) or likely[at] != position:
+                break
+    return np.concatenate(runs), position
 
 
 def gather(buffer: bytes, positions: Ints) -> Headers:
@@ -84,9 +122,15 @@ def sizes_of(headers: Headers) -> Ints:
 
 
 def content_crcs(buffer: bytes, positions: Ints, sizes: Ints) -> Ints:
-    """The CRC-32C of each batch's bytes from the attributes on."""
-    covered = map(slice, (positions + CRC_START).tolist(), (positions + sizes).tolist())
-    if len(buffer) < len(positions) * _COPY_BELOW_BYTES:
-        return np.fromiter(map(crc32c, map(buffer.__getitem__, covered)), np.int64, len(positions))
+    """The CRC-32C of each batch's bytes from the attributes on; the batches follow one another."""
+    starts, ends = positions + CRC_START, positions + sizes
+    count = len(positions)
+    if len(buffer) < count * _COPY_BELOW_BYTES:
+        # As an Arrow array of these bytes and of those between them, which makes the objects in one go.
+        bounds = np.empty(2 * count, np.int32)
+        bounds[0::2], bounds[1::2] = starts, ends
+        pieces = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(buffer)])
+        return np.fromiter(map(crc32c, pieces.to_numpy(zero_copy_only=False)[0::2].tolist()), np.int64, count)
+    covered = map(slice, starts.tolist(), ends.tolist())
     with memoryview(buffer) as view:
-        return np.fromiter(map(crc32c, map(view.__getitem__, covered)), np.int64, len(positions))
+        return np.fromiter(map(crc32c, map(view.__getitem__, covered)), np.int64, count)
