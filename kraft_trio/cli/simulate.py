@@ -178,7 +178,12 @@ def _exit_code(summary: Summary, request: _Request, shrinks: bool) -> int:
     if not summary.violations:
         return 0
     if shrinks:
-        _shrink(min(summary.violations, key=lambda outcome: outcome.seed), request)
+        # One that took its process along would take this one along.
+        ended = [outcome for outcome in summary.violations if outcome.digest]
+        if ended:
+            _shrink(min(ended, key=lambda outcome: outcome.seed), request)
+        else:
+            click.echo("nothing to shrink: none of these seeds came to an end of its own", err=True)
     return 1
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from kraft_trio.cli.quiet_spark import quiet_session
 from kraft_trio.cli.simulation_display import SeedsDisplay
 from kraft_trio.errors import ConfigError
 from kraft_trio.simulation import chunk_pool
@@ -23,8 +24,6 @@ from kraft_trio.simulation.outcome import Outcome
 from kraft_trio.simulation.seed_runs import SeedRuns
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from kraft_trio.spark.campaign_files import CampaignDirectory
 
 
@@ -60,11 +59,11 @@ def run_kept_campaign(seeds: Sequence[int], runs: SeedRuns, where: FanOut) -> Su
                     summary.add(outcome)
                     display.ended(outcome, runs.replay)
     lines = list(report(summary, time.monotonic() - began, runs.replay))
-    if directory is not None:
-        directory.check_is_shared(left)
-        directory.write_summary(lines)
     for line in lines:
         click.echo(line)
+    if directory is not None:
+        directory.write_summary(lines)
+        directory.check_is_shared(left)
     return summary
 
 
@@ -80,24 +79,13 @@ def _running(
             yield outcomes
         return
     campaign = _imported("campaign")
-    with _session(campaign.retrying(where.master or f"local[{where.jobs}]")) as spark:
+    with quiet_session(campaign.retrying(where.master or f"local[{where.jobs}]"), "kraft simulate") as spark:
         with closing(campaign.run_chunks(spark, split(spark.sparkContext.defaultParallelism), task)) as outcomes:
             yield outcomes
 
 
 def _split(seeds: Sequence[int], runs: SeedRuns, where: FanOut, cores: int) -> Iterator[Chunk]:
     return chunks_of(seeds, where.chunk or chunk_size(len(seeds), runs.options.duration_us, cores))
-
-
-@contextmanager
-def _session(master: str) -> Iterator[SparkSession]:
-    from kraft_trio.spark import session
-
-    spark = session(master, "kraft simulate", {"spark.log.level": "ERROR"})
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 def _begun(out: Path, runs: SeedRuns) -> CampaignDirectory:

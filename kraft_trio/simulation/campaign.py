@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
@@ -67,12 +67,19 @@ class Summary:
 
     def lines(self, elapsed_s: float) -> Iterator[str]:
         """The summary, as it is printed at the end."""
-        yield (
+        yield self.headline(elapsed_s)
+        if self.counts:
+            yield in_words(self.counts)
+
+    def headline(self, elapsed_s: float) -> str:
+        return (
             f"{self.seeds} seeds, {self.virtual_s / 3600:.2f} virtual hours in {elapsed_s:.1f} s "
             f"({self.speed:.0f} virtual seconds a second and process), {len(self.violations)} violations"
         )
-        if self.counts:
-            yield ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()))
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
 def _slowest_first(outcome: Outcome) -> tuple[int, int]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import groupby
 
-from kraft_trio.simulation.campaign import Summary
+from kraft_trio.simulation.campaign import Summary, in_words
 from kraft_trio.simulation.coverage import COVERED
 from kraft_trio.simulation.outcome import Outcome
 
 
 def report(summary: Summary, elapsed_s: float, replay: Callable[[int], str]) -> Iterator[str]:
     """Line by line; `replay` gives the command that runs a seed again."""
-    yield from summary.lines(elapsed_s)
+    yield summary.headline(elapsed_s)
+    happened = {name: count for name, count in summary.counts.items() if name not in summary.faults}
+    if happened:
+        yield in_words(happened)
     if summary.faults:
-        kinds = ", ".join(f"{verb} {count}" for verb, count in sorted(summary.faults.items()))
-        yield f"faults injected: {summary.faults.total()} ({kinds})"
+        yield f"faults injected: {summary.faults.total()} ({in_words(summary.faults)})"
     yield from _transitions(summary)
     for outcome in summary.slowest_elections:
         took_s, at_s = (outcome.slowest_election_us or 0) / 1e6, (outcome.slowest_election_at_us or 0) / 1e6
@@ -34,7 +36,7 @@ def _transitions(summary: Summary) -> Iterator[str]:
 def _violations(outcomes: list[Outcome], replay: Callable[[int], str]) -> Iterator[str]:
     failure = outcomes[0].failure
     assert failure is not None
-    yield f"{failure.rule} ({failure.title}): {len(outcomes)} seeds"
+    yield f"{failure.rule} ({failure.title}): {len(outcomes)} {'seed' if len(outcomes) == 1 else 'seeds'}"
     for outcome in outcomes:
         yield f"  {replay(outcome.seed)}"
 

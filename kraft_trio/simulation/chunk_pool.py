@@ -26,38 +26,45 @@ Task = Callable[[Chunk, int], list[Outcome]]
 def run_chunks(chunks: Iterable[Chunk], task: Task, jobs: int) -> Generator[Outcome, None, None]:
     """Run every chunk, `jobs` at a time, and give the outcomes of each when it has ended.
 
-    When a process dies, the chunks that were running are begun anew in others.  Raises CampaignError where that does
-    not help, and what `task` raises; both end the others, as closing the iterator does.
+    When a process dies, the chunks that it may have run are begun anew in others, and nothing besides until they have
+    ended: no other chunk can take theirs along.  Raises CampaignError where that does not help, and what `task` raises;
+    both end the others, as closing the iterator does.
     """
-    waiting = deque((chunk, 0) for chunk in chunks)
+    waiting = deque(chunks)
     while waiting:
-        yield from _until_a_process_dies(waiting, task, jobs)
+        suspects = yield from _until_a_process_dies(waiting, task, jobs, 0)
+        for attempt in range(1, ATTEMPTS):
+            suspects = yield from _until_a_process_dies(deque(suspects), task, jobs, attempt)
+        if suspects:
+            seeds = ", ".join(str(seed) for chunk in suspects for seed in chunk)
+            raise CampaignError(f"{ATTEMPTS} processes died while they ran the seeds {seeds}")
 
 
-def _until_a_process_dies(waiting: deque[tuple[Chunk, int]], task: Task, jobs: int) -> Generator[Outcome, None, None]:
-    """Take chunks until none is left, or the pool is broken: then those that were running are there again."""
+def _until_a_process_dies(
+    waiting: deque[Chunk], task: Task, jobs: int, attempt: int
+) -> Generator[Outcome, None, list[Chunk]]:
+    """Take chunks until none is left, or the pool is broken: gives those that were handed out by then."""
+    if not waiting:
+        return []
     pool = ProcessPoolExecutor(
         jobs,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=end_at_interrupts,
         max_tasks_per_child=_CHUNKS_OF_A_PROCESS,
     )
-    running: dict[Future[list[Outcome]], tuple[Chunk, int]] = {}
+    running: dict[Future[list[Outcome]], Chunk] = {}
     try:
         while waiting or running:
             while waiting and len(running) < jobs * AHEAD:
-                running[pool.submit(task, *waiting[0])] = waiting[0]
+                running[pool.submit(task, waiting[0], attempt)] = waiting[0]
                 waiting.popleft()
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in sorted(done, key=running.__getitem__):
                 outcomes = future.result()
                 del running[future]
                 yield from outcomes
-    except BrokenProcessPool as error:
-        for chunk, attempt in sorted(running.values(), reverse=True):
-            if attempt + 1 == ATTEMPTS:
-                seeds = ", ".join(map(str, chunk))
-                raise CampaignError(f"{ATTEMPTS} processes died while they ran the seeds {seeds}") from error
-            waiting.appendleft((chunk, attempt + 1))
+    except BrokenProcessPool:
+        return sorted(running.values())
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+    return []

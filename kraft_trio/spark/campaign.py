@@ -82,9 +82,10 @@ def run_chunks(spark: SparkSession, chunks: Iterable[Chunk], task: Task) -> Gene
                 break
             job.join(_LOOK_AGAIN_S)
     finally:
-        if job.is_alive():
+        # Again and again: a job that has not been handed in yet is not cancelled.
+        while job.is_alive():
             context.cancelJobGroup(group)
-            job.join()
+            job.join(_LOOK_AGAIN_S)
     if failures:
         raise CampaignError(f"a task of the campaign failed for good: {_reason(failures[0])}") from failures[0]
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra `spark`")
 
 from kraft_trio.cli import run  # noqa: E402
+from tests.acceptance.waiting import wait_until  # noqa: E402
 
 QUICK = ["--time", "1s", "--nodes", "3", "--observers", "0", "--faults", "network"]
 
@@ -29,6 +33,8 @@ def test_results_and_a_summary_are_kept(tmp_path: Path, capsys: pytest.CaptureFi
     assert (out / "summary.txt").read_text().splitlines() == lines
     assert lines[0].startswith("4 seeds, ")
     assert lines[0].endswith(", 0 violations")
+    assert re.match(r"acknowledged appends \d+, elections \d+, ", lines[1])
+    assert re.match(r"faults injected: \d+ \(\S+ \d+", lines[2])
     assert any(re.match(r"role transitions: \d+ of 23 kinds taken; never: \w+ \w+", line) for line in lines)
     replay = "kraft simulate --seed [3-6] --nodes 3 --observers 0 --time 1s --faults network"
     assert any(re.fullmatch(rf"slow election: \d\.\d{{3}} s, at \d\.\d{{3}} s: {replay}", line) for line in lines)
@@ -71,7 +77,7 @@ def test_violations_of_the_run_before_count(tmp_path: Path, capsys: pytest.Captu
     assert run(command) == 1
     again = capsys.readouterr().out.splitlines()
     assert again[-2].startswith("invariant 11 (")
-    assert again[-2].endswith("): 1 seeds")
+    assert again[-2].endswith("): 1 seed")
     assert again[-1] == "  kraft simulate --seed 3 --nodes 3 --observers 0 --time 1s --faults none"
     assert [path.name for path in (tmp_path / "out" / "traces").iterdir()] == ["seed-00000003.parquet"]
 
@@ -79,6 +85,29 @@ def test_violations_of_the_run_before_count(tmp_path: Path, capsys: pytest.Captu
 def in_this_process(chunks, task, _jobs):  # type: ignore[no-untyped-def]
     for chunk in chunks:
         yield from task(chunk, 0)
+
+
+@pytest.mark.acceptance
+def test_a_campaign_that_was_killed_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def command(seeds: str) -> list[str]:
+        return ["simulate", "--seeds", seeds, "--jobs", "2", "--chunk", "1", "--out", str(out), *QUICK]
+
+    process = subprocess.Popen([sys.executable, "-m", "kraft_trio.cli", *command("0:1000")], start_new_session=True)
+    try:
+        wait_until("there are results", lambda: len(list(out.glob("results/seeds-*"))) >= 3, seconds=120)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    before = digests(out)
+    kept = {path: path.stat().st_mtime_ns for path in out.glob("results/seeds-*")}
+    last = max(before) + 4
+    assert run(command(f"0:{last}")) == 0
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept, "what was there is not run again"
+    after = digests(out)
+    assert after.keys() == set(range(last))
+    assert {seed: after[seed] for seed in before} == before
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,15 @@ from kraft_trio.simulation.outcome import Failure, Outcome
 RAISES, LOOPS, DIES, IS_KILLED, VIOLATES = 3, 5, 7, 8, 9
 """Seeds that end otherwise than with an outcome in which all is well."""
 
+RULES = {
+    RAISES: "ZeroDivisionError",
+    LOOPS: "stuck",
+    DIES: "died",
+    IS_KILLED: "died",
+    VIOLATES: "invariant 5",
+}
+"""What becomes of each of them."""
+
 LIMIT_S = 0.5
 
 

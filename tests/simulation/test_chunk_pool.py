@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
-from kraft_trio.simulation.campaign import CampaignError
-from kraft_trio.simulation.chunk_pool import run_chunks
+pytest.importorskip("pyarrow", reason="needs the extra `spark`")
+
+from kraft_trio.simulation import chunk_pool
+from kraft_trio.simulation.campaign import AHEAD, CampaignError
+from kraft_trio.simulation.chunk_pool import ATTEMPTS, run_chunks
 from kraft_trio.simulation.chunks import Chunk, chunks_of
 from kraft_trio.simulation.outcome import Outcome
 from kraft_trio.spark.campaign_task import ChunkTask
-from tests.simulation.bad_runs import DIES, IS_KILLED, LOOPS, RAISES, VIOLATES, BadRuns
-
-RULES = {
-    RAISES: "ZeroDivisionError",
-    LOOPS: "stuck",
-    DIES: "died",
-    IS_KILLED: "died",
-    VIOLATES: "invariant 5",
-}
+from tests.simulation.bad_runs import DIES, IS_KILLED, RULES, BadRuns
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -29,12 +26,30 @@ def test_every_seed_has_one_outcome(jobs: int) -> None:
     assert {o.seed: o.failure.rule for o in outcomes if o.failure is not None} == RULES
 
 
-def test_only_chunks_that_were_running_are_run_again(tmp_path: Path) -> None:
+def test_only_chunks_that_were_handed_out_are_run_again(tmp_path: Path) -> None:
     runs = BadRuns(tmp_path, bad=(IS_KILLED,))
-    assert len(list(run_chunks(chunks_of(range(40), 1), ChunkTask(runs), 2))) == 40
+    seeds = [*(seed for seed in range(40) if seed != IS_KILLED), IS_KILLED]
+    assert len(list(run_chunks(chunks_of(seeds, 1), ChunkTask(runs), 2))) == 40
     again = [int(path.name) for path in tmp_path.iterdir() if path.read_text() != "x"]
     assert IS_KILLED in again
-    assert len(again) <= 2, "and what the other process was running"
+    assert len(again) <= 2 * AHEAD
+
+
+class OneIsSlow:
+    """Chunk 0 takes its time; every other one ends its process at the first attempt."""
+
+    def __call__(self, chunk: Chunk, attempt: int) -> list[Outcome]:
+        if chunk == (0,):
+            time.sleep(2.0)
+        elif attempt == 0:
+            os._exit(7)
+        return [BadRuns(bad=()).run(seed) for seed in chunk]
+
+
+def test_a_slow_chunk_is_not_blamed_for_what_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_pool, "AHEAD", 1)
+    outcomes = list(run_chunks(chunks_of(range(ATTEMPTS + 1), 1), OneIsSlow(), 2))
+    assert sorted(outcome.seed for outcome in outcomes) == list(range(ATTEMPTS + 1))
 
 
 class AlwaysDies:

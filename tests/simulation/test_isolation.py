@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 
@@ -53,16 +54,27 @@ def test_a_seed_that_ends_its_process_is_an_outcome_of_another_process(seed: int
     assert not outcome.can_be_repeated
 
 
-def test_a_seed_that_not_even_its_process_can_end_is_killed() -> None:
+def test_a_seed_that_not_even_its_process_can_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    children: list[int] = []
+    fork = os.fork
+
+    def noted() -> int:
+        child = fork()
+        children.append(child)
+        return child
+
     def deaf(seed: int) -> Outcome:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM, signal.SIGPROF})
+        faulthandler.cancel_dump_traceback_later()
         signal.pause()
         return RUN(seed)
 
+    monkeypatch.setattr(os, "fork", noted)
     outcome = forked(1, deaf, 0.02)
-    assert failure_of(outcome).rule in {"stuck", "died"}
+    assert failure_of(outcome).rule == "stuck"
+    assert failure_of(outcome).title.startswith("still running after ")
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(children[0], os.WNOHANG)
 
 
 def test_a_chunk_has_every_seed_whatever_becomes_of_one() -> None:
