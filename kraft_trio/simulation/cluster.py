@@ -331,16 +331,7 @@ class Cluster:
         replica = machine.replica if machine is not None else None
         if replica is None:
             return NO_STATE
-        view = replica.view
-        return NodeState(
-            epoch=None if view is None else view.epoch,
-            role=None if view is None else type(view.role).__name__,
-            leader=None if view is None else view.leader_id,
-            log_end=replica.log_end,
-            synced_end=replica.synced_end,
-            high_watermark=replica.high_watermark,
-            voters=None if view is None else view.voters.ids,
-        )
+        return NodeState.of(replica.view, replica.log_end, replica.synced_end, replica.high_watermark)
 
     def client(self, name: str = "client", **settings: object) -> LogClient:
         """A client on a host of its own, "client-<name>", that knows the voters' addresses; close it as any other."""

@@ -9,10 +9,13 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from operator import attrgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import msgpack
+
+if TYPE_CHECKING:
+    from kraft_trio.messages import QuorumView
 
 Detail = int | float | str | bool | list["Detail"] | None
 
@@ -31,6 +34,14 @@ class NodeState:
     synced_end: int | None = None
     high_watermark: int | None = None
     voters: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(cls, view: QuorumView | None, log_end: int, synced_end: int, high_watermark: int | None) -> NodeState:
+        """What it has published last, if anything, and how far its log is."""
+        if view is None:
+            return cls(log_end=log_end, synced_end=synced_end, high_watermark=high_watermark)
+        role = type(view.role).__name__
+        return cls(view.epoch, role, view.leader_id, log_end, synced_end, high_watermark, view.voters.ids)
 
 
 NO_STATE: Final = NodeState()
@@ -70,6 +81,33 @@ class TraceEvent:
         return f"{self.time_us / 1e6:11.6f} s {who}{state} {self.kind}:{cause}{' ' + details if details else ''}"
 
 
+def event_of(
+    sequence: int,
+    time_us: int,
+    node: int | None,
+    kind: str,
+    state: NodeState,
+    cause: str,
+    details: Mapping[str, object],
+) -> TraceEvent:
+    """The event with what the node says of itself, and with details made plain."""
+    return TraceEvent(
+        sequence,
+        time_us,
+        node,
+        kind,
+        state.epoch,
+        state.role,
+        state.leader,
+        state.log_end,
+        state.synced_end,
+        state.high_watermark,
+        state.voters,
+        cause,
+        {name: plain(value) for name, value in details.items()},
+    )
+
+
 _STATE_OF: Final = attrgetter("epoch", "role", "leader", "log_end", "synced_end", "high_watermark", "voters")
 
 
@@ -99,21 +137,7 @@ class Trace:
     def note(self, kind: str, node: int | None, cause: str, details: Mapping[str, object]) -> TraceEvent:
         """As `record`, for details of any name."""
         state = NO_STATE if node is None else self._state_of(node)
-        event = TraceEvent(
-            self._sequence,
-            self._now_us(),
-            node,
-            kind,
-            state.epoch,
-            state.role,
-            state.leader,
-            state.log_end,
-            state.synced_end,
-            state.high_watermark,
-            state.voters,
-            cause,
-            {name: plain(value) for name, value in details.items()},
-        )
+        event = event_of(self._sequence, self._now_us(), node, kind, state, cause, details)
         self._sequence += 1
         if kind != "message":
             self.fold(msgpack.packb((event.time_us, node, kind, cause, event.details, *_STATE_OF(event))))

@@ -22,7 +22,7 @@ from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.log_append import PlannedBatch
 from kraft_trio.tracing.background_file import BackgroundFile
-from kraft_trio.tracing.events import NO_STATE, NodeState, TraceEvent, plain
+from kraft_trio.tracing.events import NO_STATE, NodeState, event_of
 from kraft_trio.tracing.files import TraceHeader, packed_event, packed_header
 from kraft_trio.tracing.node_events import NodeEvents
 
@@ -120,22 +120,7 @@ class NodeTrace:
                 self._sequence += 1
 
     def _append(self, kind: str, cause: str, details: Mapping[str, object]) -> bool:
-        state = self._state()
-        event = TraceEvent(
-            self._sequence,
-            self._clock_us(),
-            self._node_id,
-            kind,
-            state.epoch,
-            state.role,
-            state.leader,
-            state.log_end,
-            state.synced_end,
-            state.high_watermark,
-            state.voters,
-            cause,
-            {name: plain(value) for name, value in details.items()},
-        )
+        event = event_of(self._sequence, self._clock_us(), self._node_id, kind, self._state(), cause, details)
         is_kept = self._file.append(packed_event(event))
         self._sequence += is_kept
         return is_kept
@@ -144,15 +129,7 @@ class NodeTrace:
         log, view = self._log, self._view
         if log is None:
             return NO_STATE
-        return NodeState(
-            epoch=None if view is None else view.epoch,
-            role=None if view is None else type(view.role).__name__,
-            leader=None if view is None else view.leader_id,
-            log_end=log.end_offset,
-            synced_end=log.synced_end_offset,
-            high_watermark=log.high_watermark,
-            voters=None if view is None else view.voters.ids,
-        )
+        return NodeState.of(view, log.end_offset, log.synced_end_offset, log.high_watermark)
 
     def applying(
         self, on_commit: OnCommit | None, snapshots: StateSnapshots | None
