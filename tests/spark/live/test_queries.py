@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from tests.acceptance.conftest import MakeQuorum
 from tests.spark.live.reading import command, committed_rows
-from tests.spark.live.to_parquet import ToParquet
+from tests.spark.live.to_parquet import SECONDS, ToParquet
 
 
 def test_leaders_die_while_a_query_runs_and_it_is_restarted(
@@ -54,3 +56,32 @@ def test_voters_come_and_go_while_a_query_runs(spark: SparkSession, make_quorum:
         query.wait_until_written(quorum.produce(["two voters"], quorum.leader(besides=first.id)))
     quorum.wait_until_caught_up([second.id, third.id])
     assert query.rows() == committed_rows(second)
+
+
+def test_available_now_ends_and_a_checkpoint_of_another_cluster_is_refused(
+    spark: SparkSession, make_quorum: MakeQuorum, tmp_path: Path
+) -> None:
+    quorum, other = make_quorum(1), make_quorum(1)
+    for one in (quorum, other):
+        one.start()
+        one.produce([f"{number}" for number in range(100)])
+
+    def read_all_of(bootstrap_servers: str) -> list[int]:
+        """The rows of each micro-batch."""
+        options = {"bootstrapControllers": bootstrap_servers, "maxOffsetsPerTrigger": "60", "failOnDataLoss": "false"}
+        writing = spark.readStream.format("kraft").options(**options).load().writeStream.format("parquet")
+        writing = writing.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        query = writing.start(str(tmp_path / "output"))
+        assert query.awaitTermination(int(SECONDS)), "the query has not ended"
+        return [progress["numInputRows"] for progress in query.recentProgress]
+
+    control_records = committed_rows(quorum.nodes[1])[0][0]
+    assert read_all_of(quorum.bootstrap_servers) == [60 - control_records, 40 + control_records]
+    with pytest.raises(
+        StreamingQueryException,
+        match=f"the checkpoint is of cluster {quorum.cluster_id}, the nodes at bootstrapControllers are of cluster "
+        f"{other.cluster_id}: give the nodes of the first, or another checkpointLocation",
+    ):
+        read_all_of(other.bootstrap_servers)
+    written = spark.read.parquet(str(tmp_path / "output")).orderBy("offset").select("offset", "value").collect()
+    assert [(row.offset, bytes(row.value)) for row in written] == committed_rows(quorum.nodes[1])

@@ -27,9 +27,10 @@ class ToParquet:
 
     def __init__(self, spark: SparkSession, quorum: Quorum, directory: Path, **options: str) -> None:
         """`options` are those of the source; bootstrapControllers is all nodes of the quorum where it is not given."""
-        self._reader = spark.readStream.format("kraft").options(
+        reader = spark.readStream.format("kraft").options(
             **{"bootstrapControllers": quorum.bootstrap_servers, **options}
         )
+        self._rows = reader.load().select("offset", "value")
         self._spark = spark
         self._query: StreamingQuery | None = None
         self.output = directory / "output"
@@ -82,5 +83,5 @@ class ToParquet:
         wait_until(f"offset {offset} is written", written, SECONDS, 0.1)
 
     def _start(self) -> None:
-        writing = self._reader.load().select("offset", "value").writeStream.format("parquet")
-        self._query = writing.option("checkpointLocation", str(self.checkpoint)).start(str(self.output))
+        writing = self._rows.writeStream.format("parquet").option("checkpointLocation", str(self.checkpoint))
+        self._query = writing.start(str(self.output))

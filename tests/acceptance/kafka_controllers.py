@@ -1,0 +1,84 @@
+"""A quorum of Apache Kafka's own controllers, of the Kafka that KAFKA_HOME names."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.node_process import free_ports, kraft
+from tests.acceptance.quorum import random_uuid
+
+LIBRARIES = Path(os.environ.get("KAFKA_HOME", "/nowhere")) / "libs"
+JVM_SECONDS = 90
+
+needs_kafka = [
+    pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed"),
+    pytest.mark.skipif(not any(LIBRARIES.glob("kafka_2.13-*.jar")), reason="KAFKA_HOME names no Kafka"),
+]
+
+
+class Controllers:
+    """Two controllers of Kafka's: 1 is the only voter, 2 observes."""
+
+    def __init__(self, directory: Path) -> None:
+        self.cluster_id = random_uuid()
+        self.ports = dict(zip((1, 2), free_ports(2), strict=True))
+        self._directory = directory
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def properties(self, node_id: int) -> Path:
+        return self._directory / f"controller-{node_id}.properties"
+
+    def start(self) -> None:
+        for node_id, port in self.ports.items():
+            settings = {
+                "process.roles": "controller",
+                "node.id": node_id,
+                "listeners": f"CONTROLLER://127.0.0.1:{port}",
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.ports[1]}",
+                "metadata.log.dir": self._directory / f"controller-{node_id}",
+                "log.dirs": self._directory / f"controller-{node_id}",
+                # They write a record every half second.
+                "metadata.log.max.record.bytes.between.snapshots": 2000,
+            }
+            self.properties(node_id).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+            how = "--standalone" if node_id == 1 else "--no-initial-controllers"
+            formatting = ["format", "-t", self.cluster_id, "-c", str(self.properties(node_id)), how]
+            subprocess.run(
+                java("kafka.tools.StorageTool", *formatting), check=True, capture_output=True, timeout=JVM_SECONDS
+            )
+            with (self._directory / f"controller-{node_id}.log").open("wb") as log:
+                command = java("kafka.Kafka", str(self.properties(node_id)))
+                self._processes.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=self._directory))
+
+    def stop(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait(JVM_SECONDS)
+
+    def ask(self, asked: int, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return kraft(command, "--bootstrap-controller", f"127.0.0.1:{self.ports[asked]}", *arguments)
+
+    def replicas(self, asked: int) -> tuple[list[int], list[int]] | None:
+        """The ids of the voters and of the observers; None while nobody says."""
+        completed = self.ask(asked, "metadata-quorum", "describe", "--status", "--json")
+        if completed.returncode != 0:
+            return None
+        described = json.loads(completed.stdout)
+        assert described["clusterId"] == self.cluster_id
+        return tuple([replica["id"] for replica in described[kind]] for kind in ("currentVoters", "currentObservers"))
+
+    def checkpoints(self, node_id: int) -> dict[str, bytes]:
+        """Its snapshots but for the one that it was formatted with, by name."""
+        found = (self._directory / f"controller-{node_id}" / "__cluster_metadata-0").glob("*.checkpoint")
+        return {path.name: path.read_bytes() for path in found if int(path.name[:20]) > 0}
+
+
+def java(main: str, *arguments: str) -> list[str]:
+    return ["java", "-Xmx512m", "-cp", f"{LIBRARIES}/*", main, *arguments]

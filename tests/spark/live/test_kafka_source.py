@@ -1,0 +1,64 @@
+"""The metadata of Apache Kafka's own controllers as a stream: what it gives is what is in their directories.
+
+Optional: KAFKA_HOME names an unpacked Kafka of 4.0 or newer, of which `libs/` is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.acceptance.kafka_controllers import JVM_SECONDS, Controllers, needs_kafka
+from tests.acceptance.waiting import wait_until
+from tests.spark.live.to_parquet import SECONDS
+
+pytestmark = needs_kafka
+
+COLUMNS = ("batch_offset", "offset", "epoch", "timestamp", "control", "control_type", "key", "value")
+
+
+@pytest.fixture
+def controllers(tmp_path: Path) -> Iterator[Controllers]:
+    made = Controllers(tmp_path)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+def test_the_stream_goes_on_when_another_controller_leads(
+    spark: SparkSession, controllers: Controllers, tmp_path: Path
+) -> None:
+    """The only node that it is given is an observer first, and in the end the only voter."""
+    stream = spark.readStream.format("kraft").option("bootstrapControllers", f"127.0.0.1:{controllers.ports[2]}")
+    rows = stream.option("includeControl", "true").option("maxOffsetsPerTrigger", "20").load()
+    writing = rows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    output = str(tmp_path / "output")
+
+    def write_what_is_there() -> None:
+        query = writing.trigger(availableNow=True).start(output)
+        assert query.awaitTermination(int(SECONDS)), "the query has not ended"
+
+    wait_until("Kafka's second controller observes", lambda: controllers.replicas(2) == ([1], [2]), JVM_SECONDS)
+    wait_until(
+        "Kafka's leader offers a snapshot in place of its first record", lambda: controllers.checkpoints(1), JVM_SECONDS
+    )
+    write_what_is_there()
+    for change in (("add-controller", "-c", str(controllers.properties(2))), ("remove-controller", "-i", "1")):
+        changed = controllers.ask(2, "metadata-quorum", *change)
+        assert changed.returncode == 0, changed.stderr
+    wait_until("the other controller leads alone", lambda: (controllers.replicas(2) or [[]])[0] == [2], JVM_SECONDS)
+    write_what_is_there()
+
+    written = spark.read.parquet(output)
+    assert [row.cluster_id for row in written.select("cluster_id").distinct().collect()] == [controllers.cluster_id]
+    streamed = written.select(*COLUMNS).orderBy("offset").collect()
+    directory = spark.read.format("kraft").load(str(tmp_path / "controller-2"))
+    assert streamed == directory.select(*COLUMNS).orderBy("offset").take(len(streamed))
+    assert len({row.epoch for row in streamed}) >= 2, "of both leaders"
+    assert {"LeaderChange", "KRaftVersion", "Voters"} <= {row.control_type for row in streamed}
+    assert any(row.value is not None and not row.control for row in streamed), "of Kafka's own metadata"
