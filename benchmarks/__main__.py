@@ -27,6 +27,7 @@ from benchmarks import (
     snapshot_fetch,
     snapshot_files,
     spark_read,
+    spark_stream,
     throughput,
 )
 from benchmarks.children import BenchmarkError
@@ -51,6 +52,7 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
     "snapshot-commits": snapshot_commits.measure,
     "simulation": simulation.measure,
     "spark-read": spark_read.measure,
+    "spark-stream": spark_stream.measure,
 }
 
 

@@ -44,3 +44,24 @@ def cpu_seconds(pids: Iterable[int]) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / _TICKS_PER_SECOND
+
+
+def tree_cpu_seconds(pid: int) -> float:
+    """User and system time of a process and all that it has started, those that have ended included.
+
+    Raises OSError when it is gone.
+    """
+    own = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = sum(map(int, own[11:15]))
+    children: list[str] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        children += (task / "children").read_text().split()
+    return ticks / _TICKS_PER_SECOND + sum(_cpu_seconds_if_there(int(child)) for child in children)
+
+
+def _cpu_seconds_if_there(pid: int) -> float:
+    """One that ends meanwhile is in its parent's time a moment later."""
+    try:
+        return tree_cpu_seconds(pid)
+    except OSError:
+        return 0.0
