@@ -39,13 +39,14 @@ pass over it (KIP-482), and Kafka numbers its own from 0."""
 
 _VERSION = i16(0)
 _KEY = struct.Struct(">hh")
-_NAMES = {
+CONTROL_RECORD_NAMES = {
     LEADER_CHANGE: "LeaderChange",
     SNAPSHOT_HEADER: "SnapshotHeader",
     SNAPSHOT_FOOTER: "SnapshotFooter",
     KRAFT_VERSION: "KRaftVersion",
     KRAFT_VOTERS: "Voters",
 }
+"""What the types are called, by number."""
 
 
 @attrs.frozen
@@ -192,7 +193,7 @@ def decode_control_record(key: bytes | None, value: bytes | None) -> ControlReco
     Raises ProtocolError, naming the record and what is wrong with it, for anything that none of our writers writes.
     """
     control_type = control_record_type(key)
-    name = _NAMES.get(control_type)
+    name = CONTROL_RECORD_NAMES.get(control_type)
     if name is None:
         return None
     if value is None:

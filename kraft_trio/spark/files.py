@@ -32,6 +32,10 @@ class Files(Protocol):
         """The paths that a glob stands for, sorted; a path without wildcards is itself, also where nothing is there."""
         ...
 
+    def identity(self, path: str) -> str:
+        """The same for all paths that lead to one place."""
+        ...
+
     def entry(self, path: str) -> Entry:
         """What a path leads to."""
         ...
@@ -66,8 +70,12 @@ class LocalFiles:
     """See `Files`."""
 
     def expand(self, pattern: str) -> list[str]:
-        found = sorted(glob.glob(pattern)) if has_wildcard(pattern) else [pattern]
+        is_glob = has_wildcard(pattern) and not os.path.lexists(pattern)
+        found = sorted(glob.glob(pattern)) if is_glob else [pattern]
         return [path.rstrip("/") or "/" for path in found]
+
+    def identity(self, path: str) -> str:
+        return os.path.realpath(path)
 
     def entry(self, path: str) -> Entry:
         status = os.stat(path)
@@ -95,7 +103,6 @@ class LocalFiles:
 class UrlFiles:
     """See `Files`.  Paths are URLs of one scheme."""
 
-    _scheme: str
     _system: Any
 
     @classmethod
@@ -108,12 +115,15 @@ class UrlFiles:
             raise ConfigError(f"path {url}: cannot be read without another package: {error}") from None
         except ValueError as error:
             raise ConfigError(f"path {url}: {error}") from None
-        return cls(url.partition("://")[0], system)
+        return cls(system)
 
     def expand(self, pattern: str) -> list[str]:
         if not has_wildcard(pattern):
             return [pattern.rstrip("/")]
         return sorted(self._system.unstrip_protocol(path).rstrip("/") for path in self._system.glob(pattern))
+
+    def identity(self, path: str) -> str:
+        return path.rstrip("/")
 
     def entries(self, directory: str) -> list[Entry]:
         # What another process has written meanwhile is to be seen.

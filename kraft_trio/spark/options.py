@@ -115,7 +115,7 @@ READ_OPTIONS = (
         earliest_or_offset,
         "earliest or an offset",
         EARLIEST,
-        "the first offset wanted, inclusive; of records and batches",
+        "the first offset wanted, inclusive; those in a snapshot count from its own beginning",
         "earliest",
     ),
     Option(
@@ -123,7 +123,7 @@ READ_OPTIONS = (
         latest_or_offset,
         "latest or an offset",
         LATEST,
-        "where to stop, exclusive; of records and batches",
+        "where to stop, exclusive; as above",
         "latest",
     ),
     Option(

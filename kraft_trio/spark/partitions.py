@@ -38,7 +38,7 @@ class DirectoryReader(DataSourceReader):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         """Raises ConfigError for an option or a column that does not exist."""
-        self._options = read_options("kraft", READ_OPTIONS, options)
+        self._options = checked_options(options)
         content = self._options["content"]
         arrow, value_fields = _checked_schema(self._options, schema)
         self._plan = ReadPlan(
@@ -63,13 +63,26 @@ class DirectoryReader(DataSourceReader):
         return read_pieces(partition.pieces, self._plan)
 
 
+def checked_options(given: Mapping[str, str]) -> dict[str, Any]:
+    """The values of all options.  Raises ConfigError for one that does not exist, or says nothing of that content."""
+    options = read_options("kraft", READ_OPTIONS, given)
+    for name, value in (("includeHeaders", True), ("value.format", "msgpack")):
+        if options[name] == value and not _has_records(options):
+            text = next(text for option, text in given.items() if option.lower() == name.lower())
+            raise ConfigError(
+                f"format kraft: option {name}={text}: content={options['content']} has no records; expected "
+                "content=records or content=snapshot-records"
+            )
+    return options
+
+
 def columns_of(options: Mapping[str, Any]) -> tuple[Column, ...]:
     """The columns of a read with those options, where no schema is given.
 
     With `value.format=msgpack` some records are read for it.  Raises ConfigError where there is nothing to read.
     """
     *columns, error = CONTENTS[options["content"]]
-    if options["includeHeaders"] and _has_records(options):
+    if options["includeHeaders"]:
         columns.append(RECORD_HEADERS)
     if _is_msgpack(options):
         columns += inferred_columns(_sample(options), [column.name for column in (*columns, RECORD_HEADERS, error)])
@@ -81,7 +94,7 @@ def _has_records(options: Mapping[str, Any]) -> bool:
 
 
 def _is_msgpack(options: Mapping[str, Any]) -> bool:
-    return options["value.format"] == "msgpack" and _has_records(options)
+    return bool(options["value.format"] == "msgpack")
 
 
 def _sample(options: Mapping[str, Any]) -> list[bytes | None]:

@@ -59,10 +59,11 @@ class Replica:
 def find_replicas(paths: Iterable[str], allow_mixed_clusters: bool) -> list[Replica]:
     """The replicas that the paths lead to: directories of nodes (metadata.log.dir) or of partitions, or globs of them.
 
-    A path that leads to none is a replica with `error`.  Raises ConfigError where none of them leads to one, and for
-    directories of different clusters unless they are allowed.
+    A path that leads to none is a replica with `error`; a directory that several lead to is one replica.  Raises
+    ConfigError where none of them leads to one, and for directories of different clusters unless they are allowed.
     """
     replicas: list[Replica] = []
+    known: set[str] = set()
     for path in paths:
         files = files_of(path)
         try:
@@ -73,7 +74,11 @@ def find_replicas(paths: Iterable[str], allow_mixed_clusters: bool) -> list[Repl
         if not found:
             replicas.append(Replica(path, error=f"{path}: nothing matches"))
         for directory in found:
-            replicas += _replicas_in(files, directory)
+            for replica in _replicas_in(files, directory):
+                identity = files.identity(replica.partition or directory)
+                if identity not in known:
+                    known.add(identity)
+                    replicas.append(replica)
     if not any(replica.partition for replica in replicas):
         problems = "; ".join(replica.error or replica.directory for replica in replicas)
         raise ConfigError(f"no replica's directory among the paths: {problems or 'no path is given'}")

@@ -128,11 +128,17 @@ SNAPSHOTS = (
     Column("epoch", pa.int32(), "of the last record it covers, of its name"),
     Column("size", pa.int64(), "bytes of the file"),
     Column("sha256", pa.string(), "of the file's bytes, in hex"),
+    Column(
+        "content_sha256",
+        pa.string(),
+        "of what its records say: the control flag, key, value and headers of each; the same whenever and however it "
+        "was written",
+    ),
     Column("record_count", pa.int64(), "the application's records"),
     Column("kraft_version", pa.int32(), "what held at its end"),
     Column("voters", VOTERS, "the voters at its end; null at kraft.version 0"),
     Column("last_contained_timestamp", _TIMESTAMP, "append time of the last record it covers"),
-    Column("valid", pa.bool_(), "whether it is whole and every CRC, offset and epoch in it is right"),
+    Column("valid", pa.bool_(), "whether it is whole and every CRC, offset, epoch and record in it is right"),
     ERROR,
 )
 SNAPSHOT_RECORDS = (*REPLICA, *_SNAPSHOT_PLACE, *_RECORD, *_RECORD_END, ERROR)

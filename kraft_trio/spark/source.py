@@ -28,9 +28,9 @@ class KraftDataSource(DataSource):
             from kraft_trio.spark.stream_columns import live_schema
 
             return live_schema(dict(self.options))
-        from kraft_trio.spark.partitions import columns_of
+        from kraft_trio.spark.partitions import checked_options, columns_of
 
-        return spark_schema(columns_of(read_options(self.name(), READ_OPTIONS, dict(self.options))))
+        return spark_schema(columns_of(checked_options(dict(self.options))))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         if BOOTSTRAP in self.options:

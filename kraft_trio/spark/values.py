@@ -36,7 +36,7 @@ def with_values(batch: pa.RecordBatch, schema: pa.Schema, fields: list[pa.Field]
 def inferred_columns(values: Iterable[bytes | None], taken: Iterable[str]) -> list[Column]:
     """A column for each name in the maps among those values, by the order in which they appear.
 
-    Left out are names that are taken, and those whose values have no common type.
+    Left out are names that are taken, in any case of letters, and those whose values have no common type.
     """
     found: dict[str, list[Any]] = {}
     for value in values:
@@ -49,6 +49,7 @@ def inferred_columns(values: Iterable[bytes | None], taken: Iterable[str]) -> li
         type = _common_type(items)
         if type is not None and name.lower() not in reserved:
             columns.append(Column(name, type, "of the values"))
+            reserved.add(name.lower())
     return columns
 
 

@@ -2,57 +2,43 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import pytest
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
 from kraft_trio.errors import ConfigError, StorageError
-from kraft_trio.spark.options import READ_OPTIONS, read_options
-from kraft_trio.spark.partitions import DirectoryReader, columns_of
-from kraft_trio.spark.schemas import arrow_schema
-from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
+from kraft_trio.protocol.control_records import SnapshotFooter, SnapshotHeader
+from kraft_trio.storage.batch import (
+    Compression,
+    NewRecord,
+    encode_batch,
+    encode_control_batch,
+    iter_headers,
+    patch_base_offset_and_epoch,
+)
 from kraft_trio.storage.batch_header import HEADER_BYTES, MAGIC_POSITION
 from kraft_trio.storage.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
 from tests.spark.directories import CLUSTER, PARTITION, batches, make_kafkas, make_node, numbered
+from tests.spark.loading import column, errors, fields, load, reader_of, sound
 
 SEGMENT = f"{PARTITION}/{0:020d}.log"
-MSGPACK = {"value.format": "msgpack"}
-Row = dict[str, Any]
 
 
-def fields(**types: DataType) -> StructType:
-    return StructType([StructField(name, type) for name, type in types.items()])
-
-
-def reader_of(path: str | Path | list[str], schema: StructType | None = None, **options: str) -> DirectoryReader:
-    given = {**options, **({"paths": json.dumps(path)} if isinstance(path, list) else {"path": str(path)})}
-    if schema is None:
-        schema = from_arrow_schema(arrow_schema(columns_of(read_options("kraft", READ_OPTIONS, given))))
-    return DirectoryReader(given, schema)
-
-
-def load(path: str | Path | list[str], schema: StructType | None = None, **options: str) -> list[Row]:
-    """The rows of all tasks, in their order."""
-    reader = reader_of(path, schema, **options)
-    return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
-
-
-def column(rows: Iterable[Row], name: str) -> list[Any]:
-    return [row[name] for row in rows]
-
-
-def sound(rows: Iterable[Row]) -> list[Row]:
-    return [row for row in rows if row["error"] is None]
-
-
-def errors(rows: Iterable[Row]) -> list[Row]:
-    return [row for row in rows if row["error"] is not None]
+def snapshot(values: list[list[bytes | None]], timestamp_ms: int) -> bytes:
+    """A snapshot of epoch 1 with those batches of the application."""
+    made = [encode_control_batch([SnapshotHeader(77)], timestamp_ms=timestamp_ms)]
+    made += [encode_batch([NewRecord(value) for value in some], timestamp_ms=timestamp_ms) for some in values]
+    made.append(encode_control_batch([SnapshotFooter()], timestamp_ms=timestamp_ms))
+    offset = 0
+    for at, batch in enumerate(made):
+        placed = bytearray(batch)
+        patch_base_offset_and_epoch(placed, 0, offset, 1)
+        made[at] = bytes(placed)
+        [(_, header)] = iter_headers(made[at])
+        offset = header.next_offset
+    return b"".join(made)
 
 
 class TestReading:
@@ -100,6 +86,26 @@ class TestReading:
     def test_several_paths(self, tmp_path: Path) -> None:
         paths = [str(make_node(tmp_path, node, (0, numbered(0, 5)))) for node in (2, 1)]
         assert column(load(paths), "node") == [2] * 5 + [1] * 5
+
+    def test_a_directory_that_several_paths_lead_to_is_read_once(self, tmp_path: Path) -> None:
+        node = make_node(tmp_path, 1, (0, numbered(0, 5)))
+        (tmp_path / "latest").symlink_to(node)
+        paths = [
+            f"{tmp_path}/n*",
+            str(node),
+            f"{node}/",
+            f"{tmp_path}/./node1",
+            f"{node}/{PARTITION}",
+            f"{tmp_path}/latest",
+        ]
+        rows = load(paths)
+        assert column(rows, "offset") == list(range(5))
+        assert {row["directory"] for row in rows} == {str(node)}
+
+    def test_a_path_that_is_there_is_no_glob(self, tmp_path: Path) -> None:
+        (tmp_path / "backups [old]").mkdir()
+        path = make_node(tmp_path / "backups [old]", 1, (0, numbered(0, 5)))
+        assert {row["directory"] for row in load(path)} == {str(path)}
 
     def test_a_brokers_other_topics_are_none_of_the_quorum(self, tmp_path: Path) -> None:
         node = make_node(tmp_path, 1, (0, numbered(0, 5)))
@@ -204,40 +210,6 @@ class TestReading:
         path = make_node(tmp_path, 1, (0, numbered(0, 50)), (50, numbered(50, 100, epoch=2)))
         assert column(load(path, epochs="2"), "offset") == list(range(50, 100))
         assert column(load(path, epochs="0-1"), "offset") == list(range(50))
-
-
-class TestMsgpack:
-    @pytest.fixture
-    def path(self, tmp_path: Path) -> Path:
-        values = [
-            msgpack.packb({"name": f"n{at}", "number": at, "offset": "theirs", **({"late": 1.5} if at > 2 else {})})
-            for at in range(5)
-        ]
-        return make_node(tmp_path, 1, (0, batches(0, [values])))
-
-    def test_columns_of_the_schema_that_is_given(self, path: Path) -> None:
-        schema = fields(offset=LongType(), name=StringType(), absent=IntegerType(), error=StringType())
-        assert load(path, schema, **MSGPACK) == [
-            {"offset": at, "name": f"n{at}", "absent": None, "error": None} for at in range(5)
-        ]
-
-    def test_columns_that_the_values_have(self, path: Path) -> None:
-        rows = load(path, **MSGPACK)
-        assert list(rows[0])[-4:] == ["name", "number", "late", "error"]
-        assert [(row["offset"], row["number"], row["late"]) for row in rows] == [
-            (at, at, 1.5 if at > 2 else None) for at in range(5)
-        ]
-
-    def test_a_value_that_is_none_is_named(self, tmp_path: Path) -> None:
-        values = [msgpack.packb({"name": "a"}), b"\xc1", msgpack.packb({"name": 5})]
-        path = make_node(tmp_path, 1, (0, batches(0, [values])))
-        first, second, third = load(path, fields(name=StringType(), error=StringType()), **MSGPACK)
-        assert first == {"name": "a", "error": None}
-        assert (second["name"], third["name"]) == (None, None)
-        assert "is not MessagePack" in second["error"]
-        assert "column name: 5" in third["error"]
-        with pytest.raises(StorageError, match=r"position 0: value: .* is not MessagePack"):
-            load(path, fields(name=StringType()), mode="FAILFAST", **MSGPACK)
 
 
 class TestBadInput:
@@ -350,6 +322,26 @@ class TestBadInput:
         [error] = errors(load(path, content="snapshot-records"))
         assert (error["snapshot_end_offset"], error["position"], error["error"]) == (5, 239, message)
 
+    def test_what_a_snapshots_records_say_is_the_same_whenever_it_was_written(self, tmp_path: Path) -> None:
+        values = [b"a", None, b"bc"]
+        files = {
+            "first": snapshot([values], timestamp_ms=5),
+            "later": snapshot([values], timestamp_ms=9),
+            "in other batches": snapshot([values[:1], values[1:]], timestamp_ms=5),
+            "another value": snapshot([[b"a", None, b"bd"]], timestamp_ms=5),
+            "moved": snapshot([[b"ab", None, b"c"]], timestamp_ms=5),
+            "empty": snapshot([[b"a", b"", b"bc"]], timestamp_ms=5),
+        }
+        contents = {}
+        for at, (name, data) in enumerate(files.items()):
+            path = make_node(tmp_path, at)
+            (path / PARTITION / f"{7:020d}-{1:010d}.checkpoint").write_bytes(data)
+            [row] = load(path, content="snapshots")
+            assert (row["valid"], row["record_count"], row["error"]) == (True, 3, None)
+            contents[name] = row["content_sha256"]
+        assert contents["first"] == contents["later"] == contents["in other batches"]
+        assert len(set(contents.values())) == 4
+
     @pytest.mark.parametrize(
         ("options", "problem"),
         [
@@ -359,6 +351,14 @@ class TestBadInput:
             ({"startingOffsets": "-5"}, "option startingOffsets=-5, expected earliest or an offset"),
             ({"epochs": "5-3"}, "option epochs=5-3, expected an epoch, or FIRST-LAST"),
             ({"maxPartitionBytes": "0"}, "option maxPartitionBytes=0, expected bytes, 1 or more"),
+            (
+                {"content": "batches", "includeHeaders": "true"},
+                "option includeHeaders=true: content=batches has no rec",
+            ),
+            (
+                {"content": "epochs", "value.format": "MsgPack"},
+                "option value.format=MsgPack: content=epochs has no rec",
+            ),
         ],
     )
     def test_an_option_that_is_wrong_is_named(self, tmp_path: Path, options: dict[str, str], problem: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,22 @@ from pyspark.errors import PySparkException
 
 from kraft_trio.storage.batch_header import HEADER_BYTES
 from tests.spark.directories import PARTITION, make_kafkas, make_node, numbered
+from tests.support.programs import REPOSITORY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def test_what_the_document_shows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    section = (REPOSITORY / "docs" / "SPARK.md").read_text().partition("\n## Read\n")[2]
+    found = re.search(r"^```python\n(.*?)^```$.*?^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    make_kafkas(tmp_path / "dirs", "dynamic")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(found[1], "docs/SPARK.md", "exec"), {})
+    assert capsys.readouterr().out.strip() == found[2].strip()
 
 
 def test_a_glob_is_one_table(spark: SparkSession, tmp_path: Path) -> None:

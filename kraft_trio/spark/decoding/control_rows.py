@@ -10,11 +10,8 @@ import pyarrow as pa
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.control_records import (
-    KRAFT_VERSION,
-    KRAFT_VOTERS,
-    LEADER_CHANGE,
+    CONTROL_RECORD_NAMES,
     SNAPSHOT_FOOTER,
-    SNAPSHOT_HEADER,
     KRaftVersion,
     LeaderChange,
     VotersRecord,
@@ -27,13 +24,6 @@ from kraft_trio.spark.decoding.rows import Rows, microseconds
 from kraft_trio.spark.decoding.scan import Run
 from kraft_trio.storage.batch import Record, decode_records
 
-_NAMES = {
-    LEADER_CHANGE: "LeaderChange",
-    SNAPSHOT_HEADER: "SnapshotHeader",
-    SNAPSHOT_FOOTER: "SnapshotFooter",
-    KRAFT_VERSION: "KRaftVersion",
-    KRAFT_VOTERS: "Voters",
-}
 _INT16 = struct.Struct(">h")
 
 
@@ -43,7 +33,7 @@ def control_type_name(key: bytes | None) -> str | None:
         number = control_record_type(key)
     except ProtocolError:
         return None
-    return _NAMES.get(number, str(number))
+    return CONTROL_RECORD_NAMES.get(number, str(number))
 
 
 def voters_value(voters: VoterSet) -> list[dict[str, Any]]:
@@ -72,7 +62,7 @@ def ends_with_footer(run: Run) -> bool:
         records = decode_records(run.buffer, int(run.positions[at]), header)
     except ProtocolError:
         return False
-    return any(control_type_name(record.key) == _NAMES[SNAPSHOT_FOOTER] for record in records)
+    return any(control_type_name(record.key) == CONTROL_RECORD_NAMES[SNAPSHOT_FOOTER] for record in records)
 
 
 def control_rows(run: Run, rows: Rows) -> Iterator[pa.RecordBatch]:

@@ -27,10 +27,6 @@ class Rows:
         self._constants = {name: value for name, value in constants.items() if name in schema.names}
         self._repeated: dict[str, pa.Array] = {}
 
-    def wants(self, *names: str) -> bool:
-        """Whether one of these columns is."""
-        return any(name in self.schema.names for name in names)
-
     def make(self, count: int, columns: Mapping[str, MakeColumn]) -> pa.RecordBatch:
         arrays = []
         for field in self.schema:

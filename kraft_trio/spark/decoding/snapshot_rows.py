@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import struct
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -13,9 +15,12 @@ from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.spark.decoding.byte_source import ByteSource
 from kraft_trio.spark.decoding.control_rows import voters_value
 from kraft_trio.spark.decoding.rows import Rows, microseconds
-from kraft_trio.storage.snapshot_reader import SnapshotCount, SnapshotSummary, read_batches
+from kraft_trio.storage.batch import decode_records
+from kraft_trio.storage.snapshot_reader import SnapshotBatch, SnapshotCount, SnapshotSummary, read_batches
 
 _PART_BYTES = 1024 * 1024
+_START_OF_RECORD = struct.Struct(">?i")
+_SIZE = struct.Struct(">i")
 
 
 @attrs.frozen
@@ -33,7 +38,7 @@ class _Sized:
 
 def snapshot_row(source: ByteSource, snapshot_id: OffsetAndEpoch, rows: Rows) -> pa.RecordBatch:
     """The file's row; what is wrong with it is in `error`, and what it says is null then.  Raises OSError."""
-    digest = hashlib.sha256()
+    digest, content = hashlib.sha256(), hashlib.sha256()
     count = SnapshotCount()
     hashed = 0
     error = None
@@ -43,6 +48,7 @@ def snapshot_row(source: ByteSource, snapshot_id: OffsetAndEpoch, rows: Rows) ->
             count.add(batch)
             digest.update(batch.data)
             hashed += len(batch.data)
+            content.update(b"".join(_contents(batch)))
         summary = count.summary(snapshot_id)
     except ProtocolError as problem:
         error = f"{source.path}: {problem}"
@@ -62,6 +68,7 @@ def snapshot_row(source: ByteSource, snapshot_id: OffsetAndEpoch, rows: Rows) ->
         state = summary.control_state
         timestamp, problem_of_time = microseconds(state.last_contained_log_timestamp_ms)
         values |= {
+            "content_sha256": content.hexdigest(),
             "record_count": summary.record_count,
             "kraft_version": state.kraft_version,
             "voters": None if state.voters is None else voters_value(state.voters),
@@ -69,3 +76,22 @@ def snapshot_row(source: ByteSource, snapshot_id: OffsetAndEpoch, rows: Rows) ->
             "error": problem_of_time,
         }
     return rows.one(**values)
+
+
+def _contents(batch: SnapshotBatch) -> Iterator[bytes]:
+    """What the records say, in a form that nothing else has.  Raises ProtocolError."""
+    try:
+        records = decode_records(batch.data, 0, batch.header)
+    except ProtocolError as error:
+        raise ProtocolError(f"position {batch.position}: {error}") from error
+    for record in records:
+        yield _START_OF_RECORD.pack(batch.header.is_control, len(record.headers))
+        yield from _sized(record.key)
+        yield from _sized(record.value)
+        for name, value in record.headers:
+            yield from _sized(name.encode())
+            yield from _sized(value)
+
+
+def _sized(data: bytes | None) -> tuple[bytes, bytes]:
+    return (_SIZE.pack(-1), b"") if data is None else (_SIZE.pack(len(data)), data)
