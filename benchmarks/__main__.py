@@ -26,6 +26,7 @@ from benchmarks import (
     snapshot_commits,
     snapshot_fetch,
     snapshot_files,
+    spark_campaign,
     spark_read,
     spark_stream,
     throughput,
@@ -53,6 +54,7 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
     "simulation": simulation.measure,
     "spark-read": spark_read.measure,
     "spark-stream": spark_stream.measure,
+    "spark-campaign": spark_campaign.measure,
 }
 
 
