@@ -6,7 +6,8 @@ BACKUPS has a folder for each cluster, in it one for each night, named so that t
 directories of the nodes: BACKUPS/orders/2026-11-21/node-1 and so on.  OUT keeps the history of all nights as Parquet,
 and a report of each.  Printed is what is worse or better; the exit code is 1 if any cluster violates a check now.
 
-The copies of a running node are good for this if its log is copied before its quorum-state: a torn tail is a warning.
+A night is whole once it has its name: copy into a folder that begins with a dot, and rename it.  The copies of a
+running node are good for this if its log is copied before its quorum-state: a torn tail is a warning.
 """
 
 from __future__ import annotations
@@ -34,10 +35,14 @@ where run_id = :run_id and violations <> before order by cluster, check
 def newest_backups(backups: Path) -> list[str]:
     """The directories of the nodes in the newest backup of each cluster."""
     found = []
-    for cluster in sorted(path for path in backups.iterdir() if path.is_dir()):
-        nights = sorted(path for path in cluster.iterdir() if path.is_dir())
-        found += [str(node) for night in nights[-1:] for node in sorted(night.iterdir())]
+    for cluster in _folders(backups):
+        for night in _folders(cluster)[-1:]:
+            found += [str(node) for node in _folders(night)]
     return found
+
+
+def _folders(path: Path) -> list[Path]:
+    return sorted(inner for inner in path.iterdir() if inner.is_dir() and not inner.name.startswith("."))
 
 
 def main() -> None:

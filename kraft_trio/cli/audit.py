@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kraft_trio.cli.audit_display import AuditProgress, show
+from kraft_trio.cli.quiet_spark import quiet_session
 from kraft_trio.errors import KraftError
 
 if TYPE_CHECKING:
@@ -40,31 +41,45 @@ def audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, 
 
 def _audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, checks: Sequence[str]) -> Audit:
     try:
-        from kraft_trio.spark import session
         from kraft_trio.spark.audit import audit as run
+        from kraft_trio.spark.audit.inputs import check_inputs
         from kraft_trio.spark.audit.report import write_report
         from kraft_trio.spark.audit.store import append_history
     except ImportError as error:
         raise SparkMissingError(
             f"{error.name}: not installed; expected the extra spark (pip install 'kraft-trio[spark]')"
         ) from error
-    with AuditProgress() as progress:
-        spark = session(master, "kraft audit", {"spark.log.level": "ERROR"})
-        try:
-            found = run(
-                spark,
-                directories=() if are_traces else paths,
-                traces=paths if are_traces else (),
-                checks=checks or None,
-                with_figures=out is not None,
-                on_progress=progress.next,
-            )
-            if out is not None:
-                append_history(spark, found, out)
-        finally:
-            spark.stop()
-    if out is not None:
-        path = Path(out, f"report-{found.run_id}.html")
+    directories, traces = ((), paths) if are_traces else (paths, ())
+    # What is wrong with them is said before Spark has been started.
+    check_inputs(directories, traces, checks)
+    folder = None if out is None else _made(out)
+    with AuditProgress() as progress, quiet_session(master, "kraft audit") as spark:
+        found = run(
+            spark,
+            directories=directories,
+            traces=traces,
+            checks=checks or None,
+            with_figures=folder is not None,
+            on_progress=progress.next,
+        )
+        if folder is not None:
+            append_history(spark, found, str(folder.absolute()))
+    if folder is not None:
+        path = folder / f"report-{found.run_id}.html"
         write_report(found, path)
         click.echo(f"report: {path}")
     return found
+
+
+def _made(out: str) -> Path:
+    """The directory for what is kept.  Raises AuditInputError where there can be none."""
+    from kraft_trio.spark.audit import AuditInputError
+
+    if "://" in out:
+        raise AuditInputError(f"--out {out}: is a URL; expected a directory")
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AuditInputError(f"--out {out}: {error.strerror}; expected a directory") from error
+    return folder

@@ -13,17 +13,25 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from kraft_trio.spark.audit.check import CHECKS, Check, cluster_of
+from kraft_trio.spark.audit.check import FIGURES, Check, cluster_of
 from kraft_trio.spark.audit.figures import MOST_CLUSTERS, Figures, gather
-from kraft_trio.spark.audit.inputs import check_inputs
+from kraft_trio.spark.audit.inputs import check_inputs, chosen
 from kraft_trio.spark.audit.results import AuditInputError, ClusterSummary, Result, Status, Violation
-from kraft_trio.spark.audit.tables import Tables, make_tables, read_directories, read_traces, steps_of
+from kraft_trio.spark.audit.tables import (
+    MAIN_TABLES,
+    Tables,
+    make_tables,
+    names_there,
+    read_directories,
+    read_traces,
+    views_for,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_VIOLATIONS: Final = 1000
-"""Of each check so many are told one by one; all of them are counted."""
+"""Of each check about so many are told one by one, at least one of each cluster; all of them are counted."""
 
 _CHECKS_AT_A_TIME: Final = 3
 """While one plans, others run."""
@@ -40,7 +48,7 @@ class Audit:
     audited_at: datetime
     results: tuple[Result, ...]
     violations: tuple[Violation, ...]
-    """At most MOST_VIOLATIONS of each check."""
+    """About MOST_VIOLATIONS of each check at most."""
     figures: Figures
     """What the report draws, of the clusters that matter most; empty if not asked for."""
 
@@ -78,8 +86,7 @@ def audit(
     default; `with_figures` gathers what a report draws.  Blocks; an
     interrupt leaves nothing behind but Spark's own files.  Raises AuditInputError where there is nothing to audit.
     """
-    _chosen(checks)
-    check_inputs(directories, traces)
+    check_inputs(directories, traces, checks or ())
     raw: dict[str, DataFrame] = {}
     if directories:
         raw |= read_directories(spark, directories)
@@ -100,12 +107,14 @@ def audit_tables(
     began = datetime.now(UTC)
     folder = tempfile.mkdtemp(prefix="kraft-audit-")
     try:
-        chosen = _chosen(checks)
-        steps = steps_of(raw)
-        able = [check for check in chosen if {*check.reads} <= {*steps, "transitions", "first_roles"}]
-        progress = _Progress(len(steps) + len(able) + with_figures, on_progress)
+        there = names_there(raw)
+        able = [check for check in chosen(checks or ()) if there >= set(check.reads)]
+        figures = [figure for figure in FIGURES if there >= set(figure.reads)] if with_figures else []
+        reads = [*(check.reads for check in able), *(figure.reads for figure in figures)]
+        views = views_for(name for names in reads for name in names)
+        progress = _Progress(len(raw) + len(views) + len(able) + with_figures, on_progress)
         # Views of a session of its own are in nobody's way.
-        tables = make_tables(spark.newSession(), raw, folder, progress.next)
+        tables = make_tables(spark.newSession(), raw, views, folder, progress.next)
         _check_readable(tables, tuple(raw))
         observed = _observed(tables, able)
         found = _run(tables, able, progress)
@@ -116,7 +125,7 @@ def audit_tables(
         if with_figures:
             progress.next("figures")
             drawn = [one.cluster for one in done.clusters[:MOST_CLUSTERS]]
-            done = attrs.evolve(done, figures=gather(tables, drawn))
+            done = attrs.evolve(done, figures=gather(tables, figures, drawn))
         return done
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -129,14 +138,6 @@ class _Progress:
     def next(self, what: str) -> None:
         self._tell(what, self._done, self._total)
         self._done += 1
-
-
-def _chosen(names: Collection[str] | None) -> list[Check]:
-    known = {check.name for check in CHECKS}
-    for name in names or ():
-        if name not in known:
-            raise AuditInputError(f"check {name}: there is none; expected one of {', '.join(sorted(known))}")
-    return [check for check in CHECKS if names is None or check.name in names]
 
 
 def _check_readable(tables: Tables, raw: Sequence[str]) -> None:
@@ -152,14 +153,22 @@ def _check_readable(tables: Tables, raw: Sequence[str]) -> None:
 
 
 def _observed(tables: Tables, checks: Sequence[Check]) -> dict[str, Counter[str]]:
-    """How many rows each check looks at, by cluster: one pass over each table."""
+    """How many rows each check looks at, by cluster: one pass over each table.  No cluster is left out."""
     counts: dict[str, Counter[str]] = {}
-    for table in dict.fromkeys(check.table for check in checks):
-        of_table = [check for check in checks if check.table == table]
-        wanted = ", ".join(f"count_if({check.condition}) as `{check.name}`" for check in of_table)
-        rows = tables.spark.sql(f"select {cluster_of(table)} as cluster, {wanted} from {table} group by 1").collect()
-        for check in of_table:
-            counts[check.name] = Counter({row["cluster"]: row[check.name] for row in rows})
+    clusters: dict[str, set[str]] = {}
+    for source in dict.fromkeys(check.source for check in checks):
+        main = MAIN_TABLES[source]
+        of_source = [check for check in checks if check.source == source]
+        for table in dict.fromkeys([main, *(check.table for check in of_source)]):
+            of_table = [check for check in of_source if check.table == table]
+            wanted = "".join(f", count_if({check.condition}) as `{check.name}`" for check in of_table)
+            query = f"select {cluster_of(table)} as cluster{wanted} from {table} group by {cluster_of(table)}"
+            rows = tables.spark.sql(query).collect()
+            clusters.setdefault(source, set()).update(row["cluster"] for row in rows)
+            for check in of_table:
+                counts[check.name] = Counter({row["cluster"]: row[check.name] for row in rows})
+    for check in checks:
+        counts[check.name].update(dict.fromkeys(clusters[check.source], 0))
     return counts
 
 
@@ -168,7 +177,7 @@ Found = tuple[Counter[str], list[Violation]]
 
 def _run(tables: Tables, checks: Sequence[Check], progress: _Progress) -> dict[str, Found]:
     with ThreadPoolExecutor(_CHECKS_AT_A_TIME) as pool:
-        running = [(check, pool.submit(_violations, tables, check)) for check in checks]
+        running = [(check, pool.submit(violations_of, tables, check)) for check in checks]
         found = {}
         for check, future in running:
             progress.next(check.name)
@@ -176,19 +185,24 @@ def _run(tables: Tables, checks: Sequence[Check], progress: _Progress) -> dict[s
     return found
 
 
-def _violations(tables: Tables, check: Check) -> Found:
+def violations_of(tables: Tables, check: Check) -> Found:
+    """How many there are of each cluster, and those that are told, in order."""
     frame = tables.spark.sql(check.sql)
     rows = frame.limit(MOST_VIOLATIONS + 1).collect()
+    counts = Counter(row["cluster"] for row in rows)
+    if len(rows) > MOST_VIOLATIONS:
+        counts = Counter({row["cluster"]: row["count"] for row in frame.groupBy("cluster").count().collect()})
+        # Of each cluster some, be there ever so many of another one.
+        most = max(1, MOST_VIOLATIONS // len(counts))
+        numbered = "select *, row_number() over (partition by cluster order by subject, fact_a, fact_b) as number"
+        rows = tables.spark.sql(
+            f"select * from ({numbered} from {{found}}) where number <= {most}", found=frame
+        ).collect()
     violations = [
         Violation(check.name, row["cluster"], row["subject"], row["fact_a"], row["fact_b"], check.severity)
         for row in rows
     ]
-    if len(rows) <= MOST_VIOLATIONS:
-        counts = Counter(violation.cluster for violation in violations)
-    else:
-        counts = Counter({row["cluster"]: row["count"] for row in frame.groupBy("cluster").count().collect()})
-    ordered = sorted(violations[:MOST_VIOLATIONS], key=lambda v: (v.cluster, v.subject, v.fact_a, v.fact_b))
-    return counts, ordered
+    return counts, sorted(violations, key=lambda v: (v.cluster, v.subject, v.fact_a, v.fact_b))
 
 
 def _results(check: Check, observed: Counter[str], counts: Counter[str], violations: list[Violation]) -> list[Result]:

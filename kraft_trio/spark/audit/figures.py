@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kraft_trio.spark.audit.check import FIGURES
-
 if TYPE_CHECKING:
+    from kraft_trio.spark.audit.check import View
     from kraft_trio.spark.audit.tables import Tables
 
 MOST_CLUSTERS: Final = 6
@@ -18,11 +17,10 @@ Figures = Mapping[str, Mapping[str, Rows]]
 """By cluster and by the figure's name: its rows."""
 
 
-def gather(tables: Tables, clusters: Sequence[str]) -> Figures:
-    """The figures of those clusters, of as many as the tables are enough for."""
+def gather(tables: Tables, figures: Sequence[View], clusters: Sequence[str]) -> Figures:
+    """What they say of those clusters."""
     found: dict[str, dict[str, Rows]] = {cluster: {} for cluster in clusters}
-    for figure in FIGURES:
-        if set(figure.reads) <= set(tables.names):
-            for row in tables.spark.sql(figure.sql, args={"clusters": list(clusters)}).collect():
-                found[row["cluster"]].setdefault(figure.name, []).append(row.asDict(recursive=True))
+    for figure in figures:
+        for row in tables.spark.sql(figure.sql, args={"clusters": list(clusters)}).collect():
+            found[row["cluster"]].setdefault(figure.name, []).append(row.asDict(recursive=True))
     return found

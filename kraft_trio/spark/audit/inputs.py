@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kraft_trio.errors import ConfigError
+from kraft_trio.spark.audit.check import CHECKS, Check
 from kraft_trio.spark.audit.results import AuditInputError
 from kraft_trio.spark.replicas import find_replicas
 from kraft_trio.spark.trace_paths import trace_files
 
 
-def check_inputs(directories: Sequence[str], traces: Sequence[str]) -> None:
-    """Raises AuditInputError where none of the paths leads to something to audit, naming them and what is wrong.
+def check_inputs(directories: Sequence[str], traces: Sequence[str], checks: Collection[str] = ()) -> None:
+    """Raises AuditInputError where no path leads to something to audit, and for the name of a check that is none, or
+    that is of traces where directories are given, or the other way round.
 
-    Where some do, the others become rows with `error`, which a check tells.
+    It names the paths and what is wrong.  Where some lead to something, the others become rows with `error`, which a
+    check tells.
     """
+    given = {source for source, paths in (("log", directories), ("trace", traces)) if paths}
+    other = [check.name for check in chosen(checks) if checks and check.source not in given]
+    if other:
+        what = "directories of replicas" if "trace" in given else "traces (--trace)"
+        raise AuditInputError(f"check {', '.join(other)}: looks at other input than what is given; expected {what}")
     if not directories and not traces:
         raise AuditInputError("nothing to audit; expected directories of replicas, or traces")
     try:
@@ -26,3 +34,12 @@ def check_inputs(directories: Sequence[str], traces: Sequence[str]) -> None:
         raise AuditInputError(f"nothing to audit: {error}") from error
     if files and all(file.problem for file in files):
         raise AuditInputError(f"nothing to audit: {'; '.join(f'{file.path}: {file.problem}' for file in files)}")
+
+
+def chosen(names: Collection[str]) -> list[Check]:
+    """The checks of those names, in their order; all of them where there are none.  Raises AuditInputError."""
+    known = {check.name for check in CHECKS}
+    for name in names:
+        if name not in known:
+            raise AuditInputError(f"check {name}: there is none; expected one of {', '.join(sorted(known))}")
+    return [check for check in CHECKS if not names or check.name in names]

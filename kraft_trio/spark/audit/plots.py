@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, Final
 
 from matplotlib.axes import Axes
@@ -15,6 +15,10 @@ from matplotlib.ticker import MaxNLocator
 from kraft_trio.spark.audit.figures import Rows
 
 COLOURS: Final = ("#4269d0", "#efb118", "#ff725c", "#3ca951", "#a463f2", "#6cc5b0", "#9c6b4e", "#97bbf5")
+MOST_COLUMNS: Final = 6
+"""Of a legend."""
+MOST_CHARACTERS: Final = 40
+"""Of a directory's name."""
 _WIDTH_IN: Final = 9.0
 _SECONDS_OF_A_CALENDAR: Final = 1e8
 """Times above count from 1970, those below from the beginning of a run."""
@@ -27,7 +31,8 @@ def leadership(rows: Rows) -> str:
     for row in rows:
         begin, end = _times([row["began_s"], row["ended_s"]])
         lane = nodes.index(row["node"])
-        axes.barh(lane, end - begin, left=begin, height=0.7, color=_colour(lane), edgecolor="white", linewidth=0.4)
+        colour = _colour_of(row["node"])
+        axes.barh(lane, end - begin, left=begin, height=0.7, color=colour, edgecolor="white", linewidth=0.4)
     shown = [row for row in rows if len(rows) <= 40]
     for row in shown:
         begin, end = _times([row["began_s"], row["ended_s"]])
@@ -49,7 +54,7 @@ def voters(rows: Rows, end_s: float) -> str:
         begin, end = _times([row["began_s"], end_of_set])
         for voter in row["voters"]:
             lane = ids.index(voter)
-            axes.barh(lane, end - begin, left=begin, height=0.55, color=_colour(lane))
+            axes.barh(lane, end - begin, left=begin, height=0.55, color=_colour_of(voter))
     for row in rows[1:]:
         axes.axvline(_times([row["began_s"]])[0], color="#888", linewidth=0.6, linestyle=":")
     _lanes(axes, [f"voter {id}" for id in ids])
@@ -78,7 +83,7 @@ def commit_latency(rows: Rows) -> str:
 def lag(rows: Rows) -> str:
     """How many committed offsets each node lacked, over time."""
     figure, axes = _plot("Follower lag")
-    _lines(axes, rows, "node", "lag", prefix="node ", step=True)
+    _lines(axes, rows, "node", "lag")
     axes.set_ylabel("committed offsets it lacks")
     return _svg(figure, "how far each node was behind")
 
@@ -87,8 +92,14 @@ def replica_ends(rows: Rows) -> str:
     """Where the log of each replica begins and ends."""
     figure, axes = _plot("Logs of the replicas", height=0.8 + 0.4 * len(rows))
     for lane, row in enumerate(rows):
-        axes.barh(lane, row["log_end"] - row["log_start"], left=row["log_start"], height=0.55, color=_colour(lane))
-    _lanes(axes, [row["directory"][-40:] for row in rows])
+        axes.barh(
+            lane,
+            row["log_end"] - row["log_start"],
+            left=row["log_start"],
+            height=0.55,
+            color=COLOURS[lane % len(COLOURS)],
+        )
+    _lanes(axes, _short([row["directory"] for row in rows]))
     axes.set_xlabel("offset")
     return _svg(figure, "where the logs begin and end: what is missing on the right is lag, on the left trimmed")
 
@@ -106,8 +117,7 @@ def elections(rows: Rows) -> str:
 def log_growth(rows: Rows) -> str:
     """Where each log ended, over time."""
     figure, axes = _plot("Log growth")
-    key = "node" if "node" in rows[0] else "directory"
-    _lines(axes, rows, key, "log_end", prefix="node " if key == "node" else "", step=True)
+    _lines(axes, rows, "node" if "node" in rows[0] else "directory", "log_end", are_alike=True)
     axes.set_ylabel("log end offset")
     return _svg(figure, "how each log grew")
 
@@ -150,19 +160,34 @@ def _lanes(axes: Axes, names: Sequence[str]) -> None:
     axes.invert_yaxis()
 
 
-def _lines(axes: Axes, rows: Rows, key: str, value: str, *, prefix: str, step: bool) -> None:
+def _lines(axes: Axes, rows: Rows, key: str, value: str, *, are_alike: bool = False) -> None:
+    """A line for each node, or for each directory, with a legend above the plot."""
     of: dict[Any, list[dict[str, Any]]] = {}
     for row in rows:
         of.setdefault(row[key], []).append(row)
-    for number, (name, points) in enumerate(sorted(of.items())):
-        times = _times(row["at_s"] for row in points)
+    keys = sorted(of)
+    names = [f"node {node}" for node in keys] if key == "node" else _short(keys)
+    for lane, (which, name) in enumerate(zip(keys, names, strict=True)):
+        colour = _colour_of(which) if key == "node" else COLOURS[lane % len(COLOURS)]
+        # The narrower, the later: where all are alike, each is seen still.
+        width = 1.2 + 0.9 * (len(keys) - 1 - lane) * are_alike
         axes.plot(
-            times, [row[value] for row in points], label=f"{prefix}{name}"[-40:], color=_colour(number), linewidth=1.3,
-            drawstyle="steps-post" if step else "default", alpha=0.85,
+            _times(row["at_s"] for row in of[which]), [row[value] for row in of[which]], label=name, color=colour,
+            linewidth=width, drawstyle="steps-post",
         )  # fmt: skip
     axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8, frameon=False, ncols=4, loc="upper left")
+    columns = min(len(keys), MOST_COLUMNS)
+    axes.legend(fontsize=8, frameon=False, ncols=columns, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
     _time_axis(axes, [row["at_s"] for row in rows])
+
+
+def _short(paths: Sequence[str]) -> list[str]:
+    """The ends of the paths, from where they differ on."""
+    split = [path.split("/") for path in paths]
+    same = 0
+    while len(paths) > 1 and all(len(parts) > same + 1 and parts[same] == split[0][same] for parts in split):
+        same += 1
+    return ["/".join(parts[same:])[-MOST_CHARACTERS:] for parts in split]
 
 
 def _times(seconds: Iterable[float]) -> list[float]:
@@ -175,13 +200,14 @@ def _time_axis(axes: Axes, seconds: Sequence[float]) -> None:
         locator = AutoDateLocator(tz=UTC)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))  # type: ignore[no-untyped-call]
-        axes.set_xlabel(f"UTC, from {datetime.fromtimestamp(min(seconds), UTC):%Y-%m-%d %H:%M:%S} on")
+        axes.set_xlabel("UTC")
     else:
         axes.set_xlabel("seconds since the run began")
 
 
-def _colour(number: int) -> str:
-    return COLOURS[number % len(COLOURS)]
+def _colour_of(node: int | str) -> str:
+    """The same in all plots."""
+    return COLOURS[(int(node) - 1) % len(COLOURS)]
 
 
 def _svg(figure: Figure, description: str) -> str:

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from kraft_trio.errors import StorageError
 from kraft_trio.protocol.roles import TRANSITIONS
 from kraft_trio.simulation.invariants.role_transitions import FIRST
-from kraft_trio.spark.audit.check import FUNCTIONS, VIEWS
+from kraft_trio.spark.audit.check import FUNCTIONS, VIEWS, View
+from kraft_trio.spark.schemas import BATCHES, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LOG_TABLES: Final = ("batches", "control", "snapshots", "quorum_state", "epochs")
 """What is read of directories: the values of the option `content`, with underscores."""
+
+MAIN_TABLES: Final[Mapping[str, str]] = {"log": "batches", "trace": "trace"}
+"""By what is looked at, the table in which every cluster has a row."""
+
+FACTS: Final = ("transitions", "first_roles")
+"""What the protocol says, as tables."""
+
+BATCH_COLUMNS: Final = (
+    *("directory", "cluster_id", "node", "directory_id", "segment", "position", "size", "base_offset", "last_offset"),
+    *("epoch", "control", "max_timestamp", "producer_id", "producer_epoch", "base_sequence", "content_crc", "crc_ok"),
+    "error",
+)
+"""Those of the batches that the views read: there are many batches."""
 
 SMALL_ROWS: Final = 1_000_000
 """Up to so many rows Spark takes longer to compile a query than to interpret it."""
@@ -47,21 +62,25 @@ def read_traces(spark: SparkSession, paths: Sequence[str]) -> dict[str, DataFram
 
 def read_directories(spark: SparkSession, paths: Sequence[str]) -> dict[str, DataFrame]:
     """The raw tables of the directories of replicas."""
-    return {
-        name: spark.read.format("kraft")
-        .options(content=name.replace("_", "-"), allowMixedClusters="true")
-        .load(list(paths))
-        for name in LOG_TABLES
-    }
+    found = {}
+    for name in LOG_TABLES:
+        reader = spark.read.format("kraft").options(content=name.replace("_", "-"), allowMixedClusters="true")
+        if name == "batches":
+            reader = reader.schema(spark_schema([column for column in BATCHES if column.name in BATCH_COLUMNS]))
+        found[name] = reader.load(list(paths))
+    return found
 
 
-def make_tables(spark: SparkSession, raw: Mapping[str, DataFrame], folder: str, on_step: OnStep) -> Tables:
-    """Decode the raw tables once, and make every view that they are enough for; `on_step` is told of each before.
+def make_tables(
+    spark: SparkSession, raw: Mapping[str, DataFrame], views: Sequence[View], folder: str, on_step: OnStep
+) -> Tables:
+    """Decode the raw tables once, and make those views, in their order; `on_step` is told of each before.
 
-    What is decoded is written below `folder`; whoever made that removes it.
+    What is decoded is written below `folder`; whoever made that removes it.  Raises StorageError where executors are on
+    other machines, which do not share it.
     """
     register_facts(spark)
-    names = ["transitions", "first_roles"]
+    names = [*FACTS]
     for name, frame in raw.items():
         on_step(name)
         _store(spark, frame, name, folder)
@@ -69,30 +88,51 @@ def make_tables(spark: SparkSession, raw: Mapping[str, DataFrame], folder: str, 
     if sum(spark.table(name).count() for name in raw) <= SMALL_ROWS:
         for setting, value in INTERPRETED.items():
             spark.conf.set(setting, value)
-    for view in VIEWS:
-        if set(view.reads) <= set(names):
-            on_step(view.name)
-            if view.is_stored:
-                _store(spark, spark.sql(view.sql), view.name, folder)
-            else:
-                spark.sql(view.sql).createOrReplaceTempView(view.name)
-            names.append(view.name)
+    for view in views:
+        on_step(view.name)
+        if view.is_stored:
+            _store(spark, spark.sql(view.sql), view.name, folder)
+        else:
+            spark.sql(view.sql).createOrReplaceTempView(view.name)
+        names.append(view.name)
     return Tables(spark, folder, tuple(names))
 
 
-def steps_of(raw: Mapping[str, object]) -> list[str]:
-    """The names of what `make_tables` makes of those, in order."""
-    names = ["transitions", "first_roles", *raw]
+def names_there(raw: Collection[str]) -> set[str]:
+    """The names of all tables and views that there can be with those raw tables."""
+    names = {*FACTS, *raw}
     for view in VIEWS:
-        if set(view.reads) <= set(names):
-            names.append(view.name)
-    return names[2:]
+        if names >= set(view.reads):
+            names.add(view.name)
+    return names
+
+
+def views_for(reads: Iterable[str]) -> list[View]:
+    """The views that it takes to read those tables and views, in the order in which they are made."""
+    wanted = set(reads)
+    for view in reversed(VIEWS):
+        if view.name in wanted:
+            wanted |= set(view.reads)
+    return [view for view in VIEWS if view.name in wanted]
 
 
 def _store(spark: SparkSession, frame: DataFrame, name: str, folder: str) -> None:
+    from pyspark.sql import Observation
+    from pyspark.sql.functions import count, lit
+
     path = f"{folder}/{name}"
-    frame.write.option("compression", "zstd").parquet(path)
-    spark.read.schema(frame.schema).parquet(path).createOrReplaceTempView(name)
+    is_here = (spark.sparkContext.master or "").startswith("local")
+    written = Observation()
+    observed = frame if is_here else frame.observe(written, count(lit(1)).alias("rows"))
+    observed.write.option("compression", "zstd").parquet(path)
+    stored = spark.read.schema(frame.schema).parquet(path)
+    # Executors elsewhere write below a path of their own machine, unless it is shared.
+    if not is_here and (rows := stored.count()) != written.get["rows"]:
+        raise StorageError(
+            f"{path}: {rows} of {written.get['rows']} rows that executors have written are there; expected TMPDIR to "
+            "name a directory that all of them share"
+        )
+    stored.createOrReplaceTempView(name)
 
 
 def register_facts(spark: SparkSession) -> None:

@@ -52,6 +52,36 @@ def breaks(check: str) -> Callable[[Damage], Damage]:
     return register
 
 
+LAWFUL: dict[str, Damage] = {}
+"""By name, what makes of a sound backup another sound one."""
+
+
+def lawful(change: Damage) -> Damage:
+    LAWFUL[change.__name__] = change
+    return change
+
+
+@lawful
+def a_fetched_snapshot_is_yet_to_take_the_place_of_the_log(backup: Backup) -> None:
+    row = backup.find("snapshots", 3, end_offset=12)
+    backup.tables["snapshots"].append(row | {"end_offset": 200, "epoch": 7, "voters": row["voters"][:1]})
+
+
+@lawful
+def an_old_snapshot_lies_far_below_the_log(backup: Backup) -> None:
+    row = backup.find("snapshots", 3, end_offset=12)
+    backup.tables["snapshots"].append(row | {"end_offset": 3, "epoch": 1, "voters": row["voters"][:1]})
+
+
+@lawful
+def an_uncommitted_end_differs(backup: Backup) -> None:
+    offset = backup.last_batch(4)["base_offset"]
+    backup.last_batch(4).update(epoch=9)
+    elected = backup.find("control", 4, type="LeaderChange", epoch=3)
+    backup.tables["control"].append(elected | {"offset": offset, "epoch": 9, "leader_id": 4})
+    backup.find("quorum_state", 4).update(leader_epoch=9, leader_id=4, voted_id=-1)
+
+
 @breaks("log_is_readable")
 def a_directory_is_not_there(backup: Backup) -> None:
     empty = dict.fromkeys(backup.tables["batches"][0])
@@ -110,6 +140,12 @@ def an_older_epoch_lies_below_a_common_one(backup: Backup) -> None:
     for row in backup.tables["batches"]:
         if row["node"] == 4 and row["epoch"] == 2:
             row.update(epoch=1)
+
+
+@breaks("log_same_prefix")
+def the_same_and_the_ends_differ_too(backup: Backup) -> None:
+    an_older_epoch_lies_below_a_common_one(backup)
+    backup.last_batch(4).update(epoch=9)
 
 
 @breaks("log_one_leader_per_epoch")
@@ -180,6 +216,11 @@ def a_snapshot_is_cut(backup: Backup) -> None:
 
 
 @breaks("log_snapshots_are_equal")
+def a_snapshot_has_other_records(backup: Backup) -> None:
+    backup.find("snapshots", 2, end_offset=12).update(sha256="00", content_sha256="00")
+
+
+@breaks("log_snapshots_are_same_bytes")
 def a_snapshot_has_other_bytes(backup: Backup) -> None:
     backup.find("snapshots", 2, end_offset=12).update(sha256="00")
 

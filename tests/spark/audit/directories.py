@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
+
 from kraft_trio.simulation import Cluster, simulate
+from kraft_trio.simulation.cluster import CLUSTER_ID
 from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.scenario_run import setup_of
 from kraft_trio.simulation.scenario_script import parse_script
+from kraft_trio.storage.meta_properties import META_PROPERTIES, decode_meta_properties, encode_meta_properties
 
 ROOT = "/data"
 """A simulated node's metadata.log.dir."""
@@ -46,14 +50,22 @@ def write_directories(folder: Path) -> list[Path]:
     async def main(cluster: Cluster) -> None:
         for step in script.steps:
             await step.take(cluster)
-        for machine in cluster.machines.values():
-            directories.append(_export(machine, folder / f"node-{machine.id}"))
+        directories.extend(write_disks(cluster, folder))
 
     simulate(main, setup_of(script.header))
     return directories
 
 
-def _export(machine: Machine, folder: Path) -> Path:
+def write_disks(cluster: Cluster, folder: Path, cluster_id: str = CLUSTER_ID) -> list[Path]:
+    """What the nodes have on their disks now, as of that cluster.
+
+    Left out are those whose disk was damaged, lost or put back at some time.
+    """
+    whole = [machine for machine in cluster.machines.values() if machine.replica is not None and machine.is_whole]
+    return [_export(machine, folder / f"node-{machine.id}", cluster_id) for machine in whole]
+
+
+def _export(machine: Machine, folder: Path, cluster_id: str) -> Path:
     for directory in (ROOT, machine.partition_path):
         target = folder / Path(directory).relative_to(ROOT)
         target.mkdir(parents=True, exist_ok=True)
@@ -61,4 +73,7 @@ def _export(machine: Machine, folder: Path) -> Path:
             content = machine.disk.peek(f"{directory}/{name}")
             if content is not None and name != ".lock":
                 (target / name).write_bytes(content)
+    path = folder / META_PROPERTIES
+    properties = decode_meta_properties(str(path), path.read_bytes())
+    path.write_bytes(encode_meta_properties(attrs.evolve(properties, cluster_id=cluster_id)))
     return folder

@@ -311,3 +311,8 @@ def _(story: Story) -> None:
 def _(story: Story) -> None:
     story.operation(3, "pending")
     story.operation(3, "ok", [1, 2], from_offset=0, end_offset=5)
+
+
+@breaks("trace_is_readable")
+def _(story: Story) -> None:
+    story.note("lost", 3, {"events": 7})

@@ -3,46 +3,31 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import UUID
 
+import attrs
 import pytest
 from click.testing import CliRunner
 
-from .directories import write_directories
+from kraft_trio.storage.meta_properties import (
+    META_PROPERTIES,
+    MetaProperties,
+    decode_meta_properties,
+    encode_meta_properties,
+)
+from tests.spark.directories import make_kafkas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-PARTITION = "__cluster_metadata-0"
-
-
-@pytest.fixture(scope="module")
-def backups(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("backups")
-    write_directories(folder)
-    return folder
-
-
-@pytest.fixture
-def damaged(backups: Path, tmp_path: Path) -> Path:
-    """The same, a bit of node 2's log in the middle flipped, and a torn tail at node 3."""
-    folder = tmp_path / "damaged"
-    shutil.copytree(backups, folder)
-    in_the_middle = folder / "node-2" / PARTITION / "00000000000000000014.log"
-    content = bytearray(in_the_middle.read_bytes())
-    content[100] ^= 1
-    in_the_middle.write_bytes(content)
-    last = folder / "node-3" / PARTITION / "00000000000000000022.log"
-    last.write_bytes(last.read_bytes()[:-10])
-    return folder
 
 
 @pytest.fixture
 def kraft(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
     """The command in this process, with the session of all tests."""
-    monkeypatch.setattr("kraft_trio.spark.session", lambda *_arguments, **_options: spark)
-    monkeypatch.setattr(type(spark), "stop", lambda _self: None)
+    monkeypatch.setattr("kraft_trio.cli.audit.quiet_session", lambda _master, _name: nullcontext(spark))
     return CliRunner()
 
 
@@ -55,7 +40,7 @@ def run(kraft: CliRunner, *arguments: str) -> tuple[int, list[str]]:
     return result.return_value, result.output.splitlines()
 
 
-def test_sound_backups_and_the_same_damaged(
+def test_sound_backups_and_then_a_fleet_of_which_not_all_is_sound(
     kraft: CliRunner, spark: SparkSession, backups: Path, damaged: Path, tmp_path: Path
 ) -> None:
     """One after the other, as a history is made of them."""
@@ -74,12 +59,23 @@ def test_sound_backups_and_the_same_damaged(
     assert "<link" not in text
     assert "src=" not in text
 
-    code, lines = run(kraft, f"{damaged}/node-*", f"{damaged}/node-9", "--out", str(out))
+    code, lines = run(kraft, *make_fleet(tmp_path / "fleet", orders=backups, payments=damaged), "--out", str(out))
     assert code == 1
+    rows = [line.split() for line in lines if not line.startswith(("error", "warning"))]
+    rows_of = {row[0]: row[1:] for row in rows}
+    assert rows_of["orders"] == ["22", "0", "0", "0"]
+    assert rows_of["kafka"][2:] == ["0", "0"]
+    *_, errors, warnings = rows_of["payments"]
+    assert int(errors) >= 1
+    assert warnings == "1"
+    assert [row[0] for row in rows].index("payments") < [row[0] for row in rows].index("orders"), "errors come first"
+    assert lines[-1].startswith("4 clusters, 22 checks: ")
     told = [line for line in lines if line.startswith(("error: ", "warning: "))]
-    assert any(line.startswith("error: log_checksums: ") and "node-2" in line for line in told)
-    assert any(line.startswith("warning: log_torn_tail: ") and "node-3" in line for line in told)
-    assert any(line.startswith("error: log_is_readable: ") and "node-9" in line for line in told)
+    assert any(line.startswith("error: log_checksums: payments, ") and "node-2" in line for line in told)
+    assert any(line.startswith("warning: log_torn_tail: payments, ") and "node-3" in line for line in told)
+    assert any(line.startswith("error: log_is_readable: unknown, ") and "node-9" in line for line in told)
+    assert [line for line in told if "node-5" in line and "has no partition's directory" in line]
+
     history = spark.read.parquet(str(out / "results"))
     assert history.select("run_id").distinct().count() == 2
     violated = history.where("status = 'violated'").select("check").toArrow().column(0).to_pylist()
@@ -89,9 +85,33 @@ def test_sound_backups_and_the_same_damaged(
     assert violations.where("check = 'log_torn_tail'").count() == 1
 
 
-def test_bad_input(kraft: CliRunner, tmp_path: Path) -> None:
+def make_fleet(folder: Path, **clusters: Path) -> list[str]:
+    """Copies of those directories, each of a cluster of its own, and a directory that Kafka has written.
+
+    One more is no replica's, and one is not there.
+    """
+    for name, source in clusters.items():
+        for node in sorted(source.glob("node-*")):
+            shutil.copytree(node, folder / name / node.name)
+            path = folder / name / node.name / META_PROPERTIES
+            properties = decode_meta_properties(str(path), path.read_bytes())
+            path.write_bytes(encode_meta_properties(attrs.evolve(properties, cluster_id=name)))
+    kafkas = make_kafkas(folder / "kafka", "dynamic")
+    (kafkas / META_PROPERTIES).write_bytes(encode_meta_properties(MetaProperties("kafka", 1, UUID(int=1))))
+    (folder / "none" / "node-5").mkdir(parents=True)
+    (folder / "none" / "node-5" / "holiday.jpg").write_bytes(b"no log")
+    return [f"{folder}/*/*", f"{folder}/orders/node-9"]
+
+
+def test_one_check_is_run_alone(kraft: CliRunner, damaged: Path) -> None:
+    code, lines = run(kraft, f"{damaged}/node-*", "--check", "log_torn_tail")
+    assert (code, lines[-1]) == (0, "1 cluster, 1 check: 0 errors, 1 warning"), "a warning changes nothing"
+
+
+def test_bad_input(kraft: CliRunner, backups: Path, tmp_path: Path) -> None:
     from kraft_trio.spark.audit import AuditInputError
 
+    nodes = f"{backups}/node-*"
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").write_text("no trace")
     for arguments, named in (
@@ -100,6 +120,9 @@ def test_bad_input(kraft: CliRunner, tmp_path: Path) -> None:
         (["--trace", str(tmp_path / "nowhere")], "nowhere"),
         (["--trace", str(tmp_path / "text")], "text"),
         (["--check", "log_machting", str(tmp_path)], "log_machting"),
+        (["--check", "trace_real_time_order", nodes], "trace_real_time_order: .*expected traces"),
+        ([nodes, "--out", str(tmp_path / "text")], "text: File exists; expected a directory"),
+        ([nodes, "--out", "s3://audits/all"], "s3://audits/all: is a URL; expected a directory"),
     ):
         with pytest.raises(AuditInputError, match=named):
             run(kraft, *arguments)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
 import pyarrow as pa
 import pytest
 
 from kraft_trio.spark.schemas import CONTENTS, arrow_schema
 
-from .damages import DAMAGES, Backup
+from .damages import DAMAGES, LAWFUL, Backup
 from .directories import write_directories
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Au
     raw = read_directories(spark, [str(directory) for directory in directories])
     sound = Backup({name: frame.toArrow().to_pylist() for name, frame in raw.items()})
     tables = sound.copy(SOUND).tables
-    for name, (_, damage) in DAMAGES.items():
+    for name, damage in [*((name, damage) for name, (_, damage) in DAMAGES.items()), *LAWFUL.items()]:
         backup = sound.copy(name)
         damage(backup)
         for table, rows in backup.tables.items():
@@ -59,7 +60,26 @@ def test_a_broken_backup_is_found(audited: Audit, name: str) -> None:
     assert (result.status, result.violations, result.example) == ("violated", len(found), str(found[0]))
 
 
-def test_a_sound_backup_has_nothing(audited: Audit) -> None:
+@pytest.mark.parametrize("name", [SOUND, *LAWFUL])
+def test_a_sound_backup_has_nothing(audited: Audit, name: str) -> None:
+    told = [violation for violation in audited.violations if violation.cluster == name]
+    assert [f"{violation.check}: {violation}" for violation in told if violation.severity == "error"] == []
+
+
+def test_every_check_of_logs_has_something_to_look_at_in_a_sound_backup(audited: Audit) -> None:
     assert [str(violation) for violation in audited.violations if violation.cluster == SOUND] == []
     statuses = {result.check: result.status for result in audited.results if result.cluster == SOUND}
     assert [check for check, status in statuses.items() if status != "passed"] == []
+
+
+def test_a_cluster_with_thousands_of_violations_hides_no_other(spark: SparkSession) -> None:
+    from kraft_trio.spark.audit import CHECKS
+    from kraft_trio.spark.audit.audit import MOST_VIOLATIONS, violations_of
+    from kraft_trio.spark.audit.tables import Tables
+
+    whose = "if(id < 5000, 'broken', concat('other ', id))"
+    sql = f"select {whose} as cluster, string(id) as subject, 'a' as fact_a, 'b' as fact_b from range(5010)"
+    counts, told = violations_of(Tables(spark, "", ()), attrs.evolve(CHECKS[0], sql=sql))
+    assert counts["broken"] == 5000
+    assert {violation.cluster for violation in told} == counts.keys()
+    assert 10 < len(told) <= MOST_VIOLATIONS

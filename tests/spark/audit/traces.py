@@ -9,14 +9,19 @@ from unittest import mock
 
 import attrs
 
-from kraft_trio.simulation import InvariantViolated, cluster, simulate
+from kraft_trio.simulation import Cluster, InvariantViolated, cluster, seed_run, simulate
+from kraft_trio.simulation.cluster import Setup
+from kraft_trio.simulation.nemesis import PlanOptions
+from kraft_trio.simulation.seed_run import TraceTo, run_seed
 from kraft_trio.simulation.steps import NotAsExpected
 from kraft_trio.simulation.watchdog import real_time_limit
 from kraft_trio.tracing.events import Trace
-from kraft_trio.tracing.files import TraceHeader, TraceWriter
+from kraft_trio.tracing.files import TraceHeader, TraceWriter, open_trace
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.mutants.mutant import REAL_LIMIT_S
 from tests.simulation.mutants.runs import Run
+
+from .directories import write_disks
 
 FOUND = {
     "the vote given is ignored": ("one_vote_per_epoch", 0),
@@ -66,6 +71,31 @@ def lawful_runs() -> list[tuple[Run, int]]:
     """The runs of the mutants that are to be found, each once."""
     runs = {(MUTANTS[name].run.name, seed): MUTANTS[name].run for name, (_, seed) in FOUND.items()}
     return [(run, seed) for (_, seed), run in runs.items()]
+
+
+def write_random(seed: int, options: PlanOptions, trace: Path, directories: Path) -> None:
+    """The plan of a seed, every invariant looked at: its trace, and the nodes' directories when it has ended.
+
+    Those are of a cluster that is named after the seed.
+    """
+    ran: list[Cluster] = []
+
+    def make(setup: Setup) -> Cluster:
+        ran.append(Cluster(setup))
+        return ran[0]
+
+    with mock.patch.object(seed_run, "Cluster", make):
+        outcome = run_seed(seed, options, TraceTo(str(trace), f"kraft simulate --seed {seed}"))
+    assert outcome.failure is None, outcome.failure
+    write_disks(ran[0], directories, f"seed-{seed}")
+
+
+def write_piece(whole: Path, first: float, last: float, path: Path) -> None:
+    """The events of a trace from one share of them up to another, as what is left where files are rotated or lost."""
+    with open_trace(whole) as (header, events), TraceWriter(path, header) as writer:
+        seen = list(events)
+        for event in seen[round(first * len(seen)) : round(last * len(seen))]:
+            writer.write(event)
 
 
 def _write(run: Run, path: Path) -> None:

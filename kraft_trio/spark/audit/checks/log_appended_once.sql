@@ -4,10 +4,17 @@
 -- observes: log_batches where producer_id >= 0
 -- severity: error
 -- a row: a log has two batches of one producer with the same sequence: a retry that took effect twice.
-select cluster, concat(max(replica), ', producer ', producer_id) as subject,
-    concat(min_by(place, base_offset), ': producer ', producer_id, ' in its epoch ', producer_epoch, ', sequence ',
-        base_sequence, ', at offset ', min(base_offset)) as fact_a,
-    concat(max_by(place, base_offset), ': the same at offset ', max(base_offset)) as fact_b
-from log_batches where producer_id >= 0 and base_sequence >= 0 and error is null
-group by cluster, directory, producer_id, producer_epoch, base_sequence
-having min(base_offset) < max(base_offset)
+with twice as (
+    select cluster, directory, producer_id, producer_epoch, base_sequence, min(base_offset) as first,
+        max(base_offset) as last
+    from log_batches where producer_id >= 0 and base_sequence >= 0 and error is null
+    group by cluster, directory, producer_id, producer_epoch, base_sequence having min(base_offset) < max(base_offset)
+)
+select /*+ broadcast(t) */ t.cluster, concat(max(b.replica), ', producer ', t.producer_id) as subject,
+    concat(min_by(b.place, b.base_offset), ': producer ', t.producer_id, ' in its epoch ', t.producer_epoch,
+        ', sequence ', t.base_sequence, ', at offset ', t.first) as fact_a,
+    concat(max_by(b.place, b.base_offset), ': the same at offset ', t.last) as fact_b
+from twice t join log_batches b
+    on b.cluster = t.cluster and b.directory = t.directory and b.base_offset in (t.first, t.last)
+where b.error is null
+group by t.cluster, t.directory, t.producer_id, t.producer_epoch, t.base_sequence, t.first, t.last

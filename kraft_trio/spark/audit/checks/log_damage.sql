@@ -3,7 +3,7 @@
 -- observes: log_batches where position is not null
 -- severity: error
 -- a row: bytes that are no batch, or a batch out of its place, with whole batches behind them.
-select b.cluster, concat(b.replica, ', position ', b.position) as subject, concat(b.place, ': ', b.error) as fact_a,
+select /*+ broadcast(s) */ b.cluster, concat(b.replica, ', position ', b.position) as subject, concat(b.place, ': ', b.error) as fact_a,
     concat(s.last_place, ': a whole batch stands behind it') as fact_b
 from log_batches b join log_spans s on s.cluster = b.cluster and s.directory = b.directory
 where b.error is not null and not coalesce(not b.crc_ok, false) and b.order < s.last_whole

@@ -5,17 +5,31 @@
 -- severity: error
 -- a row: two replicas have different batches at one offset in one epoch.
 -- Where a log begins later or ends earlier it lags or was trimmed, and nothing is compared.
-with different as (
-    select cluster, base_offset, epoch
-    from log_batches where error is null
-    group by cluster, base_offset, epoch
+with spans as (
+    -- Spans of offsets are compared as a whole, and batch by batch only those that differ, as the ends of logs do.
+    select cluster, directory, epoch, base_offset div 4096 as span, count(*) as batches,
+        bit_xor(xxhash64(base_offset, last_offset, size, content_crc)) as hash
+    from log_batches where error is null group by 1, 2, 3, 4
+),
+suspects as (
+    select cluster, epoch, span from spans group by cluster, epoch, span
+    having min(hash) <> max(hash) or min(batches) <> max(batches)
+),
+suspected as (
+    select b.cluster, b.base_offset, b.last_offset, b.epoch, b.size, b.content_crc, b.place
+    from log_batches b
+    left semi join suspects s on s.cluster = b.cluster and s.epoch = b.epoch and s.span = b.base_offset div 4096
+    where b.error is null
+),
+different as (
+    select cluster, base_offset, epoch from suspected group by cluster, base_offset, epoch
     having min(last_offset) <> max(last_offset) or min(size) <> max(size) or min(content_crc) <> max(content_crc)
 ),
 held as (
-    select b.cluster, b.base_offset, b.epoch, b.size, b.content_crc, min(b.place) as place
-    from log_batches b join different d
+    select /*+ merge(d) */ b.cluster, b.base_offset, b.epoch, b.size, b.content_crc, min(b.place) as place
+    from suspected b join different d
         on d.cluster = b.cluster and d.base_offset = b.base_offset and d.epoch = b.epoch
-    where b.error is null group by all
+    group by all
 )
 select a.cluster, concat('offset ', a.base_offset, ', epoch ', a.epoch) as subject,
     concat(a.place, ': the batch at offset ', a.base_offset, ' of epoch ', a.epoch, ' has ', a.size,

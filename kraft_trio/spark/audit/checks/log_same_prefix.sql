@@ -15,24 +15,26 @@ spans as (
         on e.cluster = s.cluster and e.directory = s.directory and e.epoch = s.epoch
 ),
 apart as (
-    select a.cluster, a.directory, b.directory as other, max_by(a.place, a.epoch) as place,
-        max_by(b.place, a.epoch) as other_place, max(a.epoch) as epoch, max_by(b.epoch, a.epoch) as other_epoch,
-        max(greatest(a.start_offset, b.start_offset)) as offset
+    select a.cluster, a.directory, b.directory as other, min(struct(
+        greatest(a.start_offset, b.start_offset) as offset, a.epoch, b.epoch as other_epoch, a.place
+    )) as first
     from spans a join spans b
         on a.cluster = b.cluster and a.directory < b.directory and a.epoch <> b.epoch
         and a.start_offset <= b.last_offset and b.start_offset <= a.last_offset
     group by a.cluster, a.directory, b.directory
 ),
 together as (
-    select a.cluster, a.directory, b.directory as other, max(least(a.last_offset, b.last_offset)) as offset
+    select a.cluster, a.directory, b.directory as other, max(struct(
+        least(a.last_offset, b.last_offset) as offset, a.epoch, b.place
+    )) as last
     from spans a join spans b
         on a.cluster = b.cluster and a.directory < b.directory and a.epoch = b.epoch
         and a.start_offset <= b.last_offset and b.start_offset <= a.last_offset
     group by a.cluster, a.directory, b.directory
 )
-select x.cluster, concat('offset ', x.offset) as subject,
-    concat(x.place, ': offset ', x.offset, ' is of epoch ', x.epoch, ' in ', x.directory, ', of epoch ', x.other_epoch,
-        ' in ', x.other) as fact_a,
-    concat(x.other_place, ': further on, offset ', t.offset, ' is of the same epoch in both') as fact_b
+select x.cluster, concat('offset ', x.first.offset) as subject,
+    concat(x.first.place, ': offset ', x.first.offset, ' is of epoch ', x.first.epoch, ' in ', x.directory,
+        ', of epoch ', x.first.other_epoch, ' in ', x.other) as fact_a,
+    concat(t.last.place, ': further on, offset ', t.last.offset, ' is of epoch ', t.last.epoch, ' in both') as fact_b
 from apart x join together t on t.cluster = x.cluster and t.directory = x.directory and t.other = x.other
-where t.offset > x.offset
+where t.last.offset > x.first.offset

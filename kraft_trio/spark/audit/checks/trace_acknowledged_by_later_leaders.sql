@@ -1,17 +1,17 @@
 -- invariant: 7
 -- title: a leader's log has all that was acknowledged before it was elected
 -- reads: events
--- observes: events where one_clock and kind = 'operation' and outcome = 'ok' and from_offset is null
+-- observes: events where all_seen and kind = 'operation' and outcome = 'ok' and from_offset is null
 -- severity: error
 -- a row: a write was acknowledged, and the log of a leader elected later ends before it.
 with acknowledged as (
     select run, at, place, client, number, array_max(offsets) as offset
     from events
-    where one_clock and kind = 'operation' and outcome = 'ok' and from_offset is null and size(offsets) > 0
+    where all_seen and kind = 'operation' and outcome = 'ok' and from_offset is null and size(offsets) > 0
 ),
 elected as (
     select *, min(log_end) over (partition by run) as shortest
-    from events where kind = 'role' and role = 'Leader' and not was <=> 'Leader' and one_clock
+    from events where kind = 'role' and role = 'Leader' and not was <=> 'Leader' and all_seen
 )
 select e.run as cluster, concat('offset ', max_by(a.offset, a.at)) as subject,
     concat(max_by(a.place, a.at), ': ', max_by(concat(a.client, '/', a.number), a.at), ' is acknowledged at offset ',

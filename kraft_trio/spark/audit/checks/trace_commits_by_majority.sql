@@ -1,14 +1,14 @@
 -- invariant: 11
 -- title: commits need a majority of the record's own voter set, by what is synced
 -- reads: voters_at_work, events
--- observes: voters_at_work where one_clock and kind = 'high_watermark'
+-- observes: voters_at_work where all_seen and kind = 'high_watermark'
 -- severity: error
 -- a row: a leader takes for committed what no majority of the newest voter set in its log has synced.
 -- A voter holds the record if it had synced up to there with a log whose last batch is of the leader's epoch; where
 -- its trace leaves that epoch open (after a restart), it is taken for one that does.
 with commits as (
     select run, at, place, replica, epoch, high_watermark, newest
-    from voters_at_work where kind = 'high_watermark' and one_clock and size(newest) > 0
+    from voters_at_work where kind = 'high_watermark' and all_seen and size(newest) > 0
 ),
 asked as (
     select run, at, epoch, high_watermark, explode(newest) as who from commits

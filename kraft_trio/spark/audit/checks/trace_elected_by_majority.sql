@@ -1,11 +1,11 @@
 -- invariant: 22
 -- title: a leader has the votes of a majority of its voter set, by id and directory id
 -- reads: voters_at_work, events
--- observes: voters_at_work where one_clock and kind = 'role' and role = 'Leader'
+-- observes: voters_at_work where all_seen and kind = 'role' and role = 'Leader'
 -- severity: error
 -- a row: a node leads an epoch for which fewer than a majority of its newest voter set have logged a vote for it.
 with elected as (
-    select * from voters_at_work where kind = 'role' and role = 'Leader' and one_clock and not was <=> 'Leader'
+    select * from voters_at_work where kind = 'role' and role = 'Leader' and all_seen and not was <=> 'Leader'
 ),
 votes as (
     select run, vote_epoch as epoch, split_part(candidate, '-', 1) as candidate, at,

@@ -7,7 +7,7 @@
 -- watermark in an epoch before its leader has one.
 with elected as (
     select run, epoch, node, min(log_end) as log_end, min_by(place, at) as place
-    from events where kind = 'role' and role = 'Leader' group by all
+    from events where kind = 'role' and role = 'Leader' and not was <=> 'Leader' group by all
 ),
 first_marks as (
     select run, epoch, min(at) as at from events where kind = 'high_watermark' and role = 'Leader' group by all
@@ -23,7 +23,7 @@ select e.run, concat('epoch ', e.epoch),
         e.high_watermark),
     concat('no leader has one in epoch ', e.epoch, ' by then')
 from events e left join first_marks f on f.run = e.run and f.epoch = e.epoch
-where e.kind = 'high_watermark' and e.role <> 'Leader' and e.one_clock and (f.at is null or f.at > e.at)
+where e.kind = 'high_watermark' and e.role <> 'Leader' and e.all_seen and (f.at is null or f.at > e.at)
     and not exists (
         select * from events r
         where r.run = e.run and r.node = e.node and r.kind = 'replace' and r.snapshot_end = e.high_watermark

@@ -1,7 +1,7 @@
 -- invariant: 12
 -- title: at most one uncommitted voter set in a log
 -- reads: voter_changes
--- observes: voter_changes where one_clock
+-- observes: voter_changes where all_seen
 -- severity: error
 -- a row: a voter set was appended to a log in which another one was not committed yet.
 select run as cluster, concat('offset ', offset) as subject,
@@ -9,4 +9,4 @@ select run as cluster, concat('offset ', offset) as subject,
         as fact_a,
     concat(place, ': it appends {', array_join(voters, ', '), '} at offset ', offset,
         ', and leaders have committed up to ', coalesce(committed_end, 0)) as fact_b
-from voter_changes where one_clock and old_offset >= coalesce(committed_end, 0)
+from voter_changes where all_seen and old_offset >= coalesce(committed_end, 0)

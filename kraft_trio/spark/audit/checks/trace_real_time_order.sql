@@ -1,13 +1,13 @@
 -- invariant: 21
 -- title: offsets follow real time: what ended before an operation began stands before it
 -- reads: events
--- observes: events where one_clock and kind = 'operation' and outcome = 'ok'
+-- observes: events where all_seen and kind = 'operation' and outcome = 'ok'
 -- severity: error
 -- a row: an operation took effect at or below the offset of one that had ended before it began.
 with operations as (
     select run, client, number, min(at) as began, max(at) as ended,
         max_by(struct(place, offsets, from_offset, end_offset, linearizable, outcome), at) as last
-    from events where kind = 'operation' and one_clock group by all
+    from events where kind = 'operation' and all_seen group by all
 ),
 effects as (
     select run, client, number, began, ended, last.place as place, last.from_offset is not null as is_read,

@@ -1,7 +1,7 @@
 -- invariant: 6
 -- title: what a follower appends, the leader of that epoch has appended
 -- reads: events
--- observes: events where one_clock and kind = 'append' and role = 'Follower'
+-- observes: events where all_seen and kind = 'append' and role = 'Follower'
 -- severity: error
 -- a row: a follower has a record of an epoch at an offset where no leader of that epoch has appended any.
 -- What a node recovers at its start may be more than its trace knows of: it was written just before a crash.
@@ -37,4 +37,4 @@ select t.run as cluster, concat('epoch ', t.record_epoch, ', offset ', t.next_of
 from taken t
 left join spans s on s.run = t.run and s.record_epoch = t.record_epoch
 left join led l on l.run = t.run and l.epoch = t.record_epoch
-where t.one_clock and (s.run is null or t.next_offset > s.next_offset or t.next_offset <= s.base_offset)
+where t.all_seen and (s.run is null or t.next_offset > s.next_offset or t.next_offset <= s.base_offset)

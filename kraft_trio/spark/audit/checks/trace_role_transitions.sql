@@ -1,12 +1,13 @@
 -- invariant: 17
 -- title: roles change only along the transition table
 -- reads: events, transitions, first_roles
--- observes: events where kind = 'role'
+-- observes: events where kind = 'role' and unbroken
 -- severity: error
 -- a row: a node has taken a role that the table does not lead to, or begun with one that no process begins with.
+-- Files that lack events are left out.
 with roles as (
-    select *, lag(struct(role, epoch, leader, place)) over (partition by run, node, process order by at) as old
-    from events where kind = 'role'
+    select *, lag(struct(role, epoch, leader, place)) over (partition by run, node, file, process order by at) as old
+    from events where kind = 'role' and unbroken
 )
 select run as cluster, replica as subject,
     coalesce(

@@ -4,10 +4,18 @@
 -- `place` says for a human where the event stands: file and sequence.
 -- `last_epoch` is the epoch of the last batch in the node's log, null where a restart or a truncation leaves it open.
 -- `committed_end` is the highest high watermark that a leader of the run had by then.
-with parsed as (
+-- `all_seen`: the run is a simulated one, with one clock, and of what happened up to there nothing is missing.
+-- `unbroken`: the file has all events from its first to its last.
+-- `log_known`: the trace has seen the node's log from its first record or snapshot on.
+with files as (
+    select run, file, count(*) = max(sequence) - min(sequence) + 1 as unbroken,
+        min(sequence) = 0 and any_value(seed) is not null as of_one_clock
+    from trace where error is null group by run, file
+),
+parsed as (
     select
-        run, file, seed is not null as one_clock, sequence, time_us, node, kind, epoch, role, leader, log_end,
-        synced_end, high_watermark, voters, cause,
+        t.run, t.file, unbroken, unbroken and of_one_clock as all_seen, sequence, time_us, node, kind, epoch, role,
+        leader, log_end, synced_end, high_watermark, voters, cause,
         from_json(
             details,
             'was string, base_offset bigint, next_offset bigint, record_epoch int, control boolean,
@@ -16,7 +24,7 @@ with parsed as (
             linearizable boolean, from_offset bigint, end_offset bigint, candidate string, pre_vote boolean,
             granted boolean, epoch int'
         ) as d
-    from trace
+    from trace t join files f on f.run = t.run and f.file = t.file
     where error is null and kind <> 'message' and (kind <> 'log' or cause = 'vote requested')
 ),
 placed as (
@@ -28,17 +36,24 @@ placed as (
             when 'replace' then cast(split_part(d.snapshot_id, '@', 2) as int)
             when 'truncate' then -1
             when 'start' then -1
-        end as set_epoch
+        end as set_epoch,
+        case
+            when kind = 'replace' or (kind = 'start' and log_end = 0) then true
+            when kind = 'lost' then false
+            when kind = 'start' and not coalesce(log_end <= lag(log_end) over of_node, false) then false
+        end as set_log_known
     from parsed
+    window of_node as (partition by run, node order by time_us, sequence, file)
 )
 select
-    run, file, concat(substring_index(file, '/', -1), ', event ', sequence) as place, one_clock, sequence, at, time_us,
+    run, file, concat(substring_index(file, '/', -1), ', event ', sequence) as place, unbroken, all_seen, sequence, at, time_us,
     node, kind, epoch, role, leader, log_end, synced_end, high_watermark, voters, cause,
     coalesce(
         last_value(if(kind = 'start', d.directory_id, null)) ignore nulls over before_of_node, cast(node as string)
     ) as replica,
     count_if(kind = 'start') over before_of_node as process,
     nullif(last_value(set_epoch) ignore nulls over before_of_node, -1) as last_epoch,
+    coalesce(last_value(set_log_known) ignore nulls over before_of_node, false) as log_known,
     max(if(kind = 'high_watermark' and role = 'Leader', high_watermark, null)) over before_of_run as committed_end,
     d.was, d.base_offset, d.next_offset, d.record_epoch, d.control, d.voters_offsets, d.voters as voter_keys, d.to,
     cast(split_part(d.snapshot_id, '@', 1) as bigint) as snapshot_end, d.client, d.number, d.operation, d.outcome,

@@ -1,9 +1,26 @@
 -- reads: log_batches
 -- One row a batch that does not go on where the batch before it in its log ends, or is of a lower epoch.
-with followed as (
-    select cluster, directory, replica, place, base_offset, epoch,
-        lag(struct(last_offset, epoch, place)) over (partition by cluster, directory order by order) as before
-    from log_batches
+-- To sort whole logs takes long, so first it is looked for logs that have such a batch at all: in each segment and epoch
+-- every batch must begin where another one ends, in the file and in offsets, but for the first; and what is between cancels
+-- out when the hashes of all beginnings and all ends are put together by exclusive or.
+with parts as (
+    select cluster, directory, segment, epoch, min(base_offset) as first, max(last_offset) + 1 as end,
+        bit_xor(xxhash64(position, base_offset)) ^ bit_xor(xxhash64(position + size, last_offset + 1)) as hash,
+        xxhash64(min(position), min(base_offset)) ^ xxhash64(max(position + size), max(last_offset) + 1) as expected
+    from log_batches where base_offset is not null group by cluster, directory, segment, epoch
+),
+ordered as (
+    select *, lag(struct(end, epoch)) over (partition by cluster, directory order by segment, epoch) as before
+    from parts
+),
+suspects as (
+    select distinct cluster, directory from ordered
+    where not hash <=> expected or first <> before.end or epoch < before.epoch
+),
+followed as (
+    select b.cluster, b.directory, b.replica, b.place, b.base_offset, b.epoch,
+        lag(struct(b.last_offset, b.epoch, b.place)) over (partition by b.cluster, b.directory order by b.order) as before
+    from log_batches b left semi join suspects s on s.cluster = b.cluster and s.directory = b.directory
 )
 select * from followed
 where base_offset is not null and before.last_offset is not null

@@ -1,6 +1,22 @@
 -- reads: log_batches
--- One row a directory: from where to where (exclusive) its log goes, and where the last batch stands that is whole.
-select cluster, directory, max(replica) as replica, min(base_offset) as log_start, max(last_offset) + 1 as log_end,
-    max_by(epoch, order) filter (where error is null) as last_epoch, max(order) filter (where error is null) as last_whole,
-    max_by(place, order) filter (where error is null) as last_place, count(*) as batches, sum(size) as bytes
-from log_batches group by cluster, directory
+-- One row a directory, of which there are few beside batches: from where to where (exclusive) its log goes, and where the last batch stands that is whole.
+with segments as (
+    select cluster, directory, replica, segment, min(base_offset) as base_offset, max(last_offset) as last_offset,
+        max(if(error is null, position, null)) as last_whole, count(*) as batches, sum(size) as bytes
+    from log_batches group by cluster, directory, replica, segment
+),
+logs as (
+    select cluster, directory, max(replica) as replica, min(base_offset) as log_start, max(last_offset) + 1 as log_end,
+        max(struct(segment, last_whole as position)) filter (where last_whole is not null) as last_whole,
+        sum(batches) as batches, sum(bytes) as bytes
+    from segments group by cluster, directory
+),
+lasts as (
+    select /*+ broadcast(l) */ l.cluster, l.directory, b.epoch, b.place
+    from log_batches b join logs l
+        on l.cluster = b.cluster and l.directory = b.directory and l.last_whole.segment = b.segment
+        and l.last_whole.position = b.position
+    where b.error is null
+)
+select l.*, b.epoch as last_epoch, b.place as last_place
+from logs l left join lasts b on b.cluster = l.cluster and b.directory = l.directory

@@ -1,12 +1,29 @@
--- reads: log_control, log_snapshots
+-- reads: log_control, log_snapshots, log_spans, log_epoch_starts
 -- One row a voter set in a log, or at the end of a snapshot beside it, with the one before it in that directory.
+-- `before` is null where the log does not show all between the two: it begins later, or, before a snapshot, ends
+-- earlier or goes on in another epoch than the snapshot's: then it is to give way to the snapshot.
 with sets as (
-    select cluster, directory, replica, offset, voters, place, false as of_snapshot from log_control where type = 'Voters'
+    select cluster, directory, replica, offset, epoch, voters, place, false as of_snapshot from log_control
+    where type = 'Voters'
     union all
-    select cluster, directory, replica, end_offset - 1, voters, place, true from log_snapshots
+    select cluster, directory, replica, end_offset - 1, epoch, voters, place, true from log_snapshots
     where valid and size(voters) > 0
+),
+ordered as (
+    select *, lag(struct(offset, voters, place)) over (
+            partition by cluster, directory order by offset, of_snapshot
+        ) as previous
+    from sets
+),
+logged as (
+    select o.cluster, o.directory, o.offset, max(e.epoch) as epoch
+    from (select distinct cluster, directory, offset from ordered) o
+    join log_epoch_starts e
+        on e.cluster = o.cluster and e.directory = o.directory and e.start_offset <= o.offset
+    group by all
 )
-select *, lag(struct(offset, voters, place)) over (
-        partition by cluster, directory order by offset, of_snapshot
-    ) as before
-from sets
+select o.cluster, o.directory, o.replica, o.offset, o.voters, o.place, o.of_snapshot,
+    if(o.previous.offset + 1 >= s.log_start and s.log_end > o.offset and l.epoch = o.epoch, o.previous, null) as before
+from ordered o
+left join log_spans s on s.cluster = o.cluster and s.directory = o.directory
+left join logged l on l.cluster = o.cluster and l.directory = o.directory and l.offset = o.offset

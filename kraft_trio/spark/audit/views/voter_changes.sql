@@ -1,6 +1,7 @@
 -- reads: logged_voters, events
 -- One row a voter set in the log of a node, beside the one before it in that log: `old`, at `old_offset`.
--- Before the first one there is what the node published last: ids alone, `old_offset` is null.
+-- Before the first one there is what the node published last: ids alone, `old_offset` is null; nothing if
+-- events were lost since.
 -- `changed`: the replica keys that only one of the two has.
 with before as (
     select v.*, max_by(struct(o.offset, o.voters, o.place), o.offset) as previous
@@ -11,9 +12,9 @@ with before as (
     group by all
 ),
 published as (
-    select b.run, b.node, b.since, b.offset, max_by(e.voters, e.at) as ids
+    select b.run, b.node, b.since, b.offset, max_by(if(e.kind = 'lost', null, e.voters), e.at) as ids
     from before b
-    join events e on e.run = b.run and e.node = b.node and e.at < b.since and e.kind in ('role', 'voters')
+    join events e on e.run = b.run and e.node = b.node and e.at < b.since and e.kind in ('role', 'voters', 'lost')
     where b.previous is null
     group by all
 ),
@@ -24,6 +25,6 @@ paired as (
     left join published p on p.run = b.run and p.node = b.node and p.since = b.since and p.offset = b.offset
 )
 select
-    run, node, replica, place, since, until, epoch, role, one_clock, record_epoch, committed_end, high_watermark, offset,
+    run, node, replica, place, since, until, epoch, role, all_seen, record_epoch, committed_end, high_watermark, offset,
     voters, old, old_offset, old_place, changed_keys(old, voters) as changed
 from paired
