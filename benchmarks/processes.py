@@ -46,22 +46,24 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return ticks / _TICKS_PER_SECOND
 
 
-def tree_cpu_seconds(pid: int) -> float:
+def tree_cpu_seconds(root: int) -> float:
     """User and system time of a process and all that it has started, those that have ended included.
 
-    Raises OSError when it is gone.
+    Raises ValueError when it is gone.
     """
-    own = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    ticks = sum(map(int, own[11:15]))
-    children: list[str] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        children += (task / "children").read_text().split()
-    return ticks / _TICKS_PER_SECOND + sum(_cpu_seconds_if_there(int(child)) for child in children)
-
-
-def _cpu_seconds_if_there(pid: int) -> float:
-    """One that ends meanwhile is in its parent's time a moment later."""
-    try:
-        return tree_cpu_seconds(pid)
-    except OSError:
-        return 0.0
+    ticks: dict[int, int] = {}
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # One that has ended meanwhile: its parent has its time.
+        pid = int(path.parent.name)
+        ticks[pid] = sum(map(int, fields[11:15]))
+        children.setdefault(int(fields[1]), []).append(pid)
+    if root not in ticks:
+        raise ValueError(f"there is no process {root}")
+    found = [root]
+    for pid in found:
+        found += children.get(pid, [])
+    return sum(ticks[pid] for pid in found) / _TICKS_PER_SECOND

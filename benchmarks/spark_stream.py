@@ -23,7 +23,7 @@ WAYS = {
 
 
 async def measure(context: Context) -> Section:
-    records = context.pick(2_000_000, 1_000_000)
+    records = context.pick(5_000_000, 1_000_000)
     rounds = context.pick(5, 3)
     runs: dict[str, list[dict[str, float]]] = {}
     with context.fresh_directory("spark-stream") as directory:

@@ -83,6 +83,8 @@ def consume(bootstrap: str) -> int:
             "bootstrap.servers": bootstrap,
             "group.id": "benchmark",
             "enable.auto.commit": False,
+            # It would wait a second whenever it is 100,000 messages ahead.
+            "fetch.queue.backoff.ms": 1,
             "enable.partition.eof": True,
         }
     )

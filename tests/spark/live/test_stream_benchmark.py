@@ -43,4 +43,5 @@ def test_the_time_of_a_process_has_that_of_its_children() -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        assert tree_cpu_seconds(process.pid) >= 2 * BURNT_SECONDS
+        both = 2 * BURNT_SECONDS
+        assert tree_cpu_seconds(process.pid) >= 0.9 * both  # The kernel counts in ticks, and may be some behind.
