@@ -26,6 +26,7 @@ from benchmarks import (
     snapshot_commits,
     snapshot_fetch,
     snapshot_files,
+    spark_audit,
     spark_campaign,
     spark_read,
     spark_stream,
@@ -55,6 +56,7 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
     "spark-read": spark_read.measure,
     "spark-stream": spark_stream.measure,
     "spark-campaign": spark_campaign.measure,
+    "spark-audit": spark_audit.measure,
 }
 
 
