@@ -32,6 +32,7 @@ from kraft_trio.messages import (
     EndQuorumEpochReceived,
     FetchedFromLeader,
     HandedOver,
+    LeaderHeardOf,
     QuorumView,
     Reply,
     ShutDown,
@@ -47,6 +48,7 @@ from kraft_trio.protocol.quorum_epoch import (
     InvalidRequest,
     begin_quorum_epoch,
     end_quorum_epoch,
+    hear_of_move,
     preferred_successors,
     successor_backoff_ms,
     successor_position,
@@ -313,6 +315,10 @@ class Election:
                 self._campaign_again_soon()
             case FetchedFromLeader(stamp=stamp) if stamp == self._stamp and isinstance(self._role, Follower):
                 self._amend_role(Event.FETCHED_FROM_LEADER, attrs.evolve(self._role, has_fetched=True))
+            case LeaderHeardOf(epoch=epoch, leader_id=leader_id, leader_endpoints=told):
+                moved = hear_of_move(self._role, leader_id, epoch, told)
+                if moved is not None:
+                    self._amend_role(Event.LEADER_MOVED, moved)
             case VotersChanged(voters=voters, kraft_version=kraft_version):
                 self.view.publish(attrs.evolve(self.view.value, voters=voters, kraft_version=kraft_version))
                 self._start_timer_if_due()

@@ -95,6 +95,21 @@ def learn_leader(
     return BecomeFollower(leader_epoch, leader_id, leader_endpoints)
 
 
+def hear_of_move(
+    role: Role, leader_id: int | None, leader_epoch: int, leader_endpoints: Endpoints
+) -> Prospective | None:
+    """The role of a Prospective that is told another address of its leader; None where that is no news.
+
+    It goes on asking for pre-votes, and if it loses them turns to that address.  The leader itself cannot tell a voter
+    that has moved as well, or that it does not count as one any more.
+    """
+    if not isinstance(role, Prospective) or (leader_epoch, leader_id) != (role.epoch, role.leader_id):
+        return None
+    if leader_id is None or all(role.leader_endpoints.get(name) == endpoint for name, endpoint in leader_endpoints):
+        return None
+    return attrs.evolve(role, leader_endpoints=Endpoints({**dict(role.leader_endpoints), **dict(leader_endpoints)}))
+
+
 def begin_quorum_epoch(
     role: Role, self_key: ReplicaKey, leader_id: int, leader_epoch: int, leader_endpoints: Endpoints
 ) -> Learned | InvalidRequest:

@@ -109,6 +109,8 @@ class Event(Enum):
     """Rejected or timed out, with no leader to go back to."""
     PRE_VOTE_LOST_TO_LEADER = auto()
     """Rejected or timed out, and the leader of this epoch and its endpoints are known."""
+    LEADER_MOVED = auto()
+    """A peer names another address of the leader that this node has lost touch with."""
     ELECTION_WON = auto()
     FETCHED_FROM_LEADER = auto()
     LEADER_RESIGNED = auto()
@@ -154,6 +156,7 @@ TRANSITIONS: Mapping[tuple[type[Role], Event], Transition] = {
     (Prospective, Event.HIGHER_EPOCH_SEEN): Transition(Unattached, True, EpochChange.HIGHER),
     (Prospective, Event.LEADER_DISCOVERED): Transition(Follower, True, EpochChange.SAME_OR_HIGHER),
     (Prospective, Event.VOTE_GRANTED): Transition(Prospective, True),
+    (Prospective, Event.LEADER_MOVED): Transition(Prospective, False),
     (Prospective, Event.PRE_VOTE_WON): Transition(Candidate, True, EpochChange.NEXT),
     (Prospective, Event.PRE_VOTE_LOST): Transition(Unattached, True),
     (Prospective, Event.PRE_VOTE_LOST_TO_LEADER): Transition(Follower, True),

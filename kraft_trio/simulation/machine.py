@@ -75,6 +75,8 @@ class Machine:
     error."""
     damaged_under_process: set[str] = attrs.field(init=False, factory=set)
     """Those of them that the present process, or where there is none the last, had opened the disk before."""
+    is_losing_disk: bool = attrs.field(init=False, default=False)
+    """Whether another disk is put in as soon as the process has ended."""
     _guests: list[_Guest] = attrs.field(init=False, factory=list)
     _damaged_places: set[tuple[str, int]] = attrs.field(init=False, factory=set)
 
@@ -180,6 +182,7 @@ class Machine:
         assert self.has_ended, f"node {self.id} is running: its disk cannot be replaced"
         self.cluster.trace.record("fault", node=self.id, cause="blank disk" if disk is None else "stale disk")
         self._disk_was_touched = True
+        self.is_losing_disk = False
         self.damaged_files.clear()
         self._damaged_places.clear()
         if disk is None:

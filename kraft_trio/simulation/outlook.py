@@ -77,7 +77,7 @@ class Outlook:
     def keeps_promises(self, voter: Voter) -> bool:
         """Whether the replica still has what it promised, and listens where the set says."""
         machine = self._cluster.machines.get(voter.id)
-        if machine is None or machine.replica is None or machine.has_bad_disk:
+        if machine is None or machine.replica is None or machine.has_bad_disk or machine.is_losing_disk:
             return False
         is_present = voter.key.directory_id in (NO_DIRECTORY_ID, machine.replica.key.directory_id)
         told = next((endpoint for _, endpoint in voter.endpoints), None)

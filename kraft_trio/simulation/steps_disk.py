@@ -216,6 +216,7 @@ class BlankDisk(Step):
         if not _can_spare(cluster, self.node):
             return
         machine = cluster.machines[self.node]
+        machine.is_losing_disk = True
         machine.crash("all")
         await machine.wait_until_ended()
         machine.replace_disk()

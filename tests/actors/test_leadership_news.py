@@ -15,6 +15,7 @@ from kraft_trio.messages import Stamp, VoteRoundEnded
 from kraft_trio.protocol.roles import Candidate, Event, Follower, Prospective
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.step_catalog import parse_step
 from kraft_trio.wire.api import API_VERSIONS, BEGIN_QUORUM_EPOCH
 from kraft_trio.wire.apis.vote import VOTE, VoteResponse
 from kraft_trio.wire.error_codes import ErrorCode
@@ -129,3 +130,24 @@ async def test_a_peer_without_pre_votes_makes_one_a_candidate_at_once(cluster: C
     assert next_role(now, ended) == (Event.PRE_VOTE_WON, Candidate(4))
     assert next_role(attrs.evolve(now, stamp=Stamp(3, 2)), ended) is None, "of an earlier stay"
     await context.log.close()
+
+
+@on_cluster()
+async def test_a_voter_that_knows_an_old_address_of_the_leader_learns_the_new_one_from_a_peer(cluster: Cluster) -> None:
+    """Seed 500589.  It was removed without hearing of it, so that the leader, which has moved, does not tell it."""
+
+    async def take(*steps: str) -> None:
+        for step in steps:
+            await parse_step(step).take(cluster)
+
+    await take("elect 1", "kill 3", "kill 2", "move 2", "start 2", "wait 5s", "elect 2", "remove-voter 3")
+    # It hears from node 1 who leads, but not where: that one did not store it, and its own log has the old address.
+    await take("bridge 1 between 2 | 3", "start 3")
+    behind = cluster.nodes[3]
+    await behind.election.view.wait_for(lambda view: view.leader_id == 2)
+    await take("kill 3", "heal", "start 3")
+    behind = cluster.nodes[3]
+    assert behind.log.voters.voters.is_voter(behind.key)
+    with trio.fail_after(30):
+        await cluster.wait_until_alike()
+    assert not behind.log.voters.voters.is_voter(behind.key)

@@ -18,12 +18,22 @@ from kraft_trio.protocol.quorum_epoch import (
     Learned,
     begin_quorum_epoch,
     end_quorum_epoch,
+    hear_of_move,
     learn_leader,
     preferred_successors,
     successor_backoff_ms,
     successor_position,
 )
-from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
+from kraft_trio.protocol.roles import (
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Role,
+    Unattached,
+    after_lost_pre_vote,
+)
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 
 SELF = key(1)
@@ -137,6 +147,39 @@ def test_what_a_prospective_that_knows_a_leader_hears_of_another(
     leader_id: int, epoch: int, endpoints: Endpoints, outcome: object
 ) -> None:
     assert begin_quorum_epoch(Prospective(5, 2, AT_2), SELF, leader_id, epoch, endpoints) == outcome
+
+
+@pytest.mark.parametrize(
+    ("role", "leader_id", "epoch", "endpoints", "outcome"),
+    [
+        (Prospective(5, 2, AT_2), 2, 5, endpoints_of(9), Prospective(5, 2, endpoints_of(9))),
+        (Prospective(5, 2, AT_2, key(3)), 2, 5, endpoints_of(9), Prospective(5, 2, endpoints_of(9), key(3))),
+        (Prospective(5, 2, AT_2), 2, 5, AT_2, None),
+        (Prospective(5, 2, AT_2), 2, 5, NONE, None),
+        (Prospective(5, 2, AT_2), 2, 4, endpoints_of(9), None),
+        (Prospective(5, 2, AT_2), 3, 5, endpoints_of(9), None),
+        (Prospective(5), None, 5, endpoints_of(9), None),
+        (FOLLOWING_2, 2, 5, endpoints_of(9), None),
+        (Unattached(5, 2), 2, 5, endpoints_of(9), None),
+    ],
+    ids=str,
+)
+def test_another_address_of_the_leader_is_for_when_the_pre_vote_is_lost(
+    role: Role, leader_id: int | None, epoch: int, endpoints: Endpoints, outcome: Prospective | None
+) -> None:
+    assert hear_of_move(role, leader_id, epoch, endpoints) == outcome
+    if outcome is not None:
+        assert after_lost_pre_vote(outcome)[1] == Follower(5, 2, endpoints, outcome.voted)
+
+
+def test_other_listeners_of_the_leader_are_kept() -> None:
+    known = Endpoints({"CONTROLLER": Endpoint("host-2", 9093), "SECOND": Endpoint("host-2", 9094)})
+    moved = hear_of_move(Prospective(5, 2, known), 2, 5, endpoints_of(9))
+    assert moved is not None
+    assert dict(moved.leader_endpoints) == {
+        "CONTROLLER": Endpoint("host-9", 9093),
+        "SECOND": Endpoint("host-2", 9094),
+    }
 
 
 def test_a_resignation_from_a_leader_that_cannot_be_reached_still_counts() -> None:

@@ -145,6 +145,24 @@ class TestOutlook:
 
         on_cluster(main, voters=5)
 
+    def test_a_disk_counts_as_lost_before_the_process_on_it_has_ended(self) -> None:
+        """Seed 500244: meanwhile another voter was removed, and what was left could have no majority."""
+
+        async def main(cluster: Cluster) -> None:
+            await take(cluster, "fair", "elect 1")
+            losing = cluster.machines[2]
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(take, cluster, "blank-disk 2")
+                while losing.is_running:
+                    await trio.lowlevel.checkpoint()
+                assert not losing.has_ended
+                assert not cluster.outlook.can_spare(cluster.key_of(3))
+            assert not losing.is_losing_disk
+            await take(cluster, "start 2", "wait 5s", "remove-voter 2", "add-voter 2", "wait 1s")
+            assert cluster.outlook.can_spare(cluster.key_of(3)), "the disk that has come counts as any other"
+
+        on_cluster(main)
+
     def test_fewer_once_voters_are_removed(self) -> None:
         async def main(cluster: Cluster) -> None:
             await take(cluster, "fair", "elect 1", "remove-voter 5", "remove-voter 4")
