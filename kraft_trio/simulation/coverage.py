@@ -10,7 +10,7 @@ import attrs
 from kraft_trio.protocol.roles import TRANSITIONS, Event
 from kraft_trio.tracing.events import TraceEvent
 
-_WITHIN_A_ROLE: Final = (Event.FETCHED_FROM_LEADER, Event.LEADER_RESIGNED)
+_WITHIN_A_ROLE: Final = (Event.LEADER_MOVED, Event.FETCHED_FROM_LEADER, Event.LEADER_RESIGNED)
 """What changes a role's own state only: nothing is logged or published as a change of role."""
 
 COVERED: Final = tuple(
