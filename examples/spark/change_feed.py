@@ -2,17 +2,19 @@
 
     python change_feed.py host:9093,host:9094 DIRECTORY --columns "payer string, payee string, amount bigint"
 
-Goes on for ever, from where it was when it is started again; with --once it ends at what is committed now, as a cron
-job would have it.  DIRECTORY/changes has the Parquet files, DIRECTORY/checkpoint how far it is.  Every committed value
-is there exactly once.
+Goes on until Ctrl-C, and from where it was when it is started again; with --once it ends at what is committed now, as a
+cron job would have it.  DIRECTORY/changes has the Parquet files, DIRECTORY/checkpoint how far it is.  Every committed
+value is there exactly once.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from pyspark.sql import functions as f
+from pyspark.sql.streaming import StreamingQuery
 
 from kraft_trio.spark import session
 
@@ -22,8 +24,8 @@ OF_THE_LOG = "offset bigint, epoch int, timestamp timestamp, value_tag string"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("controllers", help="any nodes of the quorum")
-    parser.add_argument("directory", type=Path)
+    parser.add_argument("controllers", help="any nodes of the quorum: host:port,host:port,…")
+    parser.add_argument("directory", type=Path, help="where the files go")
     parser.add_argument("--columns", required=True, help="the fields of the values that are wanted, as Spark's DDL")
     parser.add_argument("--once", action="store_true", help="end at what is committed now")
     arguments = parser.parse_args()
@@ -43,7 +45,21 @@ def main() -> None:
         .option("checkpointLocation", str(arguments.directory / "checkpoint"))
     )
     writing = writing.trigger(availableNow=True) if arguments.once else writing.trigger(processingTime="10 seconds")
-    writing.start(str(arguments.directory / "changes")).awaitTermination()
+    query = writing.start(str(arguments.directory / "changes"))
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+    print(told(query))
+
+
+def told(query: StreamingQuery) -> str:
+    """How far it has come, for a log."""
+    last = query.lastProgress
+    if last is None or not last["sources"][0]["endOffset"]:
+        return "nothing new"
+    reached = json.loads(last["sources"][0]["endOffset"])
+    return f"all changes before offset {reached['offset']} of cluster {reached['clusterId']} are written"
 
 
 if __name__ == "__main__":

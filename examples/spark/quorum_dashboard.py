@@ -4,19 +4,21 @@
 
 Tables that any SQL of the session can read while the stream runs: `polls`, a row for each replica and poll, and over it
 `replicas` (how each one is now), `leadership` (who led which epoch, from when to when), `lag` (by minute) and `outages`
-(polls that found no leader).  They are printed after each poll, and kept in memory: 50,000 rows a day for three
-replicas.
+(polls that found no leader).  They are printed after each poll, the newest first, until Ctrl-C; and kept in memory:
+50,000 rows a day for three replicas.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 
 import pyarrow as pa
 import trio
+from pyspark.sql import SparkSession
 
 from kraft_trio import AdminClient, NoLeader, QuorumDescription
 from kraft_trio.config_keys import parse_peer
@@ -29,17 +31,19 @@ POLL = (
 
 VIEWS = {
     "replicas": """
-        select node, role, log_end, lag, silent_ms, polled_at from polls
-        where polled_at = (select max(polled_at) from polls) and node is not null order by role desc, node""",
+        select node, role, log_end, lag, silent_ms from polls
+        where polled_at = (select max(polled_at) from polls) and node is not null order by role, node""",
     "leadership": """
         select epoch, leader, min(polled_at) as seen_from, max(polled_at) as seen_to from polls
-        where leader is not null group by epoch, leader order by epoch""",
+        where leader is not null group by epoch, leader order by epoch desc""",
     "lag": """
         select date_trunc('minute', polled_at) as minute, node, max(lag) as max_lag, max(silent_ms) as max_silent_ms
-        from polls where node is not null group by all order by minute, node""",
+        from polls where node is not null group by all order by minute desc, node""",
     "outages": """
-        select polled_at, problem from polls where problem is not null order by polled_at""",
+        select polled_at, problem from polls where problem is not null order by polled_at desc""",
 }
+ROWS_SHOWN = 6
+CLEAR_SCREEN = "\033[2J\033[H"
 
 
 def poll(controllers: str, ticks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -99,6 +103,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     spark = session(app_name="quorum-dashboard")
+    spark.sparkContext.setLogLevel("ERROR")  # Between the tables Spark's warnings are in the way.
     ticks = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1).load()
     polls = ticks.mapInArrow(partial(poll, arguments.controllers), POLL)
     query = polls.writeStream.format("memory").queryName("polls").trigger(processingTime=arguments.every).start()
@@ -112,11 +117,25 @@ def main() -> None:
                 query.awaitTermination(1)
                 continue
             shown = progress["batchId"] + 1
-            for name in VIEWS:
-                print(f"\n{name} after {shown} polls")
-                spark.table(name).show(truncate=False)
+            show(spark, shown)
+        if (failure := query.exception()) is not None:
+            raise failure
+    except KeyboardInterrupt:
+        pass
     finally:
         query.stop()
+
+
+def show(spark: SparkSession, polls: int) -> None:
+    """Print the tables, in place of what was there before where the output is a terminal."""
+    if sys.stdout.isatty():
+        print(CLEAR_SCREEN, end="")
+    print(f"\n== poll {polls}")
+    for name in VIEWS:
+        rows = spark.table(name)
+        if not rows.isEmpty():
+            print(f"\n{name}")
+            rows.show(ROWS_SHOWN, truncate=False)
 
 
 if __name__ == "__main__":

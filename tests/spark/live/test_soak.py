@@ -12,7 +12,7 @@ from tests.acceptance.quorum import Quorum
 from tests.spark.live.micro_batches import MicroBatches
 from tests.spark.live.to_parquet import ToParquet
 
-SECONDS, KILLS = 40.0, 3
+SECONDS, KILLS = 20.0, 2
 
 
 def running_quorum(make_quorum: MakeQuorum) -> Quorum:
