@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 class SparkMissingError(KraftError):
     """The extra `spark` is not installed."""
 
+    exit_code = 2
+
+
+class SparkFailedError(KraftError):
+    """Spark has ended the audit: what it says of it, in a line."""
+
+    exit_code = 2
+
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="DIR...")
@@ -32,7 +40,7 @@ def audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, 
     A DIR is what a node has as metadata.log.dir, or a copy of it; paths may be globs and URLs.  Every promise of the
     protocol that they can show is checked, and what contradicts it is told with its two facts.
 
-    Exit code 1 when a check is violated, 2 when there is nothing to audit; warnings change nothing.
+    Exit code 1 when a check is violated, 2 when there is nothing to audit, or it cannot be; warnings change nothing.
     """
     found = _audit(paths, are_traces, out, master, checks)
     show(found)
@@ -41,6 +49,8 @@ def audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, 
 
 def _audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, checks: Sequence[str]) -> Audit:
     try:
+        from pyspark.errors import PySparkException
+
         from kraft_trio.spark.audit import audit as run
         from kraft_trio.spark.audit.inputs import check_inputs
         from kraft_trio.spark.audit.report import write_report
@@ -53,17 +63,20 @@ def _audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str,
     # What is wrong with them is said before Spark has been started.
     check_inputs(directories, traces, checks)
     folder = None if out is None else _made(out)
-    with AuditProgress() as progress, quiet_session(master, "kraft audit") as spark:
-        found = run(
-            spark,
-            directories=directories,
-            traces=traces,
-            checks=checks or None,
-            with_figures=folder is not None,
-            on_progress=progress.next,
-        )
-        if folder is not None:
-            append_history(spark, found, str(folder.absolute()))
+    try:
+        with AuditProgress() as progress, quiet_session(master, "kraft audit") as spark:
+            found = run(
+                spark,
+                directories=directories,
+                traces=traces,
+                checks=checks or None,
+                with_figures=folder is not None,
+                on_progress=progress.next,
+            )
+            if folder is not None:
+                append_history(spark, found, str(folder.absolute()))
+    except PySparkException as error:
+        raise SparkFailedError(f"Spark: {str(error).strip().splitlines()[0]}") from error
     if folder is not None:
         path = folder / f"report-{found.run_id}.html"
         write_report(found, path)

@@ -19,8 +19,10 @@ Figures = Mapping[str, Mapping[str, Rows]]
 
 def gather(tables: Tables, figures: Sequence[View], clusters: Sequence[str]) -> Figures:
     """What they say of those clusters."""
+    arguments = {"clusters": list(clusters), "percents": [percent / 100 for percent in range(101)]}
     found: dict[str, dict[str, Rows]] = {cluster: {} for cluster in clusters}
     for figure in figures:
-        for row in tables.spark.sql(figure.sql, args={"clusters": list(clusters)}).collect():
+        wanted = {name: value for name, value in arguments.items() if f":{name}" in figure.sql}
+        for row in tables.spark.sql(figure.sql, args=wanted).collect():
             found[row["cluster"]].setdefault(figure.name, []).append(row.asDict(recursive=True))
     return found

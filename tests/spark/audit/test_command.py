@@ -65,6 +65,7 @@ def test_sound_backups_and_then_a_fleet_of_which_not_all_is_sound(
     rows_of = {row[0]: row[1:] for row in rows}
     assert rows_of["orders"] == ["22", "0", "0", "0"]
     assert rows_of["kafka"][2:] == ["0", "0"]
+    assert rows_of["unknown"][2:] == ["2", "0"], "each of what cannot be read is told once"
     *_, errors, warnings = rows_of["payments"]
     assert int(errors) >= 1
     assert warnings == "1"

@@ -108,7 +108,7 @@ def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Au
         copy_traces(traces, copies, name, change, without=without)
     for name, change in BROKEN.items():
         copy_traces(traces, copies, name, change)
-    return audit(spark, traces=[str(copies / "*")])
+    return audit(spark, traces=[str(copies / "*")], with_figures=True)
 
 
 def told_of(audited: Audit, cluster: str, severity: str) -> list[str]:
@@ -152,3 +152,11 @@ def test_what_the_traces_of_whole_nodes_show(audited: Audit) -> None:
         "trace_one_vote_per_epoch",
         "trace_restarted_leader_resigns",
     } <= seen
+
+
+def test_the_report_has_a_plot_of_everything_that_traces_show(audited: Audit) -> None:
+    from kraft_trio.spark.audit.report import report
+
+    text = report(audited)
+    for title in ("Leadership", "Voter sets", "Commit latency", "Election durations", "Follower lag", "Log growth"):
+        assert f"<!-- {title} -->" in text, title

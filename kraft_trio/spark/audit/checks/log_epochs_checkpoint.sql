@@ -15,4 +15,6 @@ join log_spans l on l.cluster = c.cluster and l.directory = c.directory
 left join log_epoch_starts s on s.cluster = c.cluster and s.directory = c.directory and s.epoch = c.epoch
 where c.epoch is not null and c.start_offset > l.log_start and not s.start_offset <=> c.start_offset
 union all
-select cluster, directory, concat(directory, ', leader-epoch-checkpoint'), error from said where error is not null
+select c.cluster, c.directory, concat(c.directory, ', leader-epoch-checkpoint'), c.error
+from said c join log_spans l on l.cluster = c.cluster and l.directory = c.directory and l.log_end is not null
+where c.error is not null

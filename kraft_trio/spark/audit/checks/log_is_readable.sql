@@ -7,7 +7,7 @@ select distinct cluster, directory as subject, concat('given is ', directory) as
 from (
     select cluster, directory, error from log_batches where error is not null and position is null
     union all
-    select coalesce(cluster_id, 'unknown'), directory, error from snapshots where error is not null and end_offset is null
+    select coalesce(cluster_id, 'unknown'), directory, error from snapshots where error is not null and size is null
     union all
     select coalesce(cluster_id, 'unknown'), directory, error from quorum_state where error is not null
 )

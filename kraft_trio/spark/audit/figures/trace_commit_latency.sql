@@ -16,5 +16,5 @@ latencies as (
     where kind = 'append' and committed_us is not null
 )
 select cluster, count(*) as appends,
-    percentile(latency_ms, transform(sequence(0, 100), p -> p / 100)) as percentiles_ms
+    percentile(latency_ms, :percents) as percentiles_ms
 from latencies group by cluster

@@ -1,9 +1,9 @@
 -- reads: snapshots
 -- stored: no
--- The checkpoint files of all replicas, the bootstrap checkpoint at offset 0 among them.
+-- The checkpoint files of all replicas that can be read, the bootstrap checkpoint at offset 0 among them.
 select
     coalesce(cluster_id, 'unknown') as cluster, directory,
-    coalesce(concat_ws('-', node, directory_id), directory) as replica, end_offset, epoch, size, sha256, content_sha256, record_count,
-    transform(voters, v -> concat_ws('-', v.id, v.directory_id)) as voters, kraft_version, valid, error,
+    coalesce(concat_ws('-', node, directory_id), directory) as replica, end_offset, epoch, size, sha256,
+    content_sha256, record_count, transform(voters, v -> concat_ws('-', v.id, v.directory_id)) as voters, kraft_version, valid, error,
     concat(directory, ', ', lpad(end_offset, 20, '0'), '-', lpad(epoch, 10, '0'), '.checkpoint') as place
-from snapshots where end_offset is not null
+from snapshots where size is not null
