@@ -32,6 +32,12 @@ VALUES = 50
 """How many different sizes of value there are, so that records and batches are not all of one size."""
 
 
+def value_bytes(batch: int, record: int) -> int:
+    """The size of the value of that record in that batch."""
+    number = batch * 31 % VALUES + 1
+    return number + (number * record) % 7
+
+
 @click.group(help=__doc__)
 def main() -> None: ...
 
@@ -45,17 +51,17 @@ def write(directory: Path, batches: int, records_a_batch: int) -> None:
     made = [
         bytearray(
             encode_batch(
-                [NewRecord(bytes(number + (number * at) % 7)) for at in range(records_a_batch)],
+                [NewRecord(bytes(value_bytes(number, at))) for at in range(records_a_batch)],
                 timestamp_ms=1_700_000_000_000,
             )
         )
-        for number in range(1, VALUES + 1)
+        for number in range(VALUES)
     ]
     offset = written = 0
     segment: list[bytes] = []
     size = base_offset = 0
     for number in range(batches):
-        batch = made[number * 31 % VALUES]
+        batch = made[number % VALUES]
         patch_base_offset_and_epoch(batch, 0, offset, 1)
         segment.append(bytes(batch))
         size += len(batch)
