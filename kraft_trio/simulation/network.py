@@ -70,6 +70,8 @@ class SimulatedNetwork:
         self._cuts: list[Cut] = []
         self._planned: list[PlannedFault] = []
         self._caps: dict[str, VersionCap] = {}
+        self.has_had_caps = False
+        """Whether some host passes for an older build, or has: on connections from then it does still."""
         self._connections: dict[int, SimulatedConnection] = {}
         self._connection_number = 0
         self._message_number = 0
@@ -292,11 +294,7 @@ class SimulatedNetwork:
         neither side uses what the older build has not.
         """
         self._caps[host] = VersionCap(dict(api_versions), kraft_version)
-
-    @property
-    def has_caps(self) -> bool:
-        """Whether some host passes for an older build."""
-        return bool(self._caps)
+        self.has_had_caps = True
 
     def uncap_versions(self, host: str) -> None:
         """Let it be of our build again, on connections opened from now on."""
