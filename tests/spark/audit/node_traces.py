@@ -15,9 +15,14 @@ from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.tracing.files import TraceHeader, TraceWriter, open_trace
 from tests.acceptance.node_process import NodeProcess
 from tests.acceptance.quorum import Quorum
+from tests.acceptance.waiting import wait_until
 
 Change = Callable[[TraceHeader, list[TraceEvent]], list[TraceEvent]]
 """From the events of one file to what is to be written of them."""
+
+
+PATIENT = {"controller.quorum.election.timeout.ms": "1000", "controller.quorum.fetch.timeout.ms": "3000"}
+"""On a busy machine, too, a leader that nobody has killed is to stay one."""
 
 
 def write_node_traces(folder: Path, traces: Path) -> str:
@@ -25,7 +30,7 @@ def write_node_traces(folder: Path, traces: Path) -> str:
 
     Each node has one file in `traces` for each of its processes.
     """
-    quorum = Quorum(folder, voters=3, observers=1)
+    quorum = Quorum(folder, voters=3, observers=1, settings=PATIENT)
 
     def start(node: NodeProcess) -> None:
         node.start(options=["--trace", str(traces / f"node-{node.id}.trace")])
@@ -36,22 +41,20 @@ def write_node_traces(folder: Path, traces: Path) -> str:
         for node in quorum.nodes.values():
             node.wait_until_listening()
         for number in range(10):
-            quorum.produce([f"{number}-a", f"{number}-b"])
+            _append(quorum, f"{number}-a", f"{number}-b")
         quorum.wait_until_caught_up()
         killed = quorum.leader()
         killed.kill()
-        leader = quorum.leader(besides=killed.id)
-        quorum.produce(["without it"], leader)
+        _append(quorum, "without it")
         start(killed)
         killed.wait_until_listening()
         quorum.wait_until_caught_up()
-        _command(
-            "--bootstrap-controller", str(leader.endpoint), "add-controller", "-c", str(quorum.nodes[4].properties)
-        )
-        quorum.produce(["of four"])
-        leader = quorum.leader()
-        _command("--bootstrap-controller", quorum.bootstrap_servers, "remove-controller", "-i", str(leader.id))
-        quorum.produce(["of three"], quorum.leader(besides=leader.id))
+        joining = quorum.nodes[4]
+        _change(quorum, lambda ids: 4 in ids, "add-controller", "-c", str(joining.properties))
+        _append(quorum, "of four")
+        leader = quorum.leader().id
+        _change(quorum, lambda ids: leader not in ids, "remove-controller", "-i", str(leader))
+        _append(quorum, "of three")
         quorum.wait_until_caught_up()
         for node in quorum.nodes.values():
             assert node.stop(signal.SIGTERM) == 0
@@ -72,7 +75,25 @@ def copy_traces(traces: Path, copies: Path, name: str, change: Change, *, withou
                 writer.write(event)
 
 
-def _command(*arguments: str) -> None:
-    """`kraft metadata-quorum`, in this process."""
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as complaints:
-        assert run_command_line(["metadata-quorum", *arguments]) == 0, complaints.getvalue()
+def _append(quorum: Quorum, *values: str) -> None:
+    def is_committed() -> bool:
+        try:
+            quorum.produce(values)
+        except (AssertionError, OSError):
+            return False
+        return True
+
+    wait_until(f"a leader commits {values}", is_committed)
+
+
+def _change(quorum: Quorum, is_made: Callable[[set[int]], bool], *command: str) -> None:
+    """`kraft metadata-quorum`, in this process, until the voters' ids are as they are to be."""
+
+    def is_seen() -> bool:
+        if is_made({voter.key.id for voter in quorum.described_by_leader()[1].voters}):
+            return True
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            run_command_line(["metadata-quorum", "--bootstrap-controller", quorum.bootstrap_servers, *command])
+        return False
+
+    wait_until(" ".join(command), is_seen)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kraft_trio.spark.audit import Audit
 
 FIRST_SEED = 710_000
-SEEDS = int(os.environ.get("KRAFT_AUDIT_SEEDS", "40"))
+SEEDS = int(os.environ.get("KRAFT_AUDIT_SEEDS", "30"))
 """So many random runs; for a thousand of them: KRAFT_AUDIT_SEEDS=1000."""
 AT_A_TIME = 100
 """So many are audited together."""

@@ -6,6 +6,7 @@
 -- `committed_end` is the highest high watermark that a leader of the run had by then.
 -- `all_seen`: the run is a simulated one, with one clock, and of what happened up to there nothing is missing.
 -- `unbroken`: the file has all events from its first to its last.
+-- `is_gap`: before it events of that node are missing: they were lost, or the file begins in the middle of a process.
 -- `log_known`: the trace has seen the node's log from its first record or snapshot on.
 with files as (
     select run, file, count(*) = max(sequence) - min(sequence) + 1 as unbroken,
@@ -39,9 +40,10 @@ placed as (
         end as set_epoch,
         case
             when kind = 'replace' or (kind = 'start' and log_end = 0) then true
-            when kind = 'lost' then false
+            when kind = 'lost' or (kind <> 'start' and not coalesce(file = lag(file) over of_node, false)) then false
             when kind = 'start' and not coalesce(log_end <= lag(log_end) over of_node, false) then false
-        end as set_log_known
+        end as set_log_known,
+        kind = 'lost' or (kind <> 'start' and not coalesce(file = lag(file) over of_node, false)) as is_gap
     from parsed
     window of_node as (partition by run, node order by time_us, sequence, file)
 )
@@ -51,7 +53,7 @@ select
     coalesce(
         last_value(if(kind = 'start', d.directory_id, null)) ignore nulls over before_of_node, cast(node as string)
     ) as replica,
-    count_if(kind = 'start') over before_of_node as process,
+    count_if(kind = 'start') over before_of_node as process, is_gap,
     nullif(last_value(set_epoch) ignore nulls over before_of_node, -1) as last_epoch,
     coalesce(last_value(set_log_known) ignore nulls over before_of_node, false) as log_known,
     max(if(kind = 'high_watermark' and role = 'Leader', high_watermark, null)) over before_of_run as committed_end,

@@ -1,7 +1,7 @@
 -- reads: events
 -- One row a voter set in the log of a node: in it from `since` (inclusive) to `until` (exclusive; null for the end).
 -- It goes with a truncation, with what a crash loses, and when a snapshot takes the log's place; what is in the log
--- after events were lost is not known.
+-- where events are missing is not known.
 with appended as (
     select run, node, replica, file, sequence, place, at as since, epoch, role, all_seen, record_epoch, committed_end,
         high_watermark, set.voters_offsets as offset, split(set.voter_keys, ' ') as voters
@@ -13,5 +13,5 @@ select a.run, a.node, a.replica, a.place, a.since, min(x.at) as until, a.epoch, 
 from appended a
 left join events x
     on x.run = a.run and x.node = a.node and x.at > a.since
-    and (x.kind in ('replace', 'lost') or (x.kind in ('start', 'truncate') and x.log_end <= a.offset))
+    and (x.is_gap or x.kind = 'replace' or (x.kind in ('start', 'truncate') and x.log_end <= a.offset))
 group by all

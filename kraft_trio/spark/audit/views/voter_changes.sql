@@ -1,7 +1,7 @@
 -- reads: logged_voters, events
 -- One row a voter set in the log of a node, beside the one before it in that log: `old`, at `old_offset`.
 -- Before the first one there is what the node published last: ids alone, `old_offset` is null; nothing if
--- events were lost since.
+-- events are missing since.
 -- `changed`: the replica keys that only one of the two has.
 with before as (
     select v.*, max_by(struct(o.offset, o.voters, o.place), o.offset) as previous
@@ -12,9 +12,10 @@ with before as (
     group by all
 ),
 published as (
-    select b.run, b.node, b.since, b.offset, max_by(if(e.kind = 'lost', null, e.voters), e.at) as ids
+    select b.run, b.node, b.since, b.offset, max_by(if(e.kind in ('role', 'voters'), e.voters, null), e.at) as ids
     from before b
-    join events e on e.run = b.run and e.node = b.node and e.at < b.since and e.kind in ('role', 'voters', 'lost')
+    join events e on e.run = b.run and e.node = b.node and e.at < b.since
+        and (e.is_gap or e.kind in ('role', 'voters'))
     where b.previous is null
     group by all
 ),
