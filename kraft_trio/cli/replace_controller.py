@@ -208,12 +208,15 @@ class Replacing:
     async def _look(self) -> tuple[QuorumDescription, Replacement]:
         """The quorum and what is left to do, once it is known whether the voter of that id lives."""
         new_key = None if self.own is None else self.own.key
+        patience_ms = self.changes.patience_ms
+        # As a clock that stands still would have it live for ever, where the leader does not tell the time.
+        deadline = trio.current_time() + patience_ms / 1000
         first = await self.changes.describe()
         quorum = first
-        while may_have_died(first, quorum, self.controller_id, self.changes.patience_ms):
+        while may_have_died(first, quorum, self.controller_id, patience_ms) and trio.current_time() < deadline:
             await trio.sleep(LOOK_AGAIN_S)
             quorum = await self.changes.describe()
-        return quorum, what_is_left(quorum, self.controller_id, self.changes.patience_ms, new_key)
+        return quorum, what_is_left(quorum, self.controller_id, patience_ms, new_key)
 
     async def _until_new_is_up(self) -> tuple[QuorumDescription, Replacement]:
         """Look until the new incarnation has caught up, or nothing is left to do.  Raises ChangeRefused."""
