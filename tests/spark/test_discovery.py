@@ -30,12 +30,18 @@ spark.stop()
 
 
 def test_any_session_finds_them_where_the_package_is_installed(spark: SparkSession, tmp_path: Path) -> None:
-    """`spark` is there for its Java alone."""
+    """`spark` is there for its Java alone.
+
+    Spark does not look for sources where the path of its Python has a blank: so it is given one without.
+    """
+    environment_of_python = tmp_path / "environment"
+    environment_of_python.symlink_to(sys.prefix)
+    python = str(environment_of_python / "bin" / Path(sys.executable).name)
     path = make_node(tmp_path, 1, (0, numbered(0, 50)))
     environment = {name: value for name, value in os.environ.items() if name not in (*SCRUBBED, "PYTHONPATH")}
-    environment["PYSPARK_PYTHON"] = sys.executable
+    environment["PYSPARK_PYTHON"] = python
     found = subprocess.run(
-        [sys.executable, "-c", PROGRAM, path],
+        [python, "-c", PROGRAM, path],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
