@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,9 +57,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             "spark.sql.shuffle.partitions": "2",
         }
+        # Spark puts its own in its place, with which an interrupt is no longer Trio's to deliver.
+        handler = signal.getsignal(signal.SIGINT)
         try:
             spark = session("local[2]", "kraft tests", settings)
         except StorageError as error:
             pytest.skip(str(error))
+        finally:
+            signal.signal(signal.SIGINT, handler)
         yield spark
         spark.stop()

@@ -120,7 +120,9 @@ def told_of(audited: Audit, cluster: str, severity: str) -> list[str]:
 def test_nothing_is_found_in_what_is_left_of_the_traces(audited: Audit, name: str) -> None:
     assert told_of(audited, name, "error") == []
     passed = {result.check for result in audited.results if result.cluster == name and result.status == "passed"}
-    assert {"trace_one_leader_per_epoch", "trace_leader_completeness", "trace_epochs_never_fall"} <= passed
+    # Whether the second leader is in the first halves is up to the nodes' clocks.
+    asked = {"trace_leader_completeness"} if name != "without the end" else set()
+    assert {"trace_one_leader_per_epoch", "trace_epochs_never_fall", *asked} <= passed
 
 
 @pytest.mark.parametrize("check", BROKEN)
