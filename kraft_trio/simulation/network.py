@@ -70,8 +70,8 @@ class SimulatedNetwork:
         self._cuts: list[Cut] = []
         self._planned: list[PlannedFault] = []
         self._caps: dict[str, VersionCap] = {}
-        self.has_had_caps = False
-        """Whether some host passes for an older build, or has: on connections from then it does still."""
+        self._capped_connections: set[int] = set()
+        """The open ones on which a host has passed for an older build, as it does there to their end."""
         self._connections: dict[int, SimulatedConnection] = {}
         self._connection_number = 0
         self._message_number = 0
@@ -294,7 +294,11 @@ class SimulatedNetwork:
         neither side uses what the older build has not.
         """
         self._caps[host] = VersionCap(dict(api_versions), kraft_version)
-        self.has_had_caps = True
+
+    @property
+    def has_caps(self) -> bool:
+        """Whether some host passes for an older build, be it only on a connection from before."""
+        return bool(self._caps or self._capped_connections)
 
     def uncap_versions(self, host: str) -> None:
         """Let it be of our build again, on connections opened from now on."""
@@ -312,6 +316,7 @@ class SimulatedNetwork:
 
     def forget(self, connection: SimulatedConnection) -> None:
         """Both ends are closed."""
+        self._capped_connections.discard(connection.number)
         if self._connections.pop(connection.number, None) is not None:
             for end in connection.ends:
                 end.outgoing.link.pipes.pop(connection.number, None)
@@ -352,6 +357,7 @@ class SimulatedNetwork:
     def _capped(self, message: Message) -> Message:
         for host in (message.source, message.target):
             if host in self._caps:
+                self._capped_connections.add(message.connection)
                 message = attrs.evolve(message, raw=self._caps[host].frame(message))
         return message
 

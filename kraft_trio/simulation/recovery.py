@@ -218,7 +218,7 @@ class _Recovery:
         stored = None if machine.replica is None else machine.replica.durable_election_state()
         later = stored is not None and stored.epoch > epoch
         view = None if machine.node is None else machine.node.view
-        return not later and not (view is not None and view.epoch > epoch) and not self._cluster.network.has_had_caps
+        return not later and not (view is not None and view.epoch > epoch) and not self._cluster.network.has_caps
 
     async def _keeps_leading(self, leader: Node, for_s: float) -> bool:
         """An epoch has one leader, so that the same leader in the same epoch at the end was it all the time.
