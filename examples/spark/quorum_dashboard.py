@@ -43,12 +43,13 @@ VIEWS = {
         select polled_at, problem from polls where problem is not null order by polled_at desc""",
 }
 ROWS_SHOWN = 6
+PATIENCE_MS = 10_000  # How long a node may take to answer: one on a busy machine is slow, and no outage.
 CLEAR_SCREEN = "\033[2J\033[H"
 
 
 def poll(controllers: str, ticks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Ask the leader once for each tick; without a leader the one row says what each node knows instead."""
-    client = AdminClient([parse_peer(text) for text in controllers.split(",")])
+    client = AdminClient([parse_peer(text) for text in controllers.split(",")], request_timeout_ms=PATIENCE_MS)
     for _ in (row for batch in ticks for row in range(batch.num_rows)):
         quorum = trio.run(client.describe_metadata_quorum)
         polled_at = time.time_ns() // 1000

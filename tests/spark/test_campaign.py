@@ -21,7 +21,7 @@ from kraft_trio.spark.campaign import retrying, run_chunks
 from kraft_trio.spark.campaign_task import ChunkTask
 from tests.acceptance.waiting import wait_until
 from tests.spark.conftest import SCRUBBED
-from tests.spark.on_two_workers import untimed
+from tests.spark.on_two_workers import SHORT_LIVED, untimed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +74,11 @@ def test_the_command_goes_on_after_a_kill_and_ends_as_without_spark(spark: Spark
 def start(seeds: str, out: Path, scratch: Path) -> subprocess.Popen[str]:
     """The command, one seed a task, in a group of processes of its own."""
     environment = {name: value for name, value in os.environ.items() if name not in SCRUBBED}
-    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(scratch / "local")}
+    environment |= {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(scratch / "local"),
+        "SPARK_SUBMIT_OPTS": SHORT_LIVED,
+    }
     command = ["simulate", "--seeds", seeds, *OPTIONS, "--out", str(out), "--spark", "--master", "local[2]"]
     return subprocess.Popen(
         [sys.executable, "-m", "kraft_trio.cli", *command, "--chunk", "1"],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,10 +12,12 @@ import msgpack
 import pytest
 from pyspark.errors import PySparkException
 
+from kraft_trio.cli import run
 from kraft_trio.simulation.nemesis import PlanOptions
 from kraft_trio.simulation.seed_run import TraceTo, run_seed
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.tracing.files import TraceHeader, TraceWriter, open_trace
+from tests.support.programs import REPOSITORY
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -167,3 +171,26 @@ def test_a_url_is_read_through_fsspec(spark: SparkSession, traces: Path) -> None
     pytest.importorskip("fsspec")
     table = spark.read.format("kraft-trace").load(f"local://{traces}/*.trace")
     assert table.where("error is null").count() == sum(len(events_of(file)) for file in traces.iterdir())
+
+
+def test_what_the_document_shows_runs_and_prints_such_a_table(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    section = (REPOSITORY / "docs" / "SPARK.md").read_text().partition("\n## Traces\n")[2]
+    shown = re.search(
+        r"^```\n(?P<command>kraft .*?)\n```\n\n```python\n(?P<program>.*?)^```\n\n```\n(?P<output>.*?)^```$",
+        section,
+        re.MULTILINE | re.DOTALL,
+    )
+    assert shown is not None
+    monkeypatch.chdir(tmp_path)
+    assert run(shlex.split(shown["command"])[1:]) == 0
+    capsys.readouterr()
+    # `session` gives the one that is there, begun in another directory.
+    assert shown["program"].count('"*.trace"') == 1
+    program = shown["program"].replace("*.trace", f"{tmp_path}/*.trace")
+    exec(compile(program, "program", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    expected = shown["output"].splitlines()
+    assert [word.strip() for word in printed[1].split("|")] == [word.strip() for word in expected[1].split("|")]
+    assert len(printed) > 4, "there are rows"
