@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import attrs
@@ -20,8 +20,7 @@ AHEAD = 4
 """How many seeds are handed out for each process: enough to keep it busy, few enough to stop soon."""
 
 _RUNS_OF_A_PROCESS = 200
-"""After which it is replaced: what a run leaves behind must not add up over thousands."""
-
+"""In the mean, after which all are replaced: what a run leaves behind must not add up over thousands."""
 
 SLOWEST: Final = 5
 """How many of the slowest elections a summary names."""
@@ -107,14 +106,15 @@ def run_campaign(
 
 
 def _outcomes_of_processes(seeds: Iterable[int], run_seed: Callable[[int], Outcome], jobs: int) -> Iterator[Outcome]:
-    waiting = iter(seeds)
+    seeds = iter(seeds)
+    for seed in seeds:
+        of_a_pool = chain((seed,), islice(seeds, jobs * _RUNS_OF_A_PROCESS - 1))
+        yield from _outcomes_of_a_pool(of_a_pool, run_seed, jobs)
+
+
+def _outcomes_of_a_pool(waiting: Iterator[int], run_seed: Callable[[int], Outcome], jobs: int) -> Iterator[Outcome]:
     running: dict[Future[Outcome], int] = {}
-    pool = ProcessPoolExecutor(
-        jobs,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=end_at_interrupts,
-        max_tasks_per_child=_RUNS_OF_A_PROCESS,
-    )
+    pool = new_pool(jobs)
     try:
         while True:
             for seed in islice(waiting, jobs * AHEAD - len(running)):
@@ -132,6 +132,15 @@ def _outcomes_of_processes(seeds: Iterable[int], run_seed: Callable[[int], Outco
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def end_at_interrupts() -> None:
+def new_pool(jobs: int) -> ProcessPoolExecutor:
+    """Processes that begin afresh and end at an interrupt.
+
+    They are not replaced one by one: with `max_tasks_per_child` the pool of Python 3.11 may wait for ever for what the
+    last of them are to run.
+    """
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_end_at_interrupts)
+
+
+def _end_at_interrupts() -> None:
     # Ctrl-C reaches every process of the terminal; a child says nothing about it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

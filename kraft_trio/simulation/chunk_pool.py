@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Final
 
-from kraft_trio.simulation.campaign import AHEAD, CampaignError, end_at_interrupts
+from kraft_trio.simulation.campaign import AHEAD, CampaignError, new_pool
 from kraft_trio.simulation.chunks import Chunk
 from kraft_trio.simulation.outcome import Outcome
 
@@ -17,7 +16,7 @@ ATTEMPTS: Final = 4
 """How often a chunk is begun before the campaign gives up."""
 
 _CHUNKS_OF_A_PROCESS: Final = 100
-"""After which it is replaced: what runs leave behind must not add up over thousands."""
+"""In the mean, after which all are replaced: what runs leave behind must not add up over thousands."""
 
 Task = Callable[[Chunk, int], list[Outcome]]
 """Runs a chunk; the number is that of the attempt, from 0 on.  Must be picklable."""
@@ -34,7 +33,9 @@ def run_chunks(chunks: Iterable[Chunk], task: Task, jobs: int) -> Generator[Outc
     while waiting:
         suspects = yield from _until_a_process_dies(waiting, task, jobs, 0)
         for attempt in range(1, ATTEMPTS):
-            suspects = yield from _until_a_process_dies(deque(suspects), task, jobs, attempt)
+            again = deque(suspects)
+            suspects = yield from _until_a_process_dies(again, task, jobs, attempt)
+            suspects += again
         if suspects:
             seeds = ", ".join(str(seed) for chunk in suspects for seed in chunk)
             raise CampaignError(f"{ATTEMPTS} processes died while they ran the seeds {seeds}")
@@ -43,21 +44,18 @@ def run_chunks(chunks: Iterable[Chunk], task: Task, jobs: int) -> Generator[Outc
 def _until_a_process_dies(
     waiting: deque[Chunk], task: Task, jobs: int, attempt: int
 ) -> Generator[Outcome, None, list[Chunk]]:
-    """Take chunks until none is left, or the pool is broken: gives those that were handed out by then."""
+    """Take as many chunks as one pool may run, until it is broken: gives those that were handed out by then."""
     if not waiting:
         return []
-    pool = ProcessPoolExecutor(
-        jobs,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=end_at_interrupts,
-        max_tasks_per_child=_CHUNKS_OF_A_PROCESS,
-    )
+    left = jobs * _CHUNKS_OF_A_PROCESS
+    pool = new_pool(jobs)
     running: dict[Future[list[Outcome]], Chunk] = {}
     try:
-        while waiting or running:
-            while waiting and len(running) < jobs * AHEAD:
+        while running or (waiting and left):
+            while waiting and left and len(running) < jobs * AHEAD:
                 running[pool.submit(task, waiting[0], attempt)] = waiting[0]
                 waiting.popleft()
+                left -= 1
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in sorted(done, key=running.__getitem__):
                 outcomes = future.result()

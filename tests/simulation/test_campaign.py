@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 
+import attrs
 import pytest
 
+from kraft_trio.simulation import campaign
 from kraft_trio.simulation.campaign import CampaignError, Summary, run_campaign
 from kraft_trio.simulation.outcome import Failure, Outcome
 
@@ -76,6 +78,20 @@ def test_seeds_are_handed_out_as_there_is_room_for_them() -> None:
 
     assert run_campaign(seeds(), fake_run, jobs=2, on_outcome=ends).seeds == 100
     assert most_ahead <= 8
+
+
+def tell_the_process(seed: int) -> Outcome:
+    return attrs.evolve(fake_run(seed), digest=str(os.getpid()))
+
+
+def test_processes_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaign, "_RUNS_OF_A_PROCESS", 2)
+    seen: list[Outcome] = []
+    assert run_campaign(range(9), tell_the_process, jobs=2, on_outcome=seen.append).seeds == 9
+    assert {outcome.seed for outcome in seen} == set(range(9))
+    runs = Counter(outcome.digest for outcome in seen)
+    assert 3 <= len(runs) <= 6
+    assert max(runs.values()) <= 4
 
 
 def test_a_process_that_dies_ends_the_campaign_with_the_seeds_it_may_have_run() -> None:

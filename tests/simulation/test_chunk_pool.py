@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+import attrs
 import pytest
 
 pytest.importorskip("pyarrow", reason="needs the extra `spark`")
 
 from kraft_trio.simulation import chunk_pool
 from kraft_trio.simulation.campaign import AHEAD, CampaignError
-from kraft_trio.simulation.chunk_pool import ATTEMPTS, run_chunks
+from kraft_trio.simulation.chunk_pool import ATTEMPTS, Task, run_chunks
 from kraft_trio.simulation.chunks import Chunk, chunks_of
 from kraft_trio.simulation.outcome import Outcome
 from kraft_trio.spark.campaign_task import ChunkTask
@@ -50,6 +54,47 @@ def test_a_slow_chunk_is_not_blamed_for_what_others_do(monkeypatch: pytest.Monke
     monkeypatch.setattr(chunk_pool, "AHEAD", 1)
     outcomes = list(run_chunks(chunks_of(range(ATTEMPTS + 1), 1), OneIsSlow(), 2))
     assert sorted(outcome.seed for outcome in outcomes) == list(range(ATTEMPTS + 1))
+
+
+class TellsTheProcess:
+    def __call__(self, chunk: Chunk, attempt: int) -> list[Outcome]:
+        return [attrs.evolve(BadRuns(bad=()).run(seed), digest=str(os.getpid())) for seed in chunk]
+
+
+def test_processes_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_pool, "_CHUNKS_OF_A_PROCESS", 2)
+    outcomes = list(run_chunks(chunks_of(range(9), 1), TellsTheProcess(), 2))
+    assert sorted(outcome.seed for outcome in outcomes) == list(range(9))
+    runs = Counter(outcome.digest for outcome in outcomes)
+    assert 3 <= len(runs) <= 6
+    assert max(runs.values()) <= 4
+
+
+class BreaksWhileItIsFilled:
+    """A pool whose processes die at once; at the second attempt it is broken before all chunks are handed out."""
+
+    def __init__(self) -> None:
+        self.submitted = 0
+
+    def submit(self, task: Task, chunk: Chunk, attempt: int) -> Future[list[Outcome]]:
+        self.submitted += 1
+        if attempt == 1 and self.submitted == 3:
+            raise BrokenProcessPool
+        future: Future[list[Outcome]] = Future()
+        if attempt < 2:
+            future.set_exception(BrokenProcessPool())
+        else:
+            future.set_result(task(chunk, attempt))
+        return future
+
+    def shutdown(self, **_: bool) -> None:
+        pass
+
+
+def test_what_was_not_handed_out_again_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_pool, "new_pool", lambda _jobs: BreaksWhileItIsFilled())
+    outcomes = list(run_chunks(chunks_of(range(8), 1), TellsTheProcess(), 2))
+    assert sorted(outcome.seed for outcome in outcomes) == list(range(8))
 
 
 class AlwaysDies:
