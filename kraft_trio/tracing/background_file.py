@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -35,7 +36,7 @@ class BackgroundFile:
 
     What was appended is with the operating system after INTERVAL_S; it is never fsynced.  Where it cannot be written,
     the file is cut back to its last whole record, the log says so once, and it is tried again as long as the process
-    lives; what has no room meanwhile is refused.
+    lives, and once more at the end; what has no room meanwhile is refused.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> None:
@@ -59,10 +60,13 @@ class BackgroundFile:
         self._thread = threading.Thread(target=self._run, name=f"trace {self._path}", daemon=True)
         self._thread.start()
 
-    def append(self, record: bytes) -> bool:
-        """Have a record written; False where too much waits already, and it will not be."""
+    def append(self, record: bytes, *, is_last: bool = False) -> bool:
+        """Have a record written; False where too much waits already, and it will not be.
+
+        For what `is_last` there is always room; after `close` there is none for anything.
+        """
         with self._changed:
-            if self._closing or self._size + len(record) > self._limit_bytes:
+            if self._closing or (not is_last and self._size + len(record) > self._limit_bytes):
                 return False
             was_empty = not self._size
             self._waiting.append(record)
@@ -88,26 +92,28 @@ class BackgroundFile:
                 self._changed.wait_for(lambda: self._closing or self._size >= _AT_ONCE_BYTES, INTERVAL_S)
                 records, self._waiting = self._waiting, []
                 is_last = self._closing
-            self._write_all(b"".join(records))
-            if is_last:
+            if not self._write_all(b"".join(records)) or is_last:
                 break
         if self._descriptor is not None:
             os.close(self._descriptor)
 
-    def _write_all(self, data: bytes) -> None:
-        """Until it is written, or the end has come and it cannot be."""
+    def _write_all(self, data: bytes) -> bool:
+        """Until it is written; False where the end has come and it could not be: nothing may stand behind the hole."""
         while data:
+            is_last_attempt = self._closing
             try:
                 self._write(data)
             except OSError as error:
                 self._say(error)
+                if is_last_attempt:
+                    return False
                 with self._changed:
-                    if self._closing or self._changed.wait_for(lambda: self._closing, _RETRY_S):
-                        break
+                    self._changed.wait_for(lambda: self._closing, _RETRY_S)
             else:
                 break
         with self._changed:
             self._size -= len(data)
+        return True
 
     def _write(self, data: bytes) -> None:
         if self._descriptor is None:
@@ -130,9 +136,13 @@ class BackgroundFile:
     def _say(self, error: OSError) -> None:
         if not self._has_said:
             self._has_said = True
-            log.warning(
-                "trace cannot be written", path=self._path, reason=error.strerror, what="tried again; the node runs on"
-            )
+            with suppress(OSError):  # Where the log goes, there may be no room either.
+                log.warning(
+                    "trace cannot be written",
+                    path=self._path,
+                    reason=error.strerror,
+                    what="tried again; the node runs on",
+                )
 
 
 def _made(path: str) -> int:

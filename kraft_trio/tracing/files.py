@@ -187,12 +187,20 @@ def _check_header(record: Any) -> None:
 
 
 def _packed(record: TraceHeader | TraceEvent) -> bytes:
-    packed: bytes = msgpack.packb(_MSGPACK.unstructure(record), use_bin_type=True)
+    # Whatever a line of the log has, to write it must not fail: numbers of more than 64 bits, text that is none.
+    packed: bytes = msgpack.packb(
+        _MSGPACK.unstructure(record), use_bin_type=True, default=str, unicode_errors="backslashreplace"
+    )
     return packed
 
 
 def _json_line(record: TraceHeader | TraceEvent) -> bytes:
-    return json.dumps(_JSON.unstructure(record), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return (
+        json.dumps(_JSON.unstructure(record), ensure_ascii=False, separators=(",", ":")).encode(
+            errors="backslashreplace"
+        )
+        + b"\n"
+    )
 
 
 def _json_records(file: IO[bytes]) -> Iterator[Any]:

@@ -69,7 +69,7 @@ async def node_trace(
     finally:
         with suppress(ValueError):  # Left in another context than it was entered in.
             _running.reset(token)
-        trace.events.ended(cause)
+        trace.end(cause)
         await file.close()
 
 
@@ -92,6 +92,7 @@ class NodeTrace:
         self._view: QuorumView | None = None
         self._sequence = 0
         self._lost = 0
+        self._is_ending = False
         self._lock = threading.Lock()
         self.events = NodeEvents(self.record, header.node)
         file.append(packed_header(header))
@@ -102,6 +103,11 @@ class NodeTrace:
         log.watch(self)
         view.subscribe(self._published)
         self.events.started(key)
+
+    def end(self, cause: str) -> None:
+        """Note how the process has ended, and what was lost before: there is room for that."""
+        self._is_ending = True
+        self.events.ended(cause)
 
     def record(self, kind: str, *, node: int | None = None, cause: str = "", **details: object) -> None:
         """Note that something has happened now."""
@@ -121,7 +127,7 @@ class NodeTrace:
 
     def _append(self, kind: str, cause: str, details: Mapping[str, object]) -> bool:
         event = event_of(self._sequence, self._clock_us(), self._node_id, kind, self._state(), cause, details)
-        is_kept = self._file.append(packed_event(event))
+        is_kept = self._file.append(packed_event(event), is_last=self._is_ending)
         self._sequence += is_kept
         return is_kept
 

@@ -109,6 +109,69 @@ async def test_the_end_gives_up_on_a_disk_that_stays_full(tmp_path: Path, monkey
     assert (tmp_path / "trace").read_bytes() == b""
 
 
+async def test_the_end_is_one_more_attempt_and_drops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch, room=0)
+    monkeypatch.setattr(background_file, "_RETRY_S", 1000.0)
+    file = BackgroundFile(tmp_path / "trace")
+    file.append(RECORD)
+    assert await trio.to_thread.run_sync(disk.refused.wait, 30)
+    await appended(file)
+    disk.room = 1000
+    await file.close()
+    assert (tmp_path / "trace").read_bytes() == RECORD * 2
+
+
+async def test_nothing_stands_behind_what_the_end_has_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[int] = []
+    write = os.write
+
+    def refuse_twice(descriptor: int, data: memoryview) -> int:
+        attempts.append(len(data))
+        if len(attempts) < 3:
+            refused.set()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    refused = threading.Event()
+    monkeypatch.setattr(background_file.os, "write", refuse_twice)
+    monkeypatch.setattr(background_file, "_RETRY_S", 1000.0)
+    file = BackgroundFile(tmp_path / "trace")
+    file.append(RECORD)
+    assert await trio.to_thread.run_sync(refused.wait, 30)
+    await appended(file)
+    await file.close()
+    assert attempts == [len(RECORD)] * 2
+    assert (tmp_path / "trace").read_bytes() == b""
+
+
+async def test_a_log_that_cannot_be_written_either_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch, room=0)
+
+    def warn(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(background_file.log, "warning", warn)
+    file = BackgroundFile(tmp_path / "trace")
+    file.append(RECORD)
+    assert await trio.to_thread.run_sync(disk.refused.wait, 30)
+    disk.room = 1000
+    await until(tmp_path / "trace", RECORD)
+    await file.close()
+
+
+async def test_there_is_room_for_what_is_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch, room=0)
+    file = BackgroundFile(tmp_path / "trace", limit_bytes=len(RECORD))
+    file.append(RECORD)
+    assert not file.append(RECORD)
+    assert file.append(b"last", is_last=True)
+    disk.room = 1000
+    await file.close()
+    assert (tmp_path / "trace").read_bytes() == RECORD + b"last"
+
+
 async def test_a_disk_that_hangs_keeps_neither_appends_nor_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,10 +94,10 @@ class FullFile(BackgroundFile):
         self.room = 0
         self.records: list[bytes] = []
 
-    def append(self, record: bytes) -> bool:
-        if not self.room:
+    def append(self, record: bytes, *, is_last: bool = False) -> bool:
+        if not self.room and not is_last:
             return False
-        self.room -= 1
+        self.room -= not is_last
         self.records.append(record)
         return True
 
@@ -118,3 +118,29 @@ def test_events_without_room_leave_a_gap_and_are_told_of(tmp_path: Path) -> None
         (4, "lost", {"events": 3}),
         (5, "after", {}),
     ]
+
+
+def test_what_was_lost_is_told_at_the_end_though_there_is_no_room(tmp_path: Path) -> None:
+    file = FullFile()
+    file.room = 2
+    trace = NodeTrace(file, TraceHeader(cluster_id="c", node=1, directory_id="d"), lambda: 0)
+    for kind in ("first", "dropped", "dropped"):
+        trace.record(kind)
+    trace.end("stopped")
+    (tmp_path / "trace").write_bytes(b"".join(file.records))
+    assert [(event.sequence, event.kind, event.cause, event.details) for event in events_of(tmp_path / "trace")] == [
+        (0, "first", "", {}),
+        (3, "lost", "no room to keep them", {"events": 2}),
+        (4, "end", "stopped", {}),
+    ]
+
+
+def test_no_line_of_the_log_is_more_than_a_trace_can_hold(tmp_path: Path) -> None:
+    file = FullFile()
+    file.room = 3
+    trace = NodeTrace(file, TraceHeader(cluster_id="c", node=1, directory_id="d"), lambda: 0)
+    trace.note("log", "opened \udcff", {"path": "/d/\udce9", "sizes": [1, 2**70]})
+    (tmp_path / "trace").write_bytes(b"".join(file.records))
+    [event] = events_of(tmp_path / "trace")
+    assert event.cause == "opened \\udcff"
+    assert event.details == {"path": "/d/\\udce9", "sizes": [1, str(2**70)]}
