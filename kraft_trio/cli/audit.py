@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kraft_trio.cli.audit_display import AuditProgress, show
-from kraft_trio.cli.quiet_spark import quiet_session
+from kraft_trio.cli.quiet_spark import SparkFailedError, quiet_session
 from kraft_trio.errors import KraftError
 
 if TYPE_CHECKING:
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 
 class SparkMissingError(KraftError):
     """The extra `spark` is not installed."""
-
-    exit_code = 2
-
-
-class SparkFailedError(KraftError):
-    """Spark has ended the audit: what it says of it, in a line."""
 
     exit_code = 2
 
@@ -42,15 +36,16 @@ def audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, 
 
     Exit code 1 when a check is violated, 2 when there is nothing to audit, or it cannot be; warnings change nothing.
     """
-    found = _audit(paths, are_traces, out, master, checks)
-    show(found)
+    try:
+        found = _audit(paths, are_traces, out, master, checks)
+    except OSError as error:
+        # An exit code of its own: nothing has been violated.
+        raise SparkFailedError(f"{error.filename or 'the audit'}: {error.strerror or error}") from error
     return 1 if found.errors else 0
 
 
 def _audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, checks: Sequence[str]) -> Audit:
     try:
-        from pyspark.errors import PySparkException
-
         from kraft_trio.spark.audit import audit as run
         from kraft_trio.spark.audit.inputs import check_inputs
         from kraft_trio.spark.audit.report import write_report
@@ -63,24 +58,25 @@ def _audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str,
     # What is wrong with them is said before Spark has been started.
     check_inputs(directories, traces, checks)
     folder = None if out is None else _made(out)
-    try:
-        with AuditProgress() as progress, quiet_session(master, "kraft audit") as spark:
-            found = run(
-                spark,
-                directories=directories,
-                traces=traces,
-                checks=checks or None,
-                with_figures=folder is not None,
-                on_progress=progress.next,
-            )
+    with AuditProgress() as progress, quiet_session(master, "kraft audit") as spark:
+        found = run(
+            spark,
+            directories=directories,
+            traces=traces,
+            checks=checks or None,
+            with_figures=folder is not None,
+            on_progress=progress.next,
+        )
+        progress.stop()
+        try:
             if folder is not None:
                 append_history(spark, found, str(folder.absolute()))
-    except PySparkException as error:
-        raise SparkFailedError(f"Spark: {str(error).strip().splitlines()[0]}") from error
-    if folder is not None:
-        path = folder / f"report-{found.run_id}.html"
-        write_report(found, path)
-        click.echo(f"report: {path}")
+                path = folder / f"report-{found.run_id}.html"
+                write_report(found, path)
+                click.echo(f"report: {path}")
+        finally:
+            # Also where it cannot be kept.
+            show(found)
     return found
 
 

@@ -41,6 +41,10 @@ class AuditProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the bar away; once is enough."""
         self._progress.stop()
 
     def next(self, what: str, done: int, total: int) -> None:

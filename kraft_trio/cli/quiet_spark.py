@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kraft_trio.errors import KraftError
+from kraft_trio.errors import KraftError, StorageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,26 +27,40 @@ exec {java} "$@" 2>> {log}
 """
 
 
+class SparkFailedError(KraftError):
+    """Spark could not do what was asked of it: what it says of that, in a line."""
+
+    exit_code = 2
+
+
 @contextmanager
 def quiet_session(master: str, app_name: str) -> Iterator[SparkSession]:
     """A session that is stopped at the end of the block; what the JVM writes to stderr goes to a file.
 
-    Where the block ends with an error of Spark's, the file is kept, and named on stderr.  To be used once in a process:
-    it starts the JVM.  Raises StorageError where no Java is found; ImportError without the extra `spark`.
+    Where Spark fails, the file is kept, and named on stderr.  To be used once in a process: it starts the JVM.  Raises
+    SparkFailedError for that, and where no Java is found; ImportError without the extra `spark`.
     """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     from kraft_trio.spark import session
     from kraft_trio.spark.java import use_java
 
-    use_java()
     folder = Path(tempfile.mkdtemp(prefix="kraft-spark-"))
-    os.environ["JAVA_HOME"] = str(_java_home(folder))
     is_kept = False
     try:
+        use_java()
+        os.environ["JAVA_HOME"] = str(_java_home(folder))
         spark = session(master, app_name)
         try:
             yield spark
         finally:
             spark.stop()
+    except (PySparkException, Py4JError) as error:
+        is_kept = True
+        raise SparkFailedError(f"Spark: {_in_a_line(error)}") from error
+    except StorageError as error:
+        raise SparkFailedError(str(error)) from error
     except Exception as error:
         is_kept = not isinstance(error, KraftError) or error.__cause__ is not None
         raise
@@ -55,6 +69,16 @@ def quiet_session(master: str, app_name: str) -> Iterator[SparkSession]:
             click.echo(f"kraft: what Spark has said of it is in {folder / _LOG}", err=True)
         else:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _in_a_line(error: Exception) -> str:
+    """The first line that says what has happened, not where."""
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # An error of the JVM is asked for in the JVM, which may be no more.
+        return type(error).__name__
+    is_of_java = lines and lines[0].startswith("An error occurred while calling ")
+    return "".join(lines[1:2] if is_of_java else lines[:1]).removeprefix(": ") or type(error).__name__
 
 
 def _java_home(folder: Path) -> Path:

@@ -9,9 +9,29 @@ from pathlib import Path
 
 import pytest
 
-from kraft_trio.cli.quiet_spark import quiet_session
+pytest.importorskip("pyspark", reason="needs the extra `spark`")
+
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
+
+from kraft_trio.cli.quiet_spark import SparkFailedError, quiet_session
 from kraft_trio.errors import ConfigError, KraftError, StorageError
 from kraft_trio.spark.java import use_java
+
+JOB_ABORTED = "Spark: org.spark.Aborted: job"
+
+
+class OfTheJvm(Py4JError):
+    """Has no text once the JVM is no more."""
+
+    def __init__(self, text: str | None) -> None:
+        super().__init__()
+        self.text = text
+
+    def __str__(self) -> str:
+        if self.text is None:
+            raise Py4JNetworkError
+        return self.text
 
 
 class Session:
@@ -53,6 +73,26 @@ def test_nothing_is_said_and_nothing_is_left(session: Session, capfd: pytest.Cap
     assert session.stopped
     assert not folder.exists()
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (PySparkException("no such column\nin this plan"), "Spark: no such column"),
+        (Py4JNetworkError("Answer from Java side is empty"), "Spark: Answer from Java side is empty"),
+        (OfTheJvm("An error occurred while calling o1.x.\n: org.spark.Aborted: job\n\tat A.java"), JOB_ABORTED),
+        (OfTheJvm(None), "Spark: OfTheJvm"),
+        (StorageError("TMPDIR: is not shared"), "TMPDIR: is not shared"),
+    ],
+)
+def test_a_failure_of_spark_is_one_line_and_an_exit_code_of_its_own(
+    session: Session, error: Exception, told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SparkFailedError) as caught, quiet_session("local", "quiet"):
+        raise error
+    assert str(caught.value) == told
+    assert caught.value.exit_code == 2
+    assert ("what Spark has said of it" in capfd.readouterr().err) == told.startswith("Spark")
 
 
 class OfSpark(KraftError):
