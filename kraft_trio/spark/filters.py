@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import attrs
+import pyarrow as pa
 from pyspark.sql.datasource import (
     ColumnPath,
     EqualTo,
@@ -23,6 +24,7 @@ from pyspark.sql.datasource import (
 
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.partitions import DirectoryReader
+from kraft_trio.spark.schemas import CONTENTS, REPLICA
 
 _FIRST = {
     "offset": "start_offset",
@@ -31,7 +33,8 @@ _FIRST = {
     "epoch": "first_epoch",
 }
 _LAST = {"offset": "end_offset", "base_offset": "end_offset", "last_offset": "end_offset", "epoch": "last_epoch"}
-_OF_REPLICA = ("directory", "cluster_id", "node", "directory_id")
+_OF_REPLICA = {column.name: int if pa.types.is_integer(column.type) else str for column in REPLICA}
+"""The columns of replicas, and what a value of them is."""
 
 
 class FilteringReader(DirectoryReader):
@@ -49,27 +52,34 @@ class FilteringReader(DirectoryReader):
     def _narrow(self, filter: Filter) -> None:
         match filter:
             case EqualTo(attribute, value):
-                self._narrow_numbers(attribute, value, value)
+                self._narrow_numbers(attribute, value, value, value)
                 self._narrow_replicas(attribute, (value,))
-                if attribute == ("control",) and value is True and self._plan.content == "records":
+                if self._name_of(attribute) == "control" and value is True:
                     self._want(attrs.evolve(self._plan.wanted, only_control=True))
             case In(attribute, values):
                 self._narrow_replicas(attribute, values)
-            case GreaterThan(attribute, value):
-                self._narrow_numbers(attribute, value + 1 if isinstance(value, int) else None, None)
+            case GreaterThan(attribute, value) if type(value) is int:
+                self._narrow_numbers(attribute, value, value + 1, None)
             case GreaterThanOrEqual(attribute, value):
-                self._narrow_numbers(attribute, value, None)
-            case LessThan(attribute, value):
-                self._narrow_numbers(attribute, None, value - 1 if isinstance(value, int) else None)
+                self._narrow_numbers(attribute, value, value, None)
+            case LessThan(attribute, value) if type(value) is int:
+                self._narrow_numbers(attribute, value, None, value - 1)
             case LessThanOrEqual(attribute, value):
-                self._narrow_numbers(attribute, None, value)
+                self._narrow_numbers(attribute, value, None, value)
             case _:
                 pass
 
-    def _narrow_numbers(self, attribute: ColumnPath, first: Any, last: Any) -> None:
-        """Both ends are inclusive; None for an open one."""
+    def _name_of(self, attribute: ColumnPath) -> str | None:
+        """The column's name, if it is one of the content's; what values have under such a name is none of the log's."""
         name = attribute[0]
-        if len(attribute) > 1 or name not in _FIRST:
+        is_contents = name in (column.name for column in CONTENTS[self._plan.content])
+        is_of_values = name in (field.name for field in self._plan.value_fields)
+        return name if is_contents and not is_of_values else None
+
+    def _narrow_numbers(self, attribute: ColumnPath, value: Any, first: Any, last: Any) -> None:
+        """Both ends, which `value` gives, are inclusive; None for an open one."""
+        name = self._name_of(attribute)
+        if name is None or name not in _FIRST or type(value) is not int:
             return
         wanted = self._plan.wanted
         if first is not None:
@@ -82,8 +92,9 @@ class FilteringReader(DirectoryReader):
         self._want(wanted)
 
     def _narrow_replicas(self, attribute: ColumnPath, values: tuple[Any, ...]) -> None:
-        if len(attribute) == 1 and attribute[0] in _OF_REPLICA:
-            self._of_replicas.append((attribute[0], frozenset(values)))
+        name = self._name_of(attribute)
+        if name is not None and name in _OF_REPLICA and all(type(value) is _OF_REPLICA[name] for value in values):
+            self._of_replicas.append((name, frozenset(values)))
 
     def _want(self, wanted: BatchFilter) -> None:
         if self._plan.content in ("records", "batches", "control", "snapshot-records"):

@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual, Not
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kraft_trio.protocol.control_records import KRaftVersion
 from kraft_trio.spark.filters import FilteringReader
-from kraft_trio.spark.schemas import CONTENTS, arrow_schema
+from kraft_trio.spark.partitions import checked_options, columns_of
+from kraft_trio.spark.schemas import arrow_schema
 from kraft_trio.storage.batch import encode_control_batch, patch_base_offset_and_epoch
-from tests.spark.directories import make_node, numbered
+from tests.spark.directories import batches, make_node, numbered
 
 
 @pytest.fixture
@@ -25,9 +27,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def read(path: Path, content: str, *filters: Filter) -> list[dict[str, Any]]:
-    schema = from_arrow_schema(arrow_schema(CONTENTS[content]))
-    reader = FilteringReader({"path": f"{path}/*", "content": content}, schema)
+def read(path: Path, content: str, *filters: Filter, **options: str) -> list[dict[str, Any]]:
+    given = {"path": f"{path}/*", "content": content, **options}
+    reader = FilteringReader(given, from_arrow_schema(arrow_schema(columns_of(checked_options(given)))))
     assert list(reader.pushFilters([*filters])) == [*filters]
     return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
 
@@ -58,6 +60,7 @@ def test_records(path: Path, filters: list[Filter], expected: range) -> None:
         ([GreaterThanOrEqual(("base_offset",), 81)], [81, 91]),
         ([GreaterThan(("last_offset",), 80), LessThanOrEqual(("base_offset",), 81)], [81]),
         ([EqualTo(("node",), 2), LessThan(("last_offset",), 20)], [0, 10]),
+        ([EqualTo(("control",), True)], [50]),
     ],
 )
 def test_batches(path: Path, filters: list[Filter], expected: list[int]) -> None:
@@ -70,3 +73,43 @@ def test_batches(path: Path, filters: list[Filter], expected: list[int]) -> None
 def test_an_epoch_is_no_filter_of_other_contents(path: Path) -> None:
     (path / "node1" / "__cluster_metadata-0" / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n2 50\n")
     assert [row["epoch"] for row in read(path, "epochs", EqualTo(("epoch",), 2))] == [1, 2]
+
+
+def test_control_is_no_filter_of_a_content_without_such_a_column(path: Path) -> None:
+    assert len(read(path, "control", EqualTo(("control",), True))) == 1
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        GreaterThan(("last_offset",), 1003),
+        EqualTo(("base_offset",), 1004),
+        LessThan(("base_offset",), -5),
+        EqualTo(("half",), 5.5),
+        EqualTo(("last_offset",), "a"),
+        GreaterThanOrEqual(("last_offset",), "a"),
+    ],
+)
+def test_what_values_have_under_a_name_is_none_of_the_logs(tmp_path: Path, filter: Filter) -> None:
+    """Spark applies such a filter to what the values say; here all of them are there."""
+    values = [[msgpack.packb({"last_offset": 1000 + at, "base_offset": -at, "half": at / 2})] for at in range(20)]
+    make_node(tmp_path, 1, (0, batches(0, values)))
+    rows = read(tmp_path, "records", filter, **{"value.format": "msgpack"})
+    assert [row["last_offset"] for row in rows] == list(range(1000, 1020))
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        EqualTo(("offset",), 5.5),
+        LessThan(("offset",), 5.5),
+        EqualTo(("offset",), True),
+        EqualTo(("epoch",), "1"),
+        EqualTo(("node",), "1"),
+        In(("node",), (2, None)),
+        EqualTo(("cluster_id",), 5),
+    ],
+)
+def test_a_value_of_another_type_rules_nothing_out(tmp_path: Path, filter: Filter) -> None:
+    make_node(tmp_path, 1, (0, numbered(0, 20)))
+    assert len(read(tmp_path, "records", filter)) == 20
