@@ -45,10 +45,9 @@ def committed_batches(address: QuorumAddress, wanted: LogRange, *, fail_on_data_
     """
     position = wanted.begin
     while position < wanted.end:
-        try:
-            round_ = trio.run(_round, address, wanted, position)
-        except BehindError as error:
-            _tell_loss(f"offsets {position} to {wanted.end} are gone: {error}", fail_on_data_loss)
+        round_ = trio.run(_round, address, wanted, position)
+        if isinstance(round_, str):
+            _tell_loss(f"offsets {position} to {wanted.end} are gone: {round_}", fail_on_data_loss)
             return
         for fetched in round_:
             if fetched.is_in_log:
@@ -70,14 +69,20 @@ def _tell_loss(what: str, fail_on_data_loss: bool) -> None:
     log.warning("%s; going on behind them (failOnDataLoss=false)", what)
 
 
-async def _round(address: QuorumAddress, wanted: LogRange, position: int) -> list[Fetched]:
-    """The next answers with something in them, one at least: batches, or that the offset is not in the log."""
+async def _round(address: QuorumAddress, wanted: LogRange, position: int) -> list[Fetched] | str:
+    """The next answers with something in them, one at least: batches, or that the offset is not in the log.
 
-    async def question(leader: QuorumLeader) -> list[Fetched]:
+    In words, that the log ends before it, and does so for the address's time.
+    """
+
+    async def question(leader: QuorumLeader) -> list[Fetched] | str:
         check_cluster(wanted.cluster_id, leader)
         return await _answers(leader, position, wanted.end)
 
-    return await ask_leader(address, question)
+    async def lost(_leader: QuorumLeader, loss: str) -> str:
+        return loss
+
+    return await ask_leader(address, question, when_lost=lost)
 
 
 async def _answers(leader: QuorumLeader, position: int, end: int) -> list[Fetched]:

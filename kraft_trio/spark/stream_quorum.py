@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 import attrs
 import trio
@@ -43,7 +43,8 @@ class DataLossError(KraftError):
 class BehindError(NetworkError):
     """The leader knows less to be committed than was read before.
 
-    So does a leader that is none any more, for as long as it has not noticed; if it lasts, the log has lost records.
+    So does a leader that is none any more, for as long as it has not noticed; if it lasts (`ask_leader` tells), the log
+    has lost records.
     """
 
 
@@ -183,24 +184,41 @@ async def quorum_leader(address: QuorumAddress, network: Network | None = None) 
         await drop(connection)
 
 
+async def not_found(_leader: QuorumLeader, loss: str) -> NoReturn:
+    """For questions about no position that was read up to: nothing can be lost."""
+    raise NetworkError(loss)
+
+
 async def ask_leader(
-    address: QuorumAddress, question: Callable[[QuorumLeader], Awaitable[T]], timeout_ms: int | None = None
+    address: QuorumAddress,
+    question: Callable[[QuorumLeader], Awaitable[T]],
+    timeout_ms: int | None = None,
+    when_lost: Callable[[QuorumLeader, str], Awaitable[T]] = not_found,
 ) -> T:
     """The answer of the leader, or of the next one, tried again for `timeout_ms` (by default the address's).
 
-    Raises NetworkError, naming the nodes and what they said, when the time is over, and BehindError when the address's
-    time is over; what else the question raises at once.
+    After BehindErrors for the address's time, with no other outcome among them, `when_lost` is asked instead: of the
+    leader that was behind last, with what it said.  Raises NetworkError, naming the nodes and what they said, when the
+    time is over; what else the questions raise at once.
     """
     patience_ms = address.timeout_ms if timeout_ms is None else timeout_ms
     began_at = trio.current_time()
+    behind_since: float | None = None
     while True:
         try:
             async with quorum_leader(address) as leader:
-                return await question(leader)
-        except BehindError as error:
-            if _is_over(began_at, address.timeout_ms):
-                raise BehindError(f"for {address.timeout_ms} ms: {error}") from error
+                try:
+                    return await question(leader)
+                except BehindError as error:
+                    behind_since = trio.current_time() if behind_since is None else behind_since
+                    if trio.current_time() < behind_since + address.timeout_ms / 1000:
+                        raise
+                    loss = f"for {address.timeout_ms} ms: {error}"
+                return await when_lost(leader, loss)
+        except BehindError:
+            pass  # Waited out, however long it took until there was a leader.
         except NetworkError as error:
+            behind_since = None
             if _is_over(began_at, patience_ms):
                 raise NetworkError(f"quorum not reached within {patience_ms} ms: {error}") from error
         await trio.sleep(_RETRY_S)

@@ -19,7 +19,7 @@ from kraft_trio.spark.stream_fetching import LogRange, committed_batches
 from kraft_trio.spark.stream_options import LiveOptions, read_live_options
 from kraft_trio.spark.stream_planning import committed_end, find_loss, first_position, newest_position
 from kraft_trio.spark.stream_position import StreamPosition, first_offset_between
-from kraft_trio.spark.stream_quorum import BehindError, DataLossError, QuorumAddress, QuorumLeader, ask_leader
+from kraft_trio.spark.stream_quorum import DataLossError, QuorumAddress, QuorumLeader, ask_leader, not_found
 from kraft_trio.spark.stream_ranges import plan_ranges
 from kraft_trio.spark.stream_rows import RowMaker
 
@@ -139,12 +139,17 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _address(self) -> QuorumAddress:
         return self._options.address.known_also_at(self._nodes)
 
-    def _ask(self, question: Callable[[QuorumLeader], Awaitable[T]], patience_ms: int) -> T:
+    def _ask(
+        self,
+        question: Callable[[QuorumLeader], Awaitable[T]],
+        patience_ms: int,
+        when_lost: Callable[[QuorumLeader, str], Awaitable[T]] = not_found,
+    ) -> T:
         async def asked(leader: QuorumLeader) -> T:
             self._nodes = leader.nodes
             return await question(leader)
 
-        return trio.run(ask_leader, self._address, asked, patience_ms)
+        return trio.run(ask_leader, self._address, asked, patience_ms, when_lost)
 
     def _ask_of(
         self,
@@ -161,15 +166,10 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             loss = await find_loss(leader, position)
             return await question(leader, position if loss is None else await self._after(loss, leader, position))
 
-        try:
-            return self._ask(checked, patience_ms)
-        except BehindError as error:
-            loss = str(error)
-
-        async def begun_anew(leader: QuorumLeader) -> T:
+        async def begun_anew(leader: QuorumLeader, loss: str) -> T:
             return await question(leader, await self._after(loss, leader, position))
 
-        return self._ask(begun_anew, patience_ms)
+        return self._ask(checked, patience_ms, begun_anew)
 
     async def _after(self, loss: str, leader: QuorumLeader, position: StreamPosition) -> StreamPosition:
         """The log's start, with a warning.  Raises DataLossError with failOnDataLoss=true."""

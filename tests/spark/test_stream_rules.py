@@ -5,13 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import attrs
 import pytest
+import trio
+from pyspark.sql.datasource import InputPartition
+from trio.testing import MockClock
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.spark.stream_position import StreamPosition
 from kraft_trio.spark.stream_quorum import DataLossError, QuorumAddress, QuorumLeader
+from kraft_trio.spark.stream_reader import KraftStreamReader
 from tests.spark.live.reading import Offset, latest, make_reader_of
 from tests.spark.scripted_log import CLUSTER, THREE, ScriptedLog, batch, leader_of
 
@@ -21,27 +26,31 @@ PATIENCE = {"timeoutMs": "300"}
 
 @attrs.define
 class Quorum:
-    """Who leads now, None for nobody; and who does once that one has been asked."""
+    """Who leads, None for nobody; and who is found to lead before, each of them once."""
 
     log: ScriptedLog | None
-    successor: ScriptedLog | None = None
+    before: list[ScriptedLog | None] = attrs.field(factory=list)
 
 
 @pytest.fixture
 def quorum(monkeypatch: pytest.MonkeyPatch) -> Quorum:
-    """Of three batches, all committed."""
+    """Of three batches, all committed.  No time passes but what is waited for."""
     quorum = Quorum(ScriptedLog(dict(THREE), high_watermark=30))
 
     @asynccontextmanager
     async def quorum_leader(_address: QuorumAddress) -> AsyncIterator[QuorumLeader]:
-        if quorum.log is None:
+        log = quorum.before.pop(0) if quorum.before else quorum.log
+        if log is None:
             raise NetworkError("no leader: one:1: Connection refused")
-        try:
-            yield leader_of(quorum.log)
-        finally:
-            quorum.log, quorum.successor = quorum.successor or quorum.log, None
+        yield leader_of(log)
+
+    run = trio.run
+
+    def run_at_once(*arguments: Any) -> Any:
+        return run(*arguments, clock=MockClock(autojump_threshold=0))
 
     monkeypatch.setattr("kraft_trio.spark.stream_quorum.quorum_leader", quorum_leader)
+    monkeypatch.setattr(trio, "run", run_at_once)
     return quorum
 
 
@@ -51,6 +60,10 @@ def position(offset: int, epoch: int) -> Offset:
 
 def ranges(partitions: object) -> list[tuple[int, int]]:
     return [(one.wanted.begin, one.wanted.end) for one in partitions]  # type: ignore[attr-defined]
+
+
+def offsets_of(reader: KraftStreamReader, task: InputPartition) -> list[int]:
+    return [row["offset"] for rows in reader.read(task) for row in rows.to_pylist()]
 
 
 def shorter() -> ScriptedLog:
@@ -99,8 +112,64 @@ def test_a_planned_batch_that_is_gone_is_no_batch(quorum: Quorum) -> None:
 
 def test_a_leader_that_is_none_any_more_is_no_loss(quorum: Quorum) -> None:
     """It says that less is committed than was read before, until the next one is found."""
-    quorum.successor, quorum.log = quorum.log, ScriptedLog(dict(THREE), high_watermark=10)
+    quorum.before = [ScriptedLog(dict(THREE), high_watermark=10)]
     assert latest(make_reader_of("one:1", timeoutMs="20000"), position(20, 1), most=1)["offset"] == 21
+
+
+PATIENT = {"timeoutMs": "1050"}
+"""A leader is looked for every 100 ms."""
+OUTAGE: list[ScriptedLog | None] = [None] * 10
+
+
+def behind(times: int) -> list[ScriptedLog | None]:
+    """A leader that is none any more, found again and again."""
+    return [shorter()] * times
+
+
+@pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
+@pytest.mark.parametrize(
+    "before",
+    [[*OUTAGE, *behind(2)], [*behind(6), None, *behind(6)], behind(11)],
+    ids=["after an outage", "before and after one", "nearly for timeoutMs"],
+)
+def test_to_be_behind_for_less_than_the_timeout_is_no_loss(
+    quorum: Quorum, before: list[ScriptedLog | None], fail_on_data_loss: str
+) -> None:
+    options = {"failOnDataLoss": fail_on_data_loss, **PATIENT}
+    start, end = position(20, 1), position(30, 4)
+    reader, restarted = make_reader_of("one:1", **options), make_reader_of("one:1", **options)
+    reader.prepareForTriggerAvailableNow()
+    quorum.before = list(before)
+    assert latest(reader, start) == end
+    assert not quorum.before
+    quorum.before = list(before)
+    [task] = restarted.partitions(start, end)
+    assert not quorum.before
+    quorum.before = list(before)
+    assert offsets_of(restarted, task) == list(range(20, 30))
+    assert not quorum.before
+
+
+def test_to_be_behind_for_the_timeout_is_a_loss(quorum: Quorum, caplog: pytest.LogCaptureFixture) -> None:
+    reader = make_reader_of("one:1", failOnDataLoss="false", **PATIENT)
+    strict = make_reader_of("one:1", **PATIENT)
+    start, end = position(20, 1), position(30, 4)
+    [task], [strict_task] = reader.partitions(start, end), strict.partitions(start, end)
+    quorum.log = None  # Whoever was behind is not asked again.
+
+    quorum.before = behind(12)
+    anew = latest(reader, start)
+    assert (anew["offset"], anew["beganAt"], anew["losses"]) == (10, 0, 1)
+    quorum.before = behind(12)
+    with pytest.raises(DataLossError, match=r"for 1050 ms: .* only offsets up to 10 are committed now"):
+        latest(strict, start)
+
+    quorum.before = [*OUTAGE, *behind(12)]
+    assert offsets_of(reader, task) == []
+    assert "offsets 20 to 30 are gone: for 1050 ms: the leader of epoch 4 does not have offset 20" in caplog.text
+    quorum.before = behind(12)
+    with pytest.raises(DataLossError, match="offsets 20 to 30 are gone"):
+        offsets_of(strict, strict_task)
 
 
 def test_nobody_leads(quorum: Quorum, caplog: pytest.LogCaptureFixture) -> None:
