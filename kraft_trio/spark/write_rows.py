@@ -45,9 +45,9 @@ class RecordMaker:
     @classmethod
     def of(cls, schema: StructType, *, is_msgpack: bool) -> RecordMaker:
         """Raises ConfigError, naming the column, its type and what was expected."""
-        repeated = {name for name in schema.names if schema.names.count(name) > 1}
-        if repeated:
-            raise ConfigError(f"column {min(repeated)}: there is more than one of that name")
+        repeated = _repeated(schema)
+        if repeated is not None:
+            raise ConfigError(f"column {repeated}: there is more than one of that name")
         if is_msgpack:
             _check_msgpack(schema)
         else:
@@ -102,11 +102,8 @@ def _check_msgpack(schema: StructType) -> None:
         if field.name == KEY:
             _check_bytes(field)
         else:
-            for where, refused in _not_packed(field.name, field.dataType):
-                raise ConfigError(
-                    f"column {where} is {refused.simpleString()}, which MessagePack does not have: cast it, to string "
-                    "or double as it may be"
-                )
+            for problem in _not_packed(field.name, field.dataType):
+                raise ConfigError(f"column {problem}")
 
 
 def _check_bytes(field: StructField) -> None:
@@ -114,15 +111,28 @@ def _check_bytes(field: StructField) -> None:
         raise ConfigError(f"column {field.name} is {field.dataType.simpleString()}, expected binary or string")
 
 
-def _not_packed(where: str, type: DataType) -> Iterator[tuple[str, DataType]]:
-    """The places below that one whose type MessagePack does not have."""
+def _repeated(schema: StructType) -> str | None:
+    """A name that several fields have."""
+    return min((name for name in schema.names if schema.names.count(name) > 1), default=None)
+
+
+def _not_packed(where: str, type: DataType) -> Iterator[str]:
+    """The places below that one which no value can be made of, and why."""
     if isinstance(type, StructType):
+        repeated = _repeated(type)
+        if repeated is not None:
+            yield f"{where}.{repeated}: there is more than one of that name"
         for field in type:
             yield from _not_packed(f"{where}.{field.name}", field.dataType)
     elif isinstance(type, ArrayType):
         yield from _not_packed(f"{where}[]", type.elementType)
     elif isinstance(type, MapType):
-        yield from _not_packed(f"{where}.key", type.keyType)
-        yield from _not_packed(f"{where}.value", type.valueType)
+        if isinstance(type.keyType, _SCALARS):
+            yield from _not_packed(f"{where}.value", type.valueType)
+        else:
+            yield f"{where}.key is {type.keyType.simpleString()}, which is no key of a map here: cast it to string"
     elif not isinstance(type, _SCALARS):
-        yield where, type
+        yield (
+            f"{where} is {type.simpleString()}, which MessagePack does not have: cast it, to string or double as it "
+            "may be"
+        )

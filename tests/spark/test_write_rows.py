@@ -43,6 +43,9 @@ def columns(*fields: tuple[str, DataType]) -> StructType:
     return StructType([StructField(*field) for field in fields])
 
 
+INNER = columns(("a", INT))
+
+
 def test_a_value_alone() -> None:
     rows = pa.record_batch({"value": pa.array(["a", "ü", None])})
     made = RecordMaker.of(columns(("value", TEXT)), is_msgpack=False).records_of(rows)
@@ -106,6 +109,15 @@ def test_columns_as_a_map() -> None:
         ([("n", DecimalType(10, 2))], "msgpack", "column n is decimal(10,2), which MessagePack does not have: cast it"),
         ([("s", columns(("a", ArrayType(DateType()))))], "msgpack", "column s.a[] is date"),
         ([("m", MapType(TEXT, TimestampNTZType()))], "msgpack", "column m.value is timestamp_ntz"),
+        (
+            [("m", MapType(DecimalType(4, 1), TEXT))],
+            "msgpack",
+            "column m.key is decimal(4,1), which is no key of",
+        ),
+        ([("m", MapType(INNER, INT))], "msgpack", "column m.key is struct<a:int>, which is no key of a map here"),
+        ([("s", columns(("m", MapType(ArrayType(INT), INT))))], "msgpack", "column s.m.key is array<int>"),
+        ([("m", MapType(TEXT, MapType(MapType(TEXT, INT), INT)))], "msgpack", "column m.value.key is map<string,int>"),
+        ([("l", ArrayType(columns(("a", INT), ("a", INT))))], "msgpack", "column l[].a: there is more than one of"),
     ],
 )
 def test_columns_that_no_record_can_be_made_of(
