@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kraft_trio.spark.stream_fetching import LogRange
-from kraft_trio.spark.stream_options import LiveOptions, read_live_options
+from kraft_trio.spark.stream_options import LiveOptions, read_batch_options
 from kraft_trio.spark.stream_planning import offset_at
 from kraft_trio.spark.stream_quorum import QuorumLeader, ask_leader
 from kraft_trio.spark.stream_ranges import plan_ranges
@@ -20,7 +20,7 @@ from kraft_trio.spark.stream_rows import RowMaker
 
 def make_live_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
     """Raises ConfigError for options and columns that it cannot work with."""
-    read = read_live_options(options)
+    read = read_batch_options(options)
     return LiveReader(read, RowMaker.of(read, schema))
 
 

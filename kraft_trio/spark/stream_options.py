@@ -156,7 +156,7 @@ class LiveOptions:
 
 
 def read_live_options(given: Mapping[str, str]) -> LiveOptions:
-    """Raises ConfigError, naming the option, its value and what was expected."""
+    """Those of either.  Raises ConfigError, naming the option, its value and what was expected."""
     values = read_options(SOURCE, LIVE_OPTIONS, given)
     return LiveOptions(
         address=quorum_address(values),
@@ -171,6 +171,28 @@ def read_live_options(given: Mapping[str, str]) -> LiveOptions:
         is_msgpack=values["value.format"] == "msgpack",
         is_failfast=values["mode"] == "FAILFAST",
     )
+
+
+def read_stream_options(given: Mapping[str, str]) -> LiveOptions:
+    """Those of `readStream`.  Raises ConfigError as `read_live_options`, and for one that a stream does not heed."""
+    options = read_live_options(given)
+    if options.ending != LATEST:
+        raise ConfigError(
+            f"format {SOURCE}: option endingOffsets={options.ending}: a stream has no such end, expected latest, or "
+            "spark.read instead of readStream"
+        )
+    return options
+
+
+def read_batch_options(given: Mapping[str, str]) -> LiveOptions:
+    """Those of `read`.  Raises ConfigError as `read_live_options`, and for one that a batch query does not heed."""
+    options = read_live_options(given)
+    if options.max_per_trigger is not None:
+        raise ConfigError(
+            f"format {SOURCE}: option maxOffsetsPerTrigger={options.max_per_trigger}: a batch query has no triggers, "
+            "expected endingOffsets, or readStream instead of spark.read"
+        )
+    return options
 
 
 def quorum_address(values: Mapping[str, Any]) -> QuorumAddress:

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.spark.stream_fetching import LogRange, committed_batches
-from kraft_trio.spark.stream_options import LiveOptions, read_live_options
+from kraft_trio.spark.stream_options import LiveOptions, read_stream_options
 from kraft_trio.spark.stream_planning import committed_end, find_loss, first_position, newest_position
 from kraft_trio.spark.stream_position import StreamPosition, first_offset_between
 from kraft_trio.spark.stream_quorum import DataLossError, QuorumAddress, QuorumLeader, ask_leader, not_found
@@ -41,7 +41,7 @@ class LogPartition(InputPartition):
 
 def make_stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
     """The reader of `readStream`.  Raises ConfigError for options and columns that it cannot work with."""
-    read = read_live_options(options)
+    read = read_stream_options(options)
     return KraftStreamReader(read, RowMaker.of(read, schema))
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.spark.stream_batch import make_live_reader
 from kraft_trio.spark.stream_options import EARLIEST, LATEST, Place, read_live_options
+from kraft_trio.spark.stream_reader import make_stream_reader
 
 QUORUM = {"bootstrapControllers": "one:9093, [::1]:9094,one:9093"}
 
@@ -55,3 +58,18 @@ def test_nodes_must_be_given() -> None:
 def test_an_unknown_option_is_named_with_those_there_are() -> None:
     with pytest.raises(ConfigError, match=r"option startingOffset=1: there is no such option.*startingOffsets"):
         read_live_options({**QUORUM, "startingOffset": "1"})
+
+
+OFFSETS = StructType([StructField("offset", LongType())])
+
+
+def test_a_stream_has_no_end() -> None:
+    with pytest.raises(ConfigError, match="option endingOffsets=30: a stream has no such end"):
+        make_stream_reader({**QUORUM, "endingoffsets": '{"offset": 30}'}, OFFSETS)
+    make_stream_reader({**QUORUM, "endingOffsets": "latest", "maxOffsetsPerTrigger": "30"}, OFFSETS)
+
+
+def test_a_batch_query_has_no_triggers() -> None:
+    with pytest.raises(ConfigError, match="option maxOffsetsPerTrigger=30: a batch query has no triggers"):
+        make_live_reader({**QUORUM, "maxoffsetspertrigger": "30"}, OFFSETS)
+    make_live_reader({**QUORUM, "endingOffsets": "30"}, OFFSETS)
