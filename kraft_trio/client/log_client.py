@@ -42,6 +42,24 @@ def _largest_size(record: NewRecord) -> int:
     return size
 
 
+def split_into_batches(values: Sequence[bytes | NewRecord], max_batch_bytes: int) -> list[list[NewRecord]]:
+    """The values in their order, as few batches as hold them within the limit.  Raises RecordTooLargeError."""
+    batches: list[list[NewRecord]] = []
+    size = max_batch_bytes
+    for index, value in enumerate(values):
+        record = value if isinstance(value, NewRecord) else NewRecord(value)
+        record_size = _largest_size(record)
+        if BATCH_OVERHEAD_BYTES + record_size > max_batch_bytes:
+            size = record_size - RECORD_OVERHEAD_BYTES
+            raise RecordTooLargeError(f"values[{index}]: {size} bytes do not fit a batch of {max_batch_bytes}")
+        if size + record_size > max_batch_bytes:
+            batches.append([])
+            size = BATCH_OVERHEAD_BYTES
+        batches[-1].append(record)
+        size += record_size
+    return batches
+
+
 def _system_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -117,7 +135,7 @@ class LogClient:
 
         A cancelled call may or may not have appended.
         """
-        batches = self._batches(values)
+        batches = split_into_batches(values, self._max_batch_bytes)
         offsets: list[int] = []
         deadline = trio.current_time() + timeout_ms / 1000
         async with self._appending:
@@ -136,22 +154,3 @@ class LogClient:
         reader = RecordReader(self._settings, from_offset, until, self._max_decompressed_bytes)
         self._readers = [*(other for other in self._readers if not other.ended), reader]
         return reader
-
-    def _batches(self, values: Sequence[bytes | NewRecord]) -> list[list[NewRecord]]:
-        """The values in batches within the limit.  Raises RecordTooLargeError."""
-        batches: list[list[NewRecord]] = []
-        size = self._max_batch_bytes
-        for index, value in enumerate(values):
-            record = value if isinstance(value, NewRecord) else NewRecord(value)
-            record_size = _largest_size(record)
-            if BATCH_OVERHEAD_BYTES + record_size > self._max_batch_bytes:
-                size = record_size - RECORD_OVERHEAD_BYTES
-                raise RecordTooLargeError(
-                    f"values[{index}]: {size} bytes do not fit a batch of {self._max_batch_bytes}"
-                )
-            if size + record_size > self._max_batch_bytes:
-                batches.append([])
-                size = BATCH_OVERHEAD_BYTES
-            batches[-1].append(record)
-            size += record_size
-        return batches

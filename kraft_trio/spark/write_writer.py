@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kraft_trio.client.log_client import LogClient
+from kraft_trio.client.log_client import LogClient, split_into_batches
 from kraft_trio.errors import ConfigError, RecordTooLargeError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.spark.stream_quorum import QuorumLeader, ask_leader
@@ -100,7 +100,7 @@ async def append_all(options: WriteOptions, maker: RecordMaker, batches: Iterato
     """Append the rows of one task, in their order, and wait until they are committed.
 
     Nothing else runs in the event loop, so that it may stand still while Spark makes the next rows.  Raises as
-    `LogClient.produce`; what came before a batch that failed is in the log.
+    `LogClient.produce` does with `timeout_ms` for each batch; what came before a batch that failed is in the log.
     """
     appended = Appended()
     rows = next(batches, None)
@@ -122,14 +122,14 @@ async def append_all(options: WriteOptions, maker: RecordMaker, batches: Iterato
         while rows is not None:
             records = maker.records_of(rows)
             try:
-                offsets = await client.produce(records, address.timeout_ms)
+                for batch in split_into_batches(records, options.max_batch_bytes):
+                    # One at a time, as each has the whole time to commit.
+                    appended = appended.and_then(await client.produce(batch, address.timeout_ms))
             except RecordTooLargeError as error:
                 raise RecordTooLargeError(
                     f"of the rows of this task from row {appended.records} on: {error} (maxBatchBytes, and the "
                     "quorum's message.max.bytes)"
                 ) from error
-            if offsets:
-                appended = appended.and_then(offsets)
             rows = next(batches, None)
     return appended
 

@@ -1,0 +1,73 @@
+"""What a task of a writer does with the batches of its rows, over a scripted quorum and without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pyarrow as pa
+import pytest
+import trio
+from pyspark.sql.types import StringType, StructField, StructType
+from trio.testing import MockClock
+
+from kraft_trio.errors import OutcomeUnknownError
+from kraft_trio.spark.write_options import read_write_options
+from kraft_trio.spark.write_rows import RecordMaker
+from kraft_trio.spark.write_writer import Appended, append_all
+from kraft_trio.storage.batch import decode_records, peek_header
+from tests.client.scripted_quorum import ScriptedQuorum, hang
+
+VALUES = StructType([StructField("value", StringType())])
+SMALLEST_BATCH_BYTES = 1024
+
+
+@asynccontextmanager
+async def running(quorum: ScriptedQuorum, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """The quorum is what there is on the network."""
+    async with quorum.running() as network:
+        for module in ("kraft_trio.spark.stream_quorum", "kraft_trio.client.log_client"):
+            monkeypatch.setattr(f"{module}.TcpNetwork", lambda: network)
+        yield
+
+
+async def append(quorum: ScriptedQuorum, texts: list[str], timeout_ms: int) -> Appended:
+    nodes = ",".join(f"{node.host}:{node.port}" for node in quorum.bootstrap)
+    options = {"bootstrapControllers": nodes, "timeoutMs": str(timeout_ms), "maxBatchBytes": str(SMALLEST_BATCH_BYTES)}
+    rows = iter([pa.record_batch({"value": pa.array(texts)})])
+    return await append_all(read_write_options(options), RecordMaker.of(VALUES, is_msgpack=False), rows)
+
+
+def texts_in(quorum: ScriptedQuorum) -> list[str]:
+    records = [record for batch in quorum.batches for record in decode_records(batch, 0, peek_header(batch))]
+    return [(record.value or b"").decode() for record in records]
+
+
+async def commit_slowly() -> None:
+    await trio.sleep(0.9)
+
+
+TEXTS = [f"{number}" * 800 for number in range(5)]
+"""A batch each."""
+
+
+async def test_each_batch_has_the_whole_time_to_commit(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quorum = ScriptedQuorum()
+    quorum.late_faults.extend([commit_slowly] * len(TEXTS))
+    async with running(quorum, monkeypatch):
+        assert await append(quorum, TEXTS, timeout_ms=1000) == Appended(5, 0, 4)
+    assert texts_in(quorum) == TEXTS
+    assert len(quorum.batches) == len(TEXTS)
+
+
+async def test_a_batch_that_does_not_commit_in_time_ends_the_task(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quorum = ScriptedQuorum()
+    quorum.late_faults.extend([commit_slowly, hang])
+    async with running(quorum, monkeypatch):
+        with pytest.raises(OutcomeUnknownError, match="sent, but not confirmed in time"):
+            await append(quorum, TEXTS, timeout_ms=1000)
+    assert texts_in(quorum) == TEXTS[:2]
