@@ -31,6 +31,15 @@ class Kind(enum.Enum):
 
 
 @attrs.frozen
+class NextSegment:
+    """The segment behind another one, wanted or not."""
+
+    base_offset: int
+    """As its file is named."""
+    path: str
+
+
+@attrs.frozen
 class Piece:
     """What one task reads, or a part of that."""
 
@@ -46,6 +55,8 @@ class Piece:
     snapshot_id: OffsetAndEpoch = OffsetAndEpoch(0, 0)
     is_last: bool = True
     """Whether the file ends with it."""
+    next_segment: NextSegment | None = None
+    """What the file's end must lead to; None behind the last one."""
 
     @property
     def cost_bytes(self) -> int:
@@ -70,8 +81,9 @@ def plan_pieces(replicas: Iterable[Replica], content: str, wanted: BatchFilter, 
             if name in replica.other_names:
                 yield Piece(Kind.FILE, bare, join(replica.partition, name))
         else:
-            for offset, file in _segments_in(replica.segments, wanted):
-                yield from _split(Piece(Kind.SEGMENT, bare, file.path, 0, file.size, Expectation(offset)), target_bytes)
+            for offset, file, following in _segments_in(replica.segments, wanted):
+                whole = Piece(Kind.SEGMENT, bare, file.path, 0, file.size, Expectation(offset), next_segment=following)
+                yield from _split(whole, target_bytes)
 
 
 def pack(pieces: Iterable[Piece], target_bytes: int) -> list[list[Piece]]:
@@ -87,12 +99,15 @@ def pack(pieces: Iterable[Piece], target_bytes: int) -> list[list[Piece]]:
     return packed
 
 
-def _segments_in(segments: tuple[tuple[int, StoredFile], ...], wanted: BatchFilter) -> Iterator[tuple[int, StoredFile]]:
+def _segments_in(
+    segments: tuple[tuple[int, StoredFile], ...], wanted: BatchFilter
+) -> Iterator[tuple[int, StoredFile, NextSegment | None]]:
     """Those that may hold offsets that are wanted: each ends where the next one begins."""
-    ends = [*(offset for offset, _ in segments), NO_END][1:]
-    for (offset, file), end in zip(segments, ends, strict=True):
+    following = [*(NextSegment(offset, file.path) for offset, file in segments), None][1:]
+    for (offset, file), after in zip(segments, following, strict=True):
+        end = NO_END if after is None else after.base_offset
         if offset < wanted.end_offset and end > wanted.start_offset:
-            yield offset, file
+            yield offset, file, after
 
 
 def _split(whole: Piece, target_bytes: int) -> Iterator[Piece]:

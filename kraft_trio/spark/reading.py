@@ -14,15 +14,18 @@ from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.batch_rows import batch_rows, damage_row
 from kraft_trio.spark.decoding.byte_source import FileSource
 from kraft_trio.spark.decoding.control_rows import control_rows, ends_with_footer
+from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.decoding.record_rows import record_rows
 from kraft_trio.spark.decoding.rows import Rows
 from kraft_trio.spark.decoding.scan import Run, scan
+from kraft_trio.spark.decoding.seam import seam_error
 from kraft_trio.spark.decoding.snapshot_rows import snapshot_row
 from kraft_trio.spark.decoding.state_rows import epoch_rows, quorum_state_row
 from kraft_trio.spark.files import files_of, read_all
-from kraft_trio.spark.pieces import Kind, Piece
+from kraft_trio.spark.pieces import Kind, NextSegment, Piece
 from kraft_trio.spark.schemas import CONTENTS, ERROR
 from kraft_trio.spark.values import NEEDED, with_values
+from kraft_trio.storage.batch_header import HEADER_BYTES
 
 ROWS_A_BATCH = 10_000
 """What Spark takes at the least cost a row."""
@@ -120,7 +123,9 @@ def _rows_of_batches(piece: Piece, plan: ReadPlan, rows: Rows) -> Iterator[pa.Re
             return
         end = source.size if piece.is_last else piece.end
         has_footer = False
-        for found in scan(source, piece.start, end, piece.expectation):
+        expectation = piece.expectation
+        for found in scan(source, piece.start, end, expectation):
+            expectation = found.expectation
             if not isinstance(found, Run):
                 has_footer = False
                 yield damage_row(found, rows)
@@ -135,6 +140,22 @@ def _rows_of_batches(piece: Piece, plan: ReadPlan, rows: Rows) -> Iterator[pa.Re
                 yield from record_rows(run, rows, plan.wanted)
         if piece.kind is Kind.SNAPSHOT and piece.is_last and not has_footer:
             yield rows.one(position=end, error=f"the snapshot ends at position {end} without its footer")
+        if piece.is_last and piece.next_segment is not None:
+            error = _seam_error(expectation, piece.next_segment)
+            if error is not None:
+                yield rows.one(position=end, size=0, error=error)
+
+
+def _seam_error(expectation: Expectation, following: NextSegment) -> str | None:
+    try:
+        with closing(files_of(following.path).open(following.path)) as file:
+            start = file.read(HEADER_BYTES)
+    except FileNotFoundError:
+        # Gone since the directory was listed: reading it says so.
+        return None
+    except OSError:
+        start = b""
+    return seam_error(expectation, following.base_offset, start)
 
 
 def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

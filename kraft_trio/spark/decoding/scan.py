@@ -35,6 +35,8 @@ class Run:
     """What is wrong with the base offset or the epoch of a batch, by its place in the run; the rest of it is right."""
     damaged: dict[int, str]
     """What is wrong with a batch whose CRC is not right, by its place in the run; where it ends is known."""
+    expectation: Expectation
+    """Of what follows it."""
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -69,7 +71,8 @@ def scan(
     size = first_size = min(FIRST_CHUNK_BYTES, chunk_bytes)
     while position < end:
         chunk, positions = _read_chunk(source, position, end, size)
-        run, expectation = _read_run(chunk, position, positions, expectation)
+        run = _read_run(chunk, position, positions, expectation)
+        expectation = run.expectation
         if len(run):
             yield run
             position += int(run.positions[-1] + run.sizes[-1])
@@ -104,8 +107,8 @@ def _read_chunk(source: ByteSource, position: int, end: int, size: int) -> tuple
     return chunk, positions
 
 
-def _read_run(chunk: bytes, position: int, positions: Ints, expectation: Expectation) -> tuple[Run, Expectation]:
-    """The batches at the chunk's start, up to one whose end cannot be known; and what follows them."""
+def _read_run(chunk: bytes, position: int, positions: Ints, expectation: Expectation) -> Run:
+    """The batches at the chunk's start, up to one whose end cannot be known."""
     headers = gather(chunk, positions)
     sizes = sizes_of(headers)
     crcs = content_crcs(chunk, positions, sizes)
@@ -128,8 +131,8 @@ def _read_run(chunk: bytes, position: int, positions: Ints, expectation: Expecta
                 other_base_offset=None,
                 epoch=int(last["leader_epoch"]),
             )
-    run = Run(chunk, position, positions[:count], headers[:count], sizes[:count], crcs[:count], misplaced, damaged)
-    return run, expectation
+    some = (positions[:count], headers[:count], sizes[:count], crcs[:count])
+    return Run(chunk, position, *some, misplaced, damaged, expectation)
 
 
 def _is_in_order(headers: Headers, crcs: Ints, expectation: Expectation, epoch_after: int | None) -> bool:
@@ -231,4 +234,5 @@ def _damaged_batch(source: ByteSource, damage: Damage) -> Run:
         np.array([crc_at(source, damage.position, damage.size)]),
         {},
         {0: damage.error},
+        damage.expectation,
     )
