@@ -58,6 +58,11 @@ def read_all(files: Files, path: str) -> bytes:
         return file.read()
 
 
+def printable(path: str) -> str:
+    """The path as text that can be written anywhere: a name in a file system may be no UTF-8."""
+    return path if path.isascii() else path.encode("utf-8", "backslashreplace").decode()
+
+
 def join(directory: str, name: str) -> str:
     return f"{directory.rstrip('/') or '/'}/{name}" if directory != "/" else f"/{name}"
 
@@ -88,11 +93,11 @@ class LocalFiles:
 
     @staticmethod
     def _entry(entry: os.DirEntry[str]) -> Entry:
-        is_directory = entry.is_dir()
         try:
+            is_directory = entry.is_dir()
             return Entry(entry.name, is_directory, 0 if is_directory else entry.stat().st_size)
         except OSError:
-            # A link to nowhere: whoever opens it hears of it.
+            # A link to nowhere, or in a circle: whoever opens it hears of it.
             return Entry(entry.name, False, 0)
 
     def open(self, path: str) -> IO[bytes]:

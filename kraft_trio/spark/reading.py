@@ -21,7 +21,7 @@ from kraft_trio.spark.decoding.scan import Run, scan
 from kraft_trio.spark.decoding.seam import seam_error
 from kraft_trio.spark.decoding.snapshot_rows import snapshot_row
 from kraft_trio.spark.decoding.state_rows import epoch_rows, quorum_state_row
-from kraft_trio.spark.files import files_of, read_all
+from kraft_trio.spark.files import files_of, printable, read_all
 from kraft_trio.spark.pieces import Kind, NextSegment, Piece
 from kraft_trio.spark.schemas import CONTENTS, ERROR
 from kraft_trio.spark.values import NEEDED, with_values
@@ -65,7 +65,7 @@ def _checked(piece: Piece, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
         errors = batch.column(ERROR.name).drop_null()
         if len(errors):
             row = next(row for row in batch.select([ERROR.name, _POSITION]).to_pylist() if row[ERROR.name])
-            raise StorageError(_located(piece.path, row))
+            raise StorageError(_located(printable(piece.path), row))
         yield batch.select(plan.schema.names)
 
 

@@ -8,13 +8,15 @@ import attrs
 
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
-from kraft_trio.spark.files import Entry, Files, files_of, join, read_all
+from kraft_trio.spark.files import Entry, Files, files_of, join, printable, read_all
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.meta_properties import META_PROPERTIES, decode_meta_properties
 
 _PARTITION = "-0"
 """How the name of a directory ends that holds partition 0 of a topic: a quorum's only one."""
 _KAFKAS_PARTITION = "__cluster_metadata-0"
+_LARGEST_OFFSET = 2**63 - 1
+_LARGEST_EPOCH = 2**31 - 1
 
 
 @attrs.frozen
@@ -49,7 +51,7 @@ class Replica:
     def columns(self) -> dict[str, str | int | None]:
         """What each of its rows begins with."""
         return {
-            "directory": self.directory,
+            "directory": printable(self.directory),
             "cluster_id": self.cluster_id,
             "node": self.node_id,
             "directory_id": self.directory_id,
@@ -81,7 +83,7 @@ def find_replicas(paths: Iterable[str], allow_mixed_clusters: bool) -> list[Repl
                     replicas.append(replica)
     if not any(replica.partition for replica in replicas):
         problems = "; ".join(replica.error or replica.directory for replica in replicas)
-        raise ConfigError(f"no replica's directory among the paths: {problems or 'no path is given'}")
+        raise ConfigError(f"no replica's directory among the paths: {printable(problems) or 'no path is given'}")
     if not allow_mixed_clusters:
         _check_one_cluster(replicas)
     return replicas
@@ -158,12 +160,27 @@ def _with_files(replica: Replica, partition: str, entries: list[Entry]) -> Repli
     segments = [(offset, stored(partition_files.offset_file_name(offset, partition_files.LOG))) for offset in offsets]
     ids = partition_files.checkpoint_ids(list(sizes))
     snapshots = [(id, stored(partition_files.checkpoint_name(id))) for id in ids]
+    # Twenty digits say more than an offset can be, ten more than an epoch.
+    problems = [] if replica.error is None else [replica.error]
+    problems += [
+        f"{file.path}: offset {offset} in its name, expected one up to {_LARGEST_OFFSET}"
+        for offset, file in (*segments, *((id.offset, file) for id, file in snapshots))
+        if offset > _LARGEST_OFFSET
+    ]
+    problems += [
+        f"{file.path}: epoch {id.epoch} in its name, expected one up to {_LARGEST_EPOCH}"
+        for id, file in snapshots
+        if id.epoch > _LARGEST_EPOCH
+    ]
     return attrs.evolve(
         replica,
         partition=partition,
-        segments=tuple(segments),
-        snapshots=tuple(snapshots),
+        segments=tuple((offset, file) for offset, file in segments if offset <= _LARGEST_OFFSET),
+        snapshots=tuple(
+            (id, file) for id, file in snapshots if id.offset <= _LARGEST_OFFSET and id.epoch <= _LARGEST_EPOCH
+        ),
         other_names=frozenset(sizes),
+        error="; ".join(problems) or None,
     )
 
 
@@ -173,7 +190,7 @@ def _check_one_cluster(replicas: list[Replica]) -> None:
         if replica.cluster_id is not None:
             first_of.setdefault(replica.cluster_id, replica.directory)
     if len(first_of) > 1:
-        found = ", ".join(f"{cluster_id} in {directory}" for cluster_id, directory in first_of.items())
+        found = printable(", ".join(f"{cluster_id} in {directory}" for cluster_id, directory in first_of.items()))
         raise ConfigError(
             f"directories of {len(first_of)} clusters: {found}; expected one, or the option allowMixedClusters=true"
         )

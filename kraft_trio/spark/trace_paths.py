@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.spark.files import Files, files_of, join
+from kraft_trio.spark.files import Files, files_of, join, printable
 
 
 @attrs.frozen
@@ -33,7 +33,7 @@ def trace_files(path: str, paths: str = "") -> list[TraceFile]:
     found = {file.path: file for pattern in given for file in _found(pattern)}
     if all(file.problem for file in found.values()):
         problems = "; ".join(f"{file.path}: {file.problem}" for file in found.values())
-        raise ConfigError(f"no trace among the paths: {problems or 'no path is given'}")
+        raise ConfigError(f"no trace among the paths: {printable(problems) or 'no path is given'}")
     return [found[name] for name in sorted(found)]
 
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.decoding.trace_events import problem_batch, trace_batches
-from kraft_trio.spark.files import files_of
+from kraft_trio.spark.files import files_of, printable
 from kraft_trio.spark.options import TRACE_OPTIONS, read_options
 from kraft_trio.spark.schemas import TRACE, Column, spark_schema
 from kraft_trio.spark.trace_paths import TraceFile, grouped, trace_files
@@ -67,17 +67,17 @@ class _Reader(DataSourceReader):
             yield from self._events(file)
 
     def _events(self, file: TraceFile) -> Iterator[pa.RecordBatch]:
-        problem = file.problem
+        problem, name = file.problem, printable(file.path)
         if problem is None:
             try:
                 with files_of(file.path).open(file.path) as raw, BufferedReader(cast(RawIOBase, raw)) as content:
-                    yield from trace_batches(content, file.path, self._columns, fail_fast=self._fail_fast)
+                    yield from trace_batches(content, name, self._columns, fail_fast=self._fail_fast)
             except OSError as error:
                 problem = f"cannot be read: {error.strerror or error}"
         if problem is not None:
             if self._fail_fast:
-                raise TraceFileError(f"{file.path}: {problem}")
-            yield problem_batch(file.path, problem, self._columns)
+                raise TraceFileError(f"{name}: {problem}")
+            yield problem_batch(name, problem, self._columns)
 
 
 def _projection(schema: StructType) -> Sequence[Column]:

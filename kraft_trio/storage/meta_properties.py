@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from uuid import UUID
 
 import attrs
@@ -11,6 +12,9 @@ from kraft_trio.errors import StorageError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_from_text, directory_id_to_text
 
 META_PROPERTIES = "meta.properties"
+_NUMBER = re.compile(r"[0-9]{1,19}")
+_LARGEST_NODE_ID = 2**31 - 1
+_SHOWN_CHARACTERS = 60
 
 
 @attrs.frozen
@@ -40,13 +44,16 @@ def decode_meta_properties(path: str, data: bytes) -> MetaProperties:
         raise StorageError(f"{path}: not a .properties file: {error}") from None
     version = fields.get("version")
     if version not in ("0", "1"):
-        raise StorageError(f"{path}: version={version}, expected 0 or 1")
+        raise StorageError(f"{path}: version={_shown(str(version))}, expected 0 or 1")
     id_key = "node.id" if version == "1" else "broker.id"
     node_id, cluster_id = fields.get(id_key, ""), fields.get("cluster.id", "")
-    if not node_id.isdecimal():
-        raise StorageError(f"{path}: {id_key}={node_id}, expected a whole number, 0 or more")
+    # Its length first: Python makes no number of very many digits.
+    if _NUMBER.fullmatch(node_id) is None or int(node_id) > _LARGEST_NODE_ID:
+        raise StorageError(f"{path}: {id_key}={_shown(node_id)}, expected a whole number from 0 to {_LARGEST_NODE_ID}")
     if not cluster_id:
         raise StorageError(f"{path}: cluster.id is not there")
+    if not _is_text(cluster_id):
+        raise StorageError(f"{path}: cluster.id={_shown(cluster_id)}, expected text: half of a surrogate pair is none")
     directory_id = NO_DIRECTORY_ID
     if "directory.id" in fields:
         try:
@@ -54,3 +61,17 @@ def decode_meta_properties(path: str, data: bytes) -> MetaProperties:
         except ValueError as error:
             raise StorageError(f"{path}: directory.id: {error}") from None
     return MetaProperties(cluster_id, int(node_id), directory_id)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(text: str) -> str:
+    """Enough of it to be recognized, as something that can be printed."""
+    shown = text.encode("utf-8", "backslashreplace").decode()
+    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}…"

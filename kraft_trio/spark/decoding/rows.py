@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kraft_trio.spark.decoding.headers import Ints
+from kraft_trio.spark.files import printable
 
 MakeColumn = Callable[[], pa.Array]
 
@@ -41,7 +42,10 @@ class Rows:
         return self.some([values])
 
     def some(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-        """Rows by the names of their columns; numbers that a column cannot say are null, but a size is cut to that."""
+        """Rows by the names of their columns; numbers that a column cannot say are null, but a size is cut to that.
+
+        An error may name a path that is no text; it is what can be printed of that.
+        """
         columns = []
         for field in self.schema:
             values = [row.get(field.name, self._constants.get(field.name)) for row in rows]
@@ -50,6 +54,8 @@ class Rows:
                 if field.name == "size":
                     values = [None if value is None else min(value, largest) for value in values]
                 values = [None if value is None or not -largest - 1 <= value <= largest else value for value in values]
+            elif field.name == "error":
+                values = [None if value is None else printable(value) for value in values]
             columns.append(pa.array(values, field.type))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
