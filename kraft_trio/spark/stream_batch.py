@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import attrs
 import pyarrow as pa
 import trio
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from kraft_trio.protocol.types import Endpoint
 from kraft_trio.spark.stream_fetching import LogRange
 from kraft_trio.spark.stream_options import LiveOptions, read_batch_options
 from kraft_trio.spark.stream_planning import offset_at
@@ -34,13 +36,14 @@ class LiveReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Raises NetworkError where no leader was found within `timeoutMs`, OffsetOutOfRangeError."""
 
-        async def question(leader: QuorumLeader) -> tuple[str | None, int, int]:
+        async def question(leader: QuorumLeader) -> tuple[LogRange, tuple[Endpoint, ...]]:
             begin = await offset_at(leader, self._options.starting)
-            return leader.cluster_id, begin, await offset_at(leader, self._options.ending)
+            return LogRange(leader.cluster_id, begin, await offset_at(leader, self._options.ending)), leader.nodes
 
-        cluster_id, begin, end = trio.run(ask_leader, self._options.address, question)
-        ranges = plan_ranges(begin, end, self._options.min_partitions, self._options.max_per_partition)
-        return [LogPartition(self._options, LogRange(cluster_id, *one)) for one in ranges]
+        wanted, nodes = trio.run(ask_leader, self._options.address, question)
+        options = attrs.evolve(self._options, address=self._options.address.known_also_at(nodes))
+        ranges = plan_ranges(wanted.begin, wanted.end, options.min_partitions, options.max_per_partition)
+        return [LogPartition(options, LogRange(wanted.cluster_id, *one)) for one in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes a partition of its own where there is none.

@@ -94,6 +94,9 @@ async def _answers(leader: QuorumLeader, position: int, end: int) -> list[Fetche
             if not fetched.is_in_log and fetched.log_start_offset <= position:
                 raise BehindError(f"the leader of epoch {leader.epoch} does not have offset {position}")
             if fetched.is_in_log and not fetched.records:
+                if leader.high_watermark is not None and leader.high_watermark <= position:
+                    known = f"knows offsets up to {leader.high_watermark} to be committed"
+                    raise BehindError(f"the leader of epoch {leader.epoch} {known}")
                 raise NetworkError(f"the leader of epoch {leader.epoch} does not know offset {position} as committed")
             answers.append(fetched)
             if not fetched.is_in_log:

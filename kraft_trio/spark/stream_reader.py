@@ -90,23 +90,25 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         would end at `start`.
         """
         position = StreamPosition.of_json(start)
-        available = self._available
+        is_available_now = self._available is not None
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
 
         async def question(leader: QuorumLeader, begin: StreamPosition) -> StreamPosition:
-            if available is None and begin == position and committed_end(leader) == position.offset:
+            if not is_available_now and begin == position and committed_end(leader) == position.offset:
                 await leader.fetch(position.offset, max_bytes=1, max_wait_ms=_WAIT_FOR_MORE_MS)
             self._committed_end = committed_end(leader)
+            if self._available is not None and self._available < begin.offset:
+                self._available = self._committed_end  # Who was asked for the end was behind.
             limits = [self._committed_end]
             limits += [] if most is None else [begin.offset + most]
-            limits += [] if available is None else [available]
+            limits += [] if self._available is None else [self._available]
             return await newest_position(leader, begin, min(limits))
 
         try:
-            patience_ms = _WAIT_FOR_MORE_MS if available is None else self._options.address.timeout_ms
+            patience_ms = self._options.address.timeout_ms if is_available_now else _WAIT_FOR_MORE_MS
             self._newest = self._ask_of(position, question, patience_ms)
         except NetworkError as error:
-            if available is not None:
+            if is_available_now:
                 raise
             log.warning("no news of the log, the query goes on when there are: %s", error)
             return start

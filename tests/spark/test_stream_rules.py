@@ -11,12 +11,15 @@ import attrs
 import pytest
 import trio
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import LongType, StructField, StructType
 from trio.testing import MockClock
 
 from kraft_trio.errors import NetworkError
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.spark.stream_batch import make_live_reader
 from kraft_trio.spark.stream_position import StreamPosition
 from kraft_trio.spark.stream_quorum import DataLossError, QuorumAddress, QuorumLeader
-from kraft_trio.spark.stream_reader import KraftStreamReader
+from kraft_trio.spark.stream_reader import KraftStreamReader, LogPartition
 from tests.spark.live.reading import Offset, latest, make_reader_of
 from tests.spark.scripted_log import CLUSTER, THREE, ScriptedLog, batch, leader_of
 
@@ -30,6 +33,8 @@ class Quorum:
 
     log: ScriptedLog | None
     before: list[ScriptedLog | None] = attrs.field(factory=list)
+    nodes: tuple[Endpoint, ...] = ()
+    """Where the voters are."""
 
 
 @pytest.fixture
@@ -42,7 +47,9 @@ def quorum(monkeypatch: pytest.MonkeyPatch) -> Quorum:
         log = quorum.before.pop(0) if quorum.before else quorum.log
         if log is None:
             raise NetworkError("no leader: one:1: Connection refused")
-        yield leader_of(log)
+        leader = leader_of(log)
+        leader.nodes = quorum.nodes
+        yield leader
 
     run = trio.run
 
@@ -170,6 +177,47 @@ def test_to_be_behind_for_the_timeout_is_a_loss(quorum: Quorum, caplog: pytest.L
     quorum.before = behind(12)
     with pytest.raises(DataLossError, match="offsets 20 to 30 are gone"):
         offsets_of(strict, strict_task)
+
+
+@pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
+def test_a_log_that_ends_within_what_a_task_reads(
+    quorum: Quorum, caplog: pytest.LogCaptureFixture, fail_on_data_loss: str
+) -> None:
+    """There is an answer at its end, and nothing in it."""
+    reader = make_reader_of("one:1", failOnDataLoss=fail_on_data_loss, **PATIENT)
+    [task] = reader.partitions(position(5, 1), position(30, 4))
+    known, whole = shorter(), quorum.log
+    quorum.before = [known] * 11
+    assert offsets_of(reader, task) == list(range(5, 30)), "the next leader has it"
+    quorum.log = known
+    gone = "offsets 10 to 30 are gone: for 1050 ms: the leader of epoch 4 knows offsets up to 10 to be committed"
+    if fail_on_data_loss == "true":
+        with pytest.raises(DataLossError, match=gone):
+            offsets_of(reader, task)
+    else:
+        assert offsets_of(reader, task) == list(range(5, 10))
+        assert gone in caplog.text
+    assert whole is not None
+    quorum.log = attrs.evolve(whole, high_watermark=-1)
+    with pytest.raises(NetworkError, match="the leader of epoch 4 does not know offset 5 as committed"):
+        offsets_of(reader, task)
+
+
+def test_available_now_does_not_end_where_a_leader_was_behind(quorum: Quorum) -> None:
+    reader = make_reader_of("one:1", **PATIENT)
+    quorum.before = behind(1)
+    reader.prepareForTriggerAvailableNow()
+    end = latest(reader, position(20, 1))
+    assert end == position(30, 4)
+    assert latest(reader, end) == end
+
+
+def test_a_batch_query_finds_the_leader_through_the_voters_too(quorum: Quorum) -> None:
+    quorum.nodes = (Endpoint("two", 2), Endpoint("three", 3))
+    reader = make_live_reader({"bootstrapControllers": "one:1"}, StructType([StructField("offset", LongType())]))
+    [task] = reader.partitions()
+    assert isinstance(task, LogPartition)
+    assert task.options.address.bootstrap == (Endpoint("one", 1), *quorum.nodes)
 
 
 def test_nobody_leads(quorum: Quorum, caplog: pytest.LogCaptureFixture) -> None:
