@@ -212,12 +212,13 @@ def test_available_now_does_not_end_where_a_leader_was_behind(quorum: Quorum) ->
     assert latest(reader, end) == end
 
 
-def test_a_batch_query_finds_the_leader_through_the_voters_too(quorum: Quorum) -> None:
+def test_tasks_find_the_leader_through_the_voters_too(quorum: Quorum) -> None:
     quorum.nodes = (Endpoint("two", 2), Endpoint("three", 3))
-    reader = make_live_reader({"bootstrapControllers": "one:1"}, StructType([StructField("offset", LongType())]))
-    [task] = reader.partitions()
-    assert isinstance(task, LogPartition)
-    assert task.options.address.bootstrap == (Endpoint("one", 1), *quorum.nodes)
+    batch_reader = make_live_reader({"bootstrapControllers": "one:1"}, StructType([StructField("offset", LongType())]))
+    stream_reader = make_reader_of("one:1")
+    for task in (*batch_reader.partitions(), *stream_reader.partitions(position(0, -1), position(30, 4))):
+        assert isinstance(task, LogPartition)
+        assert task.options.address.bootstrap == (Endpoint("one", 1), *quorum.nodes)
 
 
 def test_nobody_leads(quorum: Quorum, caplog: pytest.LogCaptureFixture) -> None:
