@@ -5,9 +5,16 @@ Derived data: the batches say the same, and at open the log makes the file say w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from kraft_trio.errors import StorageError
+
+_NUMBER = re.compile(rb"[0-9]{1,19}")
+"""Python makes no number of very many digits."""
+_LARGEST_EPOCH = 2**31 - 1
+_LARGEST_OFFSET = 2**63 - 1
+_SHOWN_BYTES = 60
 
 
 def encode_leader_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
@@ -17,16 +24,39 @@ def encode_leader_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
 
 
 def decode_leader_epochs(path: str, data: bytes) -> list[tuple[int, int]]:
-    """The (epoch, start offset) pairs.  Raises StorageError, naming file and line, for anything else."""
-    lines = data.decode("utf-8", "replace").splitlines()
-    if not lines or lines[0] != "0":
-        raise StorageError(f"{path}: line 1: version {lines[0] if lines else ''!r}, expected 0")
-    entries = []
+    """The (epoch, start offset) pairs: epochs rise, and start offsets never fall, in Kafka's files as well.
+
+    Raises StorageError, naming file and line, for anything else.
+    """
+    lines = data.splitlines()
+    if not lines or lines[0] != b"0":
+        raise StorageError(f"{path}: line 1: version {_shown(lines[0] if lines else b'')}, expected 0")
+    entries: list[tuple[int, int]] = []
+    epoch = start_offset = -1
     for number, line in enumerate(lines[2:], start=3):
         fields = line.split()
-        if len(fields) != 2 or not all(field.isdigit() for field in fields):
-            raise StorageError(f"{path}: line {number}: {line!r}, expected an epoch and a start offset")
-        entries.append((int(fields[0]), int(fields[1])))
-    if len(lines) < 2 or lines[1] != str(len(entries)):
-        raise StorageError(f"{path}: line 2: {lines[1] if len(lines) > 1 else ''!r}, expected {len(entries)} entries")
+        if len(fields) != 2 or not all(_NUMBER.fullmatch(field) for field in fields):
+            raise StorageError(f"{path}: line {number}: {_shown(line)}, expected an epoch and a start offset")
+        before, start_before = epoch, start_offset
+        epoch, start_offset = int(fields[0]), int(fields[1])
+        if not before < epoch <= _LARGEST_EPOCH:
+            raise StorageError(
+                f"{path}: line {number}: epoch {epoch}, expected one from {before + 1} to {_LARGEST_EPOCH}"
+            )
+        if not start_before <= start_offset <= _LARGEST_OFFSET:
+            raise StorageError(
+                f"{path}: line {number}: start offset {start_offset}, expected one from {max(start_before, 0)} to "
+                f"{_LARGEST_OFFSET}"
+            )
+        entries.append((epoch, start_offset))
+    if len(lines) < 2 or lines[1] != b"%d" % len(entries):
+        raise StorageError(
+            f"{path}: line 2: {_shown(lines[1] if len(lines) > 1 else b'')}, expected {len(entries)} entries"
+        )
     return entries
+
+
+def _shown(line: bytes) -> str:
+    """Enough of it to be recognized."""
+    text = repr(line[:_SHOWN_BYTES].decode("utf-8", "backslashreplace"))
+    return text if len(line) <= _SHOWN_BYTES else f"{text}…"

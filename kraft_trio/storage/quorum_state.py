@@ -74,7 +74,7 @@ def decode_quorum_state(path: str, data: bytes) -> ElectionState:
 def _decode_line(path: str, line: bytes) -> ElectionState:
     try:
         fields = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StorageError(f"{path}: not a line of JSON: {error}") from None
     if not isinstance(fields, dict):
         raise StorageError(f"{path}: {type(fields).__name__}, expected an object")

@@ -68,6 +68,14 @@ class TestLeaderEpochs:
             (b"0\n2\n1 0\n", "f: line 2: '2', expected 1 entries"),
             (b"0\n1\n1 x\n", "f: line 3: '1 x', expected an epoch and a start offset"),
             (b"0\n1\n1 0 0\n", "f: line 3"),
+            ("0\n1\n\u00b2 5\n".encode(), "f: line 3: '\u00b2 5', expected an epoch and a start offset"),
+            (b"0\n1\n\xff 5\n", r"f: line 3: '\\\\xff 5', expected an epoch and a start offset"),
+            (b"0\n1\n" + b"1" * 5000 + b" 5\n", "f: line 3: '1{60}'…, expected an epoch and a start offset"),
+            (b"0\n1\n2147483648 5\n", "f: line 3: epoch 2147483648, expected one from 0 to 2147483647"),
+            (b"0\n1\n1 9223372036854775808\n", "f: line 3: start offset 9223372036854775808, expected one from 0 to"),
+            (b"0\n2\n3 0\n2 5\n", "f: line 4: epoch 2, expected one from 4 to"),
+            (b"0\n2\n3 0\n3 5\n", "f: line 4: epoch 3, expected one from 4 to"),
+            (b"0\n2\n3 5\n4 4\n", "f: line 4: start offset 4, expected one from 5 to"),
         ],
     )
     def test_damage_is_named_by_line(self, content: bytes, message: str) -> None:

@@ -147,6 +147,8 @@ def test_an_unreadable_file_is_not_a_missing_one() -> None:
         (b"", "not a line of JSON"),
         (b'{"leaderId":1', "not a line of JSON"),
         (b"\xff\xfe\x00", "not a line of JSON"),
+        (b"[" * 200_000, "not a line of JSON"),
+        (b'{"data_version":' + b"1" * 5000 + b"}", "not a line of JSON"),
         (b"[]", "list, expected an object"),
         (b"{}", "data_version None"),
         (b'{"data_version":2}', "data_version 2, expected a whole number from 0 to 1"),
