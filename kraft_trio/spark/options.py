@@ -23,6 +23,12 @@ class Option:
     meaning: str
     default_text: str | None = None
     """The default as a user would write it, where that is not its text."""
+    contents: tuple[str, ...] = ()
+    """The values of the option `content` that it says something of; of all, where there are none here."""
+
+    def is_of(self, content: str) -> bool:
+        """Whether it says something of that content."""
+        return not self.contents or content in self.contents
 
 
 def choice(*values: str) -> Callable[[str], str]:
@@ -105,6 +111,9 @@ MODE = Option(
     "what is done with a place that cannot be read: a row with `error`, or an error that ends the query",
 )
 
+OF_BATCHES = ("records", "batches", "control", "snapshot-records")
+OF_RECORDS = ("records", "snapshot-records")
+
 READ_OPTIONS = (
     Option("path", any_text, "a path, a glob or a URL", "", "the directories; what `load` is given"),
     Option("paths", any_text, "a JSON list", "", "what `load` is given where that is a list"),
@@ -117,6 +126,7 @@ READ_OPTIONS = (
         EARLIEST,
         "the first offset wanted, inclusive; those in a snapshot count from its own beginning",
         "earliest",
+        OF_BATCHES,
     ),
     Option(
         "endingOffsets",
@@ -125,6 +135,7 @@ READ_OPTIONS = (
         LATEST,
         "where to stop, exclusive; as above",
         "latest",
+        OF_BATCHES,
     ),
     Option(
         "epochs",
@@ -133,8 +144,16 @@ READ_OPTIONS = (
         (-(2**31), 2**31 - 1),
         "the leader epochs wanted, inclusive",
         "",
+        OF_BATCHES,
     ),
-    Option("includeHeaders", boolean, "true or false", False, "whether records have a column `headers`"),
+    Option(
+        "includeHeaders",
+        boolean,
+        "true or false",
+        False,
+        "whether records have a column `headers`",
+        contents=OF_RECORDS,
+    ),
     Option(
         "value.format",
         choice("raw", "msgpack"),
@@ -142,6 +161,7 @@ READ_OPTIONS = (
         "raw",
         "with msgpack, what a value that is a map says under a name is the column of that name: of the schema that is "
         "given, else those that the first 1,000 values have",
+        contents=OF_RECORDS,
     ),
     Option(
         "allowMixedClusters",

@@ -66,12 +66,13 @@ class DirectoryReader(DataSourceReader):
 def checked_options(given: Mapping[str, str]) -> dict[str, Any]:
     """The values of all options.  Raises ConfigError for one that does not exist, or says nothing of that content."""
     options = read_options("kraft", READ_OPTIONS, given)
-    for name, value in (("includeHeaders", True), ("value.format", "msgpack")):
-        if options[name] == value and not _has_records(options):
-            text = next(text for option, text in given.items() if option.lower() == name.lower())
+    for option in READ_OPTIONS:
+        if options[option.name] != option.default and not option.is_of(options["content"]):
+            text = next(text for name, text in given.items() if name.lower() == option.name.lower())
+            contents = " or ".join(f"content={content}" for content in option.contents)
             raise ConfigError(
-                f"format kraft: option {name}={text}: content={options['content']} has no records; expected "
-                "content=records or content=snapshot-records"
+                f"format kraft: option {option.name}={text}: says nothing of content={options['content']}; expected "
+                f"{contents}"
             )
     return options
 

@@ -29,6 +29,8 @@ from kraft_trio.storage.batch_header import HEADER_BYTES
 
 ROWS_A_BATCH = 10_000
 """What Spark takes at the least cost a row."""
+BYTES_A_BATCH = 32 * 1024 * 1024
+"""As much is put together at most, so that what a task has in memory does not grow with the records."""
 _POSITION = "position"
 
 
@@ -135,7 +137,7 @@ def _rows_of_batches(piece: Piece, plan: ReadPlan, rows: Rows) -> Iterator[pa.Re
             if plan.content == "batches":
                 yield batch_rows(run, rows)
             elif plan.content == "control":
-                yield from control_rows(run, rows)
+                yield from control_rows(run, rows, plan.wanted)
             else:
                 yield from record_rows(run, rows, plan.wanted)
         if piece.kind is Kind.SNAPSHOT and piece.is_last and not has_footer:
@@ -161,13 +163,14 @@ def _seam_error(expectation: Expectation, following: NextSegment) -> str | None:
 def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches that are neither small nor very large."""
     small: list[pa.RecordBatch] = []
-    count = 0
+    count = size = 0
     for batch in batches:
         small.append(batch)
         count += batch.num_rows
-        if count >= ROWS_A_BATCH:
+        size += batch.nbytes
+        if count >= ROWS_A_BATCH or size >= BYTES_A_BATCH:
             yield from _together(small)
-            small, count = [], 0
+            small, count, size = [], 0, 0
     if small:
         yield from _together(small)
 

@@ -139,7 +139,8 @@ def read(
             made += batch_rows(wanted.select(found), rows).to_pylist()
         else:
             run = wanted.select(found)
-            tables = control_rows(run, rows) if content == "control" else record_rows(run, rows, wanted)
+            make_rows = control_rows if content == "control" else record_rows
+            tables = make_rows(run, rows, wanted)
             made += [row for table in tables for row in table.to_pylist()]
     return Table(made)
 

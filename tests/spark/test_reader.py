@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
 from kraft_trio.errors import ConfigError, StorageError
-from kraft_trio.protocol.control_records import SnapshotFooter, SnapshotHeader
+from kraft_trio.protocol.control_records import KRaftVersion, SnapshotFooter, SnapshotHeader
 from kraft_trio.storage.batch import (
     Compression,
     NewRecord,
@@ -197,6 +197,34 @@ class TestReading:
         rows = load(path, content="batches", startingOffsets="45", endingOffsets="72")
         assert column(rows, "base_offset") == [40, 50, 60, 70]
 
+    @pytest.mark.parametrize("content", ["quorum-state", "epochs", "snapshots"])
+    def test_defaults_may_be_given_whatever_is_read(self, tmp_path: Path, content: str) -> None:
+        path = make_node(tmp_path, 1, (0, numbered(0, 5)))
+        given = {"startingOffsets": "Earliest", "endingOffsets": "latest", "includeHeaders": "false"}
+        assert load(path, None, content=content, **given) == []
+
+    @pytest.mark.parametrize("content", ["records", "control"])
+    def test_offsets_within_a_batch(self, tmp_path: Path, content: str) -> None:
+        path = make_node(tmp_path, 1, (0, encode_control_batch([KRaftVersion(1)] * 5, timestamp_ms=5)))
+        assert column(load(path, content=content, startingOffsets="1", endingOffsets="3"), "offset") == [1, 2]
+
+    @pytest.mark.parametrize("content", ["records", "control"])
+    def test_a_batch_out_of_its_place_is_there_whatever_offsets_are_asked_for(
+        self, tmp_path: Path, content: str
+    ) -> None:
+        data = encode_control_batch([KRaftVersion(1)] * 5, timestamp_ms=5)
+        path = make_node(tmp_path, 1, (0, data), (6, data))
+        rows = load(path, content=content, startingOffsets="9")
+        assert [(row["offset"], row["error"]) for row in rows] == [(at, "base offset 0, expected 6") for at in range(5)]
+
+    def test_large_values_are_not_put_together_without_end(self, tmp_path: Path) -> None:
+        values = [[bytes(3_000_000)] for _ in range(40)]
+        reader = reader_of(make_node(tmp_path, 1, (0, batches(0, values, compression=Compression.ZSTD))))
+        [part] = reader.partitions()
+        sizes = [batch.nbytes for batch in reader.read(part)]
+        assert sum(sizes) > 120_000_000
+        assert max(sizes) < 60_000_000
+
     def test_segments_outside_are_not_opened(self, tmp_path: Path) -> None:
         path = make_node(tmp_path, 1, (50, numbered(50, 100)))
         (path / SEGMENT).mkdir()
@@ -353,12 +381,21 @@ class TestBadInput:
             ({"maxPartitionBytes": "0"}, "option maxPartitionBytes=0, expected bytes, 1 or more"),
             (
                 {"content": "batches", "includeHeaders": "true"},
-                "option includeHeaders=true: content=batches has no rec",
+                "includeHeaders=true: says nothing of content=batches; expected content=records or content=snap",
             ),
             (
                 {"content": "epochs", "value.format": "MsgPack"},
-                "option value.format=MsgPack: content=epochs has no rec",
+                "option value.format=MsgPack: says nothing of content=epochs; expected content=records or",
             ),
+            (
+                {"content": "quorum-state", "startingOffsets": "5"},
+                "option startingOffsets=5: says nothing of content=quorum-state; expected content=records or con",
+            ),
+            (
+                {"content": "snapshots", "endingOFFSETS": "5"},
+                "option endingOffsets=5: says nothing of content=snapshots; expected content=records or content=",
+            ),
+            ({"content": "epochs", "epochs": "0-3"}, "option epochs=0-3: says nothing of content=epochs; expected"),
         ],
     )
     def test_an_option_that_is_wrong_is_named(self, tmp_path: Path, options: dict[str, str], problem: str) -> None:

@@ -20,6 +20,7 @@ from kraft_trio.protocol.control_records import (
 )
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.rows import Rows, microseconds
 from kraft_trio.spark.decoding.scan import Run
 from kraft_trio.storage.batch import Record, decode_records
@@ -65,8 +66,8 @@ def ends_with_footer(run: Run) -> bool:
     return any(control_type_name(record.key) == CONTROL_RECORD_NAMES[SNAPSHOT_FOOTER] for record in records)
 
 
-def control_rows(run: Run, rows: Rows) -> Iterator[pa.RecordBatch]:
-    """A row for each record of the control batches of a run, and for each batch that is damaged."""
+def control_rows(run: Run, rows: Rows, wanted: BatchFilter) -> Iterator[pa.RecordBatch]:
+    """A row for each wanted record of the control batches of a run, and for each batch that is damaged."""
     for at in range(len(run)):
         header = run.header(at)
         if not header.is_control and at not in run.damaged:
@@ -87,7 +88,8 @@ def control_rows(run: Run, rows: Rows) -> Iterator[pa.RecordBatch]:
             yield rows.one(**place, error=error)
             continue
         for record in records:
-            yield rows.one(**place, **_record_values(record, run.misplaced.get(at)))
+            if at in run.misplaced or wanted.start_offset <= record.offset < wanted.end_offset:
+                yield rows.one(**place, **_record_values(record, run.misplaced.get(at)))
 
 
 def _record_values(record: Record, error: str | None) -> dict[str, Any]:
