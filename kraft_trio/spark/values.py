@@ -8,7 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE, msgpack_columns, unpack
+from kraft_trio.spark.decoding.msgpack_values import (
+    DOES_NOT_FIT,
+    WHOLE_VALUE,
+    column_of,
+    msgpack_columns,
+    unpack,
+)
 from kraft_trio.spark.schemas import ERROR, Column, spark_type
 
 NEEDED = (WHOLE_VALUE, "control", ERROR.name)
@@ -64,12 +70,15 @@ def _map(value: bytes | None) -> Mapping[Any, Any]:
 
 
 def _common_type(items: list[Any]) -> pa.DataType | None:
+    """The type of a column that all of them fit into; None where there is none."""
     try:
         inferred = pa.infer_type(items)
         inferred = pa.string() if pa.types.is_null(inferred) else inferred
         if pa.types.is_timestamp(inferred):
             inferred = pa.timestamp("us", tz="UTC")
         spark_type(inferred)
-    except (pa.ArrowException, KeyError):
+        # Arrow looks at some of them, and takes the type of the first number for that of texts as well.
+        column_of(items, inferred)
+    except (*DOES_NOT_FIT, KeyError):
         return None
     return inferred

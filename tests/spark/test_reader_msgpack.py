@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgpack
 import pytest
-from pyspark.sql.types import IntegerType, LongType, StringType
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType
 
 from kraft_trio.errors import StorageError
+from kraft_trio.protocol.control_records import KRaftVersion
+from kraft_trio.storage.batch import encode_control_batch
 from tests.spark.directories import batches, make_node
 from tests.spark.loading import fields, load
 
@@ -22,6 +25,50 @@ def path(tmp_path: Path) -> Path:
         for at in range(5)
     ]
     return make_node(tmp_path, 1, (0, batches(0, [values])))
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "FAILFAST"])
+def test_the_values_of_control_records_are_none_of_the_applications(tmp_path: Path, mode: str) -> None:
+    control = encode_control_batch([KRaftVersion(1)], timestamp_ms=5, leader_epoch=1)
+    path = make_node(tmp_path, 1, (0, control + batches(1, [[msgpack.packb({"name": "a"})]])))
+    schema = fields(offset=LongType(), control=BooleanType(), name=StringType(), error=StringType())
+    assert load(path, schema, mode=mode, **MSGPACK) == [
+        {"offset": 0, "control": True, "name": None, "error": None},
+        {"offset": 1, "control": False, "name": "a", "error": None},
+    ]
+    [of_quorum, of_application] = load(path, mode=mode, **MSGPACK)
+    assert (of_quorum["control_type"], of_quorum["value"], of_quorum["name"]) == ("KRaftVersion", b"\0\0\0\1\0", None)
+    assert of_application["name"] == "a"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, "x"],
+        ["x", 1],
+        [True, 1],
+        [b"x", "y"],
+        [[1, "x"]],
+        [[1], ["x"]],
+        [{"a": 1}, {"a": "x"}],
+        [datetime(2020, 1, 1, tzinfo=UTC), 5],
+        [msgpack.ExtType(5, b"x")],
+        [None, msgpack.ExtType(5, b"")],
+        [2**63],
+    ],
+)
+def test_a_name_whose_values_have_no_common_type_is_left_out(tmp_path: Path, values: list[object]) -> None:
+    packed = [msgpack.packb({"odd": value, "name": "a"}, datetime=True) for value in values]
+    path = make_node(tmp_path, 1, (0, batches(0, [packed])))
+    rows = load(path, **MSGPACK)
+    assert list(rows[0])[-3:] == ["size", "name", "error"]
+    assert [(row["name"], row["error"]) for row in rows] == [("a", None)] * len(values)
+
+
+def test_numbers_of_two_kinds_have_a_common_type(tmp_path: Path) -> None:
+    packed = [msgpack.packb({"number": value}) for value in (1, 1.5, None)]
+    rows = load(make_node(tmp_path, 1, (0, batches(0, [packed]))), **MSGPACK)
+    assert [(row["number"], row["error"]) for row in rows] == [(1.0, None), (1.5, None), (None, None)]
 
 
 def test_columns_of_the_schema_that_is_given(path: Path) -> None:

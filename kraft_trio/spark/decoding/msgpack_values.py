@@ -31,6 +31,10 @@ _PYTHON_TYPES: Final = (
 """What a value must be for a column of that type; MessagePack has nothing for any other."""
 
 
+DOES_NOT_FIT: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
+"""What is raised for a value that has no place in a column of some type."""
+
+
 def msgpack_columns(values: pa.Array, fields: Sequence[pa.Field]) -> tuple[list[pa.Array], Mapping[int, str]]:
     """A column for each field, and what is wrong with a value, by its place: whatever of it does not fit is null.
 
@@ -79,17 +83,22 @@ def _map(value: Any, at: int, problems: dict[int, str]) -> Mapping[Any, Any]:
     return {}
 
 
+def column_of(found: list[Any], type: pa.DataType) -> pa.Array:
+    """Decoded values as a column.  Raises one of DOES_NOT_FIT where one of them is of another type."""
+    return pa.array(map(_fitting(type), found), type)
+
+
 def _column(found: list[Any], field: pa.Field, problems: dict[int, str]) -> pa.Array:
     fit = _fitting(field.type)
     try:
-        return pa.array(map(fit, found), field.type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return column_of(found, field.type)
+    except DOES_NOT_FIT:
         pass
     fitting: list[Any] = []
     for at, value in enumerate(found):
         try:
             pa.array([fit(value)], field.type)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        except DOES_NOT_FIT:
             problems.setdefault(at, f"value: column {field.name}: {_shown(value)}, expected {field.type}")
             fitting.append(None)
         else:
