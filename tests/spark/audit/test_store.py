@@ -1,0 +1,75 @@
+"""The history of audits: who appends to it disturbs nobody who does it at the same time."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Barrier
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraft_trio.errors import StorageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kraft_trio.spark.audit import Audit
+
+AT_A_TIME = 4
+
+
+def audit_of(run_id: str) -> Audit:
+    from kraft_trio.spark.audit import Audit, Result, Violation
+    from kraft_trio.spark.audit.results import Status
+
+    result = Result("log_matching", "orders", Status.VIOLATED, "error", 7, 1, "one")
+    violation = Violation("log_matching", "orders", "offset 1", "a", "b", "error")
+    return Audit(run_id, datetime(2026, 11, 22, 3, 4, 5, 678901, tzinfo=UTC), (result,), (violation,), {})
+
+
+def test_audits_that_append_at_a_time_are_all_kept(spark: SparkSession, tmp_path: Path) -> None:
+    from kraft_trio.spark.audit.store import append_history
+
+    together = Barrier(AT_A_TIME)
+
+    def append(run_id: str) -> None:
+        together.wait()
+        append_history(spark, audit_of(run_id), str(tmp_path / "of all"))
+
+    run_ids = [f"run-{number}" for number in range(AT_A_TIME)]
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        list(pool.map(append, run_ids))
+    for name in ("results", "violations"):
+        kept = spark.read.parquet(str(tmp_path / "of all" / name))
+        assert sorted(row.run_id for row in kept.collect()) == run_ids
+    [row] = kept.where("run_id = 'run-1'").selectExpr("*", "unix_micros(audited_at) as audited_us").collect()
+    assert row.audited_us == round(audit_of("").audited_at.timestamp() * 1_000_000)
+    assert (row.check, row.cluster, row.subject, row.fact_a, row.fact_b) == (
+        "log_matching",
+        "orders",
+        "offset 1",
+        "a",
+        "b",
+    )
+
+
+def test_what_another_one_is_about_to_append_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """Also where that is a job of Spark's, which has its files below `_temporary` until it has ended."""
+    from kraft_trio.spark.audit.store import append_history
+
+    file = tmp_path / "results" / "_temporary" / "0" / "part-0.parquet"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"half of it")
+    append_history(spark, audit_of("run"), str(tmp_path))
+    assert file.read_bytes() == b"half of it"
+    assert spark.read.parquet(str(tmp_path / "results")).count() == 1
+
+
+def test_where_nothing_can_be_written_the_place_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    from kraft_trio.spark.audit.store import append_history
+
+    (tmp_path / "results").write_text("no directory")
+    with pytest.raises(StorageError, match="results: cannot be written: "):
+        append_history(spark, audit_of("run"), str(tmp_path))
