@@ -7,6 +7,11 @@ from typing import Any
 
 import attrs
 
+from kraft_trio.spark.decoding.rows import no_timestamp
+
+NANOSECONDS = 1_700_000_000_000_000_000
+"""What a producer may take for milliseconds."""
+
 Row = dict[str, Any]
 
 
@@ -82,6 +87,124 @@ def an_uncommitted_end_differs(backup: Backup) -> None:
     backup.find("quorum_state", 4).update(leader_epoch=9, leader_id=4, voted_id=-1)
 
 
+@lawful
+def a_producers_times_are_none(backup: Backup) -> None:
+    """As of one that counts nanoseconds, in a batch of values and in one that begins an epoch."""
+    for node in (1, 2, 3, 4):
+        _have_an_odd_time(backup.batch(node, 13))
+        _have_an_odd_time(backup.batch(node, 20))
+        elected = backup.find("control", node, type="LeaderChange", epoch=2)
+        elected.update(timestamp=None, error=no_timestamp(NANOSECONDS))
+
+
+def _have_an_odd_time(row: Row) -> None:
+    row.update(max_timestamp=None, error=f"max {no_timestamp(NANOSECONDS)}")
+
+
+@lawful
+def sequences_begin_anew(backup: Backup) -> None:
+    """One log, in which a producer has used up all its numbers."""
+    for name in ("control", "snapshots", "epochs"):
+        backup.tables[name] = []
+    first, second = backup.batch(1, 12), backup.batch(1, 13)
+    after = 12 + 2**31
+    producer = {"segment": 12, "producer_id": 7, "producer_epoch": 0, "base_sequence": 5}
+    first.update(producer, last_offset=after - 1)
+    second.update(producer, base_offset=after, last_offset=after)
+    backup.tables["batches"] = [first, second]
+    backup.tables["quorum_state"] = [backup.find("quorum_state", 1)]
+    backup.tables["snapshots"] = []
+    covered = {"end_offset": 12, "valid": True, "size": 1, "epoch": 1, "content_sha256": "00", "sha256": "00"}
+    place = {name: first[name] for name in ("directory", "cluster_id", "node", "directory_id")}
+    backup.tables["snapshots"].append(place | covered)
+
+
+ALONE: dict[str, tuple[str, Damage]] = {}
+"""As DAMAGES, where no other check may find an error: what nobody can read accuses nobody."""
+
+
+def breaks_alone(check: str) -> Callable[[Damage], Damage]:
+    def register(damage: Damage) -> Damage:
+        ALONE[damage.__name__] = check, damage
+        return breaks(check)(damage)
+
+    return register
+
+
+def _rot(backup: Backup, node: int, offset: int) -> None:
+    """The batch has other bytes than it should: of its records nothing is known."""
+    backup.batch(node, offset).update(crc_ok=False, error="CRC is 0x1, its header says 0x2")
+    _forget_control(backup, node, offset)
+
+
+def _tear(backup: Backup, node: int, offset: int) -> None:
+    """Where the batch was is none."""
+    row = backup.batch(node, offset)
+    kept = {
+        name: row[name] for name in ("directory", "cluster_id", "node", "directory_id", "segment", "position", "size")
+    }
+    row.update(dict.fromkeys(row), **kept, error="no batch: length 0")
+    _forget_control(backup, node, offset)
+
+
+def _forget_control(backup: Backup, node: int, offset: int) -> None:
+    rows = backup.tables["control"]
+    backup.tables["control"] = [row for row in rows if (row["node"], row["batch_offset"]) != (node, offset)]
+
+
+def _have_a_snapshot(backup: Backup, node: int) -> None:
+    """The one that the others have at offset 12."""
+    place = {name: backup.batch(node, 12)[name] for name in ("directory", "cluster_id", "node", "directory_id")}
+    backup.tables["snapshots"].append(backup.find("snapshots", 1, end_offset=12) | place)
+
+
+@breaks_alone("log_checksums")
+def a_leader_change_is_rotten(backup: Backup) -> None:
+    _rot(backup, 4, 20)
+
+
+@breaks_alone("log_damage")
+def a_leader_change_is_torn(backup: Backup) -> None:
+    _tear(backup, 4, 20)
+
+
+@breaks_alone("log_checksums")
+def a_voter_set_is_rotten(backup: Backup) -> None:
+    _have_a_snapshot(backup, 4)
+    _rot(backup, 4, 11)
+
+
+@breaks_alone("log_damage")
+def a_voter_set_is_torn(backup: Backup) -> None:
+    _have_a_snapshot(backup, 4)
+    _tear(backup, 4, 11)
+
+
+@breaks_alone("log_damage")
+def the_first_batch_is_torn(backup: Backup) -> None:
+    _tear(backup, 4, 0)
+
+
+@breaks_alone("log_offsets_without_holes")
+def a_segment_is_missing(backup: Backup) -> None:
+    """With the row by which the data source tells it."""
+    rows = backup.tables["batches"]
+    last = backup.batch(4, 10)
+    lost = [row for row in rows if (row["node"], row["segment"]) == (4, 11)]
+    kept = {name: last[name] for name in ("directory", "cluster_id", "node", "directory_id", "segment")}
+    seam = {**dict.fromkeys(last), **kept, "position": last["position"] + last["size"], "size": 0}
+    error = "the segment ends before offset 11, the next one begins with offset 14"
+    backup.tables["batches"] = [*(row for row in rows if row not in lost), {**seam, "error": error}]
+    _forget_control(backup, 4, 11)
+
+
+@breaks_alone("log_offsets_without_holes")
+def a_batch_is_gone(backup: Backup) -> None:
+    """With what the data source says of the next one."""
+    backup.tables["batches"].remove(backup.batch(4, 12))
+    backup.batch(4, 13).update(error="base offset 13, expected 12")
+
+
 @breaks("log_is_readable")
 def a_directory_is_not_there(backup: Backup) -> None:
     empty = dict.fromkeys(backup.tables["batches"][0])
@@ -127,6 +250,12 @@ def an_epoch_falls(backup: Backup) -> None:
 def a_batch_has_other_bytes(backup: Backup) -> None:
     row = backup.batch(3, 13)
     row.update(content_crc=row["content_crc"] ^ 1)
+
+
+@breaks("log_matching")
+def a_batch_of_odd_times_has_other_bytes(backup: Backup) -> None:
+    a_producers_times_are_none(backup)
+    a_batch_has_other_bytes(backup)
 
 
 @breaks("log_matching")
@@ -245,3 +374,13 @@ def no_snapshot_reaches_up_to_the_log(backup: Backup) -> None:
 def a_retry_took_effect_twice(backup: Backup) -> None:
     first, second = backup.batch(4, 12), backup.batch(4, 13)
     second.update({name: first[name] for name in ("producer_id", "producer_epoch", "base_sequence")})
+
+
+@breaks("log_appended_once")
+def a_retry_took_effect_twice_and_sequences_begin_anew(backup: Backup) -> None:
+    sequences_begin_anew(backup)
+    last = backup.tables["batches"][-1]
+    offset = last["last_offset"] + 1
+    position = last["position"] + last["size"]
+    again = {"position": position, "base_offset": offset, "last_offset": offset}
+    backup.tables["batches"].append({**last, **again})

@@ -10,7 +10,7 @@ import pytest
 
 from kraft_trio.spark.schemas import CONTENTS, arrow_schema
 
-from .damages import DAMAGES, LAWFUL, Backup
+from .damages import ALONE, DAMAGES, LAWFUL, Backup
 from .directories import write_directories
 
 if TYPE_CHECKING:
@@ -58,6 +58,15 @@ def test_a_broken_backup_is_found(audited: Audit, name: str) -> None:
     assert all(violation.subject and violation.fact_a and violation.fact_b for violation in found)
     result = next(result for result in audited.results if (result.check, result.cluster) == (check, name))
     assert (result.status, result.violations, result.example) == ("violated", len(found), str(found[0]))
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_what_is_damaged_accuses_nobody(audited: Audit, name: str) -> None:
+    check, _ = ALONE[name]
+    told = [violation for violation in audited.violations if violation.cluster == name]
+    errors = [f"{violation.check}: {violation}" for violation in told if violation.severity == "error"]
+    assert len(errors) == 1, errors
+    assert errors[0].startswith(f"{check}: ")
 
 
 @pytest.mark.parametrize("name", [SOUND, *LAWFUL])

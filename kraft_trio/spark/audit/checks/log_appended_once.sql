@@ -3,12 +3,14 @@
 -- reads: log_batches
 -- observes: log_batches where producer_id >= 0
 -- severity: error
--- a row: a log has two batches of one producer with the same sequence: a retry that took effect twice.
+-- a row: a log has two batches of one producer with the same sequence: a retry that took effect twice. Sequences begin
+-- anew behind 2147483647: what is so many offsets further on is no retry.
 with twice as (
     select cluster, directory, producer_id, producer_epoch, base_sequence, min(base_offset) as first,
         max(base_offset) as last
     from log_batches where producer_id >= 0 and base_sequence >= 0 and error is null
-    group by cluster, directory, producer_id, producer_epoch, base_sequence having min(base_offset) < max(base_offset)
+    group by cluster, directory, producer_id, producer_epoch, base_sequence
+    having min(base_offset) < max(base_offset) and max(base_offset) - min(base_offset) < 2147483648 * (count(*) - 1)
 )
 select /*+ broadcast(t) */ t.cluster, concat(max(b.replica), ', producer ', t.producer_id) as subject,
     concat(min_by(b.place, b.base_offset), ': producer ', t.producer_id, ' in its epoch ', t.producer_epoch,

@@ -1,9 +1,9 @@
 -- title: leader-epoch-checkpoint says what the log says
--- reads: epochs, log_epoch_starts, log_spans
+-- reads: epochs, log_epoch_starts, log_spans, log_holes
 -- observes: epochs where epoch is not null
 -- severity: warning
 -- a row: the file, which is made anew from the log when it is opened, has another start for an epoch, or an epoch that
--- the log has not.
+-- the log has not. One that begins where the log is damaged may be right.
 with said as (
     select coalesce(cluster_id, 'unknown') as cluster, directory, epoch, start_offset, error from epochs
 )
@@ -12,6 +12,8 @@ select c.cluster, concat(c.directory, ', epoch ', c.epoch) as subject,
     coalesce(concat(s.place, ': it begins at offset ', s.start_offset), 'the log has no record of that epoch') as fact_b
 from said c
 join log_spans l on l.cluster = c.cluster and l.directory = c.directory
+left anti join log_holes h
+    on h.cluster = c.cluster and h.directory = c.directory and c.start_offset >= h.first and c.start_offset < h.end
 left join log_epoch_starts s on s.cluster = c.cluster and s.directory = c.directory and s.epoch = c.epoch
 where c.epoch is not null and c.start_offset > l.log_start and not s.start_offset <=> c.start_offset
 union all

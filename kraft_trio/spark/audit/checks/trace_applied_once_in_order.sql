@@ -5,14 +5,14 @@
 -- severity: error
 -- a row: a process has given its state machine records again, or has passed over one that was acknowledged as a write.
 with applied as (
-    select run, node, replica, process, at, place, base_offset as first, next_offset as end,
+    select run, node, replica, part, at, place, base_offset as first, next_offset as end,
         lag(next_offset) over one_process as before_end, lag(place) over one_process as before_place
     from (
-        select run, node, replica, process, at, place, base_offset, next_offset from events where kind = 'apply'
+        select run, node, replica, part, at, place, base_offset, next_offset from events where kind = 'apply'
         union all
-        select run, node, replica, process, at, place, `to`, `to` from events where kind = 'load'
+        select run, node, replica, part, at, place, `to`, `to` from events where kind = 'load'
     )
-    window one_process as (partition by run, node, process order by at)
+    window one_process as (partition by run, node, part order by at)
 ),
 values as (
     select run, explode(offsets) as offset, place, client, number from events

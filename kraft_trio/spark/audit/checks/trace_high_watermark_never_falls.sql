@@ -6,7 +6,7 @@
 -- a row: a process takes its high watermark back.
 with marks as (
     select *, max(struct(high_watermark, place)) over (
-        partition by run, node, process order by at rows between unbounded preceding and 1 preceding
+        partition by run, node, part order by at rows between unbounded preceding and 1 preceding
     ) as highest
     from events where node is not null and high_watermark is not null
 )

@@ -4,12 +4,14 @@
 -- observes: voter_changes where role = 'Leader'
 -- severity: error
 -- a row: a leader that has committed nothing in its epoch appends another voter set than it has found.
--- Of an epoch whose election the trace has not seen, it may lack the first commit, too.
+-- Of an epoch whose election the trace has not seen, it may lack the first commit, too; and where that is all that it
+-- lacks, the high watermark lies above the log that the leader was elected with.
 with first_marks as (
     select run, epoch, min(at) as at from events where kind = 'high_watermark' and role = 'Leader' group by all
 ),
 elected as (
-    select distinct run, node, epoch from events where kind = 'role' and role = 'Leader' and not was <=> 'Leader'
+    select run, node, epoch, min(log_end) as log_end
+    from events where kind = 'role' and role = 'Leader' and not was <=> 'Leader' group by all
 )
 select c.run as cluster, concat('epoch ', c.epoch, ', offset ', c.offset) as subject,
     concat(c.place, ': ', c.replica, ' changes the voters from {', array_join(c.old, ', '), '} to {',
@@ -19,3 +21,4 @@ from voter_changes c
 join elected e on e.run = c.run and e.node = c.node and e.epoch = c.epoch
 left join first_marks f on f.run = c.run and f.epoch = c.epoch
 where c.role = 'Leader' and size(c.changed) > 0 and (f.at is null or f.at > c.since)
+    and coalesce(c.high_watermark, 0) <= e.log_end

@@ -1,21 +1,39 @@
 -- reads: trace
 -- One row an event of a trace, messages aside, with what its details say as columns.
 -- `at` is its place in the run, from 1 on; `process` counts a node's processes, `replica` is id and directory id.
+-- `part` counts what is certainly of one process: where events are missing, a simulated node may have been restarted.
 -- `place` says for a human where the event stands: file and sequence.
 -- `last_epoch` is the epoch of the last batch in the node's log, null where a restart or a truncation leaves it open.
 -- `committed_end` is the highest high watermark that a leader of the run had by then.
 -- `all_seen`: the run is a simulated one, with one clock, and of what happened up to there nothing is missing.
 -- `unbroken`: the file has all events from its first to its last.
--- `is_gap`: before it events of that node are missing: they were lost, or the file begins in the middle of a process.
+-- `is_gap`: before it events of that node are missing: they were lost, or the file begins in the middle of a process, or
+-- a process may have found its log otherwise than the one before left it, as far as that was seen.
 -- `log_known`: the trace has seen the node's log from its first record or snapshot on.
-with files as (
-    select run, file, count(*) = max(sequence) - min(sequence) + 1 as unbroken,
-        min(sequence) = 0 and any_value(seed) is not null as of_one_clock
-    from trace where error is null group by run, file
+-- A clock may have been set back between two processes of a real node: its events follow the order of its files, by
+-- their names where those are FILE.1, FILE.2, … FILE, else by when they begin; their times count between nodes alone.
+with named as (
+    select *, regexp_extract(file, '^(.*?)([.][0-9]+)?$', 1) as name,
+        try_cast(substr(regexp_extract(file, '[.][0-9]+$', 0), 2) as bigint) as number
+    from (
+        select run, file, count(*) = max(sequence) - min(sequence) + 1 as unbroken,
+            min(sequence) = 0 and any_value(seed) is not null as of_one_clock, min(time_us) as began_us
+        from trace where error is null group by run, file
+    )
+),
+files as (
+    select *, row_number() over (partition by run order by name_began_us, name, number nulls last, began_us, file) as file_at
+    from (select *, min(began_us) over (partition by run, name) as name_began_us from named)
+),
+numbered as (
+    -- What is missing before an event of its file: from one event to the next it grows where a hole is.
+    select *, sequence - dense_rank() over (partition by run, file order by sequence) as missing
+    from trace where error is null
 ),
 parsed as (
     select
-        t.run, t.file, unbroken, unbroken and of_one_clock as all_seen, sequence, time_us, node, kind, epoch, role,
+        t.run, t.file, file_at, missing, seed is not null as is_simulated, unbroken,
+        unbroken and of_one_clock as all_seen, sequence, time_us, node, kind, epoch, role,
         leader, log_end, synced_end, high_watermark, voters, cause,
         from_json(
             details,
@@ -25,43 +43,68 @@ parsed as (
             linearizable boolean, from_offset bigint, end_offset bigint, candidate string, pre_vote boolean,
             granted boolean, epoch int'
         ) as d
-    from trace t join files f on f.run = t.run and f.file = t.file
-    where error is null and kind <> 'message' and (kind <> 'log' or cause = 'vote requested')
+    from numbered t join files f on f.run = t.run and f.file = t.file
+    where kind <> 'message' and (kind <> 'log' or cause = 'vote requested')
+),
+followed as (
+    select
+        *,
+        max(time_us) over of_node as not_before_us,
+        not coalesce(file = lag(file) over of_node, false) as is_first_of_file,
+        coalesce(file = lag(file) over of_node and missing <> lag(missing) over of_node, false) as is_behind_hole,
+        kind = 'start' and case
+            when log_end = 0 then true
+            when is_simulated then log_end <= lag(log_end) over of_node
+            -- Of what a process has done last, a kill leaves nothing in its trace; another one may have written none.
+            else log_end <= lag(high_watermark) over of_node
+                or (log_end = lag(log_end) over of_node and lag(kind) over of_node = 'end')
+        end as is_log_known_still
+    from parsed
+    window of_node as (partition by run, node order by file_at, sequence)
 ),
 placed as (
     select
         *,
-        row_number() over (partition by run order by time_us, sequence, file) as at,
+        row_number() over (partition by run order by not_before_us, file_at, sequence) as at,
         case kind
             when 'append' then d.record_epoch
             when 'replace' then cast(split_part(d.snapshot_id, '@', 2) as int)
             when 'truncate' then -1
             when 'start' then -1
         end as set_epoch,
-        case
-            when kind = 'replace' or (kind = 'start' and log_end = 0) then true
-            when kind = 'lost' or (kind <> 'start' and not coalesce(file = lag(file) over of_node, false)) then false
-            when kind = 'start' and not coalesce(log_end <= lag(log_end) over of_node, false) then false
-        end as set_log_known,
-        kind = 'lost' or (kind <> 'start' and not coalesce(file = lag(file) over of_node, false)) as is_gap
-    from parsed
-    window of_node as (partition by run, node order by time_us, sequence, file)
+        kind = 'lost' or is_behind_hole or (kind <> 'start' and is_first_of_file)
+            or (kind = 'start' and not coalesce(is_log_known_still, false)) as is_gap,
+        kind = 'start' or is_first_of_file as is_first_of_process
+    from followed
+),
+counted as (
+    select *, count_if(is_first_of_process) over before_of_node as process,
+        count_if(is_first_of_process or (is_behind_hole and is_simulated)) over before_of_node as part
+    from placed
+    window before_of_node as (partition by run, node order by at)
 )
 select
     run, file, concat(substring_index(file, '/', -1), ', event ', sequence) as place, unbroken, all_seen, sequence, at, time_us,
     node, kind, epoch, role, leader, log_end, synced_end, high_watermark, voters, cause,
-    coalesce(
-        last_value(if(kind = 'start', d.directory_id, null)) ignore nulls over before_of_node, cast(node as string)
-    ) as replica,
-    count_if(kind = 'start') over before_of_node as process, is_gap,
+    coalesce(max(if(kind = 'start', d.directory_id, null)) over of_part, cast(node as string)) as replica,
+    process, part, is_gap,
     nullif(last_value(set_epoch) ignore nulls over before_of_node, -1) as last_epoch,
-    coalesce(last_value(set_log_known) ignore nulls over before_of_node, false) as log_known,
+    coalesce(
+        last_value(
+            case
+                when kind = 'replace' or (kind = 'start' and log_end = 0) then true
+                when is_gap then false
+            end
+        ) ignore nulls over before_of_node,
+        false
+    ) as log_known,
     max(if(kind = 'high_watermark' and role = 'Leader', high_watermark, null)) over before_of_run as committed_end,
     d.was, d.base_offset, d.next_offset, d.record_epoch, d.control, d.voters_offsets, d.voters as voter_keys, d.to,
     cast(split_part(d.snapshot_id, '@', 1) as bigint) as snapshot_end, d.client, d.number, d.operation, d.outcome,
     d.offsets, d.via, d.linearizable, d.from_offset, d.end_offset, d.candidate, d.pre_vote, d.granted,
     d.epoch as vote_epoch
-from placed
+from counted
 window
     before_of_node as (partition by run, node order by at),
+    of_part as (partition by run, node, part),
     before_of_run as (partition by run order by at)

@@ -1,5 +1,6 @@
 -- reads: log_batches
--- One row a batch that does not go on where the batch before it in its log ends, or is of a lower epoch.
+-- One row a batch that does not go on where the batch before it in its log ends, or is of a lower epoch. Rows of no size are
+-- none of a log: they say that a segment does not go on where the one before it ends.
 -- To sort whole logs takes long, so first it is looked for logs that have such a batch at all: in each segment and epoch
 -- every batch must begin where another one ends, in the file and in offsets, but for the first; and what is between cancels
 -- out when the hashes of all beginnings and all ends are put together by exclusive or.
@@ -18,9 +19,10 @@ suspects as (
     where not hash <=> expected or first <> before.end or epoch < before.epoch
 ),
 followed as (
-    select b.cluster, b.directory, b.replica, b.place, b.base_offset, b.epoch,
-        lag(struct(b.last_offset, b.epoch, b.place)) over (partition by b.cluster, b.directory order by b.order) as before
+    select b.cluster, b.directory, b.replica, b.place, b.order, b.base_offset, b.epoch,
+        lag(struct(b.last_offset, b.epoch, b.place, b.order)) over (partition by b.cluster, b.directory order by b.order) as before
     from log_batches b left semi join suspects s on s.cluster = b.cluster and s.directory = b.directory
+    where not b.size <=> 0
 )
 select * from followed
 where base_offset is not null and before.last_offset is not null

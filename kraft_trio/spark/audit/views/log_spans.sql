@@ -1,7 +1,8 @@
 -- reads: log_batches
 -- One row a directory, of which there are few beside batches: from where to where (exclusive) its log goes, and where the last batch stands that is whole.
+-- A log begins where its first file does by its name, be the first batch damaged.
 with segments as (
-    select cluster, directory, replica, segment, min(base_offset) as base_offset, max(last_offset) as last_offset,
+    select cluster, directory, replica, segment, min(least(base_offset, segment)) as base_offset, max(last_offset) as last_offset,
         max(if(error is null, position, null)) as last_whole, count(*) as batches, sum(size) as bytes
     from log_batches group by cluster, directory, replica, segment
 ),

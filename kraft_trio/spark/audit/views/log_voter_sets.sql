@@ -1,7 +1,7 @@
--- reads: log_control, log_snapshots, log_spans, log_epoch_starts
+-- reads: log_control, log_snapshots, log_spans, log_epoch_starts, log_holes
 -- One row a voter set in a log, or at the end of a snapshot beside it, with the one before it in that directory.
--- `before` is null where the log does not show all between the two: it begins later, or, before a snapshot, ends
--- earlier or goes on in another epoch than the snapshot's: then it is to give way to the snapshot.
+-- `before` is null where the log does not show all between the two: it begins later, is damaged there, or, before a
+-- snapshot, ends earlier or goes on in another epoch than the snapshot's: then it is to give way to the snapshot.
 with sets as (
     select cluster, directory, replica, offset, epoch, voters, place, false as of_snapshot from log_control
     where type = 'Voters'
@@ -21,9 +21,16 @@ logged as (
     join log_epoch_starts e
         on e.cluster = o.cluster and e.directory = o.directory and e.start_offset <= o.offset
     group by all
+),
+hidden as (
+    select distinct o.cluster, o.directory, o.offset
+    from ordered o join log_holes h on h.cluster = o.cluster and h.directory = o.directory
+    where h.end > o.previous.offset + 1 and h.first <= o.offset
 )
 select o.cluster, o.directory, o.replica, o.offset, o.voters, o.place, o.of_snapshot,
-    if(o.previous.offset + 1 >= s.log_start and s.log_end > o.offset and l.epoch = o.epoch, o.previous, null) as before
+    if(o.previous.offset + 1 >= s.log_start and s.log_end > o.offset and l.epoch = o.epoch and h.offset is null,
+        o.previous, null) as before
 from ordered o
 left join log_spans s on s.cluster = o.cluster and s.directory = o.directory
 left join logged l on l.cluster = o.cluster and l.directory = o.directory and l.offset = o.offset
+left join hidden h on h.cluster = o.cluster and h.directory = o.directory and h.offset = o.offset
