@@ -225,6 +225,54 @@ def test_records_that_are_wrong_under_a_right_crc(name: str, side_by_side: bool)
     assert wrong["crc_ok"]
 
 
+def with_offset_deltas(deltas: list[int], last_offset_delta: int, *, is_control: bool = False) -> bytes:
+    """A batch with a right CRC of small records that say those offset deltas."""
+    key, value = encode_control_record(KRaftVersion(1))
+    rest = encode_varint(len(key)) + key + encode_varint(len(value)) + value + b"\0"
+    records = b"".join(record(b"\0\0" + encode_varint(delta) + rest) for delta in deltas)
+    batch = bytearray(with_records(len(deltas), records))
+    batch[23:27] = last_offset_delta.to_bytes(4, "big")
+    batch[CRC_START + 1] |= 0x20 if is_control else 0
+    patch_crc(batch)
+    return bytes(batch)
+
+
+@pytest.mark.parametrize(
+    ("deltas", "last", "problem"),
+    [
+        ([0, -1], 1, "offset delta -1 of a record, expected one from 1 to 1"),
+        ([-1], 0, "offset delta -1 of a record, expected one from 0 to 0"),
+        ([0, 2], 1, "offset delta 2 of a record, expected one from 1 to 1"),
+        ([0, 0], 1, "offset delta 0 of a record, expected one from 1 to 1"),
+        ([1, 0], 1, "offset delta 0 of a record, expected one from 2 to 1"),
+        ([0, 2**31], 1, "offset delta 2147483648 of a record, expected one from 1 to 1"),
+    ],
+)
+@pytest.mark.parametrize("side_by_side", [True, False])
+@pytest.mark.parametrize("content", ["records", "control"])
+def test_offsets_that_a_batch_has_not(
+    deltas: list[int], last: int, problem: str, side_by_side: bool, content: str
+) -> None:
+    before = encode_control_batch([KRaftVersion(1)] * 2, timestamp_ms=5)
+    wrong = bytearray(with_offset_deltas(deltas, last, is_control=True))
+    patch_base_offset_and_epoch(wrong, 0, 2, 0)
+    after = bytearray(encode_control_batch([KRaftVersion(1)] * 2, timestamp_ms=5))
+    patch_base_offset_and_epoch(after, 0, 3 + last, 0)
+    table = read(bytes(before + wrong + after), content, side_by_side=side_by_side)
+    assert [row["offset"] for row in table.sound] == [0, 1, 3 + last, 4 + last]
+    [error] = table.errors
+    assert (error["position"], error["offset"]) == (len(before), None)
+    assert error["error"] == f"batch at offset 2: {problem}"
+
+
+@pytest.mark.parametrize("deltas", [[0, 5, 9], [3], [9], [1, 2, 3]])
+@pytest.mark.parametrize("content", ["records", "control"])
+def test_a_batch_that_was_compacted_is_sound(deltas: list[int], content: str) -> None:
+    table = read(with_offset_deltas(deltas, 9, is_control=True), content)
+    assert table.errors == []
+    assert [row["offset"] for row in table.rows] == deltas
+
+
 def test_an_empty_batch_has_no_rows() -> None:
     data = with_records(0, b"")
     assert read(data).rows == []

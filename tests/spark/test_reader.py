@@ -18,7 +18,7 @@ from kraft_trio.storage.batch import (
     iter_headers,
     patch_base_offset_and_epoch,
 )
-from kraft_trio.storage.batch_header import HEADER_BYTES, MAGIC_POSITION
+from kraft_trio.storage.batch_header import HEADER_BYTES, MAGIC_POSITION, patch_crc
 from kraft_trio.storage.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
 from tests.spark.directories import CLUSTER, PARTITION, batches, make_kafkas, make_node, numbered
 from tests.spark.loading import column, errors, fields, load, reader_of, sound
@@ -349,6 +349,21 @@ class TestBadInput:
         assert (later["valid"], later["error"], later["size"]) == (False, f"{file}: {message}", 239)
         [error] = errors(load(path, content="snapshot-records"))
         assert (error["snapshot_end_offset"], error["position"], error["error"]) == (5, 239, message)
+
+    def test_a_record_of_a_snapshot_that_says_another_offset(self, tmp_path: Path) -> None:
+        data = bytearray(snapshot([[b"a"]], timestamp_ms=5))
+        [_, (position, header), _] = iter_headers(data)
+        data[position + HEADER_BYTES + 3] = 2  # the offset delta, 1
+        placed = data[position : position + header.size_in_bytes]
+        patch_crc(placed)
+        data[position : position + header.size_in_bytes] = placed
+        path = make_node(tmp_path, 1)
+        (path / PARTITION / f"{7:020d}-{1:010d}.checkpoint").write_bytes(data)
+        problem = "batch at offset 1: offset delta 1 of a record, expected one from 0 to 0"
+        [row] = load(path, content="snapshots")
+        assert not row["valid"]
+        assert row["error"].endswith(problem)
+        assert column(errors(load(path, content="snapshot-records")), "error") == [problem]
 
     def test_what_a_snapshots_records_say_is_the_same_whenever_it_was_written(self, tmp_path: Path) -> None:
         values = [b"a", None, b"bc"]

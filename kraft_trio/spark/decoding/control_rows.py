@@ -21,9 +21,10 @@ from kraft_trio.protocol.control_records import (
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
+from kraft_trio.spark.decoding.numbered_records import numbered_records
 from kraft_trio.spark.decoding.rows import Rows, microseconds
 from kraft_trio.spark.decoding.scan import Run
-from kraft_trio.storage.batch import Record, decode_records
+from kraft_trio.storage.batch import Record
 
 _INT16 = struct.Struct(">h")
 
@@ -60,7 +61,7 @@ def ends_with_footer(run: Run) -> bool:
     if not header.is_control or at in run.damaged:
         return False
     try:
-        records = decode_records(run.buffer, int(run.positions[at]), header)
+        records = numbered_records(run.buffer, int(run.positions[at]), header)
     except ProtocolError:
         return False
     return any(control_type_name(record.key) == CONTROL_RECORD_NAMES[SNAPSHOT_FOOTER] for record in records)
@@ -81,7 +82,7 @@ def control_rows(run: Run, rows: Rows, wanted: BatchFilter) -> Iterator[pa.Recor
         error = run.damaged.get(at)
         if error is None:
             try:
-                records = decode_records(run.buffer, int(run.positions[at]), header)
+                records = numbered_records(run.buffer, int(run.positions[at]), header)
             except ProtocolError as problem:
                 error = str(problem)
         if error is not None:

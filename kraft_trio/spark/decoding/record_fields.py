@@ -56,6 +56,14 @@ class RecordFields:
         return RecordFields(**arrays, headers=None if self.headers is None else self.headers.select(wanted))
 
 
+def misnumbered(fields: RecordFields, last_offset_deltas: Ints) -> set[int]:
+    """The spans with an offset delta that does not rise, or is outside of what the batch's header says."""
+    deltas, batch = fields.offset_delta, fields.batch
+    is_wrong = (deltas < 0) | (deltas > last_offset_deltas[batch])
+    is_wrong[1:] |= (deltas[1:] <= deltas[:-1]) & (batch[1:] == batch[:-1])
+    return set(np.unique(batch[is_wrong]).tolist()) if is_wrong.any() else set()
+
+
 def read_records(data: bytes, spans: Spans) -> tuple[RecordFields, set[int]]:
     """The records of all spans, and in which spans something is unusual or wrong: what is said of those is void."""
     view: Bytes = np.frombuffer(data, np.uint8)

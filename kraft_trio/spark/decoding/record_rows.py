@@ -12,8 +12,9 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.control_rows import control_type_name
 from kraft_trio.spark.decoding.headers import Ints, field
+from kraft_trio.spark.decoding.numbered_records import numbered_records
 from kraft_trio.spark.decoding.payloads import Payload, payloads
-from kraft_trio.spark.decoding.record_fields import RecordFields, read_records
+from kraft_trio.spark.decoding.record_fields import RecordFields, misnumbered, read_records
 from kraft_trio.spark.decoding.rows import (
     Rows,
     binaries,
@@ -31,7 +32,6 @@ from kraft_trio.storage.batch import (
     BatchHeader,
     Record,
     decode_record,
-    decode_records,
     record_bytes,
 )
 from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE, LOG_APPEND_TIME_ATTRIBUTE
@@ -50,6 +50,7 @@ def _payload_rows(run: Run, payload: Payload, rows: Rows, wanted: BatchFilter) -
     fields, unusual = read_records(payload.data, payload.spans)
     far = np.abs(run.headers[payload.batches]["base_timestamp_ms"]) > _FAR
     far |= run.headers[payload.batches]["base_offset"] > _FAR
+    unusual |= misnumbered(fields, field(run.headers[payload.batches], "last_offset_delta"))
     unusual |= {*np.flatnonzero(far).tolist(), *np.flatnonzero(np.isin(payload.batches, list(run.damaged))).tolist()}
     if not unusual:
         yield _usual_rows(run, payload, fields, rows, wanted)
@@ -168,9 +169,9 @@ def _unusual_batch(run: Run, at: int, rows: Rows, wanted: BatchFilter) -> Iterat
 
 
 def _decoded(run: Run, at: int, header: BatchHeader) -> list[tuple[Record, int]]:
-    """The batch's records and their sizes in bytes.  Raises ProtocolError where `decode_records` does."""
+    """The batch's records and their sizes in bytes.  Raises ProtocolError where `numbered_records` does."""
     position = int(run.positions[at])
-    records = decode_records(run.buffer, position, header)
+    records = numbered_records(run.buffer, position, header)
     data, start = record_bytes(run.buffer, position, header, DEFAULT_MAX_DECOMPRESSED_BYTES)
     sized = []
     for record in records:

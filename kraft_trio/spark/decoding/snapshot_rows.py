@@ -14,8 +14,8 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.spark.decoding.byte_source import ByteSource
 from kraft_trio.spark.decoding.control_rows import voters_value
+from kraft_trio.spark.decoding.numbered_records import numbered_records
 from kraft_trio.spark.decoding.rows import Rows, microseconds
-from kraft_trio.storage.batch import decode_records
 from kraft_trio.storage.snapshot_reader import SnapshotBatch, SnapshotCount, SnapshotSummary, read_batches
 
 _PART_BYTES = 1024 * 1024
@@ -81,7 +81,7 @@ def snapshot_row(source: ByteSource, snapshot_id: OffsetAndEpoch, rows: Rows) ->
 def _contents(batch: SnapshotBatch) -> Iterator[bytes]:
     """What the records say, in a form that nothing else has.  Raises ProtocolError."""
     try:
-        records = decode_records(batch.data, 0, batch.header)
+        records = numbered_records(batch.data, 0, batch.header)
     except ProtocolError as error:
         raise ProtocolError(f"position {batch.position}: {error}") from error
     for record in records:
