@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -83,6 +84,17 @@ def any_text(text: str) -> str:
     return text
 
 
+def texts_of_json(text: str) -> tuple[str, ...]:
+    """Those of a JSON list of texts."""
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError from None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise ValueError
+    return tuple(found)
+
+
 def read_options(source: str, table: Iterable[Option], given: Mapping[str, str]) -> dict[str, Any]:
     """The value of every option of the table, by its name.
 
@@ -111,12 +123,14 @@ MODE = Option(
     "what is done with a place that cannot be read: a row with `error`, or an error that ends the query",
 )
 
+PATHS = Option("paths", texts_of_json, "a JSON list of texts", (), "what `load` is given where that is a list", "")
+
 OF_BATCHES = ("records", "batches", "control", "snapshot-records")
 OF_RECORDS = ("records", "snapshot-records")
 
 READ_OPTIONS = (
     Option("path", any_text, "a path, a glob or a URL", "", "the directories; what `load` is given"),
-    Option("paths", any_text, "a JSON list", "", "what `load` is given where that is a list"),
+    PATHS,
     Option("content", choice(*CONTENTS), ", ".join(CONTENTS), "records", "what the rows are"),
     MODE,
     Option(
@@ -190,7 +204,7 @@ READ_OPTIONS = (
 
 TRACE_OPTIONS = (
     Option("path", any_text, "a path, a glob or a URL", "", "the files, or directories of them; what `load` is given"),
-    Option("paths", any_text, "a JSON list", "", "what `load` is given where that is a list"),
+    PATHS,
     MODE,
     Option(
         "maxPartitionBytes",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -141,9 +140,7 @@ def _batch_filter(options: Mapping[str, Any]) -> BatchFilter:
 
 def _paths(options: Mapping[str, Any]) -> list[str]:
     """What `load` was given.  Raises ConfigError for nothing."""
-    paths = [options["path"]] if options["path"] else []
-    if options["paths"]:
-        paths += json.loads(options["paths"])
+    paths = [*([options["path"]] if options["path"] else []), *options["paths"]]
     if not paths:
         raise ConfigError("no path: expected load(PATH), a directory of a replica or a glob of them")
     return paths

@@ -23,14 +23,18 @@ class TraceFile:
 
 
 def trace_files(path: str, paths: str = "") -> list[TraceFile]:
-    """The files of a path or glob, and of a JSON list of them, in the order of their names, each once.
+    """Those of a path or glob, and of a JSON list of them, see `files_of_traces`."""
+    return files_of_traces([*([path] if path else []), *(json.loads(paths) if paths else [])])
+
+
+def files_of_traces(paths: Iterable[str]) -> list[TraceFile]:
+    """The files of paths and globs, in the order of their names, each once.
 
     A directory stands for the files in it, but for those whose name begins with a dot or an underscore.  What leads to
     no file is in the list with its problem.  Raises ConfigError where nothing leads to a file, and for a URL that needs
     a package that is not there.
     """
-    given = [*([path] if path else []), *(json.loads(paths) if paths else [])]
-    found = {file.path: file for pattern in given for file in _found(pattern)}
+    found = {file.path: file for pattern in paths for file in _found(pattern)}
     if all(file.problem for file in found.values()):
         problems = "; ".join(f"{file.path}: {file.problem}" for file in found.values())
         raise ConfigError(f"no trace among the paths: {printable(problems) or 'no path is given'}")

@@ -16,7 +16,7 @@ from kraft_trio.spark.decoding.trace_events import problem_batch, trace_batches
 from kraft_trio.spark.files import files_of, printable
 from kraft_trio.spark.options import TRACE_OPTIONS, read_options
 from kraft_trio.spark.schemas import TRACE, Column, spark_schema
-from kraft_trio.spark.trace_paths import TraceFile, grouped, trace_files
+from kraft_trio.spark.trace_paths import TraceFile, files_of_traces, grouped
 from kraft_trio.tracing.files import TraceFileError
 
 
@@ -34,8 +34,7 @@ class TraceDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.name(), TRACE_OPTIONS, dict(self.options))
         return _Reader(
-            options["path"],
-            options["paths"],
+            [*([options["path"]] if options["path"] else []), *options["paths"]],
             _projection(schema),
             options["mode"] == "FAILFAST",
             options["maxPartitionBytes"],
@@ -50,8 +49,7 @@ class _Files(InputPartition):
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, path: str, paths: str, columns: Sequence[Column], fail_fast: bool, partition_bytes: int) -> None:
-        self._path = path
+    def __init__(self, paths: Sequence[str], columns: Sequence[Column], fail_fast: bool, partition_bytes: int) -> None:
         self._paths = paths
         self._columns = tuple(columns)
         self._fail_fast = fail_fast
@@ -59,7 +57,7 @@ class _Reader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         # Not sooner: the reader goes to every task.
-        return [_Files(files) for files in grouped(trace_files(self._path, self._paths), self._partition_bytes)]
+        return [_Files(files) for files in grouped(files_of_traces(self._paths), self._partition_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Files)

@@ -7,6 +7,7 @@ goes on with the next one; behind bytes that are no msgpack nothing can be found
 from __future__ import annotations
 
 import io
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Final
@@ -144,7 +145,9 @@ class _Builder:
             elif column.name == "details":
                 arrays.append(pa.array([_text(record["details"]) for record in records], column.type))
             else:
-                arrays.append(pa.array([record[column.name] for record in records], column.type))
+                values = [record[column.name] for record in records]
+                _check_types(column, values)
+                arrays.append(pa.array(values, column.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _problem(self, place: _Place) -> str:
@@ -172,6 +175,20 @@ def _checked(place: _Place) -> Mapping[str, Any]:
     if place.problem is not None or not isinstance(record, dict) or record.keys() != _FIELDS:
         raise ValueError
     return record
+
+
+def _check_types(column: Column, values: Sequence[Any]) -> None:
+    """Raises TypeError for a value of another type than the column's, of which Arrow might make one that it is not."""
+    arrow_type = column.type
+    if pa.types.is_list(arrow_type):
+        lists = [value for value in values if value is not None]
+        if not all(isinstance(one, list | tuple) for one in lists):
+            raise TypeError(f"{column.name}: expected a list")
+        values, arrow_type = list(itertools.chain.from_iterable(lists)), arrow_type.value_type
+    wanted = int if pa.types.is_integer(arrow_type) else str
+    if not set(map(type, values)) <= {wanted, type(None)}:
+        wrong = next(value for value in values if value is not None and type(value) is not wanted)
+        raise TypeError(f"{column.name}: {wrong!r}, expected {wanted.__name__}")
 
 
 def _text(details: object) -> str:
