@@ -12,6 +12,7 @@ import attrs
 import pytest
 from click.testing import CliRunner
 
+from kraft_trio.errors import StorageError
 from kraft_trio.storage.meta_properties import (
     META_PROPERTIES,
     MetaProperties,
@@ -107,6 +108,17 @@ def make_fleet(folder: Path, **clusters: Path) -> list[str]:
 def test_one_check_is_run_alone(kraft: CliRunner, damaged: Path) -> None:
     code, lines = run(kraft, f"{damaged}/node-*", "--check", "log_torn_tail")
     assert (code, lines[-1]) == (0, "1 cluster, 1 check: 0 errors, 1 warning"), "a warning changes nothing"
+
+
+def test_what_cannot_be_kept_is_shown(kraft: CliRunner, damaged: Path, tmp_path: Path) -> None:
+    from kraft_trio.cli.audit import audit
+
+    (tmp_path / "results").write_text("no directory")
+    arguments = [f"{damaged}/node-*", "--check", "log_torn_tail", "--out", str(tmp_path)]
+    result = kraft.invoke(audit, arguments, standalone_mode=False)
+    assert isinstance(result.exception, StorageError)
+    assert str(result.exception).startswith(f"{tmp_path}/results: cannot be written: ")
+    assert result.output.endswith("1 cluster, 1 check: 0 errors, 1 warning\n")
 
 
 def test_bad_input(kraft: CliRunner, backups: Path, tmp_path: Path) -> None:
