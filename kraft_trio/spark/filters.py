@@ -70,11 +70,9 @@ class FilteringReader(DirectoryReader):
                 pass
 
     def _name_of(self, attribute: ColumnPath) -> str | None:
-        """The column's name, if it is one of the content's; what values have under such a name is none of the log's."""
+        """The column's name, if it is one of the content's: values may have any other, such as `last_offset`."""
         name = attribute[0]
-        is_contents = name in (column.name for column in CONTENTS[self._plan.content])
-        is_of_values = name in (field.name for field in self._plan.value_fields)
-        return name if is_contents and not is_of_values else None
+        return name if name in (column.name for column in CONTENTS[self._plan.content]) else None
 
     def _narrow_numbers(self, attribute: ColumnPath, value: Any, first: Any, last: Any) -> None:
         """Both ends, which `value` gives, are inclusive; None for an open one."""

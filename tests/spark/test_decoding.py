@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,8 @@ from kraft_trio.protocol.control_records import KRaftVersion, LeaderChange, Vote
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.header_fields import MOST_HEADERS
 from kraft_trio.spark.decoding.headers import walk
+from kraft_trio.spark.decoding.payloads import Spans
+from kraft_trio.spark.decoding.record_fields import misnumbered, read_records
 from kraft_trio.storage.batch import (
     NewRecord,
     decode_records,
@@ -263,6 +266,16 @@ def test_offsets_that_a_batch_has_not(
     [error] = table.errors
     assert (error["position"], error["offset"]) == (len(before), None)
     assert error["error"] == f"batch at offset 2: {problem}"
+
+
+def test_offsets_count_from_each_batch_anew() -> None:
+    """Batches that are sound are not gone through one by one."""
+    batch = encode_batch([NewRecord(b"a"), NewRecord(b"b")], timestamp_ms=5)
+    ends = np.array([1, 2, 3]) * len(batch)
+    spans = Spans(ends - len(batch) + HEADER_BYTES, ends, np.array([2, 2, 2]))
+    fields, unusual = read_records(batch * 3, spans)
+    assert (len(fields), unusual, misnumbered(fields, np.array([1, 1, 1]))) == (6, set(), set())
+    assert misnumbered(fields, np.array([1, 0, 1])) == {1}
 
 
 @pytest.mark.parametrize("deltas", [[0, 5, 9], [3], [9], [1, 2, 3]])

@@ -132,6 +132,18 @@ class TestDamageIsToldOnce:
         path = make_node(tmp_path, 1, (0, numbered(0, 10, epoch=2)), (10, flipped(numbered(10, 30, epoch=2), at)))
         assert {(segment, position) for segment, position, _ in told(load(path))} == {(10, 0)}
 
+    @pytest.mark.parametrize(
+        "following",
+        [
+            flipped(numbered(10, 30), MAGIC_POSITION),
+            numbered(12, 30),
+            numbered(10, 20, epoch=-1) + numbered(20, 30, epoch=2),
+        ],
+    )
+    def test_the_epoch_of_a_header_that_is_damaged_is_none(self, tmp_path: Path, following: bytes) -> None:
+        path = make_node(tmp_path, 1, (0, numbered(0, 10, epoch=2)), (10, following))
+        assert {(segment, position) for segment, position, _ in told(load(path))} == {(10, 0)}
+
     def test_the_next_segments_first_header_is_garbage(self, tmp_path: Path) -> None:
         """Its bytes at the epoch's place are no epoch."""
         path = make_node(tmp_path, 1, (0, numbered(0, 10, epoch=2)), (10, bytes(100)))
