@@ -229,8 +229,9 @@ def a_process_begins_as_a_leader(story: Story) -> None:
 
 
 @breaks("trace_role_transitions")
-def a_follower_follows_another_leader(story: Story) -> None:
-    story.role(3, "Follower", 2, leader=1, was="Follower")
+def the_epoch_of_a_leader_has_another_one(story: Story) -> None:
+    story.role(3, "Prospective", 2, leader=2, was="Follower")
+    story.role(3, "Follower", 2, leader=1, was="Prospective")
 
 
 @breaks("trace_leader_appends_in_its_epoch")
