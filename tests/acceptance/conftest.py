@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.kafka_controllers import Controllers
 from tests.acceptance.quorum import Quorum
 
 _HERE = Path(__file__).parent
@@ -66,3 +67,14 @@ def make_module_quorum(
 ) -> Iterator[MakeQuorum]:
     """Makes quorums that the tests of a module share."""
     yield from _quorums(request.session, tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture
+def controllers(tmp_path: Path) -> Iterator[Controllers]:
+    """Kafka's own, for tests that are marked with `needs_kafka`."""
+    made = Controllers(tmp_path)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()

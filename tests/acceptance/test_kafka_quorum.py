@@ -6,10 +6,7 @@ Optional: KAFKA_HOME names an unpacked Kafka of 4.0 or newer, of which `libs/` i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from kraft_trio.storage.batch import Record
 from kraft_trio.storage.checkpoint import read_checkpoint
@@ -19,16 +16,6 @@ from tests.acceptance.quorum import random_uuid
 from tests.acceptance.waiting import wait_until
 
 pytestmark = needs_kafka
-
-
-@pytest.fixture
-def controllers(tmp_path: Path) -> Iterator[Controllers]:
-    made = Controllers(tmp_path)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
 
 
 def test_its_voters_are_changed_whichever_controller_is_asked(controllers: Controllers) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import make_module_quorum, make_quorum
+from tests.acceptance.conftest import controllers, make_module_quorum, make_quorum
 
-__all__ = ["make_module_quorum", "make_quorum"]
+__all__ = ["controllers", "make_module_quorum", "make_quorum"]
 
 _HERE = Path(__file__).parent
 

@@ -5,10 +5,8 @@ Optional: KAFKA_HOME names an unpacked Kafka of 4.0 or newer, of which `libs/` i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from tests.acceptance.kafka_controllers import JVM_SECONDS, Controllers, needs_kafka
@@ -18,16 +16,6 @@ from tests.spark.live.to_parquet import SECONDS
 pytestmark = needs_kafka
 
 COLUMNS = ("batch_offset", "offset", "epoch", "timestamp", "control", "control_type", "key", "value")
-
-
-@pytest.fixture
-def controllers(tmp_path: Path) -> Iterator[Controllers]:
-    made = Controllers(tmp_path)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
 
 
 def test_the_stream_goes_on_when_another_controller_leads(
