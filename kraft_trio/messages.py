@@ -35,14 +35,15 @@ class Reply(Generic[T]):
     """A one-slot channel for the answer to one message.
 
     The receiver of the message answers exactly once, and always: an actor that ends answers what it still holds.
-    Whoever asked either waits in `receive` or has itself called back; it may lose interest, and the answer is then
-    nobody's.
+    Whoever asked either waits in `receive` or has itself called back.  It may lose interest: it then calls `abandon`,
+    and the answer is nobody's.
     """
 
-    __slots__ = ("_answered", "_listeners", "_value")
+    __slots__ = ("_abandoned", "_answered", "_listeners", "_value")
 
     def __init__(self) -> None:
         self._answered = False
+        self._abandoned: Callable[[], object] | None = None
         self._listeners: list[Callable[[], object]] = []
         self._value: T
 
@@ -71,6 +72,22 @@ class Reply(Generic[T]):
             listener()
         else:
             self._listeners.append(listener)
+
+    def abandon(self) -> None:
+        """Nobody waits for the answer any more.  Calls what `when_abandoned` was given, unless there is an answer.
+
+        Called at most once, by whoever asked.  The receiver still has to answer.
+        """
+        self._listeners.clear()
+        if self._abandoned is not None and not self._answered:
+            self._abandoned()
+
+    def when_abandoned(self, listener: Callable[[], object]) -> None:
+        """Call `listener`, which must neither block nor fail, when nobody waits for the answer any more.
+
+        For the receiver that keeps the message for long, and could drop it.
+        """
+        self._abandoned = listener
 
     async def receive(self) -> T:
         """Wait for the answer; a cancelled wait gives it up."""

@@ -32,6 +32,10 @@ class Answer(Protocol):
         """The response, once it is ready; None where the protocol wants none (Produce with acks=0)."""
         ...
 
+    def abandon(self) -> None:
+        """The connection has ended, and nobody waits for the response any more.  Called once, ready or not."""
+        ...
+
 
 @attrs.frozen
 class Ready:
@@ -48,6 +52,9 @@ class Ready:
 
     def response(self) -> Any:
         return self.value
+
+    def abandon(self) -> None:
+        pass
 
 
 class Awaited(Generic[T]):
@@ -69,6 +76,10 @@ class Awaited(Generic[T]):
 
     def response(self) -> Any:
         return self._respond([reply.value for reply in self._replies])
+
+    def abandon(self) -> None:
+        for reply in self._replies:
+            reply.abandon()
 
 
 class Worked(Awaited[T]):

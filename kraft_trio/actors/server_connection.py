@@ -63,7 +63,7 @@ class ServerConnection:
             reasons = "; ".join(map(str, group.exceptions))
             log.warning("connection closed", listener=self._listener_name, reason=reasons)
         finally:
-            self._answers.clear()
+            self._abandon_answers()
 
     async def _read(self, nursery: trio.Nursery) -> None:
         while (frame := await self._reader.read()) is not None:
@@ -117,8 +117,14 @@ class ServerConnection:
             self._has_unsent.unpark_all()
 
     def _give_up(self) -> None:
-        self._answers.clear()
+        self._abandon_answers()
         self._scope.cancel()
+
+    def _abandon_answers(self) -> None:
+        """Tell those who still owe an answer that nobody waits for it."""
+        while self._answers:
+            _, answer = self._answers.popleft()
+            answer.abandon()
 
     async def _write(self) -> None:
         """Send what could not be sent at once."""

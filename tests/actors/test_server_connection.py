@@ -9,9 +9,10 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.answers import Answer, Ready
+from kraft_trio.actors.answers import Answer, Awaited, Ready
 from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.actors.server_connection import ServerConnection
+from kraft_trio.messages import Reply
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.wire.api import FETCH_SNAPSHOT
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
@@ -101,3 +102,44 @@ async def test_a_connection_that_ends_within_a_frame_sends_nothing_more(autojump
     assert stream.taken == encode_response(FETCH_SNAPSHOT, 1, 1, answer_to(1))[:50]
     with pytest.raises(trio.ClosedResourceError):
         await theirs.send_all(b"x")
+
+
+class Silent:
+    """Routes requests to somebody who answers none of them."""
+
+    def __init__(self) -> None:
+        self.replies: list[Reply[Any]] = []
+        self.abandoned: list[int] = []
+
+    async def route(self, header: Any, listener_name: str, request: FetchSnapshotRequest) -> Answer:
+        reply: Reply[Any] = Reply()
+        reply.when_abandoned(lambda: self.abandoned.append(request.position))
+        self.replies.append(reply)
+        return Awaited((reply,), lambda replies: replies[0])
+
+
+@pytest.mark.parametrize("ending", ["closed", "cancelled", "garbage"])
+async def test_unanswered_requests_are_abandoned_at_the_end(ending: str) -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    router = Silent()
+    connection = ServerConnection(
+        Narrow(theirs, random.Random(1)),
+        "CONTROLLER",
+        cast(RequestRouter, router),
+        initial_request_bytes=1000,
+        max_request_bytes=1000,
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.run)
+        await ours.send_all(request_at(0) + request_at(1) + request_at(2))
+        await trio.testing.wait_all_tasks_blocked()
+        router.replies[0].answer(answer_to(0))
+        match ending:
+            case "closed":
+                await ours.aclose()
+            case "garbage":
+                await ours.send_all(b"\xff" * 8)
+            case "cancelled":
+                nursery.cancel_scope.cancel()
+    assert router.abandoned == [1, 2]
+    router.replies[1].answer(answer_to(1))
