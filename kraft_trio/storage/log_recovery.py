@@ -9,7 +9,8 @@ S13).  Damage it is
 * before the last known good point, the offset of the newest producer snapshot;
 * before the recovery point;
 * from there on, where a batch with a right CRC lies at or beyond it, unless a write is missing between the two.  The
-  recovery point may be behind, so that bits flipped in what was promised must not pass for a torn tail.
+  recovery point may be behind, so that bits flipped in what was promised must not pass for a torn tail.  What a torn
+  batch holds is no batch: see `torn_tail`.
 """
 
 from __future__ import annotations
@@ -38,12 +39,13 @@ from kraft_trio.storage.known_good_point import (
     load_producers,
 )
 from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
-from kraft_trio.storage.log_scan import LogScan, ScanEnd, find_batch_after, is_write_missing, scan_segment
+from kraft_trio.storage.log_scan import LogScan, ScanEnd, scan_segment
 from kraft_trio.storage.partition_metadata import decode_partition_metadata, encode_partition_metadata
 from kraft_trio.storage.recovery_point import RecoveryPoint, read_recovery_point
 from kraft_trio.storage.segment import Segment
 from kraft_trio.storage.segments import Segments
 from kraft_trio.storage.snapshots import Snapshots
+from kraft_trio.storage.torn_tail import find_promised_batch
 
 log = structlog.get_logger(__name__)
 
@@ -272,11 +274,10 @@ def _cut(segment: Segment, scan: LogScan, end: ScanEnd, *, knows_synced_offset: 
     """Drop what follows the last sound batch of the last segment; refuse where that may have been synced."""
     segment.file.ensure_readable(end.position, segment.size - end.position)
     with segment.file.view() as view:
-        found = find_batch_after(view, end.position, scan.next_offset, scan.latest_epoch)
-        is_hole = (
-            knows_synced_offset and found is not None and is_write_missing(view, end.position, found, scan.next_offset)
+        found = find_promised_batch(
+            view, end.position, scan.next_offset, scan.latest_epoch, knows_synced_offset=knows_synced_offset
         )
-    if found is not None and not is_hole:
+    if found is not None:
         raise CorruptLogError(
             f"{segment.file.path}: position {end.position}: {end.damage}; a batch with a right CRC is at position "
             f"{found}, so this is no torn tail"

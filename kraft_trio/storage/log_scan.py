@@ -6,8 +6,6 @@ known good point that is all; from there on the CRC of each batch is checked as 
 
 from __future__ import annotations
 
-import mmap
-
 import attrs
 from crc32c import crc32c
 
@@ -19,12 +17,8 @@ from kraft_trio.storage.batch_header import (
     HEADER,
     HEADER_BYTES,
     MAGIC,
-    MAGIC_POSITION,
 )
-from kraft_trio.storage.disk import SECTOR_BYTES
 from kraft_trio.storage.segment import Segment
-
-_MAGIC_BYTE = bytes([MAGIC])
 
 
 @attrs.define
@@ -142,53 +136,3 @@ def record_producers(view: memoryview, producers: ProducerStates, from_offset: i
         if producer_id >= 0 and base_offset >= from_offset:
             producers.record(producer_id, epoch, sequence, base_offset, base_offset + last_offset_delta, timestamp_ms)
         position += length + FRAME_BYTES
-
-
-def find_batch_after(view: memoryview, damaged_position: int, next_offset: int, latest_epoch: int) -> int | None:
-    """The position of a batch whose CRC is right, at or beyond the damaged one; None where only a torn tail is left.
-
-    A write that was torn leaves none.  Damage to bytes that had been written whole leaves those after it, at any
-    position; or, in the first bytes of a header, which the CRC does not cover, that same batch.
-    """
-    if _is_whole_batch(view, damaged_position):
-        return damaged_position
-    content = view.obj
-    assert isinstance(content, bytes | mmap.mmap)
-    at = content.find(_MAGIC_BYTE, damaged_position + 1 + MAGIC_POSITION)
-    while at >= 0:
-        position = at - MAGIC_POSITION
-        if len(view) - position < HEADER_BYTES:
-            break
-        base_offset, _, epoch = HEADER.unpack_from(view, position)[:3]
-        # A record takes more than one byte, so that an offset cannot be further ahead than bytes have passed.
-        is_plausible = next_offset < base_offset <= next_offset + position - damaged_position and epoch >= latest_epoch
-        if is_plausible and _is_whole_batch(view, position):
-            return position
-        at = content.find(_MAGIC_BYTE, at + 1)
-    return None
-
-
-def is_write_missing(view: memoryview, damaged_position: int, end_position: int, next_offset: int) -> bool:
-    """Whether the batch at the damaged position, which `end_position` is behind of, lacks a sector.
-
-    What was never written reads as zeros, from where the file ended at the time, which is where a batch begins, to the
-    end of that sector; or for a whole sector.  Flipped bits leave no such thing, unless the batch had it.
-    """
-    sector_end = damaged_position - damaged_position % SECTOR_BYTES + SECTOR_BYTES
-    missing = view[damaged_position:sector_end]
-    # Of a few bytes only the base offset is in there, which may well begin with zeros.
-    would_differ = len(missing) >= FRAME_BYTES or any(next_offset.to_bytes(8, "big")[: len(missing)])
-    if would_differ and not any(missing):
-        return True
-    return any(not any(view[at : at + SECTOR_BYTES]) for at in range(sector_end, end_position, SECTOR_BYTES))
-
-
-def _is_whole_batch(view: memoryview, position: int) -> bool:
-    left = len(view) - position
-    if left < HEADER_BYTES:
-        return False
-    _, length, _, magic, crc, *_ = HEADER.unpack_from(view, position)
-    size = length + FRAME_BYTES
-    if magic != MAGIC or not HEADER_BYTES <= size <= left:
-        return False
-    return bool(crc32c(view[position + CRC_START : position + size]) == crc)

@@ -27,12 +27,12 @@ from kraft_trio.storage.batch import (
 )
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
-from kraft_trio.storage.log_scan import find_batch_after, is_write_missing
 from kraft_trio.storage.producer_snapshot import decode_producer_snapshot
 from kraft_trio.storage.quorum_state import decode_quorum_state
 from kraft_trio.storage.record_check import check_records
 from kraft_trio.storage.recovery_point import decode_recovery_point
 from kraft_trio.storage.snapshot_reader import SnapshotBatch, SnapshotSummary, open_snapshot, summarize
+from kraft_trio.storage.torn_tail import find_promised_batch
 
 OnProgress = Callable[[int], None]
 """Told of so many more bytes that were read."""
@@ -212,10 +212,14 @@ def _is_torn_tail(disk: Disk, report: PartitionReport, names: list[str], view: m
     recovery_point = _recovery_point(disk, report.directory, names)
     if report.log_end_offset < max(recovery_point or 0, _known_good_offset(disk, report.directory, names)):
         return False
-    found = find_batch_after(view, position, report.log_end_offset, report.epochs.latest_epoch)
-    if found is None:
-        return True
-    return recovery_point is not None and is_write_missing(view, position, found, report.log_end_offset)
+    found = find_promised_batch(
+        view,
+        position,
+        report.log_end_offset,
+        report.epochs.latest_epoch,
+        knows_synced_offset=recovery_point is not None,
+    )
+    return found is None
 
 
 def _recovery_point(disk: Disk, directory: str, names: list[str]) -> int | None:
