@@ -18,6 +18,7 @@ REMEMBERED_BATCHES = 5
 DEFAULT_MAX_PRODUCERS = 100_000
 
 _SEQUENCES = MAX_SEQUENCE + 1
+_OLDER_BATCHES = REMEMBERED_BATCHES - 1
 
 
 @attrs.frozen
@@ -56,18 +57,11 @@ class RememberedBatch:
     last_offset: int
 
 
-class _Producer:
-    __slots__ = ("batches", "complete", "epoch", "timestamp_ms", "wrapped")
-
-    def __init__(self, epoch: int, complete: bool) -> None:
-        self.epoch = epoch
-        self.batches: list[tuple[int, int, int, int]] = []
-        """(base sequence, last sequence, base offset, last offset), newest last, never empty once recorded."""
-        self.complete = complete
-        """Whether `batches` is all that this producer ever appended."""
-        self.wrapped = False
-        """Whether its sequence is known to have passed MAX_SEQUENCE in this epoch."""
-        self.timestamp_ms = -1
+_Batch: TypeAlias = tuple[int, int, int, int]
+"""Base sequence, last sequence, base offset, last offset."""
+_Producer: TypeAlias = tuple[int, tuple[_Batch, ...], int, bool]
+"""Epoch; batches, newest last, at least one; timestamp; whether its sequence is known to have passed MAX_SEQUENCE in
+this epoch.  A plain tuple, as one is made for each batch: copies of the states share those that did not change."""
 
 
 @attrs.frozen
@@ -88,24 +82,21 @@ class ProducerStates:
     Pure and mutable; its log owns it and calls `record` in the same step as it appends.
     """
 
-    __slots__ = ("_evicted", "_max_producers", "_producers")
+    __slots__ = ("_max_producers", "_producers")
 
     def __init__(self, max_producers: int = DEFAULT_MAX_PRODUCERS) -> None:
         if max_producers < 1:
             raise ValueError(f"max_producers: {max_producers}, expected 1 or more")
         self._max_producers = max_producers
         self._producers: dict[int, _Producer] = {}
-        self._evicted = False
-        """Whether a producer that the log has was forgotten for want of room."""
 
     def __len__(self) -> int:
         return len(self._producers)
 
     def __iter__(self) -> Iterator[ProducerSummary]:
         """Every producer, least recently writing first."""
-        for producer_id, producer in self._producers.items():
-            batches = tuple(RememberedBatch(*batch) for batch in producer.batches)
-            yield ProducerSummary(producer_id, producer.epoch, batches, producer.timestamp_ms)
+        for producer_id, (epoch, batches, timestamp_ms, _) in self._producers.items():
+            yield ProducerSummary(producer_id, epoch, tuple(RememberedBatch(*batch) for batch in batches), timestamp_ms)
 
     def check(self, producer_id: int, producer_epoch: int, base_sequence: int, record_count: int) -> SequenceCheck:
         """What the leader must do with a batch of `record_count` records; changes nothing."""
@@ -125,11 +116,12 @@ class ProducerStates:
                 "UNKNOWN_PRODUCER_ID",
                 f"producer {producer_id}: not known here, and base sequence {base_sequence} is not 0",
             )
-        if producer_epoch == producer.epoch:
-            return _check_sequence(producer_id, producer, base_sequence, record_count)
-        if producer_epoch < producer.epoch:
+        known_epoch, batches, _, wrapped = producer
+        if producer_epoch == known_epoch:
+            return _check_sequence(producer_id, batches, wrapped, base_sequence, record_count)
+        if producer_epoch < known_epoch:
             return Refuse(
-                "INVALID_PRODUCER_EPOCH", f"producer {producer_id}: epoch {producer_epoch} is below {producer.epoch}"
+                "INVALID_PRODUCER_EPOCH", f"producer {producer_id}: epoch {producer_epoch} is below {known_epoch}"
             )
         if base_sequence != 0:
             return Refuse(
@@ -155,60 +147,40 @@ class ProducerStates:
             return
         producers = self._producers
         producer = producers.pop(producer_id, None)
+        batches: tuple[_Batch, ...] = ()
+        wrapped = False
         if producer is None:
-            producer = _Producer(producer_epoch, complete=base_sequence == 0)
             if len(producers) >= self._max_producers:
                 del producers[next(iter(producers))]
-                self._evicted = True
-        producers[producer_id] = producer
-        batches = producer.batches
-        if producer_epoch != producer.epoch:
-            if producer_epoch < producer.epoch:
-                return
-            producer.epoch = producer_epoch
-            batches.clear()
-            producer.complete = producer.wrapped = False
+        elif producer_epoch == producer[0]:
+            _, batches, _, wrapped = producer
+        elif producer_epoch < producer[0]:
+            producers[producer_id] = producer
+            return
         last_sequence = base_sequence + last_offset - base_offset
         if last_sequence > MAX_SEQUENCE:
             last_sequence -= _SEQUENCES
-            producer.wrapped = True
+            wrapped = True
         elif base_sequence == 0 and batches:
-            producer.wrapped = True
-        batches.append((base_sequence, last_sequence, base_offset, last_offset))
-        if len(batches) > REMEMBERED_BATCHES:
-            del batches[0]
-            producer.complete = False
-        producer.timestamp_ms = timestamp_ms
+            wrapped = True
+        batch = (base_sequence, last_sequence, base_offset, last_offset)
+        producers[producer_id] = (producer_epoch, (*batches[-_OLDER_BATCHES:], batch), timestamp_ms, wrapped)
 
-    def truncate_to(self, offset: int) -> bool:
-        """The log now ends at `offset` (exclusive): forget the batches that end there or later.
-
-        Returns False when a producer had older batches that are no longer remembered and now matter, or was forgotten
-        for the sake of one that may now be gone; the state must then be built anew, by `clear` and `record`, from the
-        log.
-        """
-        exact = True
-        for producer_id, producer in list(self._producers.items()):
-            batches = producer.batches
-            if batches[-1][3] < offset:
-                continue
-            # Other replicas, which never had the dropped batches, still know the producer that made room for them.
-            exact = exact and producer.complete and not producer.wrapped and not self._evicted
-            while batches and batches[-1][3] >= offset:
-                del batches[-1]
-            if not batches:
-                del self._producers[producer_id]
-        return exact
+    def copy(self) -> ProducerStates:
+        """The same states, which no longer follow this log; costs little, as the two share the producers."""
+        copied = ProducerStates(self._max_producers)
+        copied._producers = self._producers.copy()
+        return copied
 
     def clear(self) -> None:
         """Forget everything."""
         self._producers.clear()
-        self._evicted = False
 
 
-def _check_sequence(producer_id: int, producer: _Producer, base_sequence: int, record_count: int) -> SequenceCheck:
+def _check_sequence(
+    producer_id: int, batches: tuple[_Batch, ...], wrapped: bool, base_sequence: int, record_count: int
+) -> SequenceCheck:
     last_sequence = (base_sequence + record_count - 1) % _SEQUENCES
-    batches = producer.batches
     for batch in batches:
         if batch[0] == base_sequence and batch[1] == last_sequence:
             return Duplicate(batch[2], batch[3])
@@ -216,7 +188,7 @@ def _check_sequence(producer_id: int, producer: _Producer, base_sequence: int, r
     if base_sequence == expected:
         return _ACCEPT
     oldest = batches[0][0]
-    if producer.wrapped:
+    if wrapped:
         is_older = 0 < (oldest - last_sequence) % _SEQUENCES < _SEQUENCES // 2
     else:
         is_older = base_sequence <= last_sequence < oldest

@@ -8,13 +8,11 @@ from kraft_trio.errors import StorageError
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.log_scan import record_producers
 from kraft_trio.storage.producer_snapshot import (
     decode_producer_snapshot,
     encode_producer_snapshot,
     load_producer_snapshot,
 )
-from kraft_trio.storage.segments import Segments
 from kraft_trio.storage.snapshots import Snapshots
 
 log = structlog.get_logger(__name__)
@@ -72,16 +70,6 @@ def load_producers(snapshots: Snapshots, log_start_offset: int, producers: Produ
     if encoded:
         load_producer_snapshot(snapshots.path(snapshot_id), encoded, producers)
     return snapshot_id.offset
-
-
-def rebuild_producers(snapshots: Snapshots, segments: Segments, producers: ProducerStates) -> None:
-    """Derive the producers anew from what is in the log, after a truncation that they could not follow."""
-    producers.clear()
-    from_offset = load_producers(snapshots, segments.start_offset, producers)
-    for segment in segments:
-        segment.file.ensure_readable(0, segment.size)
-        with segment.file.view() as view:
-            record_producers(view, producers, from_offset)
 
 
 def _path(directory: str, offset: int) -> str:

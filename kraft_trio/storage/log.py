@@ -18,7 +18,6 @@ import trio
 
 from kraft_trio.errors import DiskFullError, KraftError, StorageFailure
 from kraft_trio.protocol.epoch_cache import EpochCache
-from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_history import VoterHistory
 from kraft_trio.protocol.voter_set import VoterSet
@@ -28,7 +27,6 @@ from kraft_trio.storage.failures import disk_full_error, is_disk_full, storage_f
 from kraft_trio.storage.known_good_point import (
     forget_known_good_points_above,
     load_producers,
-    rebuild_producers,
     write_known_good_point,
 )
 from kraft_trio.storage.log_append import PlannedBatches, plan_follower_append, plan_leader_append
@@ -40,6 +38,7 @@ from kraft_trio.storage.log_recovery import (
     retire_snapshots_below,
 )
 from kraft_trio.storage.log_trimming import TrimmedLog
+from kraft_trio.storage.producer_replay import replay_producers
 from kraft_trio.storage.segment import MAX_RELATIVE_OFFSET
 
 log = structlog.get_logger(__name__)
@@ -102,7 +101,6 @@ class Log(TrimmedLog):
         """Why nothing is appended any more, though nothing has failed."""
         self._active_since_ms = now_ms()
         """Since when this process appends to the active segment; timestamps in batches are the clients' word."""
-        self.producers: ProducerStates = loaded.producers
         self.voters_changed = trio.lowlevel.ParkingLot()
 
     @classmethod
@@ -234,6 +232,7 @@ class Log(TrimmedLog):
         if plan.control_records and self.voters_changed:
             self.voters_changed.unpark_all()
         self._end_offset = plan.batches[-1].last_offset + 1
+        self._producer_history.grow(plan.size, self._end_offset, self.producers, self._high_watermark)
 
     def _is_time_to_roll(self, plan: PlannedBatches) -> bool:
         active = self._segments.active
@@ -295,13 +294,21 @@ class Log(TrimmedLog):
             self.epochs.truncate_from_end(offset)
             if self.voters.truncate_to(offset) and self.voters_changed:
                 self.voters_changed.unpark_all()
-            if not self.producers.truncate_to(offset):
-                rebuild_producers(self.snapshots, self._segments, self.producers)
+            self._truncate_producers_to(offset)
         except (OSError, KraftError) as error:
             raise self._poison(error) from error
         if self.watcher is not None:
             self.watcher.truncated(offset)
         self._wake()
+
+    def _truncate_producers_to(self, offset: int) -> None:
+        if not len(self.producers):
+            # The log never had any.
+            self._producer_history.go_back(offset)
+            return
+        from_offset, self.producers = self._producer_history.go_back(offset)
+        size = replay_producers(self._segments, self.producers, from_offset, offset)
+        self._producer_history.grow(size, offset, self.producers, self._high_watermark)
 
     def truncate_fully_to(self, snapshot_id: OffsetAndEpoch) -> None:
         """Drop every record: the log begins, and ends, where that snapshot of its directory ends; durable on return.
@@ -333,6 +340,7 @@ class Log(TrimmedLog):
             install_voters(self.voters, self.snapshots)
             self.producers.clear()
             load_producers(self.snapshots, offset, self.producers)
+            self._producer_history.begin_at(offset, self.producers)
             retire_snapshots_below(self._segments, self.snapshots)
         except (OSError, KraftError) as error:
             raise self._poison(error) from error

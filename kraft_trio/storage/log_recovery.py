@@ -23,6 +23,7 @@ import structlog
 from kraft_trio.errors import CorruptLogError, ProtocolError, StorageError
 from kraft_trio.protocol.control_records import ControlRecord, KRaftVersion, VotersRecord
 from kraft_trio.protocol.epoch_cache import EpochCache
+from kraft_trio.protocol.producer_history import ProducerHistory
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.snapshot_alignment import Alignment, align
 from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
@@ -59,6 +60,7 @@ class LoadedLog:
     epochs: EpochCache
     voters: VoterHistory
     producers: ProducerStates
+    producer_history: ProducerHistory
     recovery_point: RecoveryPoint
     snapshots: Snapshots
 
@@ -106,12 +108,13 @@ def _load(
         scan = LogScan(segments.start_offset, producers)
         producers.clear()
         load_producers(snapshots, segments.start_offset, producers)
+        scan.producer_history.begin_at(segments.start_offset, producers)
         epochs.clear()
     _load_voters(disk, directory, names, snapshots, scan, segments.start_offset, voters)
     _write_derived(disk, directory, segments, epochs)
     retire_snapshots_below(segments, snapshots)
     recovery_point = RecoveryPoint(disk, directory, segments.end_offset)
-    return LoadedLog(segments, epochs, voters, producers, recovery_point, snapshots)
+    return LoadedLog(segments, epochs, voters, producers, scan.producer_history, recovery_point, snapshots)
 
 
 def check_log_start(directory: str, log_start_offset: int, snapshots: Snapshots) -> None:

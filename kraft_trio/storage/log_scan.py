@@ -9,6 +9,7 @@ from __future__ import annotations
 import attrs
 from crc32c import crc32c
 
+from kraft_trio.protocol.producer_history import SPACING_BYTES, ProducerHistory
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.storage.batch_header import (
     CONTROL_ATTRIBUTE,
@@ -34,6 +35,11 @@ class LogScan:
     """(epoch, offset of its first batch), oldest first."""
     control_batches: list[tuple[Segment, int, int]] = attrs.field(factory=list)
     """Where the control batches are: segment, position, base offset."""
+    producer_history: ProducerHistory = attrs.field(init=False)
+    """What `producers` said at a few offsets on the way."""
+
+    def __attrs_post_init__(self) -> None:
+        self.producer_history = ProducerHistory(max(self.next_offset, self.producers_from), self.producers)
 
     @property
     def latest_epoch(self) -> int:
@@ -62,6 +68,8 @@ def scan_segment(
     record_producer = scan.producers.record
     note_batch = segment.note_batch
     producers_from = scan.producers_from
+    history = scan.producer_history
+    history_position, next_point = position, position + SPACING_BYTES
     latest_epoch = scan.latest_epoch
     next_offset = scan.next_offset
     end = len(view)
@@ -118,21 +126,13 @@ def scan_segment(
         if attributes & CONTROL_ATTRIBUTE:
             scan.control_batches.append((segment, position, base_offset))
         if producer_id >= 0 and base_offset >= producers_from:
+            if position >= next_point:
+                history.grow(position - history_position, base_offset, scan.producers)
+                history_position, next_point = position, position + SPACING_BYTES
             record_producer(producer_id, producer_epoch, base_sequence, base_offset, last_offset, max_timestamp_ms)
         note_batch(position, size, last_offset, max_timestamp_ms)
         next_offset = last_offset + 1
         position += size
     scan.next_offset = next_offset
+    history.grow(position - history_position, next_offset, scan.producers)
     return ScanEnd(position, damage)
-
-
-def record_producers(view: memoryview, producers: ProducerStates, from_offset: int) -> None:
-    """Record the producers of the batches of a segment, which has been scanned before, from that offset on."""
-    position = 0
-    while position < len(view):
-        base_offset, length, _, _, _, _, last_offset_delta, _, timestamp_ms, producer_id, epoch, sequence, _ = (
-            HEADER.unpack_from(view, position)
-        )
-        if producer_id >= 0 and base_offset >= from_offset:
-            producers.record(producer_id, epoch, sequence, base_offset, base_offset + last_offset_delta, timestamp_ms)
-        position += length + FRAME_BYTES

@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection
 import structlog
 import trio
 
+from kraft_trio.errors import KraftError
 from kraft_trio.protocol.epoch_cache import EpochCache
+from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.snapshot_ids import next_snapshot_id
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_history import VoterHistory
@@ -17,6 +19,7 @@ from kraft_trio.storage.failures import is_disk_full
 from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
 from kraft_trio.storage.log_recovery import LoadedLog, retire_snapshots_below
 from kraft_trio.storage.log_syncing import SyncedLog
+from kraft_trio.storage.producer_replay import replay_producers
 from kraft_trio.storage.retention import RetentionLimits, SealedSegment, plan_retention
 from kraft_trio.storage.snapshots import SnapshotFile
 
@@ -33,6 +36,8 @@ class TrimmedLog(SyncedLog):
         super().__init__(disk, directory, loaded)
         self._now_ms = now_ms
         self.voters: VoterHistory = loaded.voters
+        self.producers: ProducerStates = loaded.producers
+        self._producer_history = loaded.producer_history
         self.trimming = trio.Lock()
         """Held by a trim, which waits for the device between its steps.
 
@@ -118,8 +123,9 @@ class TrimmedLog(SyncedLog):
         # It is open, and read under its new name like under the old one until it is forgotten.
         await self._move_away(self._segments.oldest.file.path)
         try:
+            self._keep_producers_from(drop.next_offset)
             self._segments.forget_oldest()
-        except OSError as error:
+        except (OSError, KraftError) as error:
             raise self._poison(error) from error
         if drop.next_offset == self._end_offset:
             self.epochs.clear()  # no record is left: the newest snapshot has the epoch, as when the log is opened
@@ -128,6 +134,15 @@ class TrimmedLog(SyncedLog):
         self.voters.trim_prefix_to(drop.next_offset)
         if self.watcher is not None:
             self.watcher.trimmed(drop.next_offset)
+
+    def _keep_producers_from(self, offset: int) -> None:
+        """The log is about to begin at `offset`, which is committed: nothing below it is to be replayed any more."""
+        history = self._producer_history
+        if history.start_offset < offset:
+            from_offset, producers = history.newest_until(offset)
+            if len(self.producers):
+                replay_producers(self._segments, producers, from_offset, offset)
+            history.advance_start(offset, producers)
 
     async def _move_away(self, path: str) -> None:
         """Off the event loop: the fsync of a directory takes tens of milliseconds where others write beside it."""

@@ -147,41 +147,15 @@ def test_sequences_wrap_between_batches_too() -> None:
     assert error_of(states, MAX_SEQUENCE - 9, 10) == "DUPLICATE_SEQUENCE_NUMBER"
 
 
-@pytest.mark.parametrize(
-    ("end", "exact", "next_sequence"), [(170, True, 70), (169, False, 60), (165, False, 60), (160, False, 60)]
-)
-def test_truncation_forgets_batches_and_says_when_older_ones_are_missing(
-    end: int, exact: bool, next_sequence: int
-) -> None:
+def test_a_copy_no_longer_follows() -> None:
     states = seven_batches()
-    assert states.truncate_to(end) is exact
-    assert states.check(PRODUCER, 2, next_sequence, 1) == Accept()
-
-
-def test_truncation_is_exact_while_all_batches_are_known() -> None:
-    states = ProducerStates()
-    for batch in range(5):
-        states.record(PRODUCER, 0, batch, batch, batch)
-    states.record(8, 0, 0, 5, 5)
-    assert states.truncate_to(2) is True
-    assert states.check(PRODUCER, 0, 2, 1) == Accept()
-    assert [summary.producer_id for summary in states] == [PRODUCER]
-    assert states.truncate_to(0) is True
-    assert len(states) == 0
-
-
-def test_truncation_is_not_exact_where_an_epoch_or_a_beginning_was_not_seen() -> None:
-    new_epoch = ProducerStates()
-    new_epoch.record(PRODUCER, 0, 0, 0, 0)
-    new_epoch.record(PRODUCER, 1, 0, 1, 1)
-    assert new_epoch.truncate_to(1) is False
-    restored = ProducerStates()
-    restored.record(PRODUCER, 0, 40, 40, 49)
-    restored.record(8, 0, 0, 50, 50)
-    assert restored.truncate_to(45) is False
-    wrapped = ProducerStates()
-    wrapped.record(PRODUCER, 0, 0, 0, MAX_SEQUENCE + 1)
-    assert wrapped.truncate_to(5) is False
+    copied = states.copy()
+    before = list(copied)
+    states.record(PRODUCER, 2, 70, 170, 179)
+    states.record(8, 0, 0, 180, 180)
+    assert list(copied) == before
+    copied.record(9, 0, 0, 170, 170)
+    assert [summary.producer_id for summary in states] == [PRODUCER, 8]
 
 
 def test_the_least_recently_writing_producer_is_forgotten_first() -> None:
@@ -194,29 +168,6 @@ def test_the_least_recently_writing_producer_is_forgotten_first() -> None:
     assert len(states) == 2
     states.record(1, 0, 2, 4, 4)
     assert [summary.producer_id for summary in states] == [3, 1]
-
-
-def test_truncation_is_not_exact_once_a_producer_was_forgotten_for_want_of_room() -> None:
-    """Producer 1 made room for producer 3, whose batch is dropped: the log that is left has 1 and 2."""
-    states = ProducerStates(max_producers=2)
-    for producer_id in (1, 2, 3):
-        states.record(producer_id, 0, 0, producer_id - 1, producer_id - 1)
-    assert states.truncate_to(3) is True
-    assert states.truncate_to(2) is False
-    states.clear()
-    for producer_id in (1, 2):
-        states.record(producer_id, 0, 0, producer_id - 1, producer_id - 1)
-    assert states.check(1, 0, 0, 1) == Duplicate(0, 0)
-    assert states.truncate_to(1) is True
-
-
-def test_truncation_is_exact_after_an_eviction_where_no_producer_batch_is_dropped() -> None:
-    states = ProducerStates(max_producers=1)
-    states.record(1, 0, 0, 0, 0)
-    states.record(2, 0, 0, 1, 1)
-    # Offsets 2 and up hold batches without a producer: dropping them brings nobody back.
-    assert states.truncate_to(2) is True
-    assert [summary.producer_id for summary in states] == [2]
 
 
 def test_clear_forgets_everything() -> None:
@@ -274,9 +225,7 @@ def test_every_batch_is_in_the_log_once_and_state_is_a_function_of_the_log(steps
         written = [batch for batch in log if batch[0] == producer_id]
         if step == "truncate":
             del log[max(0, len(log) - number) :]
-            if not states.truncate_to(sum(batch[2] for batch in log)):
-                states = rebuilt()
-            assert sorted(states, key=lambda s: s.producer_id) == sorted(rebuilt(), key=lambda s: s.producer_id)
+            states = rebuilt()
             continue
         if step == "retry" and written:
             retried = written[max(0, len(written) - number)]

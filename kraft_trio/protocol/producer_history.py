@@ -1,0 +1,105 @@
+"""The producers' states at a few earlier offsets of the log, so that a truncation reads little of it again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from kraft_trio.protocol.producers import ProducerStates
+
+SPACING_BYTES: Final = 1024 * 1024
+"""How much of the log lies between two points, at least."""
+MAX_POINTS: Final = 64
+MAX_KEPT_PRODUCERS: Final = 400_000
+"""Of all points together; the first and the newest one stay in any case."""
+
+_SPACING_BYTES_PER_PRODUCER: Final = 128
+"""A copy takes time for each producer, so it must not be made too often."""
+
+
+@attrs.frozen
+class _Point:
+    offset: int
+    position: int
+    """In bytes; only differences mean anything."""
+    producers: ProducerStates
+
+
+class ProducerHistory:
+    """Copies of the producers' states, oldest first; a truncation starts from the newest that is not above it.
+
+    Committed batches are never truncated, so the points below the high watermark go, except for the newest of them.
+    Above it the points are `SPACING_BYTES` apart until there are too many; then those go that leave the smallest gaps
+    for their distance from the end.  A truncation thus reads a small part of what it drops.
+    """
+
+    def __init__(self, offset: int, producers: ProducerStates) -> None:
+        self._points: list[_Point] = []
+        self._position = 0
+        self.begin_at(offset, producers)
+
+    @property
+    def start_offset(self) -> int:
+        """The first point's offset: no truncation may go below it."""
+        return self._points[0].offset
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Where the points are, oldest first."""
+        return tuple(point.offset for point in self._points)
+
+    def begin_at(self, offset: int, producers: ProducerStates) -> None:
+        """Forget every point; the log begins at `offset`, and this is what held there."""
+        self._points = [_Point(offset, self._position, producers.copy())]
+
+    def advance_start(self, offset: int, producers: ProducerStates) -> None:
+        """No truncation goes below `offset` any more, where this held."""
+        self._points = [
+            _Point(offset, self._points[0].position, producers.copy()),
+            *(point for point in self._points if point.offset > offset),
+        ]
+
+    def grow(self, size: int, offset: int, producers: ProducerStates, high_watermark: int | None = None) -> None:
+        """The log has `size` bytes more and ends at `offset`, and this is what holds there."""
+        self._position += size
+        spacing = max(SPACING_BYTES, _SPACING_BYTES_PER_PRODUCER * len(producers))
+        newest = self._points[-1]
+        if self._position - newest.position < spacing or offset <= newest.offset:
+            return
+        self._points.append(_Point(offset, self._position, producers.copy()))
+        if high_watermark is not None:
+            while len(self._points) > 1 and self._points[1].offset <= high_watermark:
+                del self._points[0]
+        while len(self._points) > 2 and self._are_too_many():
+            del self._points[self._most_dispensable()]
+
+    def go_back(self, offset: int) -> tuple[int, ProducerStates]:
+        """The log is about to end at `offset`: the newest point at or below it, and a copy of what held there.
+
+        What lies between the two is to be recorded in the copy, and told by `grow`.
+        """
+        assert offset >= self.start_offset, f"offset {offset}: the producers are known from {self.start_offset} on"
+        while self._points[-1].offset > offset:
+            del self._points[-1]
+        self._position = self._points[-1].position
+        return self.newest_until(offset)
+
+    def newest_until(self, offset: int) -> tuple[int, ProducerStates]:
+        """The newest point at or below `offset`, and a copy of what held there."""
+        newest = next(point for point in reversed(self._points) if point.offset <= offset)
+        return newest.offset, newest.producers.copy()
+
+    def _are_too_many(self) -> bool:
+        points = self._points
+        return len(points) > MAX_POINTS or sum(len(point.producers) for point in points) > MAX_KEPT_PRODUCERS
+
+    def _most_dispensable(self) -> int:
+        """Of the points between the first and the newest, the one whose loss costs least."""
+        points = self._points
+
+        def cost(index: int) -> float:
+            gap = points[index + 1].position - points[index - 1].position
+            return gap / (self._position - points[index].position)
+
+        return min(range(1, len(points) - 1), key=cost)

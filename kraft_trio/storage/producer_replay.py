@@ -1,0 +1,65 @@
+"""Records the producers of a stretch of the log anew, from the headers of its batches."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kraft_trio.errors import CorruptLogError
+from kraft_trio.protocol.producers import ProducerStates
+from kraft_trio.storage.batch_header import FRAME_BYTES, HEADER, HEADER_BYTES, MAGIC
+from kraft_trio.storage.segment import Segment
+from kraft_trio.storage.segments import Segments
+
+CHUNK_BYTES: Final = 64 * 1024
+
+
+def replay_producers(segments: Segments, producers: ProducerStates, from_offset: int, to_offset: int) -> int:
+    """Record in `producers` the batches from `from_offset` to `to_offset` (exclusive), both where a batch begins.
+
+    Returns how many bytes of log lie between the two; of large batches only the headers are read.  Raises OSError,
+    CorruptLogError.
+    """
+    if from_offset == to_offset:
+        return 0
+    segment, position, base_offset = segments.batch_of(from_offset)
+    passed = 0
+    for current in segments:
+        if current.base_offset < segment.base_offset:
+            continue
+        passed -= position
+        position, base_offset = _replay_segment(current, producers, position, base_offset, to_offset)
+        passed += position
+        if base_offset == to_offset:
+            break
+        position = 0
+    return passed
+
+
+def _replay_segment(
+    segment: Segment, producers: ProducerStates, position: int, next_offset: int, to_offset: int
+) -> tuple[int, int]:
+    """From a position to the segment's end, or up to an offset: where it ended, as position and offset."""
+    size = segment.size
+    while position < size and next_offset < to_offset:
+        chunk = segment.file.read_at(position, CHUNK_BYTES)
+        at = 0
+        while len(chunk) - at >= HEADER_BYTES and next_offset < to_offset:
+            base_offset, length, _, magic, _, _, delta, _, timestamp_ms, producer_id, epoch, sequence, _ = (
+                HEADER.unpack_from(chunk, at)
+            )
+            if base_offset != next_offset or magic != MAGIC or delta < 0 or length < HEADER_BYTES - FRAME_BYTES:
+                raise _not_found(segment, position + at, next_offset)
+            next_offset = base_offset + delta + 1
+            if producer_id >= 0:
+                producers.record(producer_id, epoch, sequence, base_offset, next_offset - 1, timestamp_ms)
+            at += length + FRAME_BYTES
+        if at == 0:
+            raise _not_found(segment, position, next_offset)
+        position += at
+    return position, next_offset
+
+
+def _not_found(segment: Segment, position: int, offset: int) -> CorruptLogError:
+    return CorruptLogError(
+        f"{segment.file.path}: position {position}: found no batch that begins with offset {offset}, which was there"
+    )
