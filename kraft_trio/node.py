@@ -32,7 +32,7 @@ from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.serde import RawSerde, Serde
 from kraft_trio.state_snapshots import StateMachine, StateSnapshots
-from kraft_trio.storage.directory import LockedDirectory
+from kraft_trio.storage.directory import LockedDirectory, refuse_other_topic
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.quorum_state import QuorumStateFile
@@ -333,6 +333,7 @@ async def _running(
 ) -> AsyncIterator[Node]:
     """Open the log of a directory, and run the node that `make` makes on it."""
     # What cannot be used must stay as it is, and opening a log leaves traces.
+    refuse_other_topic(environment.disk, directory.path, config.topic_name)
     quorum_state_path = directory.quorum_state_path(config.topic_name)
     election_state = QuorumStateFile(environment.disk, quorum_state_path).read()
     if election_state is None:

@@ -24,6 +24,7 @@ from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.role_changes import Situation, judge_vote, next_role
+from kraft_trio.actors.shared_node_id import SharedNodeId
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import (
@@ -125,6 +126,8 @@ class Election:
         self._handed_over: Stamp | None = None
         self.view = Published(self._make_view())
         self._responses = ElectionResponses(config, self.view)
+        # The voters name a dead leader for a fetch timeout, and while they elect another one.
+        self._shared_id = SharedNodeId(key.id, (config.fetch_timeout_ms + 2 * config.election_timeout_ms) / 1000)
 
     async def tell(self, message: ElectionMessage) -> None:
         """Put a message into the mailbox, waiting while it is full."""
@@ -319,6 +322,8 @@ class Election:
                 moved = hear_of_move(self._role, leader_id, epoch, told)
                 if moved is not None:
                     self._amend_role(Event.LEADER_MOVED, moved)
+                if leader_id == self._key.id and not self._led_or_leads(epoch):
+                    self._shared_id.leads(epoch)
             case VotersChanged(voters=voters, kraft_version=kraft_version):
                 self.view.publish(attrs.evolve(self.view.value, voters=voters, kraft_version=kraft_version))
                 self._start_timer_if_due()
@@ -332,6 +337,11 @@ class Election:
             case _:
                 # What has just made the role, or was meant for an earlier stay in one (rule R3): nobody waits for it.
                 pass
+
+    def _led_or_leads(self, epoch: int) -> bool:
+        """Whether this process may be the leader that a peer names, or one of an epoch that is over."""
+        is_own = isinstance(self._role, Leader | Resigned) and epoch == self._role.epoch
+        return is_own or epoch < self._role.epoch
 
     def _answer_shutdown_if_done(self) -> None:
         """A leader that shuts down has first to tell the voters; nobody else has anything to hand over."""

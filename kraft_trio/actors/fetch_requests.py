@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kraft_trio.actors.answers import Answer, Awaited, Ready
 from kraft_trio.actors.published import Published
+from kraft_trio.actors.shared_node_id import SharedNodeId
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import FetchReceived, QuorumView, Reply, deliver
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
@@ -22,6 +23,7 @@ class FetchRequests:
         self._config = config
         self._cluster_id = cluster_id
         self._view = view
+        self._shared_id = SharedNodeId(config.node_id)
 
     async def route(self, request: FetchRequest, version: int, listener_name: str) -> Answer:
         if request.replica_id >= 0:
@@ -29,6 +31,8 @@ class FetchRequests:
                 return Ready(FetchResponse(error=ErrorCode.inconsistent_cluster_id))
             if len(request.partitions) != 1 or not self._is_ours(request.partitions[0], version):
                 return Ready(FetchResponse(error=ErrorCode.invalid_request))
+            if request.replica_id == self._config.node_id and self._view.value.leader_mailbox is not None:
+                self._shared_id.fetches(ReplicaKey(request.replica_id, request.partitions[0].replica_directory_id))
         replies = []
         was_ours = False
         for partition in request.partitions:

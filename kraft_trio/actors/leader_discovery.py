@@ -36,12 +36,16 @@ class LeaderDiscovery:
     def __init__(self, context: EpochContext) -> None:
         self._context = context
         self._reasons: dict[Endpoint, str] = {}
+        self._namesake: Endpoint | None = None
+        """Where a leader with this node's own id is: it is to learn of this node, and to say so."""
 
     async def run(self) -> None:
         while True:
             # Never at once: a node that has just heard of a new epoch would only find others in the same state.
             await trio.sleep(self._context.retry_backoff_s())
             endpoints = discovery_endpoints(self._context.config, self._context.log.voters.voters, self._context.key.id)
+            if self._namesake is not None and self._namesake not in endpoints:
+                endpoints.append(self._namesake)
             if endpoints:
                 await self._ask(self._context.random.choice(endpoints))
 
@@ -63,6 +67,8 @@ class LeaderDiscovery:
         if partition.error == ErrorCode.none and not len(heard.leader_endpoints):
             # Only the leader gives what it is asked for; then it does not say where it is.
             heard = attrs.evolve(heard, leader_endpoints=Endpoints({config.controller_listener_name: endpoint}))
+        if heard.leader_id == self._context.key.id:
+            self._namesake = heard.leader_endpoints.get(config.controller_listener_name)
         if heard.epoch > self._context.epoch or heard.leader_id is not None:
             await self._context.tell_election(heard)
 

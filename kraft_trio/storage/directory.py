@@ -19,9 +19,12 @@ from kraft_trio.storage.meta_properties import (
     decode_meta_properties,
     encode_meta_properties,
 )
-from kraft_trio.storage.partition_files import QUORUM_STATE
+from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT, QUORUM_STATE
 
 LOCK = ".lock"
+_PARTITION_SUFFIX = "-0"
+_ONLY_A_QUORUMS = frozenset({QUORUM_STATE, BOOTSTRAP_CHECKPOINT})
+"""What is in the partition of a quorum's topic, and in no other partition that Kafka may keep beside it."""
 RESERVED_DIRECTORY_IDS = 100
 """The first so many UUIDs have meanings of their own in Kafka and are no directory's id."""
 
@@ -36,7 +39,30 @@ def random_directory_id(random_source: random.Random) -> UUID:
 
 def partition_path(directory: str, topic_name: str) -> str:
     """Where the one partition's files are."""
-    return join(directory, f"{topic_name}-0")
+    return join(directory, f"{topic_name}{_PARTITION_SUFFIX}")
+
+
+def refuse_other_topic(disk: Disk, directory: str, topic_name: str) -> None:
+    """Raise StorageError if the directory was formatted for, or has run with, a topic of another name.
+
+    A second log beside the first would never find a leader: the other voters answer for their own topic alone.
+    """
+    if disk.exists(partition_path(directory, topic_name)):
+        return
+    for name in disk.list_directory(directory):
+        path = join(directory, name)
+        if not name.endswith(_PARTITION_SUFFIX):
+            continue
+        try:
+            names = disk.list_directory(path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        # Formatting makes an empty one for a node that is to join.
+        if not names or _ONLY_A_QUORUMS & set(names):
+            raise StorageError(
+                f"{path}: this directory belongs to kraft.topic.name={name.removesuffix(_PARTITION_SUFFIX)}, but "
+                f"kraft.topic.name={topic_name} is configured: correct the configuration, or format another directory"
+            )
 
 
 def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
@@ -63,7 +89,8 @@ def format_directory(
     kraft_version: int,
     timestamp_ms: int,
 ) -> None:
-    """Make the directory a node's: the bootstrap checkpoint where there are initial voters, then meta.properties.
+    """Make the directory a node's: its topic's partition, with the bootstrap checkpoint if there are initial voters,
+    then meta.properties.
 
     meta.properties comes last, so that a directory counts as formatted only when all of it is there.  Raises
     StorageError, changing nothing, when it is formatted already, in use, or cannot be written.
@@ -79,9 +106,10 @@ def format_directory(
             raise StorageError(
                 f"{directory}: already formatted for node {formatted.node_id} of cluster {formatted.cluster_id}"
             )
+        # Also for a node that is to join: it says which topic the directory is for.
+        partition = partition_path(directory, topic_name)
+        disk.make_directory(partition)
         if voters is not None:
-            partition = partition_path(directory, topic_name)
-            disk.make_directory(partition)
             write_bootstrap_checkpoint(disk, partition, voters, kraft_version, timestamp_ms)
         properties = MetaProperties(cluster_id, node_id, directory_id)
         disk.replace_now(join(directory, META_PROPERTIES), encode_meta_properties(properties))

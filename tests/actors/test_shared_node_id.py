@@ -1,0 +1,111 @@
+"""Two processes with one node id: the leader and the stray one both say so, and go on saying so."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+from uuid import UUID
+
+import attrs
+import pytest
+import structlog.testing
+import trio
+
+from kraft_trio.actors.shared_node_id import SAID_EVERY_S
+from kraft_trio.environment import Environment
+from kraft_trio.errors import StorageError
+from kraft_trio.node import Node, open_node
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.simulation import Cluster
+from kraft_trio.storage.directory import format_directory
+from kraft_trio.storage.simulated_disk import SimulatedDisk
+from tests.support.lone_node import lone_node
+from tests.support.on_cluster import on_cluster
+
+STRAY = "stray"
+
+
+async def run_stray(cluster: Cluster, leader: Node, for_s: float) -> None:
+    """Another process with the leader's node id, on a host and in a directory of its own."""
+    config = attrs.evolve(
+        leader.config,
+        listeners=tuple(
+            attrs.evolve(listener, endpoint=Endpoint(STRAY, listener.endpoint.port))
+            for listener in leader.config.listeners
+        ),
+    )
+    disk = SimulatedDisk(cluster.random(STRAY))
+    format_directory(
+        disk,
+        config.metadata_log_dir,
+        cluster_id=cluster.cluster_id,
+        node_id=config.node_id,
+        directory_id=UUID(int=12345, version=4),
+        topic_name=config.topic_name,
+        voters=None,
+        kraft_version=1,
+        timestamp_ms=0,
+    )
+    environment = Environment(
+        network=cluster.network.seen_from(STRAY),
+        disk=disk,
+        random=cluster.random(STRAY),
+        wall_clock_ms=leader._environment.wall_clock_ms,
+    )
+    async with open_node(config, environment=environment):
+        await trio.sleep(for_s)
+
+
+def said(events: list[MutableMapping[str, Any]]) -> list[str]:
+    return [event["reason"] for event in events if event["event"] == "two nodes share one id"]
+
+
+@pytest.mark.parametrize("asks_leader_first", [True, False])
+@on_cluster(voters=3)
+async def test_both_sides_say_that_they_share_an_id(cluster: Cluster, asks_leader_first: bool) -> None:
+    leader = await cluster.wait_for_leader()
+    if not asks_leader_first:
+        others = tuple(cluster.endpoint_of(id) for id in cluster.voter_ids if id != leader.key.id)
+        leader.config = attrs.evolve(leader.config, quorum_bootstrap_servers=others)
+    with structlog.testing.capture_logs() as events:
+        await run_stray(cluster, leader, 1.5 * SAID_EVERY_S)
+    reasons = said(events)
+    by_leader = [reason for reason in reasons if "fetches from this node" in reason]
+    by_stray = [reason for reason in reasons if "is another process" in reason]
+    assert len(by_leader) == len(by_stray) == 2, reasons
+    assert leader.view.epoch == 1
+
+
+@on_cluster(voters=3)
+async def test_new_disk_of_a_dead_leader_is_no_shared_id(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    machine = cluster.machines[leader.key.id]
+    with structlog.testing.capture_logs() as events:
+        machine.kill()
+        await machine.wait_until_ended()
+        machine.replace_disk()
+        await machine.start()
+        await trio.sleep(20)
+    assert said(events) == []
+
+
+@on_cluster(voters=1)
+async def test_another_topic_name_is_refused_by_name(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    machine = cluster.machines[1]
+    await machine.stop()
+    before = machine.disk.peek_names(machine.config.metadata_log_dir)
+    cluster._configs[1] = attrs.evolve(machine.config, topic_name="other")
+    with pytest.raises(StorageError, match=r"kraft\.topic\.name=__cluster_metadata, but kraft\.topic\.name=other"):
+        async with lone_node(cluster, 1):
+            pytest.fail("it runs")
+    assert machine.disk.peek_names(machine.config.metadata_log_dir) == before
+    assert not machine.disk.exists(f"{machine.config.metadata_log_dir}/other-0")
+
+
+@on_cluster(voters=1, observers=1, started=(1,))
+async def test_topic_of_a_node_that_never_ran_is_known(cluster: Cluster) -> None:
+    cluster._configs[2] = attrs.evolve(cluster.config_of(2), topic_name="other")
+    with pytest.raises(StorageError, match=r"kraft\.topic\.name=other is configured"):
+        async with lone_node(cluster, 2):
+            pytest.fail("it runs")
