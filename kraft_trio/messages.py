@@ -36,14 +36,16 @@ class Reply(Generic[T]):
 
     The receiver of the message answers exactly once, and always: an actor that ends answers what it still holds.
     Whoever asked either waits in `receive` or has itself called back.  It may lose interest: it then calls `abandon`,
-    and the answer is nobody's.
+    the answer is nobody's, and the receiver may drop the message instead of answering it.
     """
 
-    __slots__ = ("_abandoned", "_answered", "_listeners", "_value")
+    __slots__ = ("_abandoned", "_answered", "_listeners", "_value", "is_abandoned")
 
     def __init__(self) -> None:
         self._answered = False
         self._abandoned: Callable[[], object] | None = None
+        self.is_abandoned = False
+        """Whether nobody waits for the answer any more."""
         self._listeners: list[Callable[[], object]] = []
         self._value: T
 
@@ -76,18 +78,21 @@ class Reply(Generic[T]):
     def abandon(self) -> None:
         """Nobody waits for the answer any more.  Calls what `when_abandoned` was given, unless there is an answer.
 
-        Called at most once, by whoever asked.  The receiver still has to answer.
+        Called at most once, by whoever asked.
         """
+        self.is_abandoned = True
         self._listeners.clear()
         if self._abandoned is not None and not self._answered:
             self._abandoned()
 
     def when_abandoned(self, listener: Callable[[], object]) -> None:
-        """Call `listener`, which must neither block nor fail, when nobody waits for the answer any more.
+        """Call `listener`, which must neither block nor fail, when nobody waits any more; at once if nobody does.
 
         For the receiver that keeps the message for long, and could drop it.
         """
         self._abandoned = listener
+        if self.is_abandoned:
+            listener()
 
     async def receive(self) -> T:
         """Wait for the answer; a cancelled wait gives it up."""
@@ -222,6 +227,8 @@ class FetchReceived:
     replica: ReplicaKey | None
     """Who fetches, as replica or observer; None for a consumer."""
     reply: Reply[FetchPartitionResponse]
+    asker: object = None
+    """The connection that it came by, if any: one of them may have a few Fetch requests waiting, and no more."""
 
 
 @attrs.frozen

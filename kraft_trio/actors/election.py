@@ -134,10 +134,16 @@ class Election:
         await self._mailbox.send(message)
 
     @property
+    def leading(self) -> LeaderReplication | None:
+        """This node's replication while it leads: to be looked at, not to be changed."""
+        replication = self._tasks.replication
+        return replication if isinstance(replication, LeaderReplication) else None
+
+    @property
     def progress(self) -> ProgressTable | None:
         """What this node knows of the other replicas, while it leads: to be looked at, not to be changed."""
-        replication = self._tasks.replication
-        return replication.progress if isinstance(replication, LeaderReplication) else None
+        leading = self.leading
+        return None if leading is None else leading.progress
 
     async def run(self) -> None:
         """One epoch nursery after the other; between them nothing of an epoch runs (rule R1)."""

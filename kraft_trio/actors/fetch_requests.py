@@ -25,7 +25,7 @@ class FetchRequests:
         self._view = view
         self._shared_id = SharedNodeId(config.node_id)
 
-    async def route(self, request: FetchRequest, version: int, listener_name: str) -> Answer:
+    async def route(self, request: FetchRequest, version: int, listener_name: str, asker: object) -> Answer:
         if request.replica_id >= 0:
             if request.cluster_id is not None and request.cluster_id != self._cluster_id:
                 return Ready(FetchResponse(error=ErrorCode.inconsistent_cluster_id))
@@ -36,7 +36,7 @@ class FetchRequests:
         replies = []
         was_ours = False
         for partition in request.partitions:
-            replies.append(await self._route_partition(request, partition, version, is_repeated=was_ours))
+            replies.append(await self._route_partition(request, partition, version, asker, is_repeated=was_ours))
             was_ours = was_ours or self._is_ours(partition, version)
 
         def respond(answers: Sequence[FetchPartitionResponse]) -> FetchResponse:
@@ -52,7 +52,7 @@ class FetchRequests:
         return topic_is_ours and partition.partition == 0
 
     async def _route_partition(
-        self, request: FetchRequest, partition: FetchPartition, version: int, *, is_repeated: bool
+        self, request: FetchRequest, partition: FetchPartition, version: int, asker: object, *, is_repeated: bool
     ) -> Reply[FetchPartitionResponse]:
         reply: Reply[FetchPartitionResponse] = Reply()
         view = self._view.value
@@ -70,7 +70,7 @@ class FetchRequests:
             replica = (
                 ReplicaKey(request.replica_id, partition.replica_directory_id) if request.replica_id >= 0 else None
             )
-            if not await deliver(view.leader_mailbox, FetchReceived(request, partition, replica, reply)):
+            if not await deliver(view.leader_mailbox, FetchReceived(request, partition, replica, reply, asker)):
                 reply.answer(failed_fetch(partition, ErrorCode.not_leader_or_follower, self._view.value))
         return reply
 

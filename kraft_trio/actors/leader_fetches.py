@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from typing import Final
 
-import attrs
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.parked_fetches import ParkedFetches
 from kraft_trio.messages import FetchReceived
-from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.wire.apis.fetch import UNSUPPORTED_HIGH_WATERMARK, FetchPartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
 HIGH_WATERMARK_NEWS_DELAY_S = 0.003
 
-MAX_FETCH_BYTES = 55 * 1024 * 1024
+MAX_FETCH_BYTES = 8 * 1024 * 1024
 MAX_WAIT_MS = 60_000
-"""What one Fetch may ask for at most, in records and in waiting, whatever it says."""
+"""What one Fetch may ask for at most, in records and in waiting, whatever it says.  The first batch always comes."""
 
-
-@attrs.define(eq=False)
-class _ParkedFetch:
-    """A Fetch that waits for records or for a newer high watermark, until `deadline` (Trio's clock)."""
-
-    message: FetchReceived
-    deadline: float
+ANSWERS_PER_TURN: Final = 32
+BYTES_PER_TURN: Final = MAX_FETCH_BYTES
+"""How much of what an event has made due is answered before others have their turn in the event loop."""
 
 
 class LeaderFetches:
     """The answers to the Fetch requests of one leader's epoch, and those that wait for theirs.
 
-    Each is answered once: when records have come for it, or a newer high watermark, when its wait is over, or when the
-    epoch is.  `high_watermark` is the leader's (exclusive), None while it is unknown; `expire_at` is told when `expire`
-    is to be called (Trio's clock).
+    Each is answered once: when records have come for it, or a newer high watermark, when its wait is over, when the log
+    is trimmed above its offset, or when the epoch is over; unless its asker is gone.  `high_watermark` is the leader's
+    (exclusive), None while it is unknown; `expire_at` is told when `expire` is to be called (Trio's clock).
     """
 
     def __init__(
@@ -44,62 +40,122 @@ class LeaderFetches:
         self._log = context.log
         self._high_watermark = high_watermark
         self._expire_at = expire_at
-        self._parked: list[_ParkedFetch] = []
+        self.parked = ParkedFetches()
+        self.bytes_given = 0
+        """Records in the answers of this epoch."""
+        self._due_left = trio.Event()
 
     def consumer_fetch(self, message: FetchReceived) -> None:
         """A Fetch by somebody who is no replica: what is committed, from an offset that the log has."""
-        offset = message.partition.fetch_offset
-        if not self._log.log_start_offset <= offset <= self._log.end_offset:
+        if message.partition.fetch_offset > self._log.end_offset:
             self.answer(message, error=ErrorCode.offset_out_of_range)
             return
-        self.answer_or_park(message)
-
-    def answer_or_park(self, message: FetchReceived) -> None:
-        """Answer with the records that there are; where there are none, wait as long as the request says."""
         if self._complete_with_records(message):
             return
-        wait_s = min(message.request.max_wait_ms, MAX_WAIT_MS) / 1000
-        if message.replica is None and message.request.min_bytes <= 0:
-            wait_s = 0
-        elif self._knows_newer_high_watermark(message):
-            wait_s = min(wait_s, HIGH_WATERMARK_NEWS_DELAY_S)
-        if wait_s <= 0:
+        wait_s = self._wait_s(message)
+        if message.request.min_bytes <= 0 or wait_s <= 0 or not self.parked.has_room_for_consumer(message.asker):
             self._answer_with_what_there_is(message)
             return
-        parked = _ParkedFetch(message, trio.current_time() + wait_s)
-        self._parked.append(parked)
-        self._expire_at(parked.deadline)
+        offset = message.partition.fetch_offset
+        deadline = trio.current_time() + wait_s
+        self.parked.park_consumer(message, deadline, self._log.bytes_before(offset) + self._wanted_bytes(message))
+        self._expire_at(deadline)
+
+    def replica_fetch(self, message: FetchReceived, replica: ReplicaKey) -> None:
+        """A Fetch from an offset that the log has, with the log's own past; its earlier one waits no longer."""
+        earlier = self.parked.take_replica(replica)
+        if earlier is not None:
+            self._answer_with_what_there_is(earlier)
+        if self._complete_with_records(message):
+            return
+        is_voter = self._log.voters.voters.is_voter(replica)
+        knows_newer = self._knows_newer_high_watermark(message)
+        wait_s = self._wait_s(message)
+        if knows_newer:
+            wait_s = min(wait_s, HIGH_WATERMARK_NEWS_DELAY_S)
+        if wait_s <= 0 or not self.parked.has_room_for_replica(is_voter=is_voter):
+            self._answer_with_what_there_is(message)
+            return
+        deadline = trio.current_time() + wait_s
+        can_be_told = message.partition.high_watermark != UNSUPPORTED_HIGH_WATERMARK
+        self.parked.park_replica(
+            message, replica, deadline, is_voter=is_voter, awaits_news=can_be_told and not knows_newer
+        )
+        self._expire_at(deadline)
+
+    @staticmethod
+    def _wait_s(message: FetchReceived) -> float:
+        return min(message.request.max_wait_ms, MAX_WAIT_MS) / 1000
+
+    # What ends a wait
 
     def complete(self) -> None:
-        """Answer the parked fetches that records have come for."""
-        if self._parked:
-            self._parked = [parked for parked in self._parked if not self._complete_with_records(parked.message)]
+        """Answer the parked fetches that records have come for, or that the log no longer reaches back to.
+
+        The first of them in this step, voters first; `complete_left` goes on with the others.
+        """
+        if not self._complete_some():
+            self._due_left.set()
+
+    async def complete_left(self) -> None:
+        """Answer what `complete` has left, in turns; runs until cancelled."""
+        while True:
+            await self._due_left.wait()
+            while not self._complete_some():
+                await trio.lowlevel.checkpoint()
+            self._due_left = trio.Event()
+
+    def _complete_some(self) -> bool:
+        """A turn's worth; whether that was all."""
+        bytes_before = self.bytes_given
+        for _ in range(ANSWERS_PER_TURN):
+            message = self._take_due()
+            if message is None:
+                return True
+            self._answer_with_what_there_is(message)
+            if self.bytes_given - bytes_before >= BYTES_PER_TURN:
+                break
+        return False
+
+    def _take_due(self) -> FetchReceived | None:
+        parked = self.parked
+        if not parked:
+            return None
+        message = parked.take_replica_below(self._log.end_offset) or parked.take_consumer_below(
+            self._log.log_start_offset
+        )
+        if message is None and parked.has_consumers and (high_watermark := self._high_watermark()) is not None:
+            message = parked.take_satisfied_consumer(self._log.bytes_before(high_watermark))
+        return message
 
     def spread_high_watermark(self) -> None:
         """Let parked replica fetches learn of it (KIP-1166) soon: with the next records, or after a short delay.
 
         Under a steady stream of appends that saves a round trip to every follower for each of them.
         """
-        soon = trio.current_time() + HIGH_WATERMARK_NEWS_DELAY_S
-        for parked in self._parked:
-            if parked.deadline > soon and self._knows_newer_high_watermark(parked.message):
-                parked.deadline = soon
+        high_watermark = self._high_watermark()
+        if high_watermark is not None:
+            soon = trio.current_time() + HIGH_WATERMARK_NEWS_DELAY_S
+            if self.parked.hurry_uninformed(high_watermark, soon):
                 self._expire_at(soon)
 
     def expire(self, now_s: float) -> float:
-        """Answer those whose wait is over; when the next one's is, infinity where none waits."""
-        for parked in [parked for parked in self._parked if parked.deadline <= now_s]:
-            self._parked.remove(parked)
-            self._answer_with_what_there_is(parked.message)
-        return min((parked.deadline for parked in self._parked), default=math.inf)
+        """Answer those whose wait is over, a turn's worth; when to call again, infinity where none waits."""
+        for _ in range(ANSWERS_PER_TURN):
+            message = self.parked.take_expired(now_s)
+            if message is None:
+                break
+            self._answer_with_what_there_is(message)
+        return self.parked.next_deadline
 
-    def abandon(self) -> None:
-        """The epoch is over."""
-        for parked in self._parked:
-            # A fault in the middle of completing them leaves some that have been answered.
-            if not parked.message.reply.is_answered:
-                self.answer(parked.message, error=ErrorCode.not_leader_or_follower)
-        self._parked.clear()
+    def abandon_some(self) -> bool:
+        """The epoch is over: answer a turn's worth; whether that was all."""
+        for _ in range(ANSWERS_PER_TURN):
+            message = self.parked.take_any()
+            if message is None:
+                return True
+            self.answer(message, error=ErrorCode.not_leader_or_follower)
+        return False
 
     def answer(
         self,
@@ -131,28 +187,38 @@ class LeaderFetches:
         )
 
     def _answer_with_what_there_is(self, message: FetchReceived) -> None:
-        """The wait is over: also fewer bytes than were asked for are better than none."""
-        high_watermark = self._high_watermark()
-        is_consumer = message.replica is None
-        has_records = high_watermark is not None and message.partition.fetch_offset < high_watermark
-        records = self._read(message, high_watermark) if is_consumer and has_records else b""
-        self.answer(message, records)
+        """Also fewer bytes than were asked for are better than none, once the wait is over."""
+        high_watermark = self._high_watermark() if message.replica is None else self._log.end_offset
+        offset = message.partition.fetch_offset
+        if offset < self._log.log_start_offset:
+            self.answer(message, error=ErrorCode.offset_out_of_range)
+        elif high_watermark is None or offset >= high_watermark:
+            self.answer(message)
+        else:
+            self.answer(message, self._read(message, high_watermark))
 
     def _complete_with_records(self, message: FetchReceived) -> bool:
-        if message.replica is not None:
-            if message.partition.fetch_offset >= self._log.end_offset:
-                return False
-            self.answer(message, self._read(message, None))
-            return True
-        high_watermark = self._high_watermark()
-        if high_watermark is None or message.partition.fetch_offset >= high_watermark:
-            return False
-        records = self._read(message, high_watermark)
-        wanted = min(message.request.min_bytes, message.partition.max_bytes, message.request.max_bytes)
-        if len(records) < wanted and message.request.max_wait_ms > 0:
-            return False
-        self.answer(message, records)
+        """Answer where there is enough already, or where there never will be."""
+        offset = message.partition.fetch_offset
+        if offset >= self._log.log_start_offset:
+            if message.replica is not None:
+                if offset >= self._log.end_offset:
+                    return False
+            else:
+                high_watermark = self._high_watermark()
+                if high_watermark is None or offset >= high_watermark:
+                    return False
+                wanted = self._wanted_bytes(message)
+                if wanted > 1 and self._log.bytes_before(high_watermark) - self._log.bytes_before(offset) < wanted:
+                    return False
+        self._answer_with_what_there_is(message)
         return True
+
+    @staticmethod
+    def _wanted_bytes(message: FetchReceived) -> int:
+        """How many committed bytes a consumer waits for: more than one, where it is content with an empty answer."""
+        request = message.request
+        return max(1, min(request.min_bytes, message.partition.max_bytes, request.max_bytes, MAX_FETCH_BYTES))
 
     def _knows_newer_high_watermark(self, message: FetchReceived) -> bool:
         """Whether a replica, by what its request says, can be told a newer high watermark (KIP-1166)."""
@@ -162,4 +228,6 @@ class LeaderFetches:
 
     def _read(self, message: FetchReceived, end_offset: int | None) -> bytes:
         max_bytes = min(message.partition.max_bytes, message.request.max_bytes, MAX_FETCH_BYTES)
-        return self._log.read(message.partition.fetch_offset, max_bytes, end_offset)
+        records = self._log.read(message.partition.fetch_offset, max_bytes, end_offset)
+        self.bytes_given += len(records)
+        return records

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 import attrs
 import structlog
@@ -45,6 +46,9 @@ from kraft_trio.wire.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
 
+MESSAGES_PER_TURN: Final = 256
+"""How many requests are served before others have their turn in the event loop."""
+
 
 class LeaderReplication:
     """Replication of one epoch that this node leads; built for the epoch and never reused.
@@ -70,7 +74,8 @@ class LeaderReplication:
         self._epoch_start_offset = context.log.end_offset
         self.progress = ProgressTable(context.key, trio.current_time())
         self._appends = PendingAppends(context.log, self._expire_at)
-        self._fetches = LeaderFetches(context, lambda: self.high_watermark, self._expire_at)
+        self.fetches = LeaderFetches(context, lambda: self.high_watermark, self._expire_at)
+        """To be looked at by others, not to be changed."""
         self.progressed = trio.lowlevel.ParkingLot()
         """Its waiters are woken when a replica has fetched."""
         self._next_expiry = trio.CancelScope(deadline=math.inf)
@@ -86,6 +91,8 @@ class LeaderReplication:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._sync_appended)
                 nursery.start_soon(self._expire_waiting)
+                nursery.start_soon(self.fetches.complete_left)
+                nursery.start_soon(self._watch_log_start)
                 nursery.start_soon(self._check_quorum)
                 nursery.start_soon(self._doubts.run)
                 if not self._log.voters.voters.is_voter(self._key):
@@ -93,7 +100,7 @@ class LeaderReplication:
                 await self._serve_mailbox()
         finally:
             self._snapshots.close()
-            self._abandon_waiting()
+            await self._abandon_waiting()
 
     async def _serve_mailbox(self) -> None:
         while True:
@@ -101,7 +108,7 @@ class LeaderReplication:
             end_before = self._log.end_offset
             self._serve(message)
             # Whatever has come in meanwhile shares one write-to-followers and one fsync.
-            while True:
+            for _ in range(MESSAGES_PER_TURN):
                 try:
                     message = self._mailbox.receive_nowait()
                 except trio.WouldBlock:
@@ -109,7 +116,7 @@ class LeaderReplication:
                 self._serve(message)
             if self._log.end_offset > end_before:
                 self._appended.set()
-                self._fetches.complete()
+                self.fetches.complete()
 
     def _serve(self, message: LeaderMessage) -> None:
         match message:
@@ -180,7 +187,7 @@ class LeaderReplication:
         For VoterChangeCoordinator, which runs in the same epoch nursery and decides what may be appended.
         """
         next_offset = self._append_control(records)
-        self._fetches.complete()
+        self.fetches.complete()
         return next_offset
 
     def _append_control(self, records: Sequence[ControlRecord]) -> int:
@@ -247,14 +254,14 @@ class LeaderReplication:
             return
         self._log.advance_high_watermark(advanced)
         self._appends.acknowledge_up_to(advanced)
-        self._fetches.complete()
-        self._fetches.spread_high_watermark()
+        self.fetches.complete()
+        self.fetches.spread_high_watermark()
 
     # Fetching
 
     def _fetch(self, message: FetchReceived) -> None:
         if message.replica is None:
-            self._fetches.consumer_fetch(message)
+            self.fetches.consumer_fetch(message)
         else:
             self._replica_fetch(message, message.replica)
 
@@ -265,7 +272,7 @@ class LeaderReplication:
         if isinstance(verdict, Diverging | NeedsSnapshot):
             diverging = verdict.end if isinstance(verdict, Diverging) else None
             snapshot = verdict.snapshot_id if isinstance(verdict, NeedsSnapshot) else None
-            self._fetches.answer(message, diverging=diverging, snapshot_id=snapshot)
+            self.fetches.answer(message, diverging=diverging, snapshot_id=snapshot)
             return
         now_s = trio.current_time()
         if self.progress.fetched(replica, partition.fetch_offset, leader_end_offset=self._log.end_offset, now_s=now_s):
@@ -273,7 +280,7 @@ class LeaderReplication:
         self._snapshots.fetched(replica, partial(self.progress.is_caught_up, replica), now_s=now_s)
         if self.progressed:
             self.progressed.unpark_all()
-        self._fetches.answer_or_park(message)
+        self.fetches.replica_fetch(message, replica)
 
     def _fetch_snapshot(self, message: FetchSnapshotReceived) -> None:
         """KIP-630 "Fetch Snapshot"; whoever is given a piece is in contact, however long it takes to get them all."""
@@ -290,42 +297,61 @@ class LeaderReplication:
     def _expire_at(self, deadline: float) -> None:
         self._next_expiry.deadline = min(self._next_expiry.deadline, deadline)
 
+    async def _watch_log_start(self) -> None:
+        """Answer the parked fetches that a trim has left below the log's start."""
+        while True:
+            await self._log.start_moved.park()
+            self.fetches.complete()
+
     async def _expire_waiting(self) -> None:
         """Answer parked fetches and pending appends whose time has come."""
         while True:
             with self._next_expiry:
                 await trio.sleep(math.inf)
             now = trio.current_time()
-            next_expiry = min(self._fetches.expire(now), self._appends.expire(now))
+            next_expiry = min(self.fetches.expire(now), self._appends.expire(now))
             self._next_expiry = trio.CancelScope(deadline=next_expiry)
 
-    def _abandon_waiting(self) -> None:
-        """The epoch is over: nobody is left waiting for it (KIP-595: NOT_LEADER_OR_FOLLOWER)."""
-        self._fetches.abandon()
-        self._appends.abandon()
-        self._refuse_mailbox()
+    async def _abandon_waiting(self) -> None:
+        """The epoch is over: nobody is left waiting for it (KIP-595: NOT_LEADER_OR_FOLLOWER).
 
-    def _refuse_mailbox(self) -> None:
+        In turns, as there may be thousands of them; shielded, as each is owed an answer.
+        """
+        unread = self._close_mailbox()
+        with trio.CancelScope(shield=True):
+            while not (self.fetches.abandon_some() and self._appends.abandon_some()):
+                await trio.lowlevel.checkpoint()
+            for count, message in enumerate(unread, 1):
+                self._refuse(message)
+                if not count % MESSAGES_PER_TURN:
+                    await trio.lowlevel.checkpoint()
+
+    def _close_mailbox(self) -> list[LeaderMessage]:
+        """What has not been read, senders that wait for room included."""
+        unread = []
         while True:
             try:
-                message = self._mailbox.receive_nowait()
+                unread.append(self._mailbox.receive_nowait())
             except (trio.WouldBlock, trio.EndOfChannel):
                 break
-            match message:
-                case FetchReceived():
-                    self._fetches.answer(message, error=ErrorCode.not_leader_or_follower)
-                case FetchSnapshotReceived():
-                    message.reply.answer(SnapshotPiece(ErrorCode.not_leader_or_follower))
-                case ProduceReceived():
-                    message.reply.answer(
-                        ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower, "not the leader any more")
-                    )
-                case ProducerIdRequested() | CommittedEndRequested():
-                    message.reply.answer(None)
-                case DescribeQuorumReceived():
-                    refused = DescribeQuorumResponse.refused(message.request, ErrorCode.not_leader_or_follower)
-                    message.reply.answer(refused)
         self._mailbox.close()
+        return unread
+
+    def _refuse(self, message: LeaderMessage) -> None:
+        match message:
+            case FetchReceived():
+                self.fetches.answer(message, error=ErrorCode.not_leader_or_follower)
+            case FetchSnapshotReceived():
+                message.reply.answer(SnapshotPiece(ErrorCode.not_leader_or_follower))
+            case ProduceReceived():
+                message.reply.answer(
+                    ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower, "not the leader any more")
+                )
+            case ProducerIdRequested() | CommittedEndRequested():
+                message.reply.answer(None)
+            case DescribeQuorumReceived():
+                refused = DescribeQuorumResponse.refused(message.request, ErrorCode.not_leader_or_follower)
+                message.reply.answer(refused)
 
     # Leaving
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 import attrs
 import trio
 
 from kraft_trio.messages import ProduceReceived, Reply
+from kraft_trio.removable_heap import RemovableHeap
 from kraft_trio.storage.log import Log
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
+
+ANSWERS_PER_TURN: Final = 256
+"""How many are told that they are out of time, or that the epoch is over, before others have their turn."""
 
 
 @attrs.define(eq=False)
@@ -21,62 +24,77 @@ class _PendingAppend:
 
     base_offset: int
     next_offset: int
-    deadline: float
     reply: Reply[ProducePartitionResponse]
 
 
 class PendingAppends:
     """The Produce requests of one leader's epoch that are in its log and not answered yet.
 
-    Each is answered once: when it has committed, when its time is over, or when the epoch is.  `expire_at` is told when
-    `expire` is to be called (Trio's clock).
+    Each is answered once: when it has committed, when its time is over, or when the epoch is; unless its asker is gone.
+    `expire_at` is told when `expire` is to be called (Trio's clock).
     """
 
     def __init__(self, log: Log, expire_at: Callable[[float], None]) -> None:
         self._log = log
         self._expire_at = expire_at
-        self._pending: deque[_PendingAppend] = deque()
-        """In the order of their offsets, which a repeated batch does not come in."""
+        self._by_end: RemovableHeap[_PendingAppend] = RemovableHeap()
+        self._by_deadline: RemovableHeap[_PendingAppend] = RemovableHeap()
+
+    def __len__(self) -> int:
+        return len(self._by_end)
 
     def await_commit(self, message: ProduceReceived, base_offset: int, next_offset: int) -> None:
         """Answer that request when what it wants appended, up to `next_offset` (exclusive), has committed."""
-        deadline = trio.current_time() + message.timeout_ms / 1000
-        pending = _PendingAppend(base_offset, next_offset, deadline, message.reply)
+        pending = _PendingAppend(base_offset, next_offset, message.reply)
         if self._is_committed(next_offset):
             self._acknowledge(pending)
             return
-        place = len(self._pending)
-        while place and self._pending[place - 1].next_offset > next_offset:
-            place -= 1
-        self._pending.insert(place, pending)
+        deadline = trio.current_time() + message.timeout_ms / 1000
+        self._by_end.put(pending, next_offset)
+        self._by_deadline.put(pending, deadline)
+        message.reply.when_abandoned(lambda: self._leave(pending))
         self._expire_at(deadline)
 
     def acknowledge_up_to(self, high_watermark: int) -> None:
         """Everything below the high watermark (exclusive) has committed."""
-        while self._pending and self._pending[0].next_offset <= high_watermark:
-            self._acknowledge(self._pending.popleft())
+        while (pending := self._by_end.pop_up_to(high_watermark)) is not None:
+            self._by_deadline.discard(pending)
+            self._acknowledge(pending)
 
     def expire(self, now_s: float) -> float:
-        """Answer those whose time has come; when the next one's will, infinity where none waits."""
-        for pending in [pending for pending in self._pending if pending.deadline <= now_s]:
-            self._pending.remove(pending)
+        """Answer those whose time has come, a turn's worth; when to call again, infinity where none waits."""
+        for _ in range(ANSWERS_PER_TURN):
+            pending = self._by_deadline.pop_up_to(now_s)
+            if pending is None:
+                break
+            self._by_end.discard(pending)
             pending.reply.answer(
                 ProducePartitionResponse.failed(
                     ErrorCode.request_timed_out,
                     f"appended at offset {pending.base_offset}, not committed in time: it may still commit",
                 )
             )
-        return min((pending.deadline for pending in self._pending), default=math.inf)
+        return self._by_deadline.lowest_key
 
-    def abandon(self) -> None:
-        """The epoch is over."""
-        for pending in self._pending:
-            pending.reply.answer(
-                ProducePartitionResponse.failed(
-                    ErrorCode.not_leader_or_follower, "lost the leadership before it committed"
-                )
-            )
-        self._pending.clear()
+    def abandon_some(self) -> bool:
+        """The epoch is over: answer a turn's worth; whether that was all."""
+        for _ in range(ANSWERS_PER_TURN):
+            pending = self._by_end.pop_up_to(self._by_end.lowest_key)
+            if pending is None:
+                return True
+            self._by_deadline.discard(pending)
+            self._abandon(pending)
+        return False
+
+    def _abandon(self, pending: _PendingAppend) -> None:
+        pending.reply.answer(
+            ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower, "lost the leadership before it committed")
+        )
+
+    def _leave(self, pending: _PendingAppend) -> None:
+        """Nobody waits for its answer any more; the batch commits or vanishes all the same."""
+        self._by_end.discard(pending)
+        self._by_deadline.discard(pending)
 
     def _is_committed(self, next_offset: int) -> bool:
         return self._log.high_watermark is not None and next_offset <= self._log.high_watermark

@@ -95,11 +95,11 @@ class RequestRouter:
         self._voter_changes = VoterChangeRequests(config, cluster_id, view)
         self._clients = ClientRequests(key, cluster_id, config, log, view)
 
-    async def route(self, header: RequestHeader, listener_name: str, request: Any) -> Answer:
-        """Put the request where it belongs, waiting while that mailbox is full."""
+    async def route(self, header: RequestHeader, listener_name: str, request: Any, *, asker: object = None) -> Answer:
+        """Put the request where it belongs, waiting while that mailbox is full; `asker` is its connection."""
         match request:
             case FetchRequest():
-                return await self._fetches.route(request, header.version, listener_name)
+                return await self._fetches.route(request, header.version, listener_name, asker)
             case ProduceRequest():
                 return await self._clients.produce(request, header.version, listener_name)
             case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest():

@@ -76,7 +76,7 @@ class ServerConnection:
                 header, answer = refused
             else:
                 self._reader.limit = self._max_request_bytes
-                answer = await self._router.route(header, self._listener_name, request)
+                answer = await self._router.route(header, self._listener_name, request, asker=self)
             self._answers.append((header, answer))
             if isinstance(answer, Worked):
                 nursery.start_soon(answer.work)

@@ -71,14 +71,27 @@ class ReadableLog:
         StorageFailure, CorruptLogError.
         """
         limit = self._end_offset if end_offset is None or end_offset > self._end_offset else end_offset
-        if not self._segments.start_offset <= offset <= self._end_offset:
-            raise OffsetOutOfRangeError(
-                f"offset {offset}: the log has offsets {self.log_start_offset} to {self._end_offset}"
-            )
+        self._check_offset(offset)
         if offset >= limit:
             return b""
         with self._reading():
             return self._segments.read(offset, max_bytes, limit)
+
+    def bytes_before(self, offset: int) -> int:
+        """How many bytes of batches come before the one that holds `offset`, counted from a point of the past.
+
+        Trims leave that point where it is.  Raises OffsetOutOfRangeError, NodeClosedError, StorageFailure,
+        CorruptLogError.
+        """
+        self._check_offset(offset)
+        with self._reading():
+            return self._segments.bytes_before(offset)
+
+    def _check_offset(self, offset: int) -> None:
+        if not self._segments.start_offset <= offset <= self._end_offset:
+            raise OffsetOutOfRangeError(
+                f"offset {offset}: the log has offsets {self.log_start_offset} to {self._end_offset}"
+            )
 
     def iter_batches(self, offset: int, end_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
         """Header and bytes of each batch, from the one that holds `offset` to those wholly below `end_offset`."""
@@ -129,10 +142,7 @@ class ReadableLog:
 
         Raises OffsetOutOfRangeError, StorageFailure, CorruptLogError.
         """
-        if not self.log_start_offset <= offset <= self._end_offset:
-            raise OffsetOutOfRangeError(
-                f"offset {offset}: the log has offsets {self.log_start_offset} to {self._end_offset}"
-            )
+        self._check_offset(offset)
         if offset == self._end_offset:
             return offset
         with self._reading():

@@ -38,6 +38,8 @@ class TrimmedLog(SyncedLog):
         self.voters: VoterHistory = loaded.voters
         self.producers: ProducerStates = loaded.producers
         self._producer_history = loaded.producer_history
+        self.start_moved = trio.lowlevel.ParkingLot()
+        """Its waiters are woken when a trim has moved `log_start_offset`."""
         self.trimming = trio.Lock()
         """Held by a trim, which waits for the device between its steps.
 
@@ -132,6 +134,8 @@ class TrimmedLog(SyncedLog):
         else:
             self.epochs.truncate_from_start(drop.next_offset)
         self.voters.trim_prefix_to(drop.next_offset)
+        if self.start_moved:
+            self.start_moved.unpark_all()
         if self.watcher is not None:
             self.watcher.trimmed(drop.next_offset)
 

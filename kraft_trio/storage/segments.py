@@ -32,6 +32,10 @@ class Segments:
         self._directory = directory
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
+        self._starts = [0]
+        """How many bytes the log had before each segment; a trim leaves them as they are."""
+        for segment in segments[:-1]:
+            self._starts.append(self._starts[-1] + segment.size)
         self.active = segments[-1]
         self._end_offset = end_offset
         self._known_positions = {end_offset: self.active.size}
@@ -52,7 +56,7 @@ class Segments:
 
     @property
     def size_in_bytes(self) -> int:
-        return sum(segment.size for segment in self._segments)
+        return self._starts[-1] + self.active.size - self._starts[0]
 
     def sealed(self) -> list[SealedSegment]:
         """All but the active one, oldest first."""
@@ -84,6 +88,7 @@ class Segments:
         self.active.write_indexes(self._disk, self._directory)
         path = self._path(self._end_offset, partition_files.LOG)
         segment = Segment(self._end_offset, self._disk.open(path, create=True))
+        self._starts.append(self._starts[-1] + self.active.size)
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
         self.active = segment
@@ -95,6 +100,20 @@ class Segments:
         segment = self._segment_of(offset)
         return segment, *segment.position_of(offset)
 
+    def bytes_before(self, offset: int) -> int:
+        """How many bytes come before the batch that holds `offset`, which must be in the log or its end.
+
+        They count from a point that only a truncation moves, so that the difference of two answers is the size of what
+        is in between, however much is trimmed meanwhile.  Raises CorruptLogError.
+        """
+        position = self._known_positions.get(offset)
+        if position is not None:
+            return self._starts[-1] + position
+        if offset == self._end_offset:
+            return self._starts[-1] + self.active.size
+        index = bisect_right(self._base_offsets, offset) - 1
+        return self._starts[index] + self._segments[index].position_of(offset)[0]
+
     def truncate(self, segment: Segment, position: int, offset: int) -> None:
         """Make the batch at this position, which begins with `offset`, the end; later segments are removed first.
 
@@ -104,6 +123,7 @@ class Segments:
         while self.active is not segment:
             removed = self._segments.pop()
             self._base_offsets.pop()
+            self._starts.pop()
             self.active = self._segments[-1]
             removed.file.close()
             self._remove_indexes(removed)
@@ -124,6 +144,7 @@ class Segments:
         assert len(self._segments) > 1, "the active segment is never dropped"
         dropped = self._segments.pop(0)
         self._base_offsets.pop(0)
+        self._starts.pop(0)
         dropped.file.close()
         self._remove_indexes(dropped)
 
@@ -139,6 +160,7 @@ class Segments:
         self._disk.sync_directory(self._directory)
         self._segments = [self.active]
         self._base_offsets = [offset]
+        self._starts = [0]
         self._end_offset = offset
         self._known_positions = {offset: 0}
 

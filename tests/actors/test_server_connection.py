@@ -53,7 +53,7 @@ class Narrow(ImmediateStream):
 
 
 class Router:
-    async def route(self, header: Any, listener_name: str, request: FetchSnapshotRequest) -> Answer:
+    async def route(self, header: Any, listener_name: str, request: FetchSnapshotRequest, *, asker: Any) -> Answer:
         return Ready(answer_to(request.position))
 
 
@@ -111,7 +111,7 @@ class Silent:
         self.replies: list[Reply[Any]] = []
         self.abandoned: list[int] = []
 
-    async def route(self, header: Any, listener_name: str, request: FetchSnapshotRequest) -> Answer:
+    async def route(self, header: Any, listener_name: str, request: FetchSnapshotRequest, *, asker: Any) -> Answer:
         reply: Reply[Any] = Reply()
         reply.when_abandoned(lambda: self.abandoned.append(request.position))
         self.replies.append(reply)

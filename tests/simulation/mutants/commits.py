@@ -185,11 +185,7 @@ def an_append_is_acknowledged_at_once() -> Iterable[Change]:
 
 @mutant(breaks="a leader that has lost its epoch acknowledges nothing", found_by=(7, 21), run=PARTITIONS, seeds=8)
 def pending_appends_are_acknowledged_when_the_epoch_ends() -> Iterable[Change]:
-    def abandon(self: Any) -> None:
-        while self._pending:
-            self._acknowledge(self._pending.popleft())
-
-    return [(PendingAppends, "abandon", abandon)]
+    return [(PendingAppends, "_abandon", PendingAppends._acknowledge)]
 
 
 @mutant(breaks="a commit needs a majority", found_by=(11,), run=ELECTIONS)

@@ -1,0 +1,77 @@
+"""A heap whose items can leave, or take another key, before their turn comes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from heapq import heapify, heappop, heappush
+from typing import Final, Generic, TypeVar
+
+ItemT = TypeVar("ItemT", bound=Hashable)
+
+STALE_ENTRIES: Final = 64
+"""How many entries of items that left may be kept, beyond one for each item that is there."""
+
+
+class RemovableHeap(Generic[ItemT]):
+    """Items in ascending order of their keys; equal keys in the order in which they were put.
+
+    `put` and `pop_up_to` take O(log n), `discard` O(1), each amortized: the entry of an item that left stays until it
+    reaches the top, or until such entries are the majority and the heap is built anew without them.
+    """
+
+    __slots__ = ("_entries", "_numbers", "_puts")
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[float, int, ItemT]] = []
+        self._numbers: dict[ItemT, int] = {}
+        """Of each item's valid entry."""
+        self._puts = 0
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def size(self) -> int:
+        """How many entries are kept, stale ones included."""
+        return len(self._entries)
+
+    def put(self, item: ItemT, key: float) -> None:
+        """Add the item, or give it another key."""
+        self._puts += 1
+        self._numbers[item] = self._puts
+        heappush(self._entries, (key, self._puts, item))
+        self._drop_stale_majority()
+
+    def discard(self, item: ItemT) -> None:
+        """Remove the item, if it is there."""
+        if self._numbers.pop(item, None) is not None:
+            self._drop_stale_majority()
+
+    def pop_up_to(self, key: float) -> ItemT | None:
+        """Remove and return the first item whose key is at most `key`; None where there is none."""
+        self._drop_stale_top()
+        if not self._entries or self._entries[0][0] > key:
+            return None
+        _, _, item = heappop(self._entries)
+        del self._numbers[item]
+        return item
+
+    @property
+    def lowest_key(self) -> float:
+        """Infinity where the heap is empty."""
+        self._drop_stale_top()
+        return self._entries[0][0] if self._entries else math.inf
+
+    def _drop_stale_top(self) -> None:
+        entries, numbers = self._entries, self._numbers
+        while entries and numbers.get(entries[0][2]) != entries[0][1]:
+            heappop(entries)
+
+    def _drop_stale_majority(self) -> None:
+        numbers = self._numbers
+        if not numbers:
+            self._entries.clear()
+        elif len(self._entries) > 2 * len(numbers) + STALE_ENTRIES:
+            self._entries = [entry for entry in self._entries if numbers.get(entry[2]) == entry[1]]
+            heapify(self._entries)
