@@ -327,7 +327,7 @@ def a_repeated_batch_is_acknowledged_at_once() -> Iterable[Change]:
 
 @mutant(breaks="the state of producers goes back with a truncation", found_by=(21,), run=OFFERED_AGAIN)
 def producers_are_remembered_over_a_truncation() -> Iterable[Change]:
-    return [(ProducerStates, "truncate_to", lambda self, offset: True)]
+    return [(Log, "_truncate_producers_to", lambda self, offset: None)]
 
 
 @mutant(breaks="a batch is what its client sent", found_by=(0, 23), run=GARBLED)
