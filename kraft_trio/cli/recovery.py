@@ -128,7 +128,8 @@ async def recover(
     partition = partition_path(directory, config.topic_name)
     properties = read_meta_properties(disk, directory) if disk.exists(directory) else None
     if properties is not None:
-        if not disk.exists(partition):
+        # Formatted and never started: it is empty.
+        if not disk.exists(partition) or not disk.list_directory(partition):
             raise StorageError(f"{partition}: there is no log to recover from")
         if properties.directory_id == NO_DIRECTORY_ID:
             raise StorageError(f"{directory}: it has no directory id: it cannot be a voter of kraft.version 1")
