@@ -5,6 +5,7 @@ A generated part stands between a line `<!-- generated: NAME -->` and a line `<!
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
 from collections.abc import Callable, Iterable
@@ -26,6 +27,7 @@ from kraft_trio.spark.stream_columns import LIVE_RECORDS
 from kraft_trio.spark.stream_options import LIVE_OPTIONS
 from kraft_trio.spark.write_options import WRITE_OPTIONS
 from kraft_trio.wire.api import APIS
+from scripts.attacks import ATTACKS
 
 DOCUMENTS = Path(__file__).parent
 _PART = re.compile(r"(?<=<!-- generated: )(?P<name>\S+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -50,6 +52,14 @@ def config_keys() -> str:
         unit = f" {key.unit}" if key.unit and default is not None else ""
         rows.append((f"`{key.name}`", f"{shown}{unit}", key.kind.allowed, key.meaning))
     return _table(("key", "default", "allowed", "meaning"), rows)
+
+
+def attacks() -> str:
+    rows = []
+    for name in ATTACKS:
+        module = importlib.import_module(f"scripts.attacks.{name.replace('-', '_')}")
+        rows.append((f"`{name}`", (module.__doc__ or "").splitlines()[0]))
+    return _table(("attack", "sends"), rows)
 
 
 def metrics() -> str:
@@ -129,6 +139,7 @@ def spark_columns(columns: Iterable[Column]) -> str:
 GENERATORS: dict[str, Callable[[], str]] = {
     "transitions": transitions,
     "versions": versions,
+    "attacks": attacks,
     "config-keys": config_keys,
     "metrics": metrics,
     "scenario-header": scenario_header,

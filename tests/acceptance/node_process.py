@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kraft_trio.protocol.types import Endpoint
 from tests.acceptance.waiting import WAIT_SECONDS, Overdue, wait_until
@@ -80,18 +80,28 @@ class NodeProcess:
         assert self._process.returncode is not None
         return self._process.returncode
 
-    def start(self, overrides: Sequence[str] = (), options: Sequence[str] = ()) -> None:
-        """Start a process, new or again, with other command-line options too; does not wait for it to listen."""
+    def start(
+        self,
+        overrides: Sequence[str] = (),
+        options: Sequence[str] = (),
+        *,
+        prefix: Sequence[str] = (),
+        stderr: IO[bytes] | None = None,
+    ) -> None:
+        """Start a process, new or again, with other command-line options too; does not wait for it to listen.
+
+        `prefix` is a command that runs the node, such as `prlimit --nofile=256`; `stderr` replaces the node's log.
+        """
         assert not self.running
         arguments = [part for override in overrides for part in ("--override", override)] + list(options)
         with self.log.open("ab") as log:
             log.write(_START.encode())
             log.flush()
             self._process = subprocess.Popen(
-                [KRAFT, "server", "start", "-c", str(self.properties), "--log-format", "json", *arguments],
+                [*prefix, KRAFT, "server", "start", "-c", str(self.properties), "--log-format", "json", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
-                stderr=log,
+                stderr=stderr or log,
             )
 
     def wait_until_listening(self, seconds: float = WAIT_SECONDS) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from types import TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.codec import decode_response, encode_request
@@ -25,7 +25,7 @@ class RawConnection:
         self._socket = socket.create_connection((endpoint.host, endpoint.port), timeout=seconds)
         self._correlation_id = 0
 
-    def __enter__(self) -> RawConnection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -1,0 +1,24 @@
+"""Attacks on a quorum of real processes, played by a client that is hostile; `scripts/attack` runs and judges them."""
+
+ATTACKS = (
+    "epochs",
+    "bombs",
+    "trim",
+    "arrays",
+    "unread",
+    "unfinished",
+    "reconnects",
+    "pipelining",
+    "places",
+    "stderr",
+    "power-cut",
+    "mutations",
+    "frames",
+    "forged",
+    "producer-ids",
+    "changes",
+)
+"""A module each, `-` written as `_`: its docstring says what it sends, its `play` sends it.
+
+A module with SETTINGS gets a quorum of its own with these configuration keys; one with `start` starts the nodes itself.
+"""

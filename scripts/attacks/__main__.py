@@ -1,0 +1,130 @@
+"""The command behind `scripts/attack`."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import ModuleType
+
+import click
+
+from scripts.attacks import ATTACKS
+from scripts.attacks.judge import Verdict, judge, no_quorum
+from scripts.attacks.quorum import AttackedQuorum
+from scripts.attacks.table import table
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"scripts.attacks.{name.replace('-', '_')}")
+
+
+def _first_line(name: str) -> str:
+    return (_module(name).__doc__ or "").splitlines()[0]
+
+
+@click.command(context_settings={"max_content_width": 140})
+@click.argument("names", nargs=-1, type=click.Choice(ATTACKS), metavar="[NAME...]")
+@click.option("--short", is_flag=True, help="Send less of everything; what the tests run.")
+@click.option("--list", "is_listing", is_flag=True, help="Show the attacks, and play none.")
+@click.option("--keep", type=click.Path(path_type=Path), help="A directory for the nodes' files, kept afterwards.")
+def main(names: tuple[str, ...], short: bool, is_listing: bool, keep: Path | None) -> None:
+    """Attack a quorum of real processes on this machine, by default in every way there is.
+
+    The exit code is 1 if the quorum broke a bound.
+    """
+    if is_listing:
+        for name in ATTACKS:
+            click.echo(f"{name:<15}{_first_line(name)}")
+        return
+    # Also where a shell has started it in the background, and for whoever stops it as a service is stopped.
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.default_int_handler)
+    with ExitStack() as stack:
+        home = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraft-attack-")))
+        home.mkdir(parents=True, exist_ok=True)
+        try:
+            verdicts = _play_all([name for name in ATTACKS if not names or name in names], home, short)
+        except KeyboardInterrupt:
+            sys.exit(130)
+    click.echo("\n" + table(verdicts))
+    sys.exit(any(verdict.broken for verdict in verdicts))
+
+
+def _play_all(names: list[str], home: Path, is_short: bool) -> list[Verdict]:
+    verdicts = []
+    with _Shared(home) as shared:
+        # Those that share a quorum first, so that there is only one at a time.
+        for name in sorted(names, key=lambda name: _needs_its_own(_module(name))):
+            module = _module(name)
+            click.echo(f"{name}: {_first_line(name)}")
+            if _needs_its_own(module):
+                shared.stop()
+            try:
+                with _own_quorum(home / name, module) if _needs_its_own(module) else shared.lent() as quorum:
+                    verdict = judge(name, module, quorum, is_short=is_short)
+            except (AssertionError, OSError) as error:
+                verdict = no_quorum(name, error)
+            if verdict.broken:
+                shared.stop()
+            verdicts.append(verdict)
+            click.echo(f"  {'; '.join(verdict.broken) or 'withstood'} ({verdict.seconds:.0f} s)")
+    return sorted(verdicts, key=lambda verdict: ATTACKS.index(verdict.attack))
+
+
+def _needs_its_own(module: ModuleType) -> bool:
+    return hasattr(module, "SETTINGS") or hasattr(module, "start")
+
+
+@contextmanager
+def _own_quorum(home: Path, module: ModuleType) -> Iterator[AttackedQuorum]:
+    home.mkdir()
+    quorum = AttackedQuorum(home, getattr(module, "SETTINGS", {}))
+    try:
+        if hasattr(module, "start"):
+            module.start(quorum)
+        else:
+            quorum.start()
+        quorum.cap()
+        quorum.wait_until_caught_up()
+        yield quorum
+    finally:
+        quorum.kill_all()
+
+
+class _Shared:
+    """The quorum of the attacks that need none of their own; a new one after each that broke it."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._made = 0
+        self._stack = ExitStack()
+        self._quorum: AttackedQuorum | None = None
+
+    def __enter__(self) -> _Shared:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @contextmanager
+    def lent(self) -> Iterator[AttackedQuorum]:
+        if self._quorum is None:
+            self._made += 1
+            home = self._home / f"shared-{self._made}"
+            self._quorum = self._stack.enter_context(_own_quorum(home, _NO_SETTINGS))
+        yield self._quorum
+
+    def stop(self) -> None:
+        self._quorum = None
+        self._stack.close()
+
+
+_NO_SETTINGS = ModuleType("no settings")
+
+if __name__ == "__main__":
+    main()

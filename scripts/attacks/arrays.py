@@ -1,0 +1,80 @@
+"""Each array of each API with 100,000 elements, alike and different ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from kraft_trio.errors import UnsupportedVersionError
+from kraft_trio.wire.api import APIS, FETCH, PRODUCE, Api
+from kraft_trio.wire.schema import ENTITY, EntityShape, Fields, FieldShape, message_shape
+from kraft_trio.wire.schema_writer import Chunks, entity_writer
+from scripts.attacks.arena import LISTENERS, Arena, framed
+from scripts.attacks.requests import header_of
+from tests.acceptance.quorum import TOPIC
+
+MOST = 100_000
+BY_NAME = {FETCH.key: 12, PRODUCE.key: 12}
+"""Versions in which a topic goes by its name."""
+
+
+def play(arena: Arena) -> None:
+    """Ask the leader, one request after the other."""
+    number_of_elements = arena.count(MOST - 100, MOST - 100)
+    listeners = LISTENERS[: arena.count(2, 1)]
+    for api in APIS.values():
+        for version in sorted({api.max_version, BY_NAME.get(api.key, api.max_version)}):
+            for frame in frames(api, version, arena.quorum.cluster_id, number_of_elements):
+                for listener in listeners:
+                    arena.send(frame, listener)
+
+
+def frames(api: Api[Any, Any], version: int, cluster_id: str, count: int) -> Iterator[bytes]:
+    """One for each array in the request, in which all the other arrays have one element."""
+    shape = api.own_shape("request") if api.own_shape else message_shape(str(api.package), api.name, "request", version)
+    write = entity_writer(shape)
+    for path in array_paths(shape):
+        chunks: Chunks = [header_of(api, version)]
+        try:
+            write(chunks, filled(shape, cluster_id, path, count))
+        except UnsupportedVersionError:
+            continue
+        yield framed(b"".join(chunks))
+
+
+def array_paths(shape: EntityShape) -> Iterator[tuple[str, ...]]:
+    """The arrays of a structure and of the structures in it, each by the names that lead to it."""
+    for field in (*shape.fields, *shape.tagged):
+        if field.is_array:
+            yield (field.name,)
+        if field.entity is not None:
+            for rest in array_paths(field.entity):
+                yield (field.name, *rest)
+
+
+def filled(shape: EntityShape, cluster_id: str, path: tuple[str, ...], count: int) -> Fields:
+    """Plausible values; `count` equal elements in the array at `path`, one in the others."""
+    fields: Fields = {}
+    for field in (*shape.fields, *shape.tagged):
+        rest = path[1:] if path[:1] == (field.name,) else ()
+        one = filled(field.entity, cluster_id, rest, count) if field.entity is not None else _value(field, cluster_id)
+        fields[field.name] = [one] * (count if path == (field.name,) else 1) if field.is_array else one
+    return fields
+
+
+def _value(field: FieldShape, cluster_id: str) -> Any:
+    assert field.kind != ENTITY
+    if field.name == "cluster_id":
+        return cluster_id
+    match field.kind:
+        case "uuid":
+            return UUID(int=1)
+        case "string":
+            return TOPIC if "name" in field.name or "topic" in field.name else "x"
+        case "bytes" | "records":
+            return b""
+        case "bool":
+            return False
+        case _:
+            return 0

@@ -1,0 +1,69 @@
+"""What an attack costs each node: the longest time its event loop was busy with other things, and its memory."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from kraft_trio.wire.api import API_VERSIONS
+from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
+from tests.acceptance.node_process import NodeProcess
+from tests.acceptance.raw_connection import RawConnection
+
+BETWEEN_QUESTIONS_S = 0.05
+HANGS_AFTER_S = 30.0
+
+
+class Gauge:
+    """Asks one node for its versions through the controller listener, over and over, in a thread of its own.
+
+    A stall is what the node's main thread used of a CPU between a question and its answer, so a machine that has no
+    time for the node makes none.
+    """
+
+    def __init__(self, node: NodeProcess) -> None:
+        self._node = node
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"gauge {node.id}", daemon=True)
+        self.longest_stall_s = 0.0
+        reset_peak_memory(node.pid)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join(HANGS_AFTER_S + 1)
+
+    @property
+    def peak_mib(self) -> float:
+        return peak_memory_mib(self._node.pid) if self._node.running else 0.0
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                with RawConnection(self._node.endpoint, HANGS_AFTER_S) as connection:
+                    while not self._stopped.wait(BETWEEN_QUESTIONS_S):
+                        self._ask(connection)
+            except OSError:
+                self._stopped.wait(BETWEEN_QUESTIONS_S)
+
+    def _ask(self, connection: RawConnection) -> None:
+        before = loop_cpu_s(self._node.pid)
+        try:
+            connection.request(API_VERSIONS, ApiVersionsRequest())
+        finally:
+            self.longest_stall_s = max(self.longest_stall_s, loop_cpu_s(self._node.pid) - before)
+
+
+def loop_cpu_s(pid: int) -> float:
+    """CPU time of the main thread, which runs the event loop."""
+    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def reset_peak_memory(pid: int) -> None:
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def peak_memory_mib(pid: int) -> float:
+    """The most resident memory since `reset_peak_memory`."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))

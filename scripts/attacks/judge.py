@@ -1,0 +1,133 @@
+"""Plays one attack while a client writes, and holds what happened against the bounds."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+import attrs
+
+from scripts.attacks.arena import HANG_S, Arena
+from scripts.attacks.gauges import Gauge
+from scripts.attacks.quorum import AttackedQuorum
+from scripts.attacks.writer import Writer, lost_records
+from tests.acceptance.waiting import Overdue, wait_until
+
+MAX_STALL_S = 0.2
+MAX_MEMORY_MIB = 256
+COMMITS_AFTERWARDS = 20
+PLAY_S = 150.0
+
+
+@attrs.frozen
+class Verdict:
+    """One row of the table."""
+
+    attack: str
+    frames: int
+    sent_bytes: int
+    longest_stall_s: float
+    peak_mib: float
+    elections: int
+    commits: int
+    seconds: float
+    broken: tuple[str, ...]
+    """The bounds that did not hold, in words."""
+
+
+def judge(attack: str, module: ModuleType, quorum: AttackedQuorum, *, is_short: bool) -> Verdict:
+    """Play the attack on a quorum that runs and has a leader."""
+    began = time.monotonic()
+    leader, before = quorum.described_by_leader()
+    with Writer(quorum) as writer:
+        wait_until("the writer writes", lambda: len(writer.acknowledged) >= COMMITS_AFTERWARDS, HANG_S)
+        arena = Arena(quorum, leader, before.leader_epoch, writer, is_short)
+        gauges = [Gauge(node) for node in arena.nodes]
+        broken = [*_play(module, arena)]
+        broken += _committed_afterwards(writer)
+        for gauge in gauges:
+            gauge.stop()
+    stall = max(gauge.longest_stall_s for gauge in gauges)
+    peak = max(gauge.peak_mib for gauge in gauges)
+    elections, complaints = _aftermath(arena, writer)
+    broken += complaints
+    if stall > MAX_STALL_S:
+        broken.append(f"a loop was busy for {stall:.1f} s")
+    if peak > MAX_MEMORY_MIB:
+        broken.append(f"a node took {peak:.0f} MiB")
+    return Verdict(
+        attack,
+        arena.sent.frames,
+        arena.sent.bytes,
+        stall,
+        peak,
+        elections,
+        len(writer.acknowledged),
+        time.monotonic() - began,
+        tuple(broken),
+    )
+
+
+def no_quorum(attack: str, error: Exception) -> Verdict:
+    """The verdict where there was no quorum, or none that could be asked."""
+    return Verdict(attack, 0, 0, 0, 0, 0, 0, 0, (str(error).splitlines()[0] or repr(error),))
+
+
+def _play(module: ModuleType, arena: Arena) -> Iterator[str]:
+    failures: list[str] = []
+
+    def play() -> None:
+        try:
+            module.play(arena)
+        except Exception as error:
+            traceback.print_exc()
+            failures.append(str(error) or repr(error))
+
+    thread = threading.Thread(target=play, name="attack", daemon=True)
+    thread.start()
+    thread.join(PLAY_S)
+    if thread.is_alive():
+        yield f"the attack has not ended after {PLAY_S:.0f} s"
+    yield from failures
+
+
+def _committed_afterwards(writer: Writer) -> Iterator[str]:
+    """Nothing, if commits go on."""
+    wanted = len(writer.acknowledged) + COMMITS_AFTERWARDS
+    try:
+        wait_until("commits go on", lambda: len(writer.acknowledged) >= wanted, HANG_S)
+    except Overdue:
+        yield f"nothing was committed for {HANG_S:.0f} s ({writer.complaint})"
+
+
+def _aftermath(arena: Arena, writer: Writer) -> tuple[int, list[str]]:
+    """How many elections there were, and what is no longer as it was before."""
+    complaints = []
+    for node in arena.nodes:
+        if not node.running:
+            complaints.append(f"node {node.id} ended with code {node.exit_code}")
+    try:
+        leader, after = arena.quorum.described_by_leader()
+    except Overdue:
+        return 1, [*complaints, "no leader"]
+    elections = after.leader_epoch - arena.epoch
+    if (leader, elections) != (arena.leader, 0):
+        complaints.append(
+            f"node {leader.id} leads in epoch {after.leader_epoch}, not {arena.leader.id} in {arena.epoch}"
+        )
+    with _reported(complaints):
+        if lost := lost_records(arena.quorum, leader.id, writer.acknowledged):
+            complaints.append(f"{lost} acknowledged records are lost")
+    return elections, complaints
+
+
+@contextmanager
+def _reported(complaints: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, AssertionError) as error:
+        complaints.append(f"the records cannot be read back: {error!r}")

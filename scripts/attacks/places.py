@@ -1,0 +1,36 @@
+"""Idle connections on all places there are, while nodes may open 256 files and a voter has to come back."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from scripts.attacks.arena import LISTENERS, Arena, refusable
+from scripts.attacks.quorum import AttackedQuorum
+from scripts.attacks.requests import versions_frame
+
+OPEN_FILES = ("prlimit", "--nofile=256:256")
+CONNECTIONS = 300
+
+
+def start(quorum: AttackedQuorum) -> None:
+    for node in quorum.nodes.values():
+        node.start(prefix=OPEN_FILES)
+    for node in quorum.nodes.values():
+        node.wait_until_listening()
+
+
+def play(arena: Arena) -> None:
+    """Take what the leader gives on both listeners, then restart a follower: it must find its way to the leader."""
+    with ExitStack() as open_connections:
+        for number in range(CONNECTIONS):
+            for listener in LISTENERS:
+                with refusable():
+                    connection = open_connections.enter_context(arena.connect(listener, seconds=2))
+                    if number % 2:
+                        connection.send_bytes(versions_frame())
+        follower = arena.followers[0]
+        follower.kill()
+        arena.wait_for_commits(20)
+        follower.start(prefix=OPEN_FILES)
+        follower.wait_until_listening()
+        arena.wait_until_follows(follower)

@@ -1,0 +1,45 @@
+"""The quorum under attack: each node has a listener for controllers and another one for clients."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Mapping
+from pathlib import Path
+
+from kraft_trio.protocol.types import Endpoint
+from tests.acceptance.node_process import NodeProcess, free_ports
+from tests.acceptance.quorum import Quorum
+
+ADDRESS_SPACE_BYTES = 4 * 1024**3
+"""What a node may map: an attack that succeeds ends the node before it ends the machine."""
+
+DEFAULT_TIMEOUTS = {
+    "controller.quorum.election.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "2000",
+    "controller.quorum.election.backoff.max.ms": "1000",
+}
+METRICS_EVERY = {"kraft.metrics.interval.ms": "200"}
+
+
+class AttackedQuorum(Quorum):
+    """Three voters with the timeouts that they have by default."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+        self.client_endpoints: dict[int, Endpoint] = {}
+        super().__init__(directory, settings={**DEFAULT_TIMEOUTS, **METRICS_EVERY, **settings})
+
+    def write_properties(self, node: NodeProcess) -> None:
+        client = self.client_endpoints.setdefault(node.id, Endpoint("127.0.0.1", self._unused_port()))
+        super().write_properties(node)
+        with node.properties.open("a") as properties:
+            properties.write(f"listeners=CONTROLLER://{node.endpoint},CLIENT://{client}\n")
+
+    def _unused_port(self) -> int:
+        taken = {endpoint.port for endpoint in self.client_endpoints.values()}
+        taken |= {node.endpoint.port for node in self.nodes.values()}
+        return next(port for port in free_ports(len(taken) + 1) if port not in taken)
+
+    def cap(self) -> None:
+        """Limit what the processes that run may take of the machine."""
+        for node in self.nodes.values():
+            resource.prlimit(node.pid, resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
