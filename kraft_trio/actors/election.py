@@ -17,13 +17,14 @@ import trio
 
 from kraft_trio.actors.election_responses import ElectionResponses
 from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.epoch_guard import EpochGuard
 from kraft_trio.actors.epoch_tasks import EpochTasks, start_epoch_tasks
 from kraft_trio.actors.follower_replication import FollowerReplication
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
-from kraft_trio.actors.role_changes import Situation, judge_vote, next_role
+from kraft_trio.actors.role_changes import Situation, judge_begin, judge_end, judge_vote, next_role
 from kraft_trio.actors.shared_node_id import SharedNodeId
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.config import NodeConfig
@@ -43,12 +44,12 @@ from kraft_trio.messages import (
     VoteRoundEnded,
     VotersChanged,
 )
+from kraft_trio.protocol.epoch_limits import MAX_EPOCH, highest_answered_epoch
 from kraft_trio.protocol.quorum_epoch import (
     Fenced,
     InconsistentLeader,
     InvalidRequest,
-    begin_quorum_epoch,
-    end_quorum_epoch,
+    TooFarAhead,
     hear_of_move,
     preferred_successors,
     successor_backoff_ms,
@@ -116,6 +117,7 @@ class Election:
         self._wall_clock_ms = wall_clock_ms
         self._mailbox, self._inbox = trio.open_memory_channel[ElectionMessage](MAILBOX_SIZE)
         self._role = initial_role(quorum_state.read(), log.end.epoch, key, self._voters)
+        self._guard = EpochGuard()
         self._transitions = 0
         self._timer = trio.CancelScope(deadline=self._election_timeout())
         self._epoch_nursery: trio.Nursery | None = None
@@ -147,6 +149,8 @@ class Election:
 
     async def run(self) -> None:
         """One epoch nursery after the other; between them nothing of an epoch runs (rule R1)."""
+        if self._role.epoch == MAX_EPOCH:
+            self._guard.at_last_epoch()
         if election_state_of(self._role, self._key) != self._quorum_state.read():
             await self._persist()
         message: ElectionMessage | None = None
@@ -258,6 +262,8 @@ class Election:
             leader_id=leader_of(role, self._key),
             log_end=str(self._log.end),
         )
+        if role.epoch > self._role.epoch:
+            self._guard.moved(self._role.epoch, role.epoch, cause)
         self._role = role
         self._transitions += 1
         self._timer = trio.CancelScope(deadline=ends_at)
@@ -287,8 +293,13 @@ class Election:
             log_end=self._log.end,
             successors=preferred_successors(progress.end_offsets_of_others(self._voters)) if progress else (),
             may_campaign=not self._is_shutting_down,
+            highest_requested_epoch=self._guard.highest_requested_epoch(self._role.epoch),
             previous_voters=self._previous_voters,
         )
+
+    def _settled(self) -> Situation:
+        """For answering: a request that could move this node has done so, even if it could move it again by now."""
+        return attrs.evolve(self._situation(), highest_requested_epoch=self._role.epoch)
 
     def _make_view(self) -> QuorumView:
         role = self._role
@@ -328,6 +339,8 @@ class Election:
                 moved = hear_of_move(self._role, leader_id, epoch, told)
                 if moved is not None:
                     self._amend_role(Event.LEADER_MOVED, moved)
+                elif epoch > highest_answered_epoch(self._role.epoch):
+                    self._guard.refused("answer", f"leader {leader_id}", epoch, self._role.epoch)
                 if leader_id == self._key.id and not self._led_or_leads(epoch):
                     self._shared_id.leads(epoch)
             case VotersChanged(voters=voters, kraft_version=kraft_version):
@@ -359,6 +372,8 @@ class Election:
     def _vote(self, request: VoteRequest) -> VoteResponse:
         """Grant or refuse a vote; a grant has been persisted by now (KIP-595 "Vote", KIP-996)."""
         error, decision = judge_vote(self._situation(), request)
+        if request.replica_epoch > self._role.epoch and error == "UNKNOWN_LEADER_EPOCH":
+            self._guard.refused("Vote", str(request.replica), request.replica_epoch, self._role.epoch)
         log.info(
             "vote requested",
             candidate=str(request.replica),
@@ -371,9 +386,9 @@ class Election:
         return self._responses.vote(code, granted=decision.granted)
 
     def _begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
-        outcome = begin_quorum_epoch(
-            self._role, self._key, request.leader_id, request.leader_epoch, request.leader_endpoints
-        )
+        outcome = judge_begin(self._settled(), request, request.leader_endpoints)
+        if isinstance(outcome, TooFarAhead):
+            self._guard.refused("BeginQuorumEpoch", str(request.leader_id), request.leader_epoch, self._role.epoch)
         error = _error_of(outcome)
         if error == ErrorCode.none:
             wrong_voter = voter_key_error(self._key, request.voter_id, request.voter_directory_id)
@@ -384,9 +399,9 @@ class Election:
 
     def _end_quorum_epoch(self, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
         """The leader resigned: campaign after the successor's backoff (KIP-595 "EndQuorumEpoch")."""
-        outcome = end_quorum_epoch(
-            self._role, self._key, request.leader_id, request.leader_epoch, request.leader_endpoints
-        )
+        outcome = judge_end(self._settled(), request, request.leader_endpoints)
+        if isinstance(outcome, TooFarAhead):
+            self._guard.refused("EndQuorumEpoch", str(request.leader_id), request.leader_epoch, self._role.epoch)
         error = _error_of(outcome)
         if error == ErrorCode.none:
             self._await_succession(request)
@@ -415,6 +430,8 @@ def _error_of(outcome: object) -> ErrorCode:
     match outcome:
         case Fenced():
             return ErrorCode.fenced_leader_epoch
+        case TooFarAhead():
+            return ErrorCode.unknown_leader_epoch
         case InvalidRequest() | InconsistentLeader():
             return ErrorCode.invalid_request
         case _:

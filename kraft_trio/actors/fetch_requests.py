@@ -27,7 +27,7 @@ class FetchRequests:
 
     async def route(self, request: FetchRequest, version: int, listener_name: str, asker: object) -> Answer:
         if request.replica_id >= 0:
-            if request.cluster_id is not None and request.cluster_id != self._cluster_id:
+            if request.cluster_id != self._cluster_id:
                 return Ready(FetchResponse(error=ErrorCode.inconsistent_cluster_id))
             if len(request.partitions) != 1 or not self._is_ours(request.partitions[0], version):
                 return Ready(FetchResponse(error=ErrorCode.invalid_request))

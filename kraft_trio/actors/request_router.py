@@ -169,7 +169,8 @@ class RequestRouter:
                 return Awaited((end,), _only)
 
     def _identity_error(self, cluster_id: str | None, topic: str, partition: int) -> ErrorCode | None:
-        if cluster_id is not None and cluster_id != self._cluster_id:
+        # Every node of a quorum names its cluster, Kafka's too: whoever does not is none.
+        if cluster_id != self._cluster_id:
             return ErrorCode.inconsistent_cluster_id
         if (topic, partition) != (self._config.topic_name, 0):
             return ErrorCode.invalid_request

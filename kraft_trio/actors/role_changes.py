@@ -20,10 +20,16 @@ from kraft_trio.messages import (
     VoteReceived,
     VoteRoundEnded,
 )
+from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.protocol.quorum_epoch import (
     BecomeFollower,
     BecomeUnattached,
+    Fenced,
+    InconsistentLeader,
+    InvalidRequest,
     LeaderResigned,
+    Learned,
+    TooFarAhead,
     begin_quorum_epoch,
     end_quorum_epoch,
     learn_leader,
@@ -51,6 +57,8 @@ from kraft_trio.protocol.votes import (
     vote_request_error,
     voter_key_error,
 )
+from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
+from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 from kraft_trio.wire.apis.vote import VoteRequest
 
 
@@ -67,6 +75,8 @@ class Situation:
     """Whom this node would name if it resigned now."""
     may_campaign: bool
     """False while shutting down."""
+    highest_requested_epoch: int
+    """The highest epoch (inclusive) that a request may move this node to now (`protocol.epoch_limits`)."""
     previous_voters: VoterSet = VoterSet()
     """The set before `voters`, for as long as those are not known to be committed; else empty."""
 
@@ -98,12 +108,10 @@ def next_role(now: Situation, message: ElectionMessage) -> Change | None:
             return _on_vote(now, request)
         case BeginQuorumEpochReceived(request=request):
             endpoints = now.endpoints_of(request.leader_id, request.leader_endpoints)
-            return _learned(
-                now, begin_quorum_epoch(now.role, now.key, request.leader_id, request.leader_epoch, endpoints)
-            )
+            return _learned(now, judge_begin(now, request, endpoints))
         case EndQuorumEpochReceived(request=request):
             endpoints = now.endpoints_of(request.leader_id, request.leader_endpoints)
-            outcome = end_quorum_epoch(now.role, now.key, request.leader_id, request.leader_epoch, endpoints)
+            outcome = judge_end(now, request, endpoints)
             return _learned(now, outcome.learned if isinstance(outcome, LeaderResigned) else outcome)
         case LeaderHeardOf(epoch=epoch, leader_id=leader_id, leader_endpoints=told):
             endpoints = now.endpoints_of(leader_id, told) if leader_id is not None else Endpoints()
@@ -130,11 +138,32 @@ def vote_facts(request: VoteRequest) -> VoteFacts:
     )
 
 
+def judge_begin(now: Situation, request: BeginQuorumEpochRequest, endpoints: Endpoints) -> Learned | InvalidRequest:
+    """The judgement of BeginQuorumEpoch, where the leader is at `endpoints`."""
+    return begin_quorum_epoch(
+        now.role, now.key, request.leader_id, request.leader_epoch, endpoints, now.highest_requested_epoch
+    )
+
+
+def judge_end(
+    now: Situation, request: EndQuorumEpochRequest, endpoints: Endpoints
+) -> LeaderResigned | Fenced | TooFarAhead | InvalidRequest | InconsistentLeader:
+    """The judgement of EndQuorumEpoch, where the leader was at `endpoints`."""
+    return end_quorum_epoch(
+        now.role, now.key, request.leader_id, request.leader_epoch, endpoints, now.highest_requested_epoch
+    )
+
+
 def judge_vote(now: Situation, request: VoteRequest) -> tuple[str | None, VoteDecision]:
-    """The error of a Vote request in this node's own or an older epoch, if any, and the decision (KIP-595 "Vote")."""
+    """The error of a Vote request, if any, and the decision, in the epoch that the request has brought (KIP-595).
+
+    One that is in a higher epoch still was not allowed to bring it.
+    """
     facts = vote_facts(request)
-    error = vote_request_error(now.role.epoch, facts) or voter_key_error(
-        now.key, request.voter_id, request.voter_directory_id
+    error = (
+        vote_request_error(now.role.epoch, facts)
+        or ("UNKNOWN_LEADER_EPOCH" if must_step_down(now.role, facts.epoch) else None)
+        or voter_key_error(now.key, request.voter_id, request.voter_directory_id)
     )
     if error is not None:
         return error, VoteDecision(False, error)
@@ -144,7 +173,7 @@ def judge_vote(now: Situation, request: VoteRequest) -> tuple[str | None, VoteDe
 def _on_vote(now: Situation, request: VoteRequest) -> Change | None:
     facts = vote_facts(request)
     if must_step_down(now.role, facts.epoch):
-        if vote_request_error(now.role.epoch, facts) is not None:
+        if vote_request_error(now.role.epoch, facts) is not None or facts.epoch > now.highest_requested_epoch:
             return None
         return Event.HIGHER_EPOCH_SEEN, Unattached(facts.epoch)
     _, decision = judge_vote(now, request)
@@ -164,7 +193,7 @@ def _learned(now: Situation, outcome: object) -> Change | None:
 
 def _on_vote_round_ended(now: Situation, ended: VoteRoundEnded) -> Change | None:
     match now.role:
-        case Prospective() if ended.won or ended.skip_pre_vote:
+        case Prospective() if (ended.won or ended.skip_pre_vote) and now.role.epoch < MAX_EPOCH:
             return Event.PRE_VOTE_WON, Candidate(now.role.epoch + 1)
         case Prospective():
             return after_lost_pre_vote(now.role)
@@ -176,7 +205,7 @@ def _on_vote_round_ended(now: Situation, ended: VoteRoundEnded) -> Change | None
 
 def _on_timeout(now: Situation) -> Change | None:
     role = now.role
-    campaigns = now.may_campaign and now.is_needed
+    campaigns = now.may_campaign and now.is_needed and role.epoch < MAX_EPOCH
     match role:
         case Unattached() if campaigns:
             voter = now.voters.get(role.leader_id) if role.leader_id is not None else None
@@ -189,7 +218,7 @@ def _on_timeout(now: Situation) -> Change | None:
             return after_lost_pre_vote(role)
         case Candidate():
             return Event.ELECTION_TIMED_OUT, Prospective(role.epoch, voted=now.key)
-        case Resigned():
+        case Resigned() if role.epoch < MAX_EPOCH:
             return Event.ELECTION_TIMED_OUT, Unattached(role.epoch + 1)
         case _:
             return None

@@ -21,7 +21,8 @@ class SnapshotRequests:
         self._view = view
 
     async def route(self, request: FetchSnapshotRequest, listener_name: str) -> Answer:
-        if request.cluster_id is not None and request.cluster_id != self._cluster_id:
+        is_tool = request.replica_id < 0 and request.cluster_id is None
+        if request.cluster_id != self._cluster_id and not is_tool:
             return Ready(FetchSnapshotResponse(error=ErrorCode.inconsistent_cluster_id))
         if not request.topic:
             return Ready(FetchSnapshotResponse(error=ErrorCode.invalid_request))

@@ -71,7 +71,7 @@ class VoterChangeRequests:
                     self._timeout_error(request.timeout_ms),
                 )
             case UpdateRaftVoterRequest():
-                error = self._cluster_error(request.cluster_id)
+                error = self._cluster_error(request.cluster_id or "")  # a voter names it
                 code = leader_check(self._view.value, request.current_leader_epoch)
                 return await self._deliver(
                     lambda reply: UpdateVoterReceived(request, self._deadline(self._config.request_timeout_ms), reply),

@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 import attrs
 
-from kraft_trio.protocol.roles import LAST_EPOCH, Follower, Prospective, Role, leader_of
+from kraft_trio.protocol.epoch_limits import highest_answered_epoch
+from kraft_trio.protocol.roles import Follower, Prospective, Role, leader_of
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
 
 
@@ -16,6 +17,16 @@ class Fenced:
     """The epoch is older than this node's: FENCED_LEADER_EPOCH to a request; an answer is merely late."""
 
     current_epoch: int
+
+
+@attrs.frozen
+class TooFarAhead:
+    """The epoch is beyond what such a message may move this node to: UNKNOWN_LEADER_EPOCH to a request.
+
+    Kafka's raft client passes over an answer with that error.  INVALID_REQUEST would end it.
+    """
+
+    highest_epoch: int
 
 
 @attrs.frozen
@@ -63,22 +74,30 @@ class LeaderResigned:
     learned: BecomeFollower | BecomeUnattached | AlreadyFollowing
 
 
-Learned: TypeAlias = Fenced | InconsistentLeader | AlreadyFollowing | BecomeFollower | BecomeUnattached
+Learned: TypeAlias = Fenced | TooFarAhead | InconsistentLeader | AlreadyFollowing | BecomeFollower | BecomeUnattached
 
 
 def learn_leader(
-    role: Role, self_key: ReplicaKey, leader_id: int | None, leader_epoch: int, leader_endpoints: Endpoints
+    role: Role,
+    self_key: ReplicaKey,
+    leader_id: int | None,
+    leader_epoch: int,
+    leader_endpoints: Endpoints,
+    highest_epoch: int | None = None,
 ) -> Learned:
-    """What a message teaches that names an epoch and perhaps its leader, whoever sent it.
+    """What a message teaches that names an epoch and perhaps its leader.
 
-    `leader_endpoints` are those of the message or, where it has none, those the voter set knows.  A leader that the
-    role knows already is news only with more endpoints: a Prospective that went back to the leader at every peer's word
-    could never replace one that is gone.
+    `highest_epoch` (inclusive) is the highest that it may move this node to; by default that of an answer to this
+    node's own request.  `leader_endpoints` are those of the message or, where it has none, those the voter set knows.
+    A leader that the role knows already is news only with more endpoints: a Prospective that went back to the leader
+    at every peer's word could never replace one that is gone.
     """
     if leader_epoch < role.epoch:
         return Fenced(role.epoch)
-    if leader_epoch > LAST_EPOCH:
-        return AlreadyFollowing()
+    if highest_epoch is None:
+        highest_epoch = highest_answered_epoch(role.epoch)
+    if leader_epoch > highest_epoch:
+        return TooFarAhead(highest_epoch)
     known_leader_id = leader_of(role, self_key) if leader_epoch == role.epoch else None
     if leader_id is not None:
         if known_leader_id is not None and leader_id != known_leader_id:
@@ -111,17 +130,23 @@ def hear_of_move(
 
 
 def begin_quorum_epoch(
-    role: Role, self_key: ReplicaKey, leader_id: int, leader_epoch: int, leader_endpoints: Endpoints
+    role: Role,
+    self_key: ReplicaKey,
+    leader_id: int,
+    leader_epoch: int,
+    leader_endpoints: Endpoints,
+    highest_epoch: int,
 ) -> Learned | InvalidRequest:
     """The receiver's judgement of BeginQuorumEpoch; the voter key is checked after the transition it brings.
 
+    `highest_epoch` (inclusive) is the highest that a request may move this node to (`epoch_limits`).
     It comes from the leader itself, so a Prospective that had lost touch with this leader follows it again, and a
     Follower that has another address of it takes the new one.
     """
     refusal = _refuse_sender(role, self_key, leader_id, leader_epoch)
     if refusal is not None:
         return refusal
-    learned = learn_leader(role, self_key, leader_id, leader_epoch, leader_endpoints)
+    learned = learn_leader(role, self_key, leader_id, leader_epoch, leader_endpoints, highest_epoch)
     moved = isinstance(role, Follower) and len(leader_endpoints) > 0 and leader_endpoints != role.leader_endpoints
     if isinstance(learned, AlreadyFollowing) and moved:
         return BecomeFollower(leader_epoch, leader_id, leader_endpoints)
@@ -132,14 +157,19 @@ def begin_quorum_epoch(
 
 
 def end_quorum_epoch(
-    role: Role, self_key: ReplicaKey, leader_id: int, leader_epoch: int, leader_endpoints: Endpoints
-) -> LeaderResigned | Fenced | InvalidRequest | InconsistentLeader:
+    role: Role,
+    self_key: ReplicaKey,
+    leader_id: int,
+    leader_epoch: int,
+    leader_endpoints: Endpoints,
+    highest_epoch: int,
+) -> LeaderResigned | Fenced | TooFarAhead | InvalidRequest | InconsistentLeader:
     """The receiver's judgement of EndQuorumEpoch; see `successor_position` for when it then asks for pre-votes."""
     refusal = _refuse_sender(role, self_key, leader_id, leader_epoch)
     if refusal is not None:
         return refusal
-    learned = learn_leader(role, self_key, leader_id, leader_epoch, leader_endpoints)
-    if isinstance(learned, Fenced | InconsistentLeader):
+    learned = learn_leader(role, self_key, leader_id, leader_epoch, leader_endpoints, highest_epoch)
+    if isinstance(learned, Fenced | TooFarAhead | InconsistentLeader):
         return learned
     return LeaderResigned(learned)
 
@@ -150,8 +180,6 @@ def _refuse_sender(
     """These requests come from the leader itself, so a valid one never names its receiver."""
     if leader_epoch < role.epoch:
         return Fenced(role.epoch)
-    if leader_epoch > LAST_EPOCH:
-        return InvalidRequest(f"leader epoch {leader_epoch}, expected at most {LAST_EPOCH}")
     if leader_id < 0:
         return InvalidRequest(f"leader id {leader_id}, expected 0 or more")
     if leader_id == self_key.id:

@@ -23,12 +23,6 @@ import attrs
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 
-LAST_EPOCH = 2**31 - 2**20
-"""The highest epoch that is taken from others: epochs are int32, and a million elections must still be possible.
-
-One message with the highest number there is would otherwise end a quorum for good.
-"""
-
 
 @attrs.frozen
 class Unattached:

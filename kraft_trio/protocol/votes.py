@@ -10,7 +10,7 @@ from uuid import UUID
 
 import attrs
 
-from kraft_trio.protocol.roles import LAST_EPOCH, Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
+from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 
@@ -105,7 +105,7 @@ def vote_request_error(role_epoch: int, request: VoteFacts) -> str | None:
     """
     last_epoch = request.log_end.epoch
     highest_log_epoch = request.epoch if request.pre_vote else request.epoch - 1
-    if request.log_end.offset < 0 or last_epoch < 0 or last_epoch > highest_log_epoch or request.epoch > LAST_EPOCH:
+    if request.log_end.offset < 0 or last_epoch < 0 or last_epoch > highest_log_epoch:
         return "INVALID_REQUEST"
     if request.epoch < role_epoch:
         return "FENCED_LEADER_EPOCH"

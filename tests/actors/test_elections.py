@@ -9,16 +9,19 @@ import trio
 import trio.testing
 
 from kraft_trio.protocol.roles import Follower, Leader, Prospective, Unattached
-from kraft_trio.protocol.types import Endpoints, ReplicaKey
+from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import CLUSTER_ID, LISTENER
 from kraft_trio.simulation.latency import Latency
-from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH
+from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
+from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.on_cluster import on_cluster
-from tests.support.raw_client import FORGED, STRANGER, TOPIC, RawClient
+from tests.support.raw_client import FORGED, STRANGER, TOPIC, TOPIC_ID, RawClient
+from tests.support.voter_change_requests import update_voter
 
 FETCH_TIMEOUT_S = 2.0
 
@@ -147,23 +150,31 @@ async def test_votes_with_errors(cluster: Cluster) -> None:
     assert cluster.nodes[1].view.epoch == 7
 
 
+@pytest.mark.parametrize("cluster_id", ["another", None])
 @on_cluster()
-async def test_another_cluster_changes_nothing(cluster: Cluster) -> None:
-    """Invariant 23: not even the epoch of a request with a wrong cluster id is looked at."""
+async def test_another_cluster_changes_nothing(cluster: Cluster, cluster_id: str | None) -> None:
+    """Invariant 23: not even the epoch of a request with a wrong cluster id, or with none, is looked at."""
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
     for node in (leader, *cluster.others(leader)):
         stamp, end = node.view.stamp, node.log.end
         async with RawClient.connected(cluster, node.key.id) as client:
-            vote = await client.vote(STRANGER, 99, (999, 98), cluster_id="another")
+            vote = await client.vote(STRANGER, 99, (999, 98), cluster_id=cluster_id)
             begin = await client.ask(
                 BEGIN_QUORUM_EPOCH,
                 BeginQuorumEpochRequest(
-                    "another", -1, TOPIC, 0, UUID(int=0), 9, 99, Endpoints({LISTENER: cluster.endpoint_of(9)})
+                    cluster_id, -1, TOPIC, 0, UUID(int=0), 9, 99, Endpoints({LISTENER: cluster.endpoint_of(9)})
                 ),
             )
-            end_epoch = await client.ask(END_QUORUM_EPOCH, EndQuorumEpochRequest("another", TOPIC, 0, 9, 99))
-        for answer in (vote, begin, end_epoch):
+            end_epoch = await client.ask(END_QUORUM_EPOCH, EndQuorumEpochRequest(cluster_id, TOPIC, 0, 9, 99))
+            partition = FetchPartition(TOPIC, TOPIC_ID, 0, 0, 2**20, current_leader_epoch=1, last_fetched_epoch=0)
+            fetched = await client.ask(FETCH, FetchRequest(cluster_id, 9, 0, partitions=(partition,)))
+            snapshot_id = OffsetAndEpoch(1, 1)
+            piece = await client.ask(
+                FETCH_SNAPSHOT, FetchSnapshotRequest(cluster_id, 9, 1, TOPIC, 0, stamp.epoch, snapshot_id, 0)
+            )
+            updated = await update_voter(cluster, node, node.key, cluster_id=cluster_id)
+        for answer in (vote, begin, end_epoch, fetched, piece, updated):
             assert answer.error == ErrorCode.inconsistent_cluster_id
         await trio.sleep(0.5)
         assert (node.view.stamp, node.log.end) == (stamp, end)

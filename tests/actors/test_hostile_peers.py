@@ -11,8 +11,8 @@ import trio.testing
 
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.errors import NetworkError
-from kraft_trio.messages import BeginQuorumEpochReceived, FetchReceived, Reply, VoteReceived
-from kraft_trio.protocol.roles import LAST_EPOCH, Follower
+from kraft_trio.messages import BeginQuorumEpochReceived, FetchReceived, Reply
+from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import Endpoint, Endpoints
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.cluster import CLUSTER_ID, LISTENER
@@ -25,10 +25,10 @@ from kraft_trio.wire.apis.produce import MAX_MESSAGE_CHARACTERS, ProducePartitio
 from kraft_trio.wire.codec import encode_response
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import TcpNetwork
-from tests.actors.test_rules import leading, vote_request
+from tests.actors.test_rules import leading
 from tests.support.lone_node import lone_node
 from tests.support.on_cluster import on_cluster
-from tests.support.raw_client import CLIENT, STRANGER, TOPIC, TOPIC_ID
+from tests.support.raw_client import CLIENT, TOPIC, TOPIC_ID
 
 
 def test_a_refusal_that_quotes_the_client_fits_every_version() -> None:
@@ -44,25 +44,6 @@ async def test_a_host_name_nobody_can_look_up_is_a_network_error() -> None:
     for host in ("a..b", "x" * 64):
         with pytest.raises(NetworkError):
             await TcpNetwork().connect(Endpoint(host, 1))
-
-
-@pytest.mark.parametrize("epoch", [LAST_EPOCH + 1, 2**31 - 1])
-@on_cluster()
-async def test_an_epoch_near_the_end_of_numbers_is_not_taken(cluster: Cluster, epoch: int) -> None:
-    """It would be the last: no election could follow it, on no node, ever."""
-    leader = await cluster.wait_for_leader()
-    before = leader.view.epoch
-    vote: Reply[object] = Reply()
-    await leader.election.tell(VoteReceived(vote_request(STRANGER, epoch, 100, before), vote))  # type: ignore[arg-type]
-    assert (await vote.receive()).partition_error == ErrorCode.invalid_request  # type: ignore[attr-defined]
-    begin: Reply[object] = Reply()
-    request = BeginQuorumEpochRequest(
-        CLUSTER_ID, -1, TOPIC, 0, STRANGER.directory_id, 9, epoch, Endpoints({LISTENER: cluster.endpoint_of(9)})
-    )
-    await leader.election.tell(BeginQuorumEpochReceived(request, begin))  # type: ignore[arg-type]
-    assert (await begin.receive()).partition_error == ErrorCode.invalid_request  # type: ignore[attr-defined]
-    assert leader.view.epoch == before
-    await leader.append([b"still leading"])
 
 
 @on_cluster()

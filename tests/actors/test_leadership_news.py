@@ -126,6 +126,7 @@ async def test_a_peer_without_pre_votes_makes_one_a_candidate_at_once(cluster: C
         log_end=OffsetAndEpoch(0, 0),
         successors=(),
         may_campaign=True,
+        highest_requested_epoch=3,
     )
     assert next_role(now, ended) == (Event.PRE_VOTE_WON, Candidate(4))
     assert next_role(attrs.evolve(now, stamp=Stamp(3, 2)), ended) is None, "of an earlier stay"

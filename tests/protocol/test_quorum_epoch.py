@@ -16,6 +16,7 @@ from kraft_trio.protocol.quorum_epoch import (
     InvalidRequest,
     LeaderResigned,
     Learned,
+    TooFarAhead,
     begin_quorum_epoch,
     end_quorum_epoch,
     hear_of_move,
@@ -96,6 +97,8 @@ def test_learn_leader(role: Role, leader_id: int | None, epoch: int, endpoints: 
         (Unattached(5), -1, 5, InvalidRequest("leader id -1, expected 0 or more")),
         (Leader(5, 0), 1, 5, "own; two nodes share it"),
         (Unattached(5), 1, 6, "own; two nodes share it"),
+        (FOLLOWING_2, 3, 7, TooFarAhead(6)),
+        (Leader(5, 0), 2, 7, TooFarAhead(6)),
         (FOLLOWING_2, 3, 5, InconsistentLeader(5, 2, 3)),
         (Leader(5, 0), 2, 5, InconsistentLeader(5, 1, 2)),
         (Unattached(5), 2, 5, BecomeFollower(5, 2, AT_2)),
@@ -104,13 +107,13 @@ def test_learn_leader(role: Role, leader_id: int | None, epoch: int, endpoints: 
     ids=str,
 )
 def test_begin_and_end_quorum_epoch(role: Role, leader_id: int, epoch: int, outcome: object) -> None:
-    begun = begin_quorum_epoch(role, SELF, leader_id, epoch, AT_2)
-    ended = end_quorum_epoch(role, SELF, leader_id, epoch, AT_2)
+    begun = begin_quorum_epoch(role, SELF, leader_id, epoch, AT_2, 6)
+    ended = end_quorum_epoch(role, SELF, leader_id, epoch, AT_2, 6)
     if isinstance(outcome, str):
         assert isinstance(begun, InvalidRequest)
         assert outcome in begun.reason
         assert ended == begun
-    elif isinstance(outcome, Fenced | InvalidRequest | InconsistentLeader):
+    elif isinstance(outcome, Fenced | TooFarAhead | InvalidRequest | InconsistentLeader):
         assert begun == ended == outcome
     else:
         assert begun == outcome
@@ -129,8 +132,8 @@ def test_begin_and_end_quorum_epoch(role: Role, leader_id: int, epoch: int, outc
 def test_a_prospective_goes_back_to_a_leader_it_hears_itself(
     role: Prospective, endpoints: Endpoints, outcome: object
 ) -> None:
-    assert begin_quorum_epoch(role, SELF, 2, 5, endpoints) == outcome
-    assert end_quorum_epoch(role, SELF, 2, 5, endpoints) == LeaderResigned(AlreadyFollowing())
+    assert begin_quorum_epoch(role, SELF, 2, 5, endpoints, 6) == outcome
+    assert end_quorum_epoch(role, SELF, 2, 5, endpoints, 6) == LeaderResigned(AlreadyFollowing())
 
 
 @pytest.mark.parametrize(
@@ -146,7 +149,7 @@ def test_a_prospective_goes_back_to_a_leader_it_hears_itself(
 def test_what_a_prospective_that_knows_a_leader_hears_of_another(
     leader_id: int, epoch: int, endpoints: Endpoints, outcome: object
 ) -> None:
-    assert begin_quorum_epoch(Prospective(5, 2, AT_2), SELF, leader_id, epoch, endpoints) == outcome
+    assert begin_quorum_epoch(Prospective(5, 2, AT_2), SELF, leader_id, epoch, endpoints, 6) == outcome
 
 
 @pytest.mark.parametrize(
@@ -183,7 +186,7 @@ def test_other_listeners_of_the_leader_are_kept() -> None:
 
 
 def test_a_resignation_from_a_leader_that_cannot_be_reached_still_counts() -> None:
-    assert end_quorum_epoch(Unattached(5), SELF, 2, 6, NONE) == LeaderResigned(BecomeUnattached(6, 2))
+    assert end_quorum_epoch(Unattached(5), SELF, 2, 6, NONE, 6) == LeaderResigned(BecomeUnattached(6, 2))
 
 
 def test_successors_by_descending_fetch_offset() -> None:

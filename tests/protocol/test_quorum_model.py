@@ -120,7 +120,7 @@ class Node:
         self.apply(learn_leader(self.role, self.key, leader_id, epoch, endpoints))
 
     def announced(self, epoch: int, leader_id: int) -> None:
-        self.apply(begin_quorum_epoch(self.role, self.key, leader_id, epoch, endpoints_of(leader_id)))
+        self.apply(begin_quorum_epoch(self.role, self.key, leader_id, epoch, endpoints_of(leader_id), epoch))
 
     def apply(self, learned: object) -> None:
         match learned:

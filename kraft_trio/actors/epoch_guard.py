@@ -1,0 +1,60 @@
+"""Bounds how far requests move the epoch of this node, and says in the log what it refused."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+import trio
+
+from kraft_trio.messages import BeginQuorumEpochReceived, ElectionMessage, EndQuorumEpochReceived, VoteReceived
+from kraft_trio.protocol.epoch_limits import MAX_EPOCH, EpochAllowance, highest_requested_epoch
+
+log = structlog.get_logger(__name__)
+
+QUIET_S: Final = 10.0
+"""Least time between two lines about the same kind of refusal."""
+
+RECOVER: Final = "stop every replica of the quorum and bring their epochs down with `kraft storage recover`"
+
+
+class EpochGuard:
+    """The allowance of one node (protocol/epoch_limits.py); owned by Election, full again after a restart."""
+
+    def __init__(self) -> None:
+        self._allowance = EpochAllowance(trio.current_time())
+        self._said_at_s: dict[str, float] = {}
+        self._unsaid: dict[str, int] = {}
+
+    def highest_requested_epoch(self, own_epoch: int) -> int:
+        """The highest epoch (inclusive) that a request may move this node to now."""
+        return highest_requested_epoch(own_epoch, self._allowance.available(trio.current_time()))
+
+    def moved(self, old_epoch: int, new_epoch: int, cause: ElectionMessage) -> None:
+        """The epoch has moved because of that message."""
+        if isinstance(cause, VoteReceived | BeginQuorumEpochReceived | EndQuorumEpochReceived):
+            self._allowance = self._allowance.spend(new_epoch - old_epoch, trio.current_time())
+        if new_epoch == MAX_EPOCH:
+            self.at_last_epoch()
+
+    def at_last_epoch(self) -> None:
+        """This node is in the last epoch there is."""
+        log.error("last epoch: no election can follow", epoch=MAX_EPOCH, to_do=RECOVER)
+
+    def refused(self, kind: str, sender: str, named_epoch: int, own_epoch: int) -> None:
+        """A message named an epoch that it may not move this node to."""
+        now_s = trio.current_time()
+        if now_s < self._said_at_s.get(kind, -QUIET_S) + QUIET_S:
+            self._unsaid[kind] = self._unsaid.get(kind, 0) + 1
+            return
+        self._said_at_s[kind] = now_s
+        log.warning(
+            "epoch too far ahead, refused",
+            message=kind,
+            sender=sender,
+            named_epoch=named_epoch,
+            epoch=own_epoch,
+            refused_since_last_line=self._unsaid.pop(kind, 0),
+            to_do="none if the quorum is in that epoch: this node asks its voters and follows; "
+            "else find who connects to the controller listener",
+        )
