@@ -118,18 +118,22 @@ class Stamp:
 class VoteReceived:
     request: VoteRequest
     reply: Reply[VoteResponse]
+    listener_name: str | None = None
+    """The listener that was asked; None for the node's first controller listener."""
 
 
 @attrs.frozen
 class BeginQuorumEpochReceived:
     request: BeginQuorumEpochRequest
     reply: Reply[BeginQuorumEpochResponse]
+    listener_name: str | None = None
 
 
 @attrs.frozen
 class EndQuorumEpochReceived:
     request: EndQuorumEpochRequest
     reply: Reply[EndQuorumEpochResponse]
+    listener_name: str | None = None
 
 
 @attrs.frozen

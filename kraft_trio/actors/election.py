@@ -325,12 +325,12 @@ class Election:
 
     def _serve_in_role(self, message: ElectionMessage) -> None:
         match message:
-            case VoteReceived(request=request, reply=reply):
-                reply.answer(self._vote(request))
-            case BeginQuorumEpochReceived(request=request, reply=reply):
-                reply.answer(self._begin_quorum_epoch(request))
-            case EndQuorumEpochReceived(request=request, reply=reply):
-                reply.answer(self._end_quorum_epoch(request))
+            case VoteReceived(request=request, reply=reply, listener_name=listener_name):
+                reply.answer(self._vote(request, listener_name))
+            case BeginQuorumEpochReceived(request=request, reply=reply, listener_name=listener_name):
+                reply.answer(self._begin_quorum_epoch(request, listener_name))
+            case EndQuorumEpochReceived(request=request, reply=reply, listener_name=listener_name):
+                reply.answer(self._end_quorum_epoch(request, listener_name))
             case VoteRoundEnded(stamp=stamp, won=False) if stamp == self._stamp and isinstance(self._role, Candidate):
                 self._campaign_again_soon()
             case FetchedFromLeader(stamp=stamp) if stamp == self._stamp and isinstance(self._role, Follower):
@@ -369,7 +369,7 @@ class Election:
         while self._shutdowns:
             self._shutdowns.pop().answer(None)
 
-    def _vote(self, request: VoteRequest) -> VoteResponse:
+    def _vote(self, request: VoteRequest, listener_name: str | None) -> VoteResponse:
         """Grant or refuse a vote; a grant has been persisted by now (KIP-595 "Vote", KIP-996)."""
         error, decision = judge_vote(self._situation(), request)
         if request.replica_epoch > self._role.epoch and error == "UNKNOWN_LEADER_EPOCH":
@@ -383,9 +383,11 @@ class Election:
             reason=decision.reason,
         )
         code = ErrorCode.none if error is None else ErrorCode[error.lower()]
-        return self._responses.vote(code, granted=decision.granted)
+        return self._responses.vote(code, listener_name, granted=decision.granted)
 
-    def _begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
+    def _begin_quorum_epoch(
+        self, request: BeginQuorumEpochRequest, listener_name: str | None
+    ) -> BeginQuorumEpochResponse:
         outcome = judge_begin(self._settled(), request, request.leader_endpoints)
         if isinstance(outcome, TooFarAhead):
             self._guard.refused("BeginQuorumEpoch", str(request.leader_id), request.leader_epoch, self._role.epoch)
@@ -395,9 +397,9 @@ class Election:
             error = ErrorCode.none if wrong_voter is None else ErrorCode[wrong_voter.lower()]
         if error == ErrorCode.none and isinstance(self._tasks.replication, FollowerReplication):
             self._tasks.replication.leader_is_alive()
-        return self._responses.begin_quorum_epoch(error)
+        return self._responses.begin_quorum_epoch(error, listener_name)
 
-    def _end_quorum_epoch(self, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
+    def _end_quorum_epoch(self, request: EndQuorumEpochRequest, listener_name: str | None) -> EndQuorumEpochResponse:
         """The leader resigned: campaign after the successor's backoff (KIP-595 "EndQuorumEpoch")."""
         outcome = judge_end(self._settled(), request, request.leader_endpoints)
         if isinstance(outcome, TooFarAhead):
@@ -405,7 +407,7 @@ class Election:
         error = _error_of(outcome)
         if error == ErrorCode.none:
             self._await_succession(request)
-        return self._responses.end_quorum_epoch(error)
+        return self._responses.end_quorum_epoch(error, listener_name)
 
     def _campaign_again_soon(self) -> None:
         """A lost election, a split vote most often: ask for pre-votes again after a short random wait.

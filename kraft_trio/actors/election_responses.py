@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraft_trio.actors.fetch_requests import leader_endpoint
 from kraft_trio.actors.published import Published
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import QuorumView
@@ -19,34 +20,34 @@ class ElectionResponses:
         self._config = config
         self._view = view
 
-    def vote(self, error: ErrorCode, *, granted: bool) -> VoteResponse:
+    def vote(self, error: ErrorCode, listener_name: str | None, *, granted: bool) -> VoteResponse:
         return VoteResponse(
             error=ErrorCode.none,
             partition_error=error,
             leader_id=self._leader_id(),
             leader_epoch=self._view.value.epoch,
             vote_granted=granted,
-            leader_endpoint=self._leader_endpoint(),
+            leader_endpoint=self._leader_endpoint(listener_name),
             topic=self._config.topic_name,
         )
 
-    def begin_quorum_epoch(self, error: ErrorCode) -> BeginQuorumEpochResponse:
+    def begin_quorum_epoch(self, error: ErrorCode, listener_name: str | None) -> BeginQuorumEpochResponse:
         return BeginQuorumEpochResponse(
             error=ErrorCode.none,
             partition_error=error,
             leader_id=self._leader_id(),
             leader_epoch=self._view.value.epoch,
-            leader_endpoint=self._leader_endpoint(),
+            leader_endpoint=self._leader_endpoint(listener_name),
             topic=self._config.topic_name,
         )
 
-    def end_quorum_epoch(self, error: ErrorCode) -> EndQuorumEpochResponse:
+    def end_quorum_epoch(self, error: ErrorCode, listener_name: str | None) -> EndQuorumEpochResponse:
         return EndQuorumEpochResponse(
             error=ErrorCode.none,
             partition_error=error,
             leader_id=self._leader_id(),
             leader_epoch=self._view.value.epoch,
-            leader_endpoint=self._leader_endpoint(),
+            leader_endpoint=self._leader_endpoint(listener_name),
             topic=self._config.topic_name,
         )
 
@@ -54,5 +55,6 @@ class ElectionResponses:
         leader_id = self._view.value.leader_id
         return -1 if leader_id is None else leader_id
 
-    def _leader_endpoint(self) -> Endpoint | None:
-        return self._view.value.leader_endpoint(self._config.controller_listener_name)
+    def _leader_endpoint(self, listener_name: str | None) -> Endpoint | None:
+        """Where the leader is on the listener that was asked, else on its default one."""
+        return leader_endpoint(self._view.value, listener_name or self._config.controller_listener_name)

@@ -12,14 +12,19 @@ from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnaps
 
 
 def discovery_endpoints(config: NodeConfig, voters: VoterSet, self_id: int) -> list[Endpoint]:
-    """Where to ask: the configured bootstrap servers, and the voters of the newest set; never this node itself."""
+    """Where to ask for the leader; never this node itself.
+
+    The configured bootstrap servers, or where there are none the configured voters (KIP-853), and the voters of the
+    newest set.
+    """
     own = {endpoint for _, endpoint in config.advertised_endpoints()}
     of_voters = [
         endpoint
         for voter in voters
         if voter.id != self_id and (endpoint := voter.endpoints.get(config.controller_listener_name)) is not None
     ]
-    candidates = [*config.quorum_bootstrap_servers, *of_voters]
+    configured = config.quorum_bootstrap_servers or [voter.endpoint for voter in config.quorum_voters]
+    candidates = [*configured, *of_voters]
     return [endpoint for endpoint in dict.fromkeys(candidates) if endpoint not in own]
 
 

@@ -103,11 +103,11 @@ class RequestRouter:
             case ProduceRequest():
                 return await self._clients.produce(request, header.version, listener_name)
             case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest():
-                return await self._route_to_election(header.api, request)
+                return await self._route_to_election(header.api, request, listener_name)
             case DescribeQuorumRequest():
                 return await self._describe_quorum(header, request)
             case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest() | UpdateFeaturesRequest():
-                return await self._voter_changes.route(request)
+                return await self._voter_changes.route(request, listener_name)
             case FetchSnapshotRequest():
                 return await self._snapshots.route(request, listener_name)
             case ReplicaSnapshotsRequest():
@@ -149,7 +149,10 @@ class RequestRouter:
         return None if high_watermark is None else self._log.voters.kraft_version_at(high_watermark - 1)
 
     async def _route_to_election(
-        self, api: Api[Any, Any], request: VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
+        self,
+        api: Api[Any, Any],
+        request: VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest,
+        listener_name: str,
     ) -> Answer:
         error = self._identity_error(request.cluster_id, request.topic, request.partition)
         if error is not None:
@@ -157,15 +160,15 @@ class RequestRouter:
         match request:
             case VoteRequest():
                 vote: Reply[VoteResponse] = Reply()
-                await self._tell_election(VoteReceived(request, vote))
+                await self._tell_election(VoteReceived(request, vote, listener_name))
                 return Awaited((vote,), _only)
             case BeginQuorumEpochRequest():
                 begin: Reply[BeginQuorumEpochResponse] = Reply()
-                await self._tell_election(BeginQuorumEpochReceived(request, begin))
+                await self._tell_election(BeginQuorumEpochReceived(request, begin, listener_name))
                 return Awaited((begin,), _only)
             case EndQuorumEpochRequest():
                 end: Reply[EndQuorumEpochResponse] = Reply()
-                await self._tell_election(EndQuorumEpochReceived(request, end))
+                await self._tell_election(EndQuorumEpochReceived(request, end, listener_name))
                 return Awaited((end,), _only)
 
     def _identity_error(self, cluster_id: str | None, topic: str, partition: int) -> ErrorCode | None:

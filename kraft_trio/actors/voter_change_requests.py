@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
+import attrs
 import trio
 
 from kraft_trio.actors.answers import Answer, Awaited, Ready
@@ -49,25 +50,28 @@ class VoterChangeRequests:
         self._cluster_id = cluster_id
         self._view = view
 
-    async def route(self, request: Request) -> Answer:
+    async def route(self, request: Request, listener_name: str) -> Answer:
         """Put the request into the coordinator's mailbox, waiting while that is full."""
         match request:
             case AddRaftVoterRequest():
                 return await self._deliver(
                     lambda reply: AddVoterReceived(request, self._deadline(request.timeout_ms), reply),
                     AddRaftVoterResponse,
+                    listener_name,
                     self._cluster_error(request.cluster_id) or self._timeout_error(request.timeout_ms),
                 )
             case RemoveRaftVoterRequest():
                 return await self._deliver(
                     lambda reply: RemoveVoterReceived(request, self._deadline(REMOVE_TIMEOUT_MS), reply),
                     RemoveRaftVoterResponse,
+                    listener_name,
                     self._cluster_error(request.cluster_id),
                 )
             case UpdateFeaturesRequest():
                 return await self._deliver(
                     lambda reply: UpdateFeaturesReceived(request, self._deadline(request.timeout_ms), reply),
                     UpdateFeaturesResponse,
+                    listener_name,
                     self._timeout_error(request.timeout_ms),
                 )
             case UpdateRaftVoterRequest():
@@ -75,7 +79,8 @@ class VoterChangeRequests:
                 code = leader_check(self._view.value, request.current_leader_epoch)
                 return await self._deliver(
                     lambda reply: UpdateVoterReceived(request, self._deadline(self._config.request_timeout_ms), reply),
-                    lambda code, _reason: self._update_response(code),
+                    lambda code, _reason: self._update_response(code, listener_name),
+                    listener_name,
                     error or (None if code is None else (code, "")),
                 )
 
@@ -83,14 +88,15 @@ class VoterChangeRequests:
         self,
         message: Callable[[Reply[T]], VoterChangeMessage],
         respond: Callable[[ErrorCode, str], T],
+        listener_name: str,
         error: tuple[ErrorCode, str] | None,
     ) -> Answer:
         if error is not None:
             return Ready(respond(*error))
         reply: Reply[T] = Reply()
         if await deliver(self._view.value.voter_changes, message(reply)):
-            return Awaited((reply,), _only)
-        return Ready(respond(ErrorCode.not_leader_or_follower, self._who_leads()))
+            return Awaited((reply,), _told_to_look_again)
+        return Ready(_told_to_look_again((respond(ErrorCode.not_leader_or_follower, self._who_leads(listener_name)),)))
 
     def _deadline(self, timeout_ms: int) -> float:
         return trio.current_time() + min(timeout_ms, MAX_TIMEOUT_MS) / 1000
@@ -106,22 +112,26 @@ class VoterChangeRequests:
             return None
         return ErrorCode.invalid_request, f"timeout {timeout_ms} ms: expected more than 0"
 
-    def _who_leads(self) -> str:
+    def _who_leads(self, listener_name: str) -> str:
         view = self._view.value
-        endpoint = leader_endpoint(view, self._config.controller_listener_name)
+        endpoint = leader_endpoint(view, listener_name)
         if view.leader_id is None:
             return f"this node knows no leader of epoch {view.epoch}"
         return f"node {view.leader_id} leads epoch {view.epoch}" + (f", at {endpoint}" if endpoint else "")
 
-    def _update_response(self, error: ErrorCode) -> UpdateRaftVoterResponse:
+    def _update_response(self, error: ErrorCode, listener_name: str) -> UpdateRaftVoterResponse:
         view = self._view.value
         return UpdateRaftVoterResponse(
             error,
             -1 if view.leader_id is None else view.leader_id,
             view.epoch,
-            leader_endpoint(view, self._config.controller_listener_name),
+            leader_endpoint(view, listener_name),
         )
 
 
-def _only(responses: Sequence[T]) -> T:
-    return responses[0]
+def _told_to_look_again(responses: Sequence[T]) -> T:
+    """The only response.  Kafka's admin client repeats UpdateFeatures at NOT_CONTROLLER alone."""
+    response = responses[0]
+    if isinstance(response, UpdateFeaturesResponse) and response.error == ErrorCode.not_leader_or_follower:
+        return attrs.evolve(response, error=ErrorCode.not_controller)
+    return response

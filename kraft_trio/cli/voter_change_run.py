@@ -12,6 +12,7 @@ import trio
 from kraft_trio.cli.quorum_options import described
 from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
 from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.connecting import NOT_LEADING
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.client.voter_change import VoterChangeError
 from kraft_trio.errors import KraftError, NetworkError, OutcomeUnknownError
@@ -20,7 +21,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 
 LOOK_AGAIN_S: Final = 0.2
 
-_MAY_HAVE_HAPPENED: Final = (ErrorCode.request_timed_out, ErrorCode.not_leader_or_follower)
+_MAY_HAVE_HAPPENED: Final = (ErrorCode.request_timed_out, *NOT_LEADING)
 
 
 def tell(note: str) -> None:

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import attrs
 import trio
 
-from kraft_trio.client.connecting import ask, drop
+from kraft_trio.client.connecting import NOT_LEADING, ask, drop
 from kraft_trio.client.feature_metadata import FeatureLevels, FeatureMetadata
 from kraft_trio.client.inquiry import Inquiry
 from kraft_trio.client.quorum_description import NoLeader, QuorumDescription
@@ -262,7 +262,7 @@ class AdminClient:
                 await drop(connection)
             refusal = refusal_of(response)
             is_late = trio.current_time() + self._retry_s > deadline
-            if refusal.error != ErrorCode.not_leader_or_follower or is_late:
+            if refusal.error not in NOT_LEADING or is_late:
                 return refusal, was_repeated
             was_repeated = True
             await trio.sleep(self._retry_s)

@@ -20,6 +20,9 @@ ResponseT = TypeVar("ResponseT")
 MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 """The largest response a client accepts: Kafka's default for the largest request."""
 
+NOT_LEADING: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.not_controller})
+"""What a node that does not lead answers to a change; to UpdateFeatures it is the second."""
+
 TRY_AGAIN: Final = frozenset(
     {
         ErrorCode.not_leader_or_follower,

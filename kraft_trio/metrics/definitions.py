@@ -92,7 +92,8 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     _raft(
         "uncommitted-voter-change",
-        "1 while the newest voter set in this node's log is not known to be committed, 0 otherwise.",
+        "1 while the newest voter set in this node's log is not committed; 0 otherwise, and while the high watermark "
+        "is unknown.",
     ),
     _raft(
         "number-unknown-voter-connections",

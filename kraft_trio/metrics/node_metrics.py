@@ -115,7 +115,7 @@ class NodeMetrics(Collector):
             "log-end-offset": self._log.end.offset,
             "log-end-epoch": self._log.end.epoch,
             "number-of-voters": len(history.voters),
-            "uncommitted-voter-change": int(bool(history.uncommitted(high_watermark))),
+            "uncommitted-voter-change": int(high_watermark is not None and bool(history.uncommitted(high_watermark))),
             "number-unknown-voter-connections": len(unreachable),
             "ignored-static-voters": int(history.ignores_static_voters),
             "is-observer": int(not history.voters.is_voter(self._key)),

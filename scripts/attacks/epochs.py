@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kraft_trio.protocol.roles import LAST_EPOCH
+from kraft_trio.protocol.epoch_limits import LAST_REQUESTED_EPOCH
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey
 from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, VOTE
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
@@ -17,7 +17,7 @@ from kraft_trio.wire.apis.vote import VoteRequest
 from scripts.attacks.arena import LISTENERS, Arena, frame_of
 from tests.acceptance.quorum import TOPIC
 
-EPOCHS = (LAST_EPOCH - 1, LAST_EPOCH, LAST_EPOCH + 1, 2**31 - 2, 2**31 - 1, -1, -(2**31))
+EPOCHS = (*range(LAST_REQUESTED_EPOCH - 1, LAST_REQUESTED_EPOCH + 2), 2**31 - 2, 2**31 - 1, -1, -(2**31))
 TOPIC_ID = UUID(int=1)
 STRANGER = ReplicaKey(99, UUID(int=99))
 NOWHERE = Endpoints({"CONTROLLER": Endpoint("127.0.0.1", 1)})

@@ -9,15 +9,16 @@ import trio
 import trio.testing
 
 from kraft_trio.protocol.roles import Follower, Leader, Prospective, Unattached
-from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import CLUSTER_ID, LISTENER
 from kraft_trio.simulation.latency import Latency
-from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT
+from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT, UPDATE_RAFT_VOTER
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
+from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import FORGED, STRANGER, TOPIC, TOPIC_ID, RawClient
@@ -265,3 +266,37 @@ async def test_a_commit_waits_for_the_slowest_disk_it_needs(cluster: Cluster) ->
         await leader.append([b"value"])
         assert (trio.current_time() - begun > 0.29) is delayed
         await cluster.wait_until_alike()
+
+
+# Listeners
+
+
+@on_cluster(
+    settings={
+        "controller.listener.names": "CONTROLLER,SECOND",
+        "listeners": "CONTROLLER://node-1:1,SECOND://node-1:2",
+    },
+    started=(1,),
+    invariants=FORGED,
+)
+async def test_answers_name_the_listener_that_was_asked(cluster: Cluster) -> None:
+    """A leader that listens on two; whoever asks on one must be told an address that it can reach."""
+    at = {"CONTROLLER": Endpoint("two-1", 1), "SECOND": Endpoint("two-2", 2)}
+    begin = BeginQuorumEpochRequest(CLUSTER_ID, -1, TOPIC, 0, UUID(int=0), 2, 7, Endpoints(at))
+    async with RawClient.connected(cluster, 1, Endpoint("node-1", 1)) as client:
+        first = await client.ask(BEGIN_QUORUM_EPOCH, begin)
+    async with RawClient.connected(cluster, 1, Endpoint("node-1", 2)) as client:
+        second = await client.ask(BEGIN_QUORUM_EPOCH, begin)
+        vote = await client.vote(cluster.key_of(3), 7, (0, 0))
+        end = await client.ask(END_QUORUM_EPOCH, EndQuorumEpochRequest(CLUSTER_ID, TOPIC, 0, 2, 6))
+        key = cluster.key_of(1)
+        update = await client.ask(
+            UPDATE_RAFT_VOTER,
+            UpdateRaftVoterRequest(CLUSTER_ID, 7, key.id, key.directory_id, Endpoints(at), VersionRange(0, 1)),
+        )
+        piece = await client.ask(
+            FETCH_SNAPSHOT, FetchSnapshotRequest(CLUSTER_ID, 3, 1, TOPIC, 0, 7, OffsetAndEpoch(1, 1), 0)
+        )
+    assert first.leader_endpoint == at["CONTROLLER"]
+    for answer in (second, vote, end, update, piece):
+        assert answer.leader_endpoint == at["SECOND"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import attrs
 import trio
 import trio.testing
 
+from kraft_trio.config_keys import StaticVoter
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import VOTE
@@ -39,6 +41,34 @@ async def test_a_blank_observer_that_knows_the_epoch_already_finds_the_leader(cl
     cluster.heal()
     with trio.fail_after(1):
         await cluster.wait_until_alike()
+
+
+@on_cluster(observers=1, started=(1, 2, 3))
+async def test_configured_voters_are_bootstrap_servers(cluster: Cluster) -> None:
+    """KIP-853: at kraft.version 1, where controller.quorum.bootstrap.servers is empty.
+
+    The observer was away while the voters moved; only its configuration has their new addresses.
+    """
+    await cluster.wait_for_leader()
+    await cluster.machines[4].start()
+    await cluster.wait_until_alike()
+    await cluster.machines[4].stop()
+    for node_id in cluster.voter_ids:
+        await cluster.machines[node_id].stop()
+        cluster.move(node_id)
+        node = await cluster.machines[node_id].start()
+        own = cluster.config_of(node_id).advertised_endpoints()
+        await node.election.view.wait_for(lambda view, id=node_id, own=own: view.voters.get(id).endpoints == own)
+        await cluster.wait_until_alike(*cluster.voter_ids)
+    voters = tuple(StaticVoter(id, cluster.endpoint_of(id)) for id in cluster.voter_ids)
+    cluster._configs[4] = attrs.evolve(
+        cluster.config_of(4), process_roles=("broker",), quorum_bootstrap_servers=(), quorum_voters=voters
+    )
+    await (await cluster.wait_for_leader()).append([b"value"])
+    await cluster.machines[4].start()
+    with trio.fail_after(10):
+        await cluster.wait_until_alike()
+    assert cluster.nodes[4].view.kraft_version == 1
 
 
 @on_cluster(observers=1)

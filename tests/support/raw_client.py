@@ -9,7 +9,7 @@ from uuid import UUID
 
 import attrs
 
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import CLUSTER_ID
 from kraft_trio.simulation.invariants import INVARIANTS, NothingFromStrangers
@@ -57,8 +57,11 @@ class RawClient:
 
     @classmethod
     @asynccontextmanager
-    async def connected(cls, cluster: Cluster, node_id: int) -> AsyncIterator[RawClient]:
-        stream = await cluster.network.seen_from(CLIENT).connect(cluster.endpoint_of(node_id))
+    async def connected(
+        cls, cluster: Cluster, node_id: int, endpoint: Endpoint | None = None
+    ) -> AsyncIterator[RawClient]:
+        """To where that node listens, or to another listener of its own."""
+        stream = await cluster.network.seen_from(CLIENT).connect(endpoint or cluster.endpoint_of(node_id))
         client = cls(await Connection.negotiated(stream, "test", 2**24))
         try:
             yield client
