@@ -23,7 +23,7 @@ from tests.acceptance.waiting import wait_until
 
 Listener = Literal["CLIENT", "CONTROLLER"]
 LISTENERS: tuple[Listener, ...] = ("CLIENT", "CONTROLLER")
-ANSWER_S = 20.0
+ANSWER_S = 10.0
 HANG_S = 60.0
 """After so long without the commits that are waited for the quorum stands still."""
 
