@@ -9,6 +9,7 @@ ATTACKS = (
     "unfinished",
     "reconnects",
     "pipelining",
+    "load",
     "places",
     "stderr",
     "power-cut",
@@ -17,6 +18,7 @@ ATTACKS = (
     "forged",
     "producer-ids",
     "changes",
+    "snapshots",
 )
 """A module each, `-` written as `_`: its docstring says what it sends, its `play` sends it.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kraft_trio.protocol.epoch_limits import LAST_REQUESTED_EPOCH
+from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE, LAST_ANSWERED_EPOCH, LAST_REQUESTED_EPOCH, MAX_EPOCH
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey
 from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, VOTE
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
@@ -17,7 +17,8 @@ from kraft_trio.wire.apis.vote import VoteRequest
 from scripts.attacks.arena import LISTENERS, Arena, frame_of
 from tests.acceptance.quorum import TOPIC
 
-EPOCHS = (*range(LAST_REQUESTED_EPOCH - 1, LAST_REQUESTED_EPOCH + 2), 2**31 - 2, 2**31 - 1, -1, -(2**31))
+LIMITS = (LAST_REQUESTED_EPOCH, LAST_ANSWERED_EPOCH, MAX_EPOCH)
+EPOCHS = (*sorted({min(MAX_EPOCH, limit + step) for limit in LIMITS for step in (-1, 0, 1)}), -1, -(2**31))
 TOPIC_ID = UUID(int=1)
 STRANGER = ReplicaKey(99, UUID(int=99))
 NOWHERE = Endpoints({"CONTROLLER": Endpoint("127.0.0.1", 1)})
@@ -25,7 +26,7 @@ NOWHERE = Endpoints({"CONTROLLER": Endpoint("127.0.0.1", 1)})
 
 def play(arena: Arena) -> None:
     """Ask every node."""
-    for epoch in EPOCHS:
+    for epoch in (*EPOCHS, arena.epoch + EPOCHS_AT_ONCE + 1):
         for cluster_id in (None, arena.quorum.cluster_id):
             for listener in LISTENERS:
                 for node in arena.nodes:

@@ -22,10 +22,12 @@ class Gauge:
     """
 
     def __init__(self, node: NodeProcess) -> None:
-        self._node = node
+        self.node = node
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"gauge {node.id}", daemon=True)
         self.longest_stall_s = 0.0
+        self.is_silent = False
+        """A question was not answered for so long that nobody waits for the answer any more."""
         reset_peak_memory(node.pid)
         self._thread.start()
 
@@ -35,23 +37,25 @@ class Gauge:
 
     @property
     def peak_mib(self) -> float:
-        return peak_memory_mib(self._node.pid) if self._node.running else 0.0
+        return peak_memory_mib(self.node.pid) if self.node.running else 0.0
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                with RawConnection(self._node.endpoint, HANGS_AFTER_S) as connection:
+                with RawConnection(self.node.endpoint, HANGS_AFTER_S) as connection:
                     while not self._stopped.wait(BETWEEN_QUESTIONS_S):
                         self._ask(connection)
+            except TimeoutError:
+                self.is_silent = True
             except OSError:
                 self._stopped.wait(BETWEEN_QUESTIONS_S)
 
     def _ask(self, connection: RawConnection) -> None:
-        before = loop_cpu_s(self._node.pid)
+        before = loop_cpu_s(self.node.pid)
         try:
             connection.request(API_VERSIONS, ApiVersionsRequest())
         finally:
-            self.longest_stall_s = max(self.longest_stall_s, loop_cpu_s(self._node.pid) - before)
+            self.longest_stall_s = max(self.longest_stall_s, loop_cpu_s(self.node.pid) - before)
 
 
 def loop_cpu_s(pid: int) -> float:

@@ -12,7 +12,7 @@ from types import ModuleType
 import attrs
 
 from scripts.attacks.arena import HANG_S, Arena
-from scripts.attacks.gauges import Gauge
+from scripts.attacks.gauges import HANGS_AFTER_S, Gauge
 from scripts.attacks.quorum import AttackedQuorum
 from scripts.attacks.writer import Writer, lost_records
 from tests.acceptance.waiting import Overdue, wait_until
@@ -51,6 +51,8 @@ def judge(attack: str, module: ModuleType, quorum: AttackedQuorum, *, is_short: 
         broken += _committed_afterwards(writer)
         for gauge in gauges:
             gauge.stop()
+            if gauge.is_silent:
+                broken.append(f"node {gauge.node.id} did not answer its controller listener for {HANGS_AFTER_S:.0f} s")
     stall = max(gauge.longest_stall_s for gauge in gauges)
     peak = max(gauge.peak_mib for gauge in gauges)
     elections, complaints = _aftermath(arena, writer)

@@ -9,18 +9,19 @@ from scripts.attacks.arena import Arena, frame_of, refusable
 from scripts.attacks.requests import produce_frame
 
 AT_ONCE = 50
-AHEAD = 5
-"""A producer's last five batches tell its duplicates."""
 
 
 def play(arena: Arena) -> None:
-    """First many ids, then sequences ahead of those that get ids next: their own would then be duplicates."""
+    """First many ids and many producers, then sequences ahead of those that get ids next: duplicates, if guessed."""
     ask = frame_of(INIT_PRODUCER_ID, InitProducerIdRequest()) * AT_ONCE
     with refusable(), arena.connect() as connection:
         for _ in range(arena.count(400, 20)):
             connection.send_bytes(ask)
             arena.sent.frames += AT_ONCE - 1
             connection.wait_for_answers(AT_ONCE)
+        for _ in range(arena.count(5_000, 200)):
+            connection.send_bytes(produce_frame(_batch(arena.random.getrandbits(63))))
+            connection.wait_for_answers()
     with arena.connect() as connection:
         known = connection.request(INIT_PRODUCER_ID, InitProducerIdRequest()).producer_id
         for guess in range(known + 1, known + arena.count(200, 40)):
