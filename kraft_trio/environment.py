@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from kraft_trio.storage.disk import Disk
+from kraft_trio.storage.record_thread import OffLoop, RecordThread
 from kraft_trio.wire.network import Network
 
 
@@ -32,6 +33,8 @@ class Environment:
     """Milliseconds since 1970, for record timestamps only."""
     watch: Callable[[Any], object] = _nobody_watches
     """Called with the node when it has been made and nothing of it runs yet: how the simulator looks on."""
+    off_loop: OffLoop = attrs.field(factory=RecordThread)
+    """Where large or compressed records are checked and decoded."""
 
     @classmethod
     def real(cls) -> Environment:

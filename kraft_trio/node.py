@@ -19,6 +19,7 @@ from kraft_trio.actors.internal_listener import InternalListener
 from kraft_trio.actors.log_cleaner import LogCleaner
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.network_server import NetworkServer
+from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.request_router import FORWARDER_CLIENT_ID, RequestRouter
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
@@ -111,6 +112,7 @@ class Node:
             self.election.tell,
             self._forwarder,
             None if snapshots is None else self.take_snapshot,
+            RecordChecker(environment.off_loop, config.max_decompressed_bytes),
         )
         self._server = NetworkServer(environment.network, config, router)
         self._environment = environment

@@ -27,6 +27,7 @@ from kraft_trio.errors import (
 )
 from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView, Reply, deliver
 from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.record_limits import MAX_RECORDS
 from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
 from kraft_trio.wire.apis.produce import PRODUCE, ProducePartition, ProducePartitionResponse, ProduceRequest
 from kraft_trio.wire.error_codes import ErrorCode
@@ -98,6 +99,8 @@ class Appender:
         learned, NodeClosedError when the node stopped before they were sent.  A cancelled append may or may not take
         effect.
         """
+        if len(values) > MAX_RECORDS:
+            raise RecordTooLargeError(f"values: {len(values)} for one batch, which has {MAX_RECORDS} at most")
         request = AppendRequested(tuple(values), Reply())
         size = BATCH_OVERHEAD_BYTES + request.size_in_bytes
         if size > self._config.max_message_bytes:
@@ -137,9 +140,12 @@ class Appender:
         if self._config.append_linger_ms > 0:
             await self._linger()
         group: list[AppendRequested] = []
-        size = BATCH_OVERHEAD_BYTES
-        while self._waiting and (not group or size + self._waiting[0].size_in_bytes <= self._config.max_message_bytes):
+        size, count = BATCH_OVERHEAD_BYTES, 0
+        while self._waiting:
             size += self._waiting[0].size_in_bytes
+            count += len(self._waiting[0].values)
+            if group and (size > self._config.max_message_bytes or count > MAX_RECORDS):
+                break
             group.append(self._waiting.popleft())
         return group
 

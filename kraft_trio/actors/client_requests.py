@@ -9,13 +9,13 @@ import attrs
 from kraft_trio.actors.answers import Answer, Awaited
 from kraft_trio.actors.fetch_requests import leader_check, leader_endpoint
 from kraft_trio.actors.published import Published
+from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ProtocolError
 from kraft_trio.messages import CommittedEndRequested, ProduceReceived, QuorumView, Reply, deliver
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.storage.batch import check_client_batch, peek_header
 from kraft_trio.storage.log import Log
-from kraft_trio.storage.record_check import check_records
 from kraft_trio.wire.apis.describe_cluster import (
     BROKERS,
     CONTROLLERS,
@@ -57,13 +57,20 @@ class ClientRequests:
     """One topic with one partition, led by the leader of the quorum; no groups, no transactions (DESIGN D4)."""
 
     def __init__(
-        self, key: ReplicaKey, cluster_id: str, config: NodeConfig, log: Log, view: Published[QuorumView]
+        self,
+        key: ReplicaKey,
+        cluster_id: str,
+        config: NodeConfig,
+        log: Log,
+        view: Published[QuorumView],
+        checker: RecordChecker,
     ) -> None:
         self._key = key
         self._cluster_id = cluster_id
         self._config = config
         self._log = log
         self._view = view
+        self._checker = checker
 
     # Metadata, DescribeCluster
 
@@ -173,7 +180,7 @@ class ClientRequests:
         refused = self._refuse_produce(request, partition, version)
         if refused is None and is_repeated:
             refused = ProducePartitionResponse.failed(ErrorCode.invalid_request, "the partition is named twice")
-        refused = refused or self._refuse_batch(partition.records)
+        refused = refused or await self._refuse_batch(partition.records)
         if refused is not None:
             reply.answer(refused)
             return reply
@@ -198,7 +205,7 @@ class ClientRequests:
             return ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower)
         return None
 
-    def _refuse_batch(self, records: bytes | None) -> ProducePartitionResponse | None:
+    async def _refuse_batch(self, records: bytes | None) -> ProducePartitionResponse | None:
         """What is wrong with the records, if anything: one whole batch of format v2, sound through and through."""
         if not records:
             return ProducePartitionResponse.failed(ErrorCode.invalid_record, "records: none given, one batch expected")
@@ -223,7 +230,7 @@ class ClientRequests:
         if header.is_transactional:
             return ProducePartitionResponse.failed(ErrorCode.invalid_record, "there are no transactions here")
         try:
-            check_records(records, 0, header, self._config.max_decompressed_bytes)
+            await self._checker.check(records, header)
         except ProtocolError as error:
             return ProducePartitionResponse.failed(ErrorCode.invalid_record, str(error))
         return None

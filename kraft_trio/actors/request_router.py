@@ -14,6 +14,7 @@ from kraft_trio.actors.client_requests import ClientRequests
 from kraft_trio.actors.fetch_requests import FetchRequests
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
+from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.replica_snapshot_requests import ReplicaSnapshotRequests, TakeSnapshot
 from kraft_trio.actors.snapshot_requests import SnapshotRequests
 from kraft_trio.actors.voter_change_requests import VoterChangeRequests
@@ -81,6 +82,7 @@ class RequestRouter:
         tell_election: Callable[[ElectionMessage], Awaitable[None]],
         forwarder: NetworkClient,
         take_snapshot: TakeSnapshot | None,
+        checker: RecordChecker,
     ) -> None:
         """`forwarder` carries what a follower passes on to the leader; its client id is FORWARDER_CLIENT_ID."""
         self._forwarder = forwarder
@@ -93,7 +95,7 @@ class RequestRouter:
         self._snapshots = SnapshotRequests(config, cluster_id, view)
         self._replica_snapshots = ReplicaSnapshotRequests(key, cluster_id, log, take_snapshot)
         self._voter_changes = VoterChangeRequests(config, cluster_id, view)
-        self._clients = ClientRequests(key, cluster_id, config, log, view)
+        self._clients = ClientRequests(key, cluster_id, config, log, view, checker)
 
     async def route(self, header: RequestHeader, listener_name: str, request: Any, *, asker: object = None) -> Answer:
         """Put the request where it belongs, waiting while that mailbox is full; `asker` is its connection."""

@@ -23,6 +23,7 @@ from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.state_snapshots import StateMachine
 from kraft_trio.storage.batch import NewRecord, Record
 from kraft_trio.storage.directory import format_directory, partition_path, random_directory_id
+from kraft_trio.storage.record_thread import InLoop
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.simulated_inode import Loss
 
@@ -221,6 +222,7 @@ class Machine:
             random=self.cluster.random(f"node-{self.id}-{self._starts}"),
             wall_clock_ms=self.wall_clock_ms,
             watch=self._opened,
+            off_loop=InLoop(),
         )
         applying = _Applying(
             self,

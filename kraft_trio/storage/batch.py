@@ -27,6 +27,7 @@ from kraft_trio.storage.batch_header import (
 )
 from kraft_trio.storage.compression import compress, decompress
 from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.record_limits import MAX_READ_HEADERS, MAX_RECORDS
 from kraft_trio.storage.varint import decode_varint, encode_varint
 
 __all__ = [
@@ -194,12 +195,16 @@ def decode_records(
     header: BatchHeader,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> list[Record]:
-    """The records of the batch at `position`, whose CRC the caller has checked.
+    """The records of the batch at `position`, whose CRC the caller has checked; see `record_chunks` for many.
 
-    Raises ProtocolError for a batch that is not whole, for records that are not as the format says, and where the
-    decompressed records would take more than `max_decompressed_bytes`.
+    Raises ProtocolError for a batch that is not whole, for records that are not as the format says, for more of them
+    than MAX_RECORDS, and where the decompressed records would take more than `max_decompressed_bytes`.
     """
     data, at = record_bytes(buffer, position, header, max_decompressed_bytes)
+    if header.record_count > MAX_RECORDS:
+        raise ProtocolError(
+            f"batch at offset {header.base_offset}: {header.record_count} records, at most {MAX_RECORDS} allowed"
+        )
     records = []
     for _ in range(header.record_count):
         record, at = decode_record(data, at, header)
@@ -238,10 +243,12 @@ def record_bytes(buffer: Buffer, position: int, header: BatchHeader, max_decompr
     return data, start
 
 
-def decode_record(data: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+def decode_record(
+    data: bytes, position: int, header: BatchHeader, max_headers: int = MAX_READ_HEADERS
+) -> tuple[Record, int]:
     """The record of that batch at `position` in what `record_bytes` gave, and the position after it.
 
-    Raises ProtocolError for one that is not as the format says.
+    Raises ProtocolError for one that is not as the format says, or has more headers than `max_headers`.
     """
     length, position = decode_varint(data, position)
     end = position + length
@@ -256,7 +263,7 @@ def decode_record(data: bytes, position: int, header: BatchHeader) -> tuple[Reco
     header_count, at = decode_varint(data, at)
     headers: RecordHeaders = ()
     if header_count:
-        headers, at = _decode_headers(data, at, end, header_count)
+        headers, at = _decode_headers(data, at, end, header_count, max_headers)
     if at != end:
         raise ProtocolError(
             f"batch at offset {header.base_offset}: a record of {length} bytes ends {end - at} bytes off"
@@ -265,9 +272,11 @@ def decode_record(data: bytes, position: int, header: BatchHeader) -> tuple[Reco
     return Record(header.base_offset + offset_delta, timestamp_ms, key, value, headers), end
 
 
-def _decode_headers(data: bytes, position: int, end: int, count: int) -> tuple[RecordHeaders, int]:
+def _decode_headers(data: bytes, position: int, end: int, count: int, max_headers: int) -> tuple[RecordHeaders, int]:
     if not 0 <= count <= (end - position) // 2:
         raise ProtocolError(f"record headers: {count} of them cannot be in {end - position} bytes")
+    if count > max_headers:
+        raise ProtocolError(f"record headers: {count} of them, at most {max_headers} allowed")
     headers = []
     for _ in range(count):
         name, position = _decode_bytes(data, position, end)
@@ -275,9 +284,9 @@ def _decode_headers(data: bytes, position: int, end: int, count: int) -> tuple[R
         if name is None:
             raise ProtocolError("record header: its name is null")
         try:
-            headers.append((name.decode(), value))
+            headers.append((str(name, "utf-8"), value))
         except UnicodeDecodeError:
-            raise ProtocolError(f"record header: name {name!r} is not UTF-8") from None
+            raise ProtocolError(f"record header: name {bytes(name)!r} is not UTF-8") from None
     return tuple(headers), position
 
 

@@ -117,6 +117,12 @@ def expansion(codec: Compression, size: int = 64 * MEBIBYTE - 64) -> bytes:
     return batch_around(codec, compressed(codec, pieces()), 1)
 
 
+def bomb_of_small_values(codec: Compression, count: int = 640, size_each: int = 100_000) -> bytes:
+    """So many sound records of so many zeros each."""
+    records = (record(index, bytes(size_each)) for index in range(count))
+    return batch_around(codec, compressed(codec, _in_blocks(records)), count)
+
+
 def tiny_records(codec: Compression, count: int = 1_260_000) -> bytes:
     """So many sound records with an empty value each, of 7 bytes or a few more."""
     return batch_around(codec, compressed(codec, _in_blocks(map(record, range(count)))), count)
@@ -237,6 +243,7 @@ BOMBS: Final[dict[str, Callable[[], bytes]]] = {
         for codec in CODECS
         for kind in (
             expansion,
+            bomb_of_small_values,
             tiny_records,
             slow_records,
             many_headers,

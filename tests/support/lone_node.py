@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from kraft_trio.environment import Environment
 from kraft_trio.node import Node, open_node
 from kraft_trio.simulation import Cluster
+from kraft_trio.storage.record_thread import InLoop
 
 
 @asynccontextmanager
@@ -19,6 +20,7 @@ async def lone_node(cluster: Cluster, node_id: int) -> AsyncIterator[Node]:
         disk=machine.disk,
         random=cluster.random("lone node"),
         wall_clock_ms=machine.wall_clock_ms,
+        off_loop=InLoop(),
     )
     async with open_node(machine.config, environment=environment) as node:
         yield node

@@ -1,0 +1,57 @@
+"""Checks the records of produced batches, whatever they are, without holding up the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import Final
+
+import trio
+
+from kraft_trio.storage.batch_header import COMPRESSION_ATTRIBUTES, BatchHeader
+from kraft_trio.storage.record_check import check_steps, is_small_and_sound
+from kraft_trio.storage.record_limits import produce_limits
+from kraft_trio.storage.record_thread import OffLoop
+
+STEPS_AT_ONCE: Final = 4
+"""In the loop."""
+STEPS_A_JOB: Final = 8
+"""Off the loop.  A job that is pure Python takes a few milliseconds; the loop waits no longer for the interpreter than
+its switch interval."""
+_COMPRESSED_BYTES_AT_ONCE: Final = 16 * 1024
+_RECORDS_AT_ONCE: Final = 1024
+
+
+class RecordChecker:
+    """One for a node.  The loop makes some steps of a check; one that takes more is made anew off the loop, where one
+    batch is checked at a time: of those that wait nothing is kept but their requests.
+    """
+
+    def __init__(self, off_loop: OffLoop, max_decompressed_bytes: int) -> None:
+        self._off_loop = off_loop
+        self._max_decompressed_bytes = max_decompressed_bytes
+        self._turn = trio.Lock()
+
+    async def check(self, batch: bytes, header: BatchHeader) -> None:
+        """Check the records of a client's batch, whose CRC the caller has checked.  Raises ProtocolError."""
+        if is_small_and_sound(batch, 0, header):
+            return
+        limits = produce_limits(len(batch), self._max_decompressed_bytes)
+        if _may_be_short(header) and not _advance(check_steps(batch, 0, header, limits), STEPS_AT_ONCE):
+            return
+        async with self._turn:
+            steps = check_steps(batch, 0, header, limits)
+            while await self._off_loop.run(partial(_advance, steps, STEPS_A_JOB)):
+                pass
+
+
+def _may_be_short(header: BatchHeader) -> bool:
+    if header.attributes & COMPRESSION_ATTRIBUTES:
+        return header.size_in_bytes <= _COMPRESSED_BYTES_AT_ONCE
+    return header.record_count <= _RECORDS_AT_ONCE
+
+
+def _advance(steps: Iterator[None], count: int) -> bool:
+    """Make so many steps; whether there may be more."""
+    return sum(1 for _ in islice(steps, count)) == count

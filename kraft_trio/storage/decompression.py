@@ -1,0 +1,127 @@
+"""Compressed records, decompressed chunk by chunk: nobody holds more than a chunk of what a few bytes can stand for.
+
+A chunk costs a bounded amount of work, whatever the data is: the input is fed in small pieces, so that what a codec
+has not consumed yet is never copied again and again, and each member or frame gives a chunk of its own, be it empty.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+import cramjam
+import lz4.frame
+import zstandard
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.storage.batch_header import Compression
+
+CHUNK_BYTES: Final = 64 * 1024
+"""A chunk has no more; only a snappy block, which is decompressed as a whole, may have."""
+XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+"""What snappy-java frames blocks with, and Kafka's clients after it: magic, version, compatible version."""
+XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+XERIAL_BLOCK_LENGTH: Final = struct.Struct(">i")
+
+_PIECE_BYTES: Final = 16 * 1024
+_GZIP_WINDOW: Final = 31
+_ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
+"""zstd's highest level asks for as much.  Memory is touched only as far as content has come out."""
+_SNAPPY_MOST_EXPANSION: Final = 22
+"""Three bytes of snappy stand for 64 at most."""
+_SNAPPY_LENGTH_BYTES: Final = 64
+"""More than the length in front of a block takes, so that a tiny block passes."""
+
+
+def decompressed_chunks(compression: Compression, data: bytes, max_block_bytes: int) -> Iterator[bytes]:
+    """The content of `data`, in order; a chunk may be empty.
+
+    Raises ProtocolError for data that the codec does not accept, and for a snappy block of more than `max_block_bytes`.
+    """
+    try:
+        match compression:
+            case Compression.NONE:
+                yield data
+            case Compression.GZIP:
+                yield from _gzip(data)
+            case Compression.SNAPPY:
+                yield from _snappy(data, max_block_bytes)
+            case Compression.LZ4:
+                yield from _lz4(data)
+            case Compression.ZSTD:
+                yield from _zstd(data)
+    except (zlib.error, cramjam.DecompressionError, RuntimeError, ValueError, EOFError, zstandard.ZstdError) as error:
+        raise ProtocolError(f"{compression.name.lower()} records: {error}") from None
+
+
+def _gzip(data: bytes) -> Iterator[bytes]:
+    position = 0
+    while position < len(data):
+        codec = zlib.decompressobj(wbits=_GZIP_WINDOW)
+        while not codec.eof:
+            piece = codec.unconsumed_tail or data[position : position + _PIECE_BYTES]
+            if not codec.unconsumed_tail:
+                position += len(piece)
+            chunk = codec.decompress(piece, CHUNK_BYTES)
+            if not piece and not chunk:
+                raise EOFError("cut")
+            yield chunk
+        position -= len(codec.unused_data)
+
+
+def _lz4(data: bytes) -> Iterator[bytes]:
+    position = 0
+    codec = lz4.frame.LZ4FrameDecompressor()
+    while position < len(data):
+        while not codec.eof:
+            piece = b""
+            if codec.needs_input:
+                piece = data[position : position + _PIECE_BYTES]
+                position += len(piece)
+                if not piece:
+                    raise EOFError("cut")
+            yield codec.decompress(piece, CHUNK_BYTES)
+        position -= len(codec.unused_data or b"")
+        codec.reset()
+
+
+def _zstd(data: bytes) -> Iterator[bytes]:
+    # A frame that is cut just ends early here; the records in it then fail to decode.
+    codec = zstandard.ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW_BYTES)
+    with codec.stream_reader(data, read_across_frames=True) as reader:
+        while chunk := reader.read(CHUNK_BYTES):
+            yield chunk
+
+
+def _snappy(data: bytes, max_block_bytes: int) -> Iterator[bytes]:
+    if not data.startswith(XERIAL_MAGIC):
+        yield _snappy_block(data, max_block_bytes)
+        return
+    position = len(XERIAL_HEADER)
+    while position < len(data):
+        if len(data) - position < 4:
+            raise EOFError("cut")
+        (length,) = XERIAL_BLOCK_LENGTH.unpack_from(data, position)
+        position += 4
+        if not 0 < length <= len(data) - position:
+            raise EOFError(f"a block of {length} bytes, {len(data) - position} are left")
+        yield _snappy_block(data[position : position + length], max_block_bytes)
+        position += length
+
+
+def _snappy_block(block: bytes, max_block_bytes: int) -> bytes:
+    length = cramjam.snappy.decompress_raw_len(block)
+    if length > max_block_bytes:
+        raise AboveCapError(Compression.SNAPPY, max_block_bytes)
+    if length > _SNAPPY_MOST_EXPANSION * len(block) + _SNAPPY_LENGTH_BYTES:
+        raise EOFError(f"a block of {len(block)} bytes that claims {length}")
+    return bytes(cramjam.snappy.decompress_raw(block))
+
+
+class AboveCapError(ProtocolError):
+    """The decompressed records are more than they may be."""
+
+    def __init__(self, compression: Compression, max_bytes: int) -> None:
+        super().__init__(f"{compression.name.lower()} records: more than {max_bytes} bytes when decompressed")

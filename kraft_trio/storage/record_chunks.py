@@ -1,0 +1,45 @@
+"""The records of a batch of any size, some at a time, in memory that does not grow with the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kraft_trio.storage.batch import Record, decode_record
+from kraft_trio.storage.batch_header import BatchHeader
+from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.record_limits import RecordLimits
+from kraft_trio.storage.record_window import RecordWindow
+
+_CHUNK_RECORDS: Final = 256
+_CHUNK_BYTES: Final = 256 * 1024
+_HEADER_BYTES: Final = 128
+"""What a header takes in memory, whatever it takes in the batch."""
+
+
+def record_chunks(buffer: Buffer, position: int, header: BatchHeader, max_record_bytes: int) -> Iterator[list[Record]]:
+    """The records of the batch at `position`, whose CRC the caller has checked; a list may be empty.
+
+    Each list takes well under a millisecond, but for a large record or snappy block.  Raises ProtocolError, perhaps
+    after some records, for those that are not as the format says, and for one that has more bytes than
+    `max_record_bytes` or more headers than MAX_READ_HEADERS.
+    """
+    window = RecordWindow(buffer, position, header, RecordLimits(None, max_record_bytes))
+    records: list[Record] = []
+    size = 0
+    for _ in range(header.record_count):
+        for _ in window.fill():
+            yield records
+            records, size = [], 0
+        at = window.at
+        record, window.at = decode_record(window.data, at, header)
+        records.append(record)
+        size += window.at - at + _HEADER_BYTES * len(record.headers)
+        if size >= _CHUNK_BYTES or len(records) >= _CHUNK_RECORDS:
+            yield records
+            records, size = [], 0
+    for _ in window.end():
+        yield records
+        records = []
+    if records:
+        yield records

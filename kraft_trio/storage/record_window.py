@@ -1,0 +1,94 @@
+"""A batch's records as bytes, decompressed only as far as somebody has asked for, and given up behind them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Final
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.storage.batch import record_bytes
+from kraft_trio.storage.batch_header import COMPRESSION_ATTRIBUTES, HEADER_BYTES, BatchHeader
+from kraft_trio.storage.decompression import AboveCapError, decompressed_chunks
+from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.record_limits import RecordLimits
+from kraft_trio.storage.varint import decode_varint
+
+_LENGTH_BYTES: Final = 10
+"""A record's length takes no more."""
+
+
+class RecordWindow:
+    """Bytes of the records from `at` in `data` on; the window ends anywhere, also inside a record.
+
+    Holds a record and a chunk at most, of a batch that is compressed, or the batch itself.
+    """
+
+    def __init__(self, buffer: Buffer, position: int, header: BatchHeader, limits: RecordLimits) -> None:
+        """Raises ProtocolError for a batch that is not whole, or claims more records than it may have or hold."""
+        if limits.max_records is not None and header.record_count > limits.max_records:
+            raise ProtocolError(
+                f"batch at offset {header.base_offset}: {header.record_count} records, "
+                f"at most {limits.max_records} allowed"
+            )
+        self._header = header
+        self._limits = limits
+        self._left_bytes = limits.max_bytes
+        self._chunks: Iterator[bytes] = iter(())
+        if not header.attributes & COMPRESSION_ATTRIBUTES:
+            self.data, self.at = record_bytes(buffer, position, header, 0)
+            return
+        end = position + header.size_in_bytes
+        if end > len(buffer):
+            raise ProtocolError(
+                f"batch at offset {header.base_offset}: cut, {len(buffer) - position} of its bytes are left"
+            )
+        content = bytes(buffer[position + HEADER_BYTES : end])
+        self.data, self.at = b"", 0
+        self._chunks = decompressed_chunks(header.compression, content, limits.max_record_bytes)
+
+    def fill(self) -> Iterator[None]:
+        """Bring in the whole record at `at`, in steps; less of it is there afterwards only where the content ends.
+
+        Raises ProtocolError for data that the codec does not accept, and for more bytes than the limits allow.
+        """
+        yield from self._bring(_LENGTH_BYTES)
+        if self.at >= len(self.data):
+            return
+        length, start = decode_varint(self.data, self.at)
+        if length > self._limits.max_record_bytes:
+            raise ProtocolError(
+                f"batch at offset {self._header.base_offset}: a record of {length} bytes, "
+                f"at most {self._limits.max_record_bytes} allowed"
+            )
+        yield from self._bring(start - self.at + length)
+
+    def _bring(self, wanted: int) -> Iterator[None]:
+        """At least so many bytes from `at` on, if there are as many."""
+        have = len(self.data) - self.at
+        if have >= wanted:
+            return
+        content: io.BytesIO | None = None
+        for chunk in self._chunks:
+            if self._left_bytes is not None:
+                self._left_bytes -= len(chunk)
+                if self._left_bytes < 0:
+                    assert self._limits.max_bytes is not None, "a cap that is none was broken"
+                    raise AboveCapError(self._header.compression, self._limits.max_bytes)
+            if content is None:
+                content = io.BytesIO()
+                content.write(self.data[max(0, self.at) :])
+            content.write(chunk)
+            have += len(chunk)
+            if have >= wanted:
+                break
+            yield
+        if content is not None:
+            self.data, self.at = content.getvalue(), max(0, self.at - len(self.data))
+
+    def end(self) -> Iterator[None]:
+        """Once all records are behind `at`.  Raises ProtocolError where bytes follow them, or are missing."""
+        yield from self._bring(1)
+        left = len(self.data) - self.at
+        if left:
+            raise ProtocolError(f"batch at offset {self._header.base_offset}: {left} bytes follow its last record")

@@ -1,0 +1,229 @@
+"""Bombs of every codec, checked as a leader does and read as a replay does: the work and the memory they cost."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.storage import record_check, record_chunks, record_window
+from kraft_trio.storage.batch import decode_record, peek_header
+from kraft_trio.storage.batch_header import Compression
+from kraft_trio.storage.decompression import CHUNK_BYTES, decompressed_chunks
+from kraft_trio.storage.record_check import check_steps
+from kraft_trio.storage.record_limits import (
+    MAX_BATCH_HEADERS,
+    MAX_HEADERS,
+    MAX_READ_HEADERS,
+    MAX_RECORDS,
+    SMALL_CONTENT_BYTES,
+    produce_limits,
+)
+from tests.support import bombs
+
+MEBIBYTE = 1024 * 1024
+CAP = 64 * MEBIBYTE
+CODECS = bombs.CODECS
+
+REFUSED = {
+    "expansion": (partial(bombs.expansion, size=8 * MEBIBYTE), "a record of [0-9]+ bytes, at most [0-9]+ allowed"),
+    "zeros": (
+        partial(bombs.bomb_of_small_values, count=100, size_each=100_000),
+        "more than [0-9]+ bytes when decompressed",
+    ),
+    "records": (partial(bombs.repeated_record, count=MAX_RECORDS + 1), f"at most {MAX_RECORDS} allowed"),
+    "headers": (partial(bombs.many_headers, count=MAX_HEADERS + 1), f"at most {MAX_HEADERS} allowed"),
+    "headers in all": (
+        partial(bombs.headers_everywhere, count=1000, headers_each=MAX_BATCH_HEADERS // 1000 + 1),
+        f"more than {MAX_BATCH_HEADERS} record headers",
+    ),
+    "nested": (partial(bombs.nested, size=MEBIBYTE), "batch at offset 0|record|variable-length"),
+    "claimed count": (bombs.claimed_count, f"at most {MAX_RECORDS} allowed"),
+    "claimed headers": (bombs.claimed_headers, "cannot be in 0 bytes"),
+}
+ACCEPTED = {
+    "records": partial(bombs.tiny_records, count=20_000),
+    "slow records": partial(bombs.slow_records, count=5_000),
+    "zeros": partial(bombs.expansion, size=SMALL_CONTENT_BYTES - 100),
+    "headers": partial(bombs.many_headers, count=MAX_HEADERS),
+    "nested batch": partial(bombs.nested_batch, size=MEBIBYTE),
+    "empty frames": partial(bombs.empty_frames, size=100_000),
+}
+
+
+def check_as_a_leader(batch: bytes, cap: int = CAP) -> int:
+    """How many steps it took."""
+    header = peek_header(batch)
+    return sum(1 for _ in check_steps(batch, 0, header, produce_limits(len(batch), cap)))
+
+
+def peak_of(job: Callable[[], Any]) -> int:
+    """Bytes that Python's allocator handed out at most while the job ran, above what it had before."""
+    tracemalloc.start()
+    try:
+        job()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
+@pytest.mark.parametrize("kind", REFUSED)
+def test_bomb_is_refused_by_name_within_its_memory(kind: str, codec: Compression) -> None:
+    build, reason = REFUSED[kind]
+    batch = build(codec)
+
+    def check() -> None:
+        with pytest.raises(ProtocolError, match=reason):
+            check_as_a_leader(batch, SMALL_CONTENT_BYTES)
+
+    # The buffer grows by an eighth at a time.
+    assert peak_of(check) < 1.2 * SMALL_CONTENT_BYTES + 2 * len(batch) + MEBIBYTE
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
+@pytest.mark.parametrize("kind", ACCEPTED)
+def test_large_but_honest_batch_is_accepted(kind: str, codec: Compression) -> None:
+    check_as_a_leader(ACCEPTED[kind](codec))
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
+def test_walked_records_are_given_up(codec: Compression) -> None:
+    batch = bombs.headers_everywhere(codec, count=10_000, headers_each=20)
+    assert peak_of(lambda: check_as_a_leader(batch)) < 2 * len(batch) + 16 * CHUNK_BYTES
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What the decoder had to do since the list was cleared: records and headers."""
+    done: list[int] = []
+
+    def counting(data: bytes, position: int, *arguments: Any) -> Any:
+        record, end = decode_record(data, position, *arguments)
+        done.append(1 + len(record.headers))
+        return record, end
+
+    for module in (record_check, record_chunks):
+        monkeypatch.setattr(module, "decode_record", counting)
+    return done
+
+
+def most_between_steps(steps: Iterator[Any], work: list[int]) -> int:
+    most = 0
+    for _ in steps:
+        most = max(most, sum(work))
+        work.clear()
+    return max(most, sum(work))
+
+
+def test_step_of_a_check_is_bounded_work(work: list[int]) -> None:
+    for batch in (
+        bombs.slow_records(Compression.ZSTD, 5000),
+        bombs.headers_everywhere(Compression.ZSTD, count=200, headers_each=900),
+    ):
+        steps = check_steps(batch, 0, peek_header(batch), produce_limits(len(batch), CAP))
+        assert 0 < most_between_steps(steps, work) <= 2 * MAX_HEADERS
+
+
+def test_list_of_a_replay_is_bounded_work(work: list[int]) -> None:
+    batch = bombs.headers_everywhere(Compression.ZSTD, count=1000, headers_each=900)
+    lists = record_chunks.record_chunks(batch, 0, peek_header(batch), CAP)
+    assert 0 < most_between_steps(lists, work) <= 4096
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
+def test_no_chunk_is_larger_than_it_may_be(codec: Compression) -> None:
+    content = bombs.expansion(codec, 4 * MEBIBYTE)[61:]
+    sizes = [len(chunk) for chunk in decompressed_chunks(codec, content, CAP)]
+    assert max(sizes) <= CHUNK_BYTES
+    assert sum(sizes) > 4 * MEBIBYTE
+
+
+@pytest.mark.parametrize("codec", bombs.FRAMED_CODECS, ids=lambda codec: codec.name)
+def test_frames_in_a_row_are_fed_in_small_pieces(codec: Compression) -> None:
+    """Content that a codec has not consumed is not copied anew for each frame of it."""
+    batch = bombs.empty_frames(codec, 500_000)
+    assert peak_of(lambda: check_as_a_leader(batch)) < len(batch) + 16 * CHUNK_BYTES
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
+def test_replay_of_many_records_needs_little_memory(codec: Compression) -> None:
+    batch = bombs.repeated_record(codec, 40_000)
+    header = peek_header(batch)
+
+    def read() -> None:
+        lists = record_chunks.record_chunks(batch, 0, header, CAP)
+        assert sum(map(len, lists)) == header.record_count
+
+    assert peak_of(read) < 2 * len(batch) + 8 * CHUNK_BYTES
+
+
+def test_replay_has_no_limit_but_that_of_a_record() -> None:
+    batch = bombs.expansion(Compression.ZSTD, MEBIBYTE)
+    header = peek_header(batch)
+    assert sum(map(len, record_chunks.record_chunks(batch, 0, header, 2 * MEBIBYTE))) == 1
+    with pytest.raises(ProtocolError, match=r"a record of \d+ bytes, at most 1000 allowed"):
+        list(record_chunks.record_chunks(batch, 0, header, 1000))
+    headers = bombs.many_headers(Compression.ZSTD, MAX_READ_HEADERS + 1)
+    with pytest.raises(ProtocolError, match=f"at most {MAX_READ_HEADERS} allowed"):
+        list(record_chunks.record_chunks(headers, 0, peek_header(headers), CAP))
+
+
+@pytest.mark.parametrize(
+    ("batch", "reason"),
+    [
+        (bombs.zstd_window(), "zstd records: .*memory"),
+        (bombs.zstd_content_size(), "zstd records: "),
+        (bombs.snappy_claim(), "more than 4194304 bytes when decompressed"),
+        (bombs.snappy_claim(framed=True), "more than 4194304 bytes when decompressed"),
+        (bombs.snappy_claim(10_000), "that claims 10000"),
+        (bombs.claimed_count(Compression.NONE), f"at most {MAX_RECORDS} allowed"),
+        (bombs.claimed_headers(Compression.NONE), "cannot be in 0 bytes"),
+        (bombs.many_headers(Compression.NONE, MAX_HEADERS + 1), f"at most {MAX_HEADERS} allowed"),
+    ],
+)
+def test_claim_is_refused_without_allocating_by_it(batch: bytes, reason: str) -> None:
+    def check() -> None:
+        with pytest.raises(ProtocolError, match=reason):
+            check_as_a_leader(batch)
+
+    assert peak_of(check) < MEBIBYTE
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
+def test_bytes_that_follow_the_last_record_are_not_all_read(codec: Compression) -> None:
+    content = bombs.compressed(codec, [bombs.record(0), *[bytes(CHUNK_BYTES)] * 64])
+    batch = bombs.batch_around(codec, content, 1)
+    pulled = 0
+
+    def counting(*arguments: Any) -> Iterator[bytes]:
+        nonlocal pulled
+        for chunk in decompressed_chunks(*arguments):
+            pulled += len(chunk)
+            yield chunk
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_window, "decompressed_chunks", counting)
+        with pytest.raises(ProtocolError, match="bytes follow its last record"):
+            check_as_a_leader(batch)
+    assert pulled <= 3 * CHUNK_BYTES
+
+
+def test_highly_compressible_log_lines_are_no_bomb() -> None:
+    """A megabyte of one line repeated, as a stuck service writes it: at the codecs' best ratio."""
+    values = [b'{"level": "ERROR", "message": "connection refused", "host": "db-1"}'] * 15_000
+    records = b"".join(bombs.record(index, value) for index, value in enumerate(values))
+    for codec in CODECS:
+        check_as_a_leader(bombs.batch_around(codec, bombs.compressed(codec, [records]), len(values)))
+
+
+def test_expansion_is_bounded_by_size_above_what_is_small() -> None:
+    assert produce_limits(100, CAP).max_bytes == SMALL_CONTENT_BYTES
+    assert produce_limits(16 * 1024, CAP).max_bytes == 16 * MEBIBYTE
+    assert produce_limits(MEBIBYTE, CAP).max_bytes == CAP
+    assert produce_limits(100, 1000).max_bytes == 1000
+    assert produce_limits(100, 1000).max_record_bytes == 1000
