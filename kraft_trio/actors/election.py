@@ -395,8 +395,6 @@ class Election:
         if error == ErrorCode.none:
             wrong_voter = voter_key_error(self._key, request.voter_id, request.voter_directory_id)
             error = ErrorCode.none if wrong_voter is None else ErrorCode[wrong_voter.lower()]
-        if error == ErrorCode.none and isinstance(self._tasks.replication, FollowerReplication):
-            self._tasks.replication.leader_is_alive()
         return self._responses.begin_quorum_epoch(error, listener_name)
 
     def _end_quorum_epoch(self, request: EndQuorumEpochRequest, listener_name: str | None) -> EndQuorumEpochResponse:

@@ -27,6 +27,7 @@ from kraft_trio.errors import (
     UnsupportedVersionError,
 )
 from kraft_trio.messages import FetchedFromLeader, LeaderHeardOf, TimedOut
+from kraft_trio.protocol.check_quorum import SIGN_OF_LIFE_BYTES
 from kraft_trio.protocol.reconciliation import truncation_point
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
@@ -78,11 +79,7 @@ class FollowerReplication:
         self._successor_deadline = trio.current_time() + delay_ms / 1000
         self._fetch_timer.deadline = min(self._fetch_timer.deadline, self._successor_deadline)
 
-    def leader_is_alive(self) -> None:
-        """The leader announced itself again (BeginQuorumEpoch): that counts as hearing from it."""
-        self._reset_fetch_timer()
-
-    # The fetch timer
+    # The fetch timer: only the answer to a Fetch or FetchSnapshot sets it back
 
     def _reset_fetch_timer(self) -> None:
         self._fetch_timer.deadline = min(trio.current_time() + self._timeout_s, self._successor_deadline)
@@ -298,9 +295,9 @@ class FollowerReplication:
             await connection.request(FETCH_SNAPSHOT, request)
 
     def _contact_request(self, snapshot_id: OffsetAndEpoch) -> FetchSnapshotRequest:
-        """For one byte, which nobody takes for a download that begins."""
+        """For so little that nobody takes it for a download that begins."""
         request = fetch_snapshot_request(self._context, snapshot_id)
-        return attrs.evolve(request, position=0, max_bytes=1)
+        return attrs.evolve(request, position=0, max_bytes=SIGN_OF_LIFE_BYTES)
 
     def _refuse_snapshot(self, error: Exception) -> None:
         self._needs_snapshot = False

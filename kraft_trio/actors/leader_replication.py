@@ -283,12 +283,14 @@ class LeaderReplication:
         self.fetches.replica_fetch(message, replica)
 
     def _fetch_snapshot(self, message: FetchSnapshotReceived) -> None:
-        """KIP-630 "Fetch Snapshot"; whoever is given a piece is in contact, however long it takes to get them all."""
+        """KIP-630 "Fetch Snapshot"; a download that goes on is contact, however long it takes to get all pieces."""
         request = message.request
         replica, now_s = message.replica, trio.current_time()
         piece = self._snapshots.piece(replica, request.snapshot_id, request.position, request.max_bytes, now_s=now_s)
         if replica is not None and piece.error == ErrorCode.none:
-            self.progress.heard_from(replica, now_s=now_s)
+            self.progress.fetched_snapshot(
+                replica, request.snapshot_id, request.position, request.max_bytes, now_s=now_s
+            )
             self._doubts.given(replica, request.snapshot_id, request.position, len(piece.data), piece.size_in_bytes)
         message.reply.answer(piece)
 
@@ -365,7 +367,7 @@ class LeaderReplication:
     # Check-quorum
 
     async def _check_quorum(self) -> None:
-        """KIP-595 leader, FACTS "check-quorum": no majority in contact for 1.5 fetch timeouts → resign."""
+        """KIP-595 "Leader Progress Timeout": no majority in contact for 1.5 fetch timeouts → resign."""
         timeout_s = self._context.config.fetch_timeout_ms * 1.5 / 1000
         while True:
             deadline = self.progress.majority_contact_ends_at(self._log.voters.voters, timeout_s, trio.current_time())
@@ -379,6 +381,6 @@ class LeaderReplication:
                 timeout_s * 1000,
             ):
                 await self._context.tell_election(
-                    LeadershipLost(self._context.stamp, f"no fetch from a majority of the voters for {timeout_s:g} s")
+                    LeadershipLost(self._context.stamp, f"no progress by a majority of the voters for {timeout_s:g} s")
                 )
                 return

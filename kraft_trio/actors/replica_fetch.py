@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import LeaderHeardOf
+from kraft_trio.protocol.check_quorum import SIGN_OF_LIFE_BYTES
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
@@ -70,11 +71,11 @@ def replica_fetch_request(context: EpochContext, *, max_wait_ms: int) -> FetchRe
 
 
 def fetch_snapshot_request(context: EpochContext, snapshot_id: OffsetAndEpoch) -> FetchSnapshotRequest:
-    """A FetchSnapshot for the first piece of that snapshot."""
+    """A FetchSnapshot for the first piece of that snapshot; for more than what only shows that a replica lives."""
     return FetchSnapshotRequest(
         cluster_id=context.cluster_id,
         replica_id=context.key.id,
-        max_bytes=context.config.fetch_snapshot_max_bytes,
+        max_bytes=max(context.config.fetch_snapshot_max_bytes, SIGN_OF_LIFE_BYTES + 1),
         topic=context.config.topic_name,
         partition=0,
         current_leader_epoch=context.epoch,

@@ -6,7 +6,8 @@ import math
 
 import attrs
 
-from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.check_quorum import ReplicaPosition
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
 
@@ -21,6 +22,9 @@ class ReplicaProgress:
 
     end_offset: int
     last_fetch_s: float
+    last_contact_s: float = -math.inf
+    """When a request last showed that the replica gets answers (check-quorum)."""
+    position: ReplicaPosition = attrs.field(factory=ReplicaPosition)
     last_caught_up_s: float = -math.inf
     leader_end_offset_at_last_fetch: int = -1
 
@@ -43,16 +47,22 @@ class ProgressTable:
             progress.last_caught_up_s = now_s
         elif end_offset >= progress.leader_end_offset_at_last_fetch >= 0:
             progress.last_caught_up_s = max(progress.last_caught_up_s, progress.last_fetch_s)
+        if progress.position.fetches(end_offset, leader_end_offset):
+            progress.last_contact_s = now_s
         progress.end_offset = end_offset
         progress.last_fetch_s = now_s
         progress.leader_end_offset_at_last_fetch = leader_end_offset
         return is_news
 
-    def heard_from(self, replica: ReplicaKey, *, now_s: float) -> None:
-        """It asked for a piece of a snapshot: it is there, though what it holds is not known (FACTS "check-quorum")."""
+    def fetched_snapshot(
+        self, replica: ReplicaKey, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int, *, now_s: float
+    ) -> None:
+        """It was given a piece of a snapshot: it is there, though what it holds is not known."""
         progress = self._replicas.get(replica)
         if progress is None:
             progress = self._know(replica, 0, now_s)
+        if progress.position.fetches_snapshot(snapshot_id, position, max_bytes):
+            progress.last_contact_s = now_s
         progress.last_fetch_s = now_s
 
     def _know(self, replica: ReplicaKey, end_offset: int, now_s: float) -> ReplicaProgress:
@@ -88,7 +98,7 @@ class ProgressTable:
         return offsets
 
     def last_contact_ms(self, voters: VoterSet) -> dict[ReplicaKey, float]:
-        """When each other voter was last heard of, on Trio's clock; at the start of the epoch if never since."""
+        """When each other voter was last in contact, on Trio's clock; at the start of the epoch if never since."""
         return {
             self._incarnation(voter) or voter.key: self._last_contact_s(voter) * 1000
             for voter in voters
@@ -101,10 +111,11 @@ class ProgressTable:
         return progress.last_fetch_s if progress is not None else -math.inf
 
     def _last_contact_s(self, voter: Voter) -> float:
-        return max(self._epoch_started_s, self.last_fetch_s(voter))
+        progress = self.of_voter(voter)
+        return self._epoch_started_s if progress is None else max(self._epoch_started_s, progress.last_contact_s)
 
     def majority_contact_ends_at(self, voters: VoterSet, timeout_s: float, now_s: float) -> float:
-        """When the majority would no longer be in contact if nobody was heard of from now on."""
+        """When the majority would no longer be in contact if nobody were from now on."""
         if len(voters) <= 1:
             return now_s + timeout_s
         contacts = sorted(
@@ -127,7 +138,7 @@ class ProgressTable:
         return sum(not voters.is_voter(key) for key in self._replicas)
 
     def number_of_silent_voters(self, voters: VoterSet, timeout_s: float, now_s: float) -> int:
-        """How many other voters have not fetched for that long, nor has the epoch just begun."""
+        """How many other voters have not been in contact for that long, nor has the epoch just begun."""
         return sum(now_s - self._last_contact_s(voter) > timeout_s for voter in voters if voter.id != self._leader.id)
 
     def describe(
@@ -156,7 +167,7 @@ class ProgressTable:
 
         observers = [(key, progress) for key, progress in self._replicas.items() if not voters.is_voter(key)]
         if not voters.is_voter(self._leader):
-            observers.append((self._leader, ReplicaProgress(leader_end_offset, now_s, now_s)))
+            observers.append((self._leader, ReplicaProgress(leader_end_offset, now_s, last_caught_up_s=now_s)))
         return DescribeQuorumResponse.described(
             request,
             leader_id=self._leader.id,

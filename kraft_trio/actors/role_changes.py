@@ -44,6 +44,7 @@ from kraft_trio.protocol.roles import (
     Role,
     Unattached,
     after_lost_pre_vote,
+    leader_of,
     may_campaign,
     vote_of,
 )
@@ -89,10 +90,19 @@ class Situation:
         """
         return any(may_campaign(voters, self.key) for voters in (self.voters, self.previous_voters))
 
-    def endpoints_of(self, leader_id: int, told: Endpoints) -> Endpoints:
-        """Where that leader is: as a message told, else as the voter set knows."""
-        voter = self.voters.get(leader_id)
-        return told if len(told) or voter is None else voter.endpoints
+    def endpoints_of(self, leader_id: int, epoch: int, told: Endpoints) -> Endpoints:
+        """Where that leader is: as a message told, else as this role knows, else as the voter set does.
+
+        The role may know better than the set: an older peer's BeginQuorumEpoch tells no endpoints, and the entry in the
+        set may be from before the leader moved.
+        """
+        role, voter = self.role, self.voters.get(leader_id)
+        if len(told):
+            return told
+        known = role.leader_endpoints if isinstance(role, Follower | Prospective) else Endpoints()
+        if len(known) and (leader_of(role, self.key), role.epoch) == (leader_id, epoch):
+            return known
+        return voter.endpoints if voter is not None else told
 
 
 Change = tuple[Event, Role]
@@ -107,14 +117,14 @@ def next_role(now: Situation, message: ElectionMessage) -> Change | None:
         case VoteReceived(request=request):
             return _on_vote(now, request)
         case BeginQuorumEpochReceived(request=request):
-            endpoints = now.endpoints_of(request.leader_id, request.leader_endpoints)
+            endpoints = now.endpoints_of(request.leader_id, request.leader_epoch, request.leader_endpoints)
             return _learned(now, judge_begin(now, request, endpoints))
         case EndQuorumEpochReceived(request=request):
-            endpoints = now.endpoints_of(request.leader_id, request.leader_endpoints)
+            endpoints = now.endpoints_of(request.leader_id, request.leader_epoch, request.leader_endpoints)
             outcome = judge_end(now, request, endpoints)
             return _learned(now, outcome.learned if isinstance(outcome, LeaderResigned) else outcome)
         case LeaderHeardOf(epoch=epoch, leader_id=leader_id, leader_endpoints=told):
-            endpoints = now.endpoints_of(leader_id, told) if leader_id is not None else Endpoints()
+            endpoints = now.endpoints_of(leader_id, epoch, told) if leader_id is not None else Endpoints()
             return _learned(now, learn_leader(now.role, now.key, leader_id, epoch, endpoints))
         case VoteRoundEnded(stamp=stamp) if stamp == now.stamp:
             return _on_vote_round_ended(now, message)
@@ -193,11 +203,12 @@ def _learned(now: Situation, outcome: object) -> Change | None:
 
 def _on_vote_round_ended(now: Situation, ended: VoteRoundEnded) -> Change | None:
     match now.role:
-        case Prospective() if (ended.won or ended.skip_pre_vote) and now.role.epoch < MAX_EPOCH:
+        case Prospective() if now.may_campaign and (ended.won or ended.skip_pre_vote) and now.role.epoch < MAX_EPOCH:
             return Event.PRE_VOTE_WON, Candidate(now.role.epoch + 1)
         case Prospective():
             return after_lost_pre_vote(now.role)
-        case Candidate() if ended.won:
+        # A node that is shutting down could not tell anybody that the epoch it wins has ended.
+        case Candidate() if now.may_campaign and ended.won:
             return Event.ELECTION_WON, Leader(now.role.epoch, now.log_end.offset, ended.granting)
         case _:
             return None

@@ -51,6 +51,9 @@ class _Request:
 @click.option(
     "--faults", default="all", show_default=True, help=f"all, none, or some of {','.join(PROFILES)}, with commas."
 )
+@click.option(
+    "--clique", is_flag=True, help="Only break links, for good, around a majority that must go on committing."
+)
 @click.option("--jobs", type=click.IntRange(1), help="How many processes; as many as there are CPUs where not given.")
 @click.option("--trace", metavar="FILE", help="Write every event; of several seeds, {seed} in the name is each one's.")
 @click.option("--ndjson", is_flag=True, help="Write the trace as lines of JSON, not as msgpack.")
@@ -72,6 +75,7 @@ def simulate(
     observers: int | None,
     duration: str,
     faults: str,
+    clique: bool,
     jobs: int | None,
     trace: str | None,
     ndjson: bool,
@@ -84,8 +88,9 @@ def simulate(
 ) -> int:
     """Run clusters of whole nodes in virtual time and check the invariants at every step.
 
-    With seeds, faults are random, and every run ends with the demand that a majority makes progress.  With FILEs, what
-    happens is what each of these scenario scripts says, and what comes of it is printed below each step.
+    With seeds, faults are random, and every run ends with the demand that a majority makes progress.  With --clique
+    faults stay: links break for good around a majority of three to five voters, and appends must commit.  With FILEs,
+    what happens is what each of these scenario scripts says, and what comes of it is printed below each step.
 
     Exit code 1 when an invariant was violated or an expectation not met, with the command line that runs it again.
     """
@@ -106,7 +111,7 @@ def simulate(
             context,
         )
     request = _Request(
-        SeedRuns(_plan_options(nodes, observers, duration, faults)),
+        SeedRuns(_plan_options(nodes, observers, duration, faults, clique)),
         jobs or len(os.sched_getaffinity(0)),
         trace,
         ndjson,
@@ -126,10 +131,14 @@ def simulate(
     return _run_seeds(chosen, request, shrinks)
 
 
-def _plan_options(nodes: int | None, observers: int | None, duration: str, faults: str) -> PlanOptions:
+def _plan_options(nodes: int | None, observers: int | None, duration: str, faults: str, clique: bool) -> PlanOptions:
     try:
         return PlanOptions(
-            voters=nodes, observers=observers, duration_us=_duration_us(duration), profiles=parse_profiles(faults)
+            voters=nodes,
+            observers=observers,
+            duration_us=_duration_us(duration),
+            profiles=parse_profiles(faults),
+            clique=clique,
         )
     except ConfigError as error:
         raise click.UsageError(f"--{error}") from error

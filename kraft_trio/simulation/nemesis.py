@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 import attrs
 
+from kraft_trio.config import parse_config
 from kraft_trio.errors import ConfigError
+from kraft_trio.simulation.clique import clique_plan
 from kraft_trio.simulation.fault_kinds import FAULT_KINDS
 from kraft_trio.simulation.faults_disk import spoiled_by
 from kraft_trio.simulation.faults_membership import upgrade
 from kraft_trio.simulation.faults_snapshots import PROFILE as SNAPSHOTS
 from kraft_trio.simulation.faults_snapshots import snapshot_settings
 from kraft_trio.simulation.plan import Plan, TimedStep
-from kraft_trio.simulation.scenario_header import Header
+from kraft_trio.simulation.scenario_header import ANY_NODE, Header
 from kraft_trio.simulation.timeline import SECOND_US, FaultKind, Timeline
 
 T = TypeVar("T")
@@ -61,6 +63,8 @@ class PlanOptions:
     duration_us: int = attrs.field(default=60 * SECOND_US)
     """How long faults happen, in virtual microseconds; the recovery comes on top."""
     profiles: tuple[str, ...] = attrs.field(default=PROFILES)
+    clique: bool = attrs.field(default=False)
+    """Whether links break for good around a majority of the voters, and nothing else fails."""
 
     def __attrs_post_init__(self) -> None:
         if self.voters is not None and not 1 <= self.voters <= 9:
@@ -69,9 +73,19 @@ class PlanOptions:
             raise ConfigError(f"observers: {self.observers}; expected 0 to 9")
         if self.duration_us <= 0:
             raise ConfigError("time: 0s; expected more")
+        if self.clique:
+            self._check_clique()
         for profile in self.profiles:
             if profile not in PROFILES:
                 raise ConfigError(f"faults: {profile!r}; expected all, none, or some of {', '.join(PROFILES)}")
+
+    def _check_clique(self) -> None:
+        if self.voters is not None and not 3 <= self.voters <= 5:
+            raise ConfigError(f"nodes: {self.voters}; expected 3 to 5 with a clique")
+        defaults = attrs.fields(PlanOptions)
+        for name, option in (("observers", "observers"), ("duration_us", "time"), ("profiles", "faults")):
+            if getattr(self, name) != getattr(defaults, name).default:
+                raise ConfigError(f"{option}: excluded by a clique, which is all that fails")
 
 
 def parse_profiles(text: str) -> tuple[str, ...]:
@@ -87,6 +101,9 @@ def parse_profiles(text: str) -> tuple[str, ...]:
 def make_plan(seed: int, options: PlanOptions) -> Plan:
     """The plan of that seed: the same for the same options, in every process."""
     source = random.Random(f"{seed}/plan")
+    if options.clique:
+        settings = _settings(source)
+        return clique_plan(seed, options.voters, settings, _longest_timeout_us(settings))
     membership = random.Random(f"{seed}/membership")
     snapshots = random.Random(f"{seed}/snapshots")
     changes_voters = _changes_voters(membership, options)
@@ -159,6 +176,12 @@ def _settings(source: random.Random) -> dict[str, str]:
         settings["controller.quorum.election.timeout.ms"] = str(timeout_ms)
         settings["controller.quorum.fetch.timeout.ms"] = str(2 * timeout_ms)
     return settings
+
+
+def _longest_timeout_us(settings: Mapping[str, str]) -> int:
+    """The longest that a node waits for others; an election timeout is up to twice the configured one."""
+    config = parse_config({**ANY_NODE, **settings}).config
+    return max(2 * config.election_timeout_ms, config.fetch_timeout_ms, config.request_timeout_ms) * 1000
 
 
 def _faults(

@@ -27,7 +27,7 @@ class TimedStep:
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """One run: faults up to `duration_us`, while clients write and read; then the recovery that must be possible."""
+    """One run: faults up to `duration_us`, while clients write and read; then what must be possible, as a recovery."""
 
     header: Header
     clients: int = 2
@@ -36,6 +36,8 @@ class Plan:
     duration_us: int = 60_000_000
     faults: tuple[TimedStep, ...] = ()
     """In the order of their times."""
+    ending: tuple[Step, ...] = (Recover(),)
+    """What is demanded once the last fault has happened."""
     is_fair_by_itself: bool = True
     """Whether its faults leave a majority its disks, whatever happens; else the run has to look that they do."""
 
@@ -56,7 +58,7 @@ class Plan:
                 yield At(now_us)
             yield fault.step
         yield At(self.duration_us)
-        yield Recover()
+        yield from self.ending
 
     def script(self, comment: str = "") -> Script:
         """The run as a scenario script, `comment` at its head."""

@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 PROGRESS: Final = "once the faults have stopped, a majority makes progress"
 
+COMMITS: Final = "while a majority of the voters reach each other, something commits"
+
 ELECTION_TIMEOUTS: Final = 20
 """Within how many of the longest timeouts a healed majority has a leader that has committed."""
 
@@ -49,6 +51,20 @@ CHANGES: Final = "once the faults have stopped, voter changes are made"
 async def recover(cluster: Cluster) -> None:
     """End the faults and make the demands, the first unmet one a violation; the clients are stopped on the way."""
     await _Recovery(cluster).run()
+
+
+async def demand_commit(cluster: Cluster, within_s: float) -> None:
+    """Wait until an append that a client began after this call is acknowledged; a violation where none is in time."""
+    operations = cluster.history.operations
+    begins, began_at_s = len(operations), cluster.now_s
+    while not any(o.kind == "append" and o.outcome is Outcome.OK for o in operations[begins:]):
+        if cluster.now_s >= began_at_s + within_s:
+            asked = f"clients have written since {began_at_s:.3f} s, and a majority of the voters reach each other"
+            running = "; ".join(_described(cluster, node) for node in sorted(cluster.machines))
+            facts = (asked, f"{within_s:.1f} s later: {running}")
+            cluster.violate(Violation(0, COMMITS, cluster.now_s, facts, tuple(sorted(cluster.machines))))
+            await trio.sleep_forever()
+        await trio.sleep(LOOK_EVERY_S)
 
 
 class _Recovery:
@@ -133,7 +149,7 @@ class _Recovery:
         began_at_s = self._cluster.now_s
         with trio.move_on_after(within_s):
             return await progress()
-        running = ", ".join(self._described(node) for node in nodes)
+        running = ", ".join(_described(self._cluster, node) for node in nodes)
         asked = f"nodes {', '.join(map(str, nodes))} have been without faults since {began_at_s:.3f} s"
         await self._violated(PROGRESS, (asked, f"{within_s:.1f} s later: {running}"), nodes)
         raise AssertionError("unreachable: a violation ends the run")
@@ -142,16 +158,6 @@ class _Recovery:
         cluster = self._cluster
         cluster.violate(Violation(0, title, cluster.now_s, facts, tuple(sorted(nodes))))
         await trio.sleep_forever()
-
-    def _described(self, node_id: int) -> str:
-        machine = self._cluster.machines[node_id]
-        if machine.node is None:
-            return f"{node_id} does not run ({machine.failure or 'no failure'})"
-        log, view = machine.node.log, machine.node.view
-        return (
-            f"{node_id} is {type(view.role).__name__} in epoch {view.epoch}, leader {view.leader_id}, "
-            f"log end {log.end}, synced to {log.synced_end_offset}, high watermark {log.high_watermark}"
-        )
 
     async def _lasting_leader(self, majority: Collection[int]) -> Node:
         """The leader, one of the majority, that has committed a new value, and that nobody may replace by right.
@@ -266,6 +272,17 @@ class _Recovery:
         cluster = self._cluster
         await cluster.wait_until(lambda: len(cluster.nodes) == len(cluster.machines), within_s=math.inf)
         await cluster.wait_until_alike(within_s=math.inf)
+
+
+def _described(cluster: Cluster, node_id: int) -> str:
+    machine = cluster.machines[node_id]
+    if machine.node is None:
+        return f"{node_id} does not run ({machine.failure or 'no failure'})"
+    log, view = machine.node.log, machine.node.view
+    return (
+        f"{node_id} is {type(view.role).__name__} in epoch {view.epoch}, leader {view.leader_id}, "
+        f"log end {log.end}, synced to {log.synced_end_offset}, high watermark {log.high_watermark}"
+    )
 
 
 def _needs_no_other(node: Node, leader: Node) -> bool:

@@ -135,7 +135,7 @@ class Header:
         if key in OWN_KEYS:
             raise StepError(f"{key} is what the simulator gives each node; expected another key")
         try:
-            warnings = parse_config({**_ANY_NODE, key: value}).warnings
+            warnings = parse_config({**ANY_NODE, key: value}).warnings
         except ConfigError as error:
             raise StepError(str(error)) from None
         if warnings:
@@ -143,7 +143,7 @@ class Header:
         return attrs.evolve(self, settings=(*self.settings, (key, value)))
 
 
-_ANY_NODE: Final = {
+ANY_NODE: Final = {
     "node.id": "1",
     "process.roles": "controller",
     "listeners": "CONTROLLER://node-1:9093",

@@ -63,7 +63,7 @@ class SeedRuns:
             "nodes": options.voters,
             "observers": options.observers,
             "time": duration_text(options.duration_us),
-            "faults": ",".join(options.profiles) or "none",
+            "faults": "clique" if options.clique else ",".join(options.profiles) or "none",
         }
 
 
@@ -78,4 +78,6 @@ def _words(options: PlanOptions) -> list[str]:
         words += ["--time", duration_text(options.duration_us)]
     if options.profiles != _DEFAULTS.profiles:
         words += ["--faults", ",".join(options.profiles) or "none"]
+    if options.clique:
+        words.append("--clique")
     return words

@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from kraft_trio.simulation.moments import leader_appends_voters, piece_arrives
-from kraft_trio.simulation.recovery import recover
+from kraft_trio.simulation.recovery import demand_commit, recover
 from kraft_trio.simulation.step_parts import DURATION, NUMBER, choice
 from kraft_trio.simulation.step_syntax import flag, part
 from kraft_trio.simulation.steps import Step, register
@@ -124,6 +124,21 @@ class StrikeFetcher(Step):
         fetcher = await piece_arrives(cluster)
         if fetcher is not None:
             await BLOWS[self.blow](fetcher).take(cluster)
+
+
+@register
+@attrs.frozen
+class DemandCommit(Step):
+    """Demands that an append which a client begins from now on is acknowledged within that time; `clients` write.
+
+    Whatever is broken stays broken.  A demand that is not met is a violation.
+    """
+
+    verb: ClassVar[str] = "demand-commit"
+    within_us: int = part(DURATION, after="within")
+
+    async def take(self, cluster: Cluster) -> None:
+        await demand_commit(cluster, self.within_us / 1e6)
 
 
 @register

@@ -90,14 +90,18 @@ class Ring(Step):
 @register
 @attrs.frozen
 class OneWay(Step):
-    """Lets what A sends to B arrive, requests and answers alike, and loses what B sends to A."""
+    """Lets what A sends to B arrive, requests and answers alike, and loses what B sends to A.
+
+    Connections still open, and end, over the link; `hard`: not even that.
+    """
 
     verb: ClassVar[str] = "one-way"
     link: tuple[int, int] = part(LINK)
+    hard: bool = flag("hard")
 
     async def take(self, cluster: Cluster) -> None:
         source, target = _hosts(self.link)
-        cluster.network.one_way(target, source)
+        cluster.network.one_way(target, source, handshakes=not self.hard)
 
 
 @register

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from quorum_builders import key, static_voters, voters
 
-from kraft_trio.protocol.check_quorum import has_majority_contact
-from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.check_quorum import ReplicaPosition, has_majority_contact
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 
 LEADER = key(1)
@@ -42,3 +42,41 @@ CASES: list[tuple[str, VoterSet, dict[ReplicaKey, int], bool]] = [
 @pytest.mark.parametrize(("members", "contacts", "expected"), [case[1:] for case in CASES], ids=[c[0] for c in CASES])
 def test_majority_contact(members: VoterSet, contacts: dict[ReplicaKey, int], expected: bool) -> None:
     assert has_majority_contact(members, LEADER, contacts, NOW, timeout_ms=3_000) is expected
+
+
+FETCHES: list[tuple[str, list[tuple[int, int]], bool]] = [
+    ("the first Fetch of an epoch", [(5, 9)], True),
+    ("further than before", [(5, 9), (7, 9)], True),
+    ("further, though the log grows faster", [(5, 9), (6, 900)], True),
+    ("the same offset below the end", [(5, 9), (5, 9)], False),
+    ("the same offset, the log grows", [(5, 9), (5, 12)], False),
+    ("at the end, again and again", [(9, 9), (9, 9)], True),
+    ("at what was the end", [(9, 9), (9, 10)], False),
+    ("back from the end by a truncation", [(9, 12), (7, 12)], False),
+    ("a Fetch repeated by the network, and on from there", [(7, 9), (5, 9), (7, 9)], False),
+]
+
+
+@pytest.mark.parametrize(("requests", "expected"), [case[1:] for case in FETCHES], ids=[c[0] for c in FETCHES])
+def test_fetch_is_contact(requests: list[tuple[int, int]], expected: bool) -> None:
+    position = ReplicaPosition()
+    *_, last = [position.fetches(offset, end) for offset, end in requests]
+    assert last is expected
+
+
+OLD, NEW = OffsetAndEpoch(10, 1), OffsetAndEpoch(20, 2)
+PIECES: list[tuple[str, list[tuple[OffsetAndEpoch, int, int]], bool]] = [
+    ("the first piece", [(OLD, 0, 100)], True),
+    ("the next piece", [(OLD, 0, 100), (OLD, 100, 100)], True),
+    ("the same piece", [(OLD, 0, 100), (OLD, 0, 100)], False),
+    ("asked ahead, and again", [(OLD, 0, 100), (OLD, 100, 100), (OLD, 0, 100)], False),
+    ("a newer snapshot from its beginning", [(OLD, 100, 100), (NEW, 0, 100)], True),
+    ("for so little that it is no download", [(OLD, 100, 100), (OLD, 0, 1)], True),
+]
+
+
+@pytest.mark.parametrize(("requests", "expected"), [case[1:] for case in PIECES], ids=[c[0] for c in PIECES])
+def test_fetch_snapshot_is_contact(requests: list[tuple[OffsetAndEpoch, int, int]], expected: bool) -> None:
+    position = ReplicaPosition()
+    *_, last = [position.fetches_snapshot(*request) for request in requests]
+    assert last is expected
