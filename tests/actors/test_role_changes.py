@@ -23,6 +23,7 @@ NOW = Situation(
     log_end=OffsetAndEpoch(5, 3),
     successors=(),
     may_campaign=True,
+    highest_requested_epoch=10,
 )
 
 
