@@ -3,6 +3,7 @@
 ATTACKS = (
     "epochs",
     "bombs",
+    "applied-bombs",
     "trim",
     "arrays",
     "unread",
@@ -22,5 +23,5 @@ ATTACKS = (
 )
 """A module each, `-` written as `_`: its docstring says what it sends, its `play` sends it.
 
-A module with SETTINGS gets a quorum of its own with these configuration keys; one with `start` starts the nodes itself.
+Those with the same SETTINGS, configuration keys, share a quorum; a module with `start` starts the nodes itself.
 """

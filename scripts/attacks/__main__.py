@@ -6,8 +6,7 @@ import importlib
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 
@@ -15,7 +14,7 @@ import click
 
 from scripts.attacks import ATTACKS
 from scripts.attacks.judge import Verdict, judge, no_quorum
-from scripts.attacks.quorum import AttackedQuorum
+from scripts.attacks.one_quorum import OneQuorum, quorum_kind
 from scripts.attacks.table import table
 
 
@@ -56,75 +55,23 @@ def main(names: tuple[str, ...], short: bool, is_listing: bool, keep: Path | Non
 
 
 def _play_all(names: list[str], home: Path, is_short: bool) -> list[Verdict]:
+    kinds = list(dict.fromkeys(quorum_kind(_module(name)) for name in ATTACKS))
     verdicts = []
-    with _Shared(home) as shared:
-        # Those that share a quorum first, so that there is only one at a time.
-        for name in sorted(names, key=lambda name: _needs_its_own(_module(name))):
+    with OneQuorum(home) as quorums:
+        # Those that share a quorum one after the other, so that there is only one at a time.
+        for name in sorted(names, key=lambda name: kinds.index(quorum_kind(_module(name)))):
             module = _module(name)
             click.echo(f"{name}: {_first_line(name)}")
-            if _needs_its_own(module):
-                shared.stop()
             try:
-                with _own_quorum(home / name, module) if _needs_its_own(module) else shared.lent() as quorum:
-                    verdict = judge(name, module, quorum, is_short=is_short)
+                verdict = judge(name, module, quorums.of(module), is_short=is_short)
             except (AssertionError, OSError) as error:
                 verdict = no_quorum(name, error)
             if verdict.broken:
-                shared.stop()
+                quorums.stop()
             verdicts.append(verdict)
             click.echo(f"  {'; '.join(verdict.broken) or 'withstood'} ({verdict.seconds:.0f} s)")
     return sorted(verdicts, key=lambda verdict: ATTACKS.index(verdict.attack))
 
-
-def _needs_its_own(module: ModuleType) -> bool:
-    return hasattr(module, "SETTINGS") or hasattr(module, "start")
-
-
-@contextmanager
-def _own_quorum(home: Path, module: ModuleType) -> Iterator[AttackedQuorum]:
-    home.mkdir()
-    quorum = AttackedQuorum(home, getattr(module, "SETTINGS", {}))
-    try:
-        if hasattr(module, "start"):
-            module.start(quorum)
-        else:
-            quorum.start()
-        quorum.cap()
-        quorum.wait_until_caught_up()
-        yield quorum
-    finally:
-        quorum.kill_all()
-
-
-class _Shared:
-    """The quorum of the attacks that need none of their own; a new one after each that broke it."""
-
-    def __init__(self, home: Path) -> None:
-        self._home = home
-        self._made = 0
-        self._stack = ExitStack()
-        self._quorum: AttackedQuorum | None = None
-
-    def __enter__(self) -> _Shared:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    @contextmanager
-    def lent(self) -> Iterator[AttackedQuorum]:
-        if self._quorum is None:
-            self._made += 1
-            home = self._home / f"shared-{self._made}"
-            self._quorum = self._stack.enter_context(_own_quorum(home, _NO_SETTINGS))
-        yield self._quorum
-
-    def stop(self) -> None:
-        self._quorum = None
-        self._stack.close()
-
-
-_NO_SETTINGS = ModuleType("no settings")
 
 if __name__ == "__main__":
     main()

@@ -6,10 +6,11 @@ from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.wire.api import FETCH_SNAPSHOT, REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
+from scripts.attacks import trim
 from scripts.attacks.arena import LISTENERS, Arena, frame_of, refusable
 from tests.acceptance.quorum import TOPIC
 
-SETTINGS = {"kraft.state.machine": "latest-by-key", "metadata.log.segment.bytes": "16384"}
+SETTINGS = trim.SETTINGS
 AT_ONCE = 50
 POSITIONS = (0, -1, 1, 2**31, 2**63 - 1, -(2**63))
 MOST_BYTES = (0, 1, -1, 2**31 - 1, -(2**31))
