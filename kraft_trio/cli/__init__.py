@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from kraft_trio.cli.standard_streams import standard_streams
 from kraft_trio.errors import KraftError
 
 _COMMANDS = {
@@ -108,4 +109,6 @@ def _fail(message: str, exit_code: int) -> int:
 
 def main() -> None:
     """Entry point of the console command."""
-    sys.exit(run(sys.argv[1:]))
+    with standard_streams(in_background=sys.argv[1:3] == ["server", "start"]):
+        code = run(sys.argv[1:])
+    sys.exit(code)

@@ -4,36 +4,124 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import MutableMapping
-from typing import Any
+import time
+from collections.abc import Iterator, MutableMapping
+from typing import Any, Final
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
 
+from kraft_trio.background_log import BackgroundLog, background_logger_factory
+from kraft_trio.cli.log_limits import LineLimit
+from kraft_trio.escaping import cut, escaped, escaped_lines
 from kraft_trio.tracing.node_trace import trace_log_line
+
+MAX_TRACEBACK: Final = 20_000
+"""Characters of one."""
+MAX_ITEMS: Final = 100
+"""Of a list or a mapping in a line."""
+
+_TRACEBACKS: Final = ("exception", "stack")
+_UNTOUCHED: Final = ("exc_info", "stack_info")
 
 
 def configure_logging(log_format: str, level: str, *, traced: bool = False) -> None:
     """Set structlog up for this process.  `log_format` is `console` or `json`, `level` a name of Python's logging.
 
-    With `traced`, what a traced node logs goes into its trace too, from level info on whatever `level` is.
+    With `traced`, what a traced node logs goes into its trace too, from level info on whatever `level` is.  Where
+    stderr is a BackgroundLog, as in `kraft server start`, a line never waits for whoever reads it.
     """
     number = getattr(logging, level.upper())
-    processors: list[Any] = [
-        *([trace_log_line, _Above(number)] if traced else ()),
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=log_format == "json"),
-    ]
-    if log_format == "json":
-        processors += [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
-    else:
-        processors.append(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()))
+    limit = LineLimit(time.monotonic)
+    stderr = sys.stderr
+    rendering = _rendering(log_format, colors=stderr.isatty())
+    factory: Any = structlog.PrintLoggerFactory(stderr)
+    if isinstance(stderr, BackgroundLog):
+        factory = background_logger_factory(stderr)
+        stderr.told = lambda lines: _line(rendering, "log lines lost: they could not be written", lines=lines)
+        stderr.summaries = lambda: [
+            _line(rendering, "log lines left out: too many alike", lines=lines, line=event, line_level=of_level)
+            for event, of_level, lines in limit.left_out(at_once=stderr.is_closing)
+        ]
     structlog.configure(
-        processors=processors,
+        processors=[
+            _bounded,
+            *([trace_log_line, _Above(number)] if traced else ()),
+            limit,
+            structlog.contextvars.merge_contextvars,
+            *rendering,
+        ],
         wrapper_class=structlog.make_filtering_bound_logger(min(number, logging.INFO) if traced else number),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=factory,
         cache_logger_on_first_use=False,
     )
+
+
+def _rendering(log_format: str, *, colors: bool) -> list[Any]:
+    """From a line's fields to its text."""
+    is_json = log_format == "json"
+    shared = [structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=is_json)]
+    if is_json:
+        # Locals would be whatever a request holds.
+        tracebacks = structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False))
+        return [*shared, tracebacks, _bounded_traceback, structlog.processors.JSONRenderer()]
+    console = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+    return [*shared, structlog.processors.format_exc_info, _printable, console]
+
+
+def _line(rendering: list[Any], event: str, **fields: object) -> str:
+    """A line of our own, which nothing leaves out."""
+    made: Any = {"event": event, **fields}
+    for processor in rendering:
+        made = processor(None, "warning", made)
+    return f"{made}\n"
+
+
+def _bounded(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A processor: what a line says may come from anybody, and be of any length."""
+    return {name: value if name in _UNTOUCHED else _bounded_value(value) for name, value in event.items()}
+
+
+def _bounded_traceback(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A processor: of an exception that has been made a value."""
+    if "exception" in event:
+        event["exception"] = _bounded_value(event["exception"])
+    return event
+
+
+def _bounded_value(value: object, depth: int = 0) -> object:
+    match value:
+        case bool() | int() | float() | None:
+            return value
+        case str():
+            return cut(value)
+        case list() | tuple() if depth < 6:
+            return list(_few([_bounded_value(item, depth + 1) for item in value[:MAX_ITEMS]], len(value)))
+        case dict() if depth < 6:
+            few = list(value.items())[:MAX_ITEMS]
+            return {cut(str(name)): _bounded_value(item, depth + 1) for name, item in few}
+        case _:
+            return cut(repr(value))
+
+
+def _few(items: list[object], count: int) -> Iterator[object]:
+    yield from items
+    if count > len(items):
+        yield f"… ({count - len(items)} more)"
+
+
+def _printable(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A processor: nothing in a line commands the terminal, or looks like another line."""
+    printable: dict[str, Any] = {}
+    for name, value in event.items():
+        if name in _TRACEBACKS and isinstance(value, str):
+            lines = escaped_lines(cut(value, limit=MAX_TRACEBACK)).splitlines()
+            printable[name] = "\n".join(f"    {line}" for line in lines)
+        elif isinstance(value, str):
+            printable[escaped(name)] = escaped(value)
+        else:
+            printable[escaped(name)] = value
+    return printable
 
 
 class _Above:
