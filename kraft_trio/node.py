@@ -402,12 +402,17 @@ async def run_node(
     environment: Environment | None = None,
     trace: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Run a node until SIGTERM or SIGINT, then hand over and stop; a second signal stops at once.
+    """Run a node until SIGTERM, SIGINT, SIGQUIT or SIGHUP, then hand over and stop; a second signal stops at once.
 
-    Without a state machine no snapshots are taken, and the log is kept whole.  Raises what `open_node` raises.
+    A second SIGHUP does nothing: a closing terminal may send several.  A process that was started to ignore SIGHUP
+    (nohup) goes on ignoring it.  Without a state machine no snapshots are taken, and the log is kept whole.  Raises
+    what `open_node` raises.
     """
     on_commit = None if state_machine is None else state_machine.on_commit
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    ends = [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        ends.append(signal.SIGHUP)
+    with trio.open_signal_receiver(*ends) as signals:
         async with trio.open_nursery() as nursery:
             opened = open_node(
                 config, on_commit=on_commit, snapshots=state_machine, environment=environment, trace=trace
@@ -422,5 +427,6 @@ async def run_node(
 
 
 async def _cancel_at_next_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
-    await anext(signals)
-    scope.cancel()
+    async for received in signals:
+        if received != signal.SIGHUP:
+            scope.cancel()

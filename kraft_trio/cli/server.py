@@ -27,7 +27,7 @@ def server() -> None:
 def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_level: str, trace: str | None) -> None:
     """Start the node that FILE describes; it runs in the foreground and logs to stderr.
 
-    SIGTERM and SIGINT (Ctrl-C) stop it: a leader first hands over to a successor.
+    SIGTERM, SIGINT (Ctrl-C), SIGQUIT and SIGHUP stop it: a leader first hands over to a successor.
     """
     configure_logging(log_format, log_level, traced=trace is not None)
     config = read_config(config_path, parse_overrides(overrides))

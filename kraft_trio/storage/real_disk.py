@@ -15,7 +15,7 @@ import trio
 
 from kraft_trio.errors import AlreadyLockedError
 from kraft_trio.storage.disk import Buffer, parent
-from kraft_trio.storage.fsync_thread import FsyncThread
+from kraft_trio.storage.disk_threads import DiskThreads
 
 _MAX_WRITE_BYTES = 1 << 30
 """Linux writes at most 2 GiB in one call."""
@@ -29,10 +29,10 @@ _MAX_SCRATCH_BYTES = 1024 * 1024
 class RealFile:
     """An open file of the operating system; see `DiskFile`."""
 
-    def __init__(self, path: str, descriptor: int, thread: FsyncThread) -> None:
+    def __init__(self, path: str, descriptor: int, threads: DiskThreads) -> None:
         self._path = path
         self._descriptor = descriptor
-        self._thread = thread
+        self._threads = threads
         self._size = os.fstat(descriptor).st_size
         self._sync_lock = threading.Lock()
         self._sync_error: OSError | None = None
@@ -136,11 +136,11 @@ class RealFile:
 
     async def sync(self) -> None:
         with self._in_use_by_a_sync():
-            await self._thread.run(self, self._fdatasync)
+            await self._threads.fsync.run(self, self._fdatasync)
 
     async def sync_aside(self) -> None:
         with self._in_use_by_a_sync(), trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(self._fdatasync)
+            await trio.to_thread.run_sync(self._fdatasync, limiter=self._threads.large_syncs)
 
     @contextmanager
     def _in_use_by_a_sync(self) -> Iterator[None]:
@@ -206,11 +206,11 @@ class RealDisk:
     """The file system of this machine; see `Disk`.  Owns one thread for fsync, which `close` ends."""
 
     def __init__(self) -> None:
-        self._thread = FsyncThread()
+        self._threads = DiskThreads()
 
     def open(self, path: str, *, create: bool = False, mode: int = 0o644) -> RealFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return RealFile(path, os.open(path, flags, mode), self._thread)
+        return RealFile(path, os.open(path, flags, mode), self._threads)
 
     def open_to_read(self, path: str) -> RealFile:
         # Without O_NONBLOCK to open a named pipe is to wait until somebody writes to it.
@@ -218,7 +218,7 @@ class RealDisk:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise OSError(errno.EINVAL, "not a regular file", path)
-        return RealFile(path, descriptor, self._thread)
+        return RealFile(path, descriptor, self._threads)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -260,7 +260,7 @@ class RealDisk:
 
     async def remove_aside(self, path: str) -> None:
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(self.remove, path)
+            await trio.to_thread.run_sync(self.remove, path, limiter=self._threads.names)
 
     async def move(self, old_path: str, new_path: str) -> None:
         def move_now() -> None:
@@ -268,7 +268,7 @@ class RealDisk:
             self.sync_directory(parent(new_path))
 
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(move_now)
+            await trio.to_thread.run_sync(move_now, limiter=self._threads.names)
 
     def sync_directory(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -307,12 +307,14 @@ class RealDisk:
 
     async def replace(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         # Each replacement is a group of its own: two contents of one file must not be taken for each other.
-        await self._thread.run(object(), lambda: self.replace_now(path, data, mode=mode))
+        await self._threads.fsync.run(object(), lambda: self.replace_now(path, data, mode=mode))
 
     async def replace_aside(self, path: str, data: bytes) -> None:
         # Not on the thread that makes every fsync.
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(lambda: self.replace_now(path, data, durable=False))
+            await trio.to_thread.run_sync(
+                lambda: self.replace_now(path, data, durable=False), limiter=self._threads.small_files
+            )
 
     def lock(self, path: str) -> RealLock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -326,4 +328,4 @@ class RealDisk:
         return RealLock(descriptor)
 
     def close(self) -> None:
-        self._thread.close()
+        self._threads.close()

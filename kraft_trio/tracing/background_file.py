@@ -81,7 +81,9 @@ class BackgroundFile:
             self._closing = True
             self._changed.notify()
         with trio.move_on_after(_END_S, shield=True):
-            await trio.to_thread.run_sync(self._thread.join, abandon_on_cancel=True)
+            # None of Trio's own threads, which may all be taken.
+            limiter = trio.CapacityLimiter(1)
+            await trio.to_thread.run_sync(self._thread.join, abandon_on_cancel=True, limiter=limiter)
 
     # In the thread
 

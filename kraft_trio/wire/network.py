@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import errno
+import socket
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 import trio
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.immediate_stream import ImmediateStream
+from kraft_trio.wire.name_resolution import NameResolver
 from kraft_trio.wire.os_reason import os_reason
 from kraft_trio.wire.tcp_stream import TcpStream
+
+NEXT_ADDRESS_S: Final = 0.25
+"""After how long the next address of a host is tried beside one that does not answer."""
+BACKLOG: Final = 0xFFFF
+"""Connections that wait to be accepted, as far as the system lets them."""
 
 
 class Listener(Protocol):
@@ -62,16 +71,89 @@ class TcpNetwork:
 
     async def connect(self, endpoint: Endpoint) -> ImmediateStream:
         try:
-            stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
+            addresses = await name_resolver().addresses(endpoint.host)
+            stream = await _first_connected(addresses, endpoint.port)
         except (OSError, ValueError) as error:  # ValueError: a host name that no resolver could be asked for
+            name_resolver().forget(endpoint.host)
             raise NetworkError(f"cannot connect: {os_reason(error)}") from error
         taken = TcpStream.taking_over(stream)
         await trio.aclose_forcefully(stream)
         return taken
 
     async def listen(self, endpoint: Endpoint) -> Listener:
-        listeners = await trio.open_tcp_listeners(endpoint.port, host=endpoint.host or None)
+        if not endpoint.host:
+            return TcpListener(_listening_on_every_interface(endpoint.port))
+        listeners = await trio.open_tcp_listeners(endpoint.port, host=endpoint.host)
         first, *others = listeners
         for other in others:
             await other.aclose()
         return TcpListener(first)
+
+
+_resolver: trio.lowlevel.RunVar[NameResolver] = trio.lowlevel.RunVar("kraft_trio.name_resolver")
+
+
+def name_resolver() -> NameResolver:
+    """The one of this `trio.run`: all nodes and clients in it share what it knows, and its threads."""
+    try:
+        return _resolver.get()
+    except LookupError:
+        resolver = NameResolver()
+        _resolver.set(resolver)
+        return resolver
+
+
+async def _first_connected(addresses: Sequence[str], port: int) -> trio.SocketStream:
+    """A connection to one of them: each is begun when the one before has failed, or has not answered for a while."""
+    connected: list[trio.SocketStream] = []
+    errors: list[OSError] = []
+    try:
+        async with trio.open_nursery() as nursery:
+
+            async def attempt(address: str, ended: trio.Event) -> None:
+                try:
+                    connected.append(await trio.open_tcp_stream(address, port))
+                    nursery.cancel_scope.cancel()
+                except OSError as error:
+                    errors.append(error)
+                ended.set()
+
+            for address in addresses:
+                ended = trio.Event()
+                nursery.start_soon(attempt, address, ended)
+                with trio.move_on_after(NEXT_ADDRESS_S):
+                    await ended.wait()
+    except BaseException:
+        for stream in connected:
+            await trio.aclose_forcefully(stream)
+        raise
+    if not connected:
+        raise errors[0]
+    for stream in connected[1:]:
+        await trio.aclose_forcefully(stream)
+    return connected[0]
+
+
+def _listening_on_every_interface(port: int) -> trio.SocketListener:
+    """One socket for IPv6 and IPv4; for IPv4 alone where the machine has no IPv6."""
+    try:
+        return _bound(socket.AF_INET6, "::", port)
+    except OSError as error:
+        if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+            raise
+    return _bound(socket.AF_INET, "0.0.0.0", port)
+
+
+def _bound(family: socket.AddressFamily, address: str, port: int) -> trio.SocketListener:
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # IPv4 comes in as ::ffff:a.b.c.d.
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        bound.bind((address, port))
+        bound.listen(BACKLOG)
+        return trio.SocketListener(trio.socket.from_stdlib_socket(bound))
+    except BaseException:
+        bound.close()
+        raise

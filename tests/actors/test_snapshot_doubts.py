@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.snapshot_doubts import SnapshotDoubts
+from kraft_trio.actors import snapshot_doubts
+from kraft_trio.actors.snapshot_doubts import RECHECK_S, SnapshotDoubts
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.storage.disk import DiskFile
+from kraft_trio.storage.log import Log
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import log_with_snapshot
 
@@ -35,4 +41,64 @@ async def test_what_two_replicas_doubt_is_found_damaged_once() -> None:
     assert told == [snapshot_id]
     [reason] = found
     assert reason.startswith(f"{path}: ")
+    await log.close()
+
+
+class Doubting:
+    """A snapshot, a leader's doubts about it, and how many times it was read to the end."""
+
+    def __init__(self, log: Log, snapshot_id: OffsetAndEpoch, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.snapshot_id = snapshot_id
+        self.doubts = SnapshotDoubts(log, lambda _: None)
+        self.reads = self.under_way = self.most_at_once = 0
+        self._size = size
+        read_batches = snapshot_doubts.read_batches
+
+        def counting(file: DiskFile, epoch: int) -> Iterator[object]:
+            self.reads += 1
+            self.under_way += 1
+            self.most_at_once = max(self.most_at_once, self.under_way)
+            yield from read_batches(file, epoch)
+            self.under_way -= 1
+
+        monkeypatch.setattr(snapshot_doubts, "read_batches", counting)
+
+    def raise_doubts(self, replica: ReplicaKey) -> None:
+        """By the two requests of two bytes that it takes."""
+        for position in (self._size - 2, 0):
+            self.doubts.given(replica, self.snapshot_id, position, 2, self._size)
+
+
+async def test_tiny_requests_do_not_make_it_read_again_and_again(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, snapshot_id = await log_with_snapshot(disk := SimulatedDisk())
+    doubting = Doubting(log, snapshot_id, len(disk.read_bytes(log.snapshots.path(snapshot_id))), monkeypatch)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(doubting.doubts.run)
+        for number in range(2_000):
+            doubting.raise_doubts(ReplicaKey(number))
+            await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert 2 <= doubting.reads <= 2_000 / RECHECK_S + 1
+    assert doubting.most_at_once == 1
+    await log.close()
+
+
+async def test_a_doubt_that_comes_too_soon_is_not_lost(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, snapshot_id = await log_with_snapshot(disk := SimulatedDisk())
+    path = log.snapshots.path(snapshot_id)
+    doubting = Doubting(log, snapshot_id, len(disk.read_bytes(path)), monkeypatch)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(doubting.doubts.run)
+        doubting.raise_doubts(ReplicaKey(2))
+        await trio.sleep(1)
+        assert (doubting.reads, log.snapshots.unfit) == (1, {})
+        disk.damage(path, 100)
+        doubting.raise_doubts(ReplicaKey(2))
+        await trio.sleep(RECHECK_S)
+        assert snapshot_id in log.snapshots.unfit
+        nursery.cancel_scope.cancel()
     await log.close()
