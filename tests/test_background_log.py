@@ -17,6 +17,21 @@ WAIT_S = 30.0
 class Pipe:
     def __init__(self) -> None:
         self.reading, self.writing = os.pipe()
+        self._logs: list[BackgroundLog] = []
+
+    def log(self, **options: int) -> BackgroundLog:
+        """One that writes to it, and ends before it."""
+        self._logs.append(BackgroundLog(self.writing, **options))  # type: ignore[arg-type]
+        return self._logs[-1]
+
+    def close(self) -> None:
+        with suppress(OSError):
+            os.close(self.reading)
+        # Nobody can read any more, so no thread is left that waits for a reader.
+        for log in self._logs:
+            log.close()
+            log._thread.join()
+        os.close(self.writing)
 
     def fill(self) -> int:
         """So that the next write waits; how many bytes that took."""
@@ -45,13 +60,11 @@ class Pipe:
 def pipe() -> Iterator[Pipe]:
     made = Pipe()
     yield made
-    for descriptor in (made.reading, made.writing):
-        with suppress(OSError):
-            os.close(descriptor)
+    made.close()
 
 
 def test_lines_arrive_in_order(pipe: Pipe) -> None:
-    log = BackgroundLog(pipe.writing)
+    log = pipe.log()
     print("one", 2, file=log)
     log.write("half ")
     log.write("line\nthree\n")
@@ -63,7 +76,7 @@ def test_lines_arrive_in_order(pipe: Pipe) -> None:
 
 def test_lines_that_nobody_reads_are_dropped_and_told(pipe: Pipe) -> None:
     filled = pipe.fill()
-    log = BackgroundLog(pipe.writing, limit_bytes=1_000)
+    log = pipe.log(limit_bytes=1_000)
     kept = sum(log.put(f"{number:04}\n") for number in range(100))
     assert 0 < kept < 100
     assert dropped_lines() >= log.dropped_lines
@@ -76,7 +89,7 @@ def test_lines_that_nobody_reads_are_dropped_and_told(pipe: Pipe) -> None:
 
 def test_warnings_have_room_when_others_have_none(pipe: Pipe) -> None:
     pipe.fill()
-    log = BackgroundLog(pipe.writing, limit_bytes=1_000)
+    log = pipe.log(limit_bytes=1_000)
     logger = BackgroundLogger(log)
     for _ in range(100):
         logger.info("chatter")
@@ -89,7 +102,7 @@ def test_warnings_have_room_when_others_have_none(pipe: Pipe) -> None:
 
 def test_a_closed_reader_costs_lines_and_nothing_else(pipe: Pipe) -> None:
     os.close(pipe.reading)
-    log = BackgroundLog(pipe.writing)
+    log = pipe.log()
     for _ in range(3):
         log.put("nobody reads this\n")
     log.close()
@@ -108,7 +121,7 @@ def test_a_full_device_is_tried_again() -> None:
 def test_a_descriptor_that_must_not_block_is_waited_for(pipe: Pipe) -> None:
     filled = pipe.fill()
     os.set_blocking(pipe.writing, False)
-    log = BackgroundLog(pipe.writing)
+    log = pipe.log()
     log.put("later\n")
     pipe.read(filled)
     assert pipe.read_until(b"later\n") == b"later\n"
@@ -116,7 +129,7 @@ def test_a_descriptor_that_must_not_block_is_waited_for(pipe: Pipe) -> None:
 
 
 def test_what_comes_after_the_end_is_dropped(pipe: Pipe) -> None:
-    log = BackgroundLog(pipe.writing)
+    log = pipe.log()
     log.close()
     log.close()
     assert log.put("too late\n") is False
@@ -125,7 +138,7 @@ def test_what_comes_after_the_end_is_dropped(pipe: Pipe) -> None:
 def test_close_does_not_wait_for_a_reader(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kraft_trio.background_log.END_S", 0.01)
     pipe.fill()
-    log = BackgroundLog(pipe.writing)
+    log = pipe.log()
     log.put("never read\n")
     ended = threading.Event()
 
