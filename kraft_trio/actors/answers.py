@@ -63,16 +63,21 @@ class Awaited(Generic[T]):
     def __init__(self, replies: Sequence[Reply[T]], respond: Callable[[Sequence[T]], Any]) -> None:
         self._replies = replies
         self._respond = respond
+        self._owed = [reply for reply in replies if not reply.is_answered]
+        """Of a thousand partitions, one at most is ours to wait for: `is_ready` is asked again and again."""
 
     @property
     def is_ready(self) -> bool:
-        return all(reply.is_answered for reply in self._replies)
+        while self._owed and self._owed[-1].is_answered:
+            self._owed.pop()
+        return not self._owed
 
     def when_ready(self, listener: Callable[[], object]) -> None:
-        for reply in self._replies:
-            reply.when_answered(listener)
-        if not self._replies:
+        if self.is_ready:
             listener()
+            return
+        for reply in tuple(self._owed):
+            reply.when_answered(listener)
 
     def response(self) -> Any:
         return self._respond([reply.value for reply in self._replies])

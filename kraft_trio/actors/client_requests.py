@@ -1,4 +1,4 @@
-"""What ordinary Kafka clients ask for: Metadata, DescribeCluster, Produce, ListOffsets, FindCoordinator."""
+"""What ordinary Kafka clients ask for: Metadata, DescribeCluster, Produce, FindCoordinator."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import attrs
 
 from kraft_trio.actors.answers import Answer, Awaited
-from kraft_trio.actors.fetch_requests import leader_check, leader_endpoint
+from kraft_trio.actors.fetch_requests import leader_endpoint
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ProtocolError
-from kraft_trio.messages import CommittedEndRequested, ProduceReceived, QuorumView, Reply, deliver
+from kraft_trio.messages import ProduceReceived, QuorumView, Reply, deliver
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.storage.batch import check_client_batch, peek_header
 from kraft_trio.storage.log import Log
@@ -23,15 +23,6 @@ from kraft_trio.wire.apis.describe_cluster import (
     DescribeClusterResponse,
 )
 from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kraft_trio.wire.apis.list_offsets import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    LATEST,
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-)
 from kraft_trio.wire.apis.metadata import (
     Broker,
     MetadataRequest,
@@ -50,7 +41,6 @@ from kraft_trio.wire.error_codes import ErrorCode
 
 TOPIC_IDS_SINCE = 13
 MAGIC_POSITION = 16
-MAX_INT64 = 2**63 - 1
 
 
 class ClientRequests:
@@ -95,11 +85,14 @@ class ClientRequests:
         wanted = request.topics
         if wanted is None:
             wanted = (MetadataTopic(self._config.topic_name, self._config.topic_id),)
+        # Each once, however often it is asked for.
+        topics = {topic.topic_id if topic.name is None else topic.name: topic for topic in wanted}
+        broker_ids = tuple(sorted(brokers))
         return MetadataResponse(
             brokers=tuple(Broker(id, endpoint) for id, endpoint in sorted(brokers.items())),
             cluster_id=self._cluster_id,
             controller_id=-1 if view.leader_id is None else view.leader_id,
-            topics=tuple(self._topic_metadata(topic, view, tuple(sorted(brokers))) for topic in wanted),
+            topics=tuple(self._topic_metadata(topic, view, broker_ids) for topic in topics.values()),
         )
 
     def _brokers(self, view: QuorumView, listener_name: str) -> dict[int, Endpoint]:
@@ -234,46 +227,6 @@ class ClientRequests:
         except ProtocolError as error:
             return ProducePartitionResponse.failed(ErrorCode.invalid_record, str(error))
         return None
-
-    # ListOffsets
-
-    async def list_offsets(self, request: ListOffsetsRequest) -> Answer:
-        view = self._view.value
-        reply: Reply[int | None] = Reply()
-        if not await deliver(view.leader_mailbox, CommittedEndRequested(reply)):
-            reply.answer(None)
-
-        def respond(committed_ends: Sequence[int | None]) -> ListOffsetsResponse:
-            (committed_end,) = committed_ends
-            return ListOffsetsResponse(
-                tuple(self._list_offset(partition, view, committed_end) for partition in request.partitions)
-            )
-
-        return Awaited((reply,), respond)
-
-    def _list_offset(
-        self, partition: ListOffsetsPartition, view: QuorumView, committed_end: int | None
-    ) -> ListOffsetsPartitionResponse:
-        answer = ListOffsetsPartitionResponse(partition.topic, partition.partition)
-        if (partition.topic, partition.partition) != (self._config.topic_name, 0):
-            return attrs.evolve(answer, error=ErrorCode.unknown_topic_or_partition)
-        error = leader_check(view, partition.current_leader_epoch)
-        if error is not None:
-            return attrs.evolve(answer, error=error)
-        if committed_end is None:
-            return attrs.evolve(answer, error=ErrorCode.offset_not_available)
-        match partition.timestamp:
-            case timestamp if timestamp >= 0:
-                found = self._log.offset_for_timestamp(timestamp)
-            case t if t == LATEST:
-                return attrs.evolve(answer, offset=committed_end, leader_epoch=self._log.end.epoch)
-            case t if t in (EARLIEST, EARLIEST_LOCAL):
-                return attrs.evolve(answer, offset=self._log.log_start_offset)
-            case _:
-                return attrs.evolve(answer, error=ErrorCode.unsupported_version)
-        if found is None or found[0] >= committed_end:
-            return answer
-        return attrs.evolve(answer, offset=found[0], timestamp_ms=min(found[1], MAX_INT64))
 
     # FindCoordinator
 

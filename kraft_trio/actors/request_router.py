@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from kraft_trio.actors.answers import Answer, Awaited, Forwarded, Ready
 from kraft_trio.actors.client_requests import ClientRequests
 from kraft_trio.actors.fetch_requests import FetchRequests
+from kraft_trio.actors.list_offsets_requests import ListOffsetsRequests
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.record_checker import RecordChecker
@@ -95,6 +96,7 @@ class RequestRouter:
         self._snapshots = SnapshotRequests(config, cluster_id, view)
         self._replica_snapshots = ReplicaSnapshotRequests(key, cluster_id, log, take_snapshot)
         self._voter_changes = VoterChangeRequests(config, cluster_id, view)
+        self._list_offsets = ListOffsetsRequests(config, log, view)
         self._clients = ClientRequests(key, cluster_id, config, log, view, checker)
 
     async def route(self, header: RequestHeader, listener_name: str, request: Any, *, asker: object = None) -> Answer:
@@ -121,7 +123,7 @@ class RequestRouter:
             case DescribeClusterRequest():
                 return Ready(self._clients.describe_cluster(request, listener_name))
             case ListOffsetsRequest():
-                return await self._clients.list_offsets(request)
+                return await self._list_offsets.route(request)
             case InitProducerIdRequest():
                 return await self._init_producer_id(header, request)
             case FindCoordinatorRequest():
@@ -182,6 +184,8 @@ class RequestRouter:
         return None
 
     async def _describe_quorum(self, header: RequestHeader, request: DescribeQuorumRequest) -> Answer:
+        if not request.topic:
+            return Ready(DescribeQuorumResponse(ErrorCode.invalid_request, "expected one topic with one partition"))
         if (request.topic, request.partition) != (self._config.topic_name, 0):
             return Ready(DescribeQuorumResponse.refused(request, ErrorCode.unknown_topic_or_partition))
         view = self._view.value

@@ -53,6 +53,10 @@ from kraft_trio.wire.error_codes import ErrorCode
 WAITING: Final = 64
 """How many changes may be under way or wait for their turn; beyond that a request is answered at once."""
 
+MAX_QUOTED_FEATURES: Final = 3
+MAX_QUOTED_CHARACTERS: Final = 100
+"""How much of what a client sent a refusal repeats: features that are not known here, and of each one's name."""
+
 MakeChange = Callable[[VoterChange], Awaitable[None]]
 
 
@@ -294,13 +298,15 @@ def _kraft_version_update(request: UpdateFeaturesRequest) -> FeatureUpdate:
     """What is asked for.  Raises RefusedError for any other feature, or none."""
     names = [update.feature for update in request.updates]
     if names != [KRAFT_VERSION]:
-        given = ", ".join(names) or "none"
+        given = ", ".join(name[:MAX_QUOTED_CHARACTERS] for name in names[:MAX_QUOTED_FEATURES]) or "none"
+        if len(names) > MAX_QUOTED_FEATURES:
+            given += f" and {len(names) - MAX_QUOTED_FEATURES} more"
         raise RefusedError(Refused("INVALID_REQUEST", f"features {given}: expected {KRAFT_VERSION} alone"))
     return request.updates[0]
 
 
 def _features_response(request: UpdateFeaturesRequest, error: ErrorCode, reason: str | None) -> UpdateFeaturesResponse:
-    """Versions 0 and 1 repeat the outcome for each feature."""
-    return UpdateFeaturesResponse(
-        error, reason, tuple(FeatureResult(update.feature, error, reason) for update in request.updates)
-    )
+    """Versions 0 and 1 repeat the outcome for each feature; the reason as well where there are few of them."""
+    features = dict.fromkeys(update.feature for update in request.updates)
+    repeated = reason if len(features) <= MAX_QUOTED_FEATURES else None
+    return UpdateFeaturesResponse(error, reason, tuple(FeatureResult(feature, error, repeated) for feature in features))

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import trio
+
 from kraft_trio.errors import NodeClosedError, OffsetOutOfRangeError, StorageFailure
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.reconciliation import FetchPositionCheck, check_fetch_position
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch import BatchHeader, decode_records, iter_headers
+from kraft_trio.storage.batch import (
+    DEFAULT_MAX_DECOMPRESSED_BYTES,
+    BatchHeader,
+    iter_headers,
+)
+from kraft_trio.storage.record_chunks import record_chunks
 from kraft_trio.storage.segments import Segments
 from kraft_trio.storage.snapshots import Snapshots
 
@@ -100,19 +107,23 @@ class ReadableLog:
                 yield header, data[position : position + header.size_in_bytes]
                 offset = header.next_offset
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
+    async def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
         """Offset and timestamp of the first record whose timestamp is `timestamp_ms` or later; None without one.
 
-        Raises ProtocolError for compressed records that cannot be read, StorageFailure, CorruptLogError.
+        Finds the batch in one step, and lets others run while it looks through its records.  Raises ProtocolError for
+        compressed records that cannot be read, StorageFailure, CorruptLogError.
         """
         with self._reading():
             found = self._segments.batch_for_timestamp(timestamp_ms)
+        batch = b"" if found is None else self.read(found.base_offset, found.size_in_bytes)
+        await trio.lowlevel.checkpoint()
         if found is None:
             return None
-        batch = self.read(found.base_offset, found.size_in_bytes)
-        for record in decode_records(batch, 0, found):
-            if record.timestamp_ms >= timestamp_ms:
-                return record.offset, record.timestamp_ms
+        for records in record_chunks(batch, 0, found, DEFAULT_MAX_DECOMPRESSED_BYTES):
+            for record in records:
+                if record.timestamp_ms >= timestamp_ms:
+                    return record.offset, record.timestamp_ms
+            await trio.lowlevel.checkpoint()
         return None
 
     def validate_fetch(self, fetch_offset: int, last_fetched_epoch: int) -> FetchPositionCheck:

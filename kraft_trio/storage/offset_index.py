@@ -15,25 +15,40 @@ INDEX_INTERVAL_BYTES = 4096
 
 
 class OffsetIndex:
-    """Pairs of a batch's last offset, relative to the segment's base offset, and the batch's position."""
+    """Pairs of a batch's last offset, relative to the segment's base offset, and the batch's position.
 
-    __slots__ = ("_base_offset", "_offsets", "_positions")
+    In memory each has the largest timestamp up to its batch besides.  The time index has as many entries as there are
+    new largest timestamps, and where clients send old ones all the time those can be far apart.
+    """
+
+    __slots__ = ("_base_offset", "_max_timestamps_ms", "_offsets", "_positions")
 
     def __init__(self, base_offset: int) -> None:
         self._base_offset = base_offset
         self._offsets = array("I")
         self._positions = array("I")
+        self._max_timestamps_ms = array("q")
 
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def append(self, last_offset: int, position: int) -> None:
+    def append(self, last_offset: int, position: int, max_timestamp_ms: int) -> None:
+        """`max_timestamp_ms`: the largest in the segment up to that batch, inclusive."""
         self._offsets.append(last_offset - self._base_offset)
         self._positions.append(position)
+        self._max_timestamps_ms.append(max_timestamp_ms)
 
     def lookup(self, offset: int) -> int:
         """The position of a batch that begins at or before the one that holds `offset`."""
         entry = bisect_right(self._offsets, offset - self._base_offset) - 1
+        return self._positions[entry] if entry >= 0 else 0
+
+    def lookup_time(self, timestamp_ms: int) -> int:
+        """The position of a batch that begins at or before the first one with a record of that time or later.
+
+        There are no more than two entries' bytes between them.
+        """
+        entry = bisect_left(self._max_timestamps_ms, timestamp_ms) - 1
         return self._positions[entry] if entry >= 0 else 0
 
     @property
@@ -46,6 +61,7 @@ class OffsetIndex:
         keep = bisect_left(self._positions, position)
         del self._offsets[keep:]
         del self._positions[keep:]
+        del self._max_timestamps_ms[keep:]
 
     def encode(self) -> bytes:
         """The content of the `.index` file: pairs of int32."""
@@ -73,11 +89,6 @@ class TimeIndex:
         if not self._timestamps_ms or timestamp_ms > self._timestamps_ms[-1]:
             self._timestamps_ms.append(timestamp_ms)
             self._offsets.append(last_offset - self._base_offset)
-
-    def lookup(self, timestamp_ms: int) -> int:
-        """An offset up to which, inclusive, every record is older than `timestamp_ms`; base offset - 1 for none."""
-        entry = bisect_left(self._timestamps_ms, timestamp_ms) - 1
-        return self._base_offset + self._offsets[entry] if entry >= 0 else self._base_offset - 1
 
     @property
     def last_entry(self) -> tuple[int, int] | None:

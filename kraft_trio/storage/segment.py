@@ -49,7 +49,7 @@ class Segment:
             self.max_timestamp_ms = max_timestamp_ms
             self.last_offset_of_max_timestamp = last_offset
         if self._bytes_since_entry > INDEX_INTERVAL_BYTES:
-            self.index.append(last_offset, position)
+            self.index.append(last_offset, position, self.max_timestamp_ms)
             self.time_index.append_if_later(self.max_timestamp_ms, self.last_offset_of_max_timestamp)
             self._bytes_since_entry = 0
         self._bytes_since_entry += size

@@ -202,7 +202,7 @@ class Segments:
         for segment in self._segments:
             if segment.max_timestamp_ms < timestamp_ms or not segment.size:
                 continue
-            position, _ = segment.position_of(max(segment.base_offset, segment.time_index.lookup(timestamp_ms)))
+            position = segment.index.lookup_time(timestamp_ms)
             while position < segment.size:
                 header = self.header_at(segment, position)
                 if header.max_timestamp_ms >= timestamp_ms:

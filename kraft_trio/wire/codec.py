@@ -14,7 +14,13 @@ import attrs
 from kraft_trio.errors import ProtocolError, UnsupportedVersionError
 from kraft_trio.wire.api import APIS
 from kraft_trio.wire.descriptor import Api
-from kraft_trio.wire.schema_reader import ELEMENTS_PER_FRAME, refuse_size, refuse_text, skip_tagged_fields
+from kraft_trio.wire.schema_reader import (
+    REQUEST_ELEMENTS,
+    RESPONSE_ELEMENTS,
+    refuse_size,
+    refuse_text,
+    skip_tagged_fields,
+)
 from kraft_trio.wire.schema_writer import Chunks
 
 RequestT = TypeVar("RequestT")
@@ -99,7 +105,7 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
             client_id = frame[start:position].decode()
         except UnicodeDecodeError:
             refuse_text("request header: client_id", frame[start:position])
-    elements_left = ELEMENTS_PER_FRAME
+    elements_left = REQUEST_ELEMENTS
     if version >= api.flexible_version:
         if frame[position : position + 1] == _NO_TAGGED_FIELDS:
             position += 1
@@ -152,7 +158,7 @@ def _response_chunks(api: Api[RequestT, ResponseT], version: int, correlation_id
 def decode_response(api: Api[RequestT, ResponseT], version: int, frame: bytes | bytearray) -> tuple[int, ResponseT]:
     """Correlation id and response of a frame.  Raises ProtocolError."""
     correlation_id = response_correlation_id(frame)
-    position, elements_left = _INT32.size, ELEMENTS_PER_FRAME
+    position, elements_left = _INT32.size, RESPONSE_ELEMENTS
     if api.response_header_version(version) == 1:
         if frame[position : position + 1] == _NO_TAGGED_FIELDS:
             position += 1

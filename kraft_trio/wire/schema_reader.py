@@ -1,8 +1,9 @@
 """Bytes into `Fields`, by a shape of `schema`.
 
 Nothing that a peer declares is believed before it is checked: lengths and counts against what is left of the frame,
-and the number of array elements and tagged fields in a frame against ELEMENTS_PER_FRAME, so that neither memory nor
-time grows past a small multiple of the frame.  Whatever is wrong raises ProtocolError naming the field.
+and the number of array elements and tagged fields in a frame against a limit, before the first of them is read: each
+costs tens of microseconds until it is answered, however few bytes it takes.  Whatever is wrong raises ProtocolError
+naming the field.
 
 The readers are generated, one function a message (`reader_source`); print one with
 `source_of(message_reader(shape))`.
@@ -21,7 +22,10 @@ from kraft_trio.wire.error_codes import ERROR_CODES, ErrorCode
 from kraft_trio.wire.reader_source import compile_reader
 from kraft_trio.wire.schema import EntityShape, Fields
 
-ELEMENTS_PER_FRAME: Final = 100_000
+REQUEST_ELEMENTS: Final = 2000
+"""How many array elements and tagged fields one request may have; clients name a few hundred topics at most."""
+RESPONSE_ELEMENTS: Final = 10_000
+"""The same for a response; DescribeQuorum lists every observer."""
 
 
 Reader: TypeAlias = Callable[[bytes | bytearray, int, int], Fields]
@@ -36,7 +40,7 @@ def message_reader(shape: EntityShape) -> Reader:
 
 def read_message(shape: EntityShape, frame: bytes) -> Fields:
     """Read a message without a header.  Raises ProtocolError."""
-    return message_reader(shape)(frame, 0, ELEMENTS_PER_FRAME)
+    return message_reader(shape)(frame, 0, RESPONSE_ELEMENTS)
 
 
 def _long_varint(data: bytes | bytearray, start: int) -> tuple[int, int]:
@@ -120,7 +124,10 @@ def _refuse_count(name: str, count: int, left: int) -> NoReturn:
 
 
 def _refuse_elements(name: str) -> NoReturn:
-    raise ProtocolError(f"{name}: more than {ELEMENTS_PER_FRAME} elements in one frame")
+    raise ProtocolError(
+        f"{name}: too many elements in one frame, at most {REQUEST_ELEMENTS} are allowed in a request and "
+        f"{RESPONSE_ELEMENTS} in a response"
+    )
 
 
 def _refuse_tag(tag: int, previous: int) -> NoReturn:

@@ -27,25 +27,25 @@ from tests.storage.support import KAFKAS_VOTERS, kafkas_files
 class TestIndexes:
     def test_an_offset_is_looked_up_at_or_before_its_batch(self) -> None:
         index = OffsetIndex(100)
-        index.append(104, 5000)
-        index.append(109, 9100)
+        index.append(104, 5000, 50)
+        index.append(109, 9100, 70)
         assert [index.lookup(offset) for offset in (100, 103, 104, 108, 109, 500)] == [0, 0, 5000, 5000, 9100, 9100]
+        assert [index.lookup_time(time) for time in (0, 50, 51, 70, 71)] == [0, 0, 5000, 5000, 9100]
         assert index.encode() == bytes.fromhex("00000004000013880000000900 00238c".replace(" ", ""))
 
     def test_a_truncated_index_forgets_what_is_beyond(self) -> None:
         index = OffsetIndex(0)
         for number in range(1, 5):
-            index.append(number * 10, number * 5000)
+            index.append(number * 10, number * 5000, number)
         index.truncate_to_position(15000)
         assert (len(index), index.last_position, index.lookup(1000)) == (2, 10000, 10000)
         index.truncate_to_position(0)
         assert (len(index), index.last_position) == (0, 0)
 
-    def test_a_time_is_looked_up_before_its_first_record(self) -> None:
+    def test_the_time_index_has_new_largest_timestamps_alone(self) -> None:
         index = TimeIndex(100)
         for timestamp_ms, offset in ((50, 104), (50, 106), (40, 108), (70, 109)):
             index.append_if_later(timestamp_ms, offset)
-        assert [index.lookup(time) for time in (0, 50, 51, 70, 71)] == [99, 99, 104, 104, 109]
         assert index.encode() == bytes.fromhex("000000000000003200000004000000000000004600000009")
         index.truncate_to(109)
         assert index.last_entry == (50, 104)

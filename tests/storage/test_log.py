@@ -268,7 +268,7 @@ class TestRead:
                 assert reopened.read(offset, 0) == data
         assert len(expected) == 200
 
-    def test_the_time_index_finds_the_first_record_of_a_time(self) -> None:
+    async def test_the_time_index_finds_the_first_record_of_a_time(self) -> None:
         disk = SimulatedDisk()
         log = open_log(disk, segment_bytes=9000)
         times = [1000 + number * 10 if number % 7 else 500 for number in range(300)]
@@ -276,15 +276,15 @@ class TestRead:
             log.append_as_leader(batch(b"x" * 100, timestamp_ms=time), 1)
         for wanted in (0, 500, 501, 1010, 1015, 2345, 3990):
             found = next((offset, time) for offset, time in enumerate(times) if time >= wanted)
-            assert log.offset_for_timestamp(wanted) == found
-        assert log.offset_for_timestamp(3991) is None
+            assert await log.offset_for_timestamp(wanted) == found
+        assert await log.offset_for_timestamp(3991) is None
 
-    def test_a_record_inside_a_batch_is_found_by_its_time(self) -> None:
+    async def test_a_record_inside_a_batch_is_found_by_its_time(self) -> None:
         log = log_of()
         records = [NewRecord(b"a", timestamp_ms=5), NewRecord(b"b", timestamp_ms=9), NewRecord(b"c", timestamp_ms=7)]
         log.append_as_leader(encode_batch(records, timestamp_ms=0), 1)
-        assert log.offset_for_timestamp(6) == (1, 9)
-        assert log.offset_for_timestamp(10) is None
+        assert await log.offset_for_timestamp(6) == (1, 9)
+        assert await log.offset_for_timestamp(10) is None
 
     def test_fetch_positions_are_judged_by_the_epochs(self) -> None:
         log = log_of(1, 1, 3)

@@ -243,7 +243,7 @@ class TestPoison:
         with pytest.raises(NodeClosedError):
             log.read(0, 1000)
         with pytest.raises(NodeClosedError):
-            log.offset_for_timestamp(0)
+            await log.offset_for_timestamp(0)
 
     async def test_what_is_appended_while_closing_is_synced_before_it_is_vouched_for(
         self, autojump_clock: trio.testing.MockClock

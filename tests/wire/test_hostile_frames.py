@@ -32,7 +32,7 @@ from kraft_trio.wire.codec import (
     encode_response,
 )
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.schema_reader import ELEMENTS_PER_FRAME
+from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
 from kraft_trio.wire.schema_writer import unsigned_varint
 from tests.wire.values import ALL_VERSIONS, VALUES
 
@@ -137,16 +137,16 @@ def test_elements_are_limited_in_number_in_one_frame():
     def topics(count):
         return request_frame(METADATA, 1, struct.pack(">i", count) + struct.pack(">h", 0) * count)
 
-    _, request = decode_request(topics(ELEMENTS_PER_FRAME))
-    assert len(request.topics) == ELEMENTS_PER_FRAME
-    with pytest.raises(ProtocolError, match="topics: more than 100000 elements in one frame"):
-        decode_request(topics(ELEMENTS_PER_FRAME + 1))
+    _, request = decode_request(topics(REQUEST_ELEMENTS))
+    assert len(request.topics) == REQUEST_ELEMENTS
+    with pytest.raises(ProtocolError, match="topics: too many elements in one frame, at most 2000"):
+        decode_request(topics(REQUEST_ELEMENTS + 1))
 
 
 def test_tagged_fields_are_limited_in_number_in_one_frame():
-    count = ELEMENTS_PER_FRAME + 1
+    count = REQUEST_ELEMENTS + 1
     tags = unsigned_varint(count) + b"".join(unsigned_varint(tag) + b"\0" for tag in range(count))
-    with pytest.raises(ProtocolError, match="tagged fields: more than 100000 elements"):
+    with pytest.raises(ProtocolError, match="tagged fields: too many elements"):
         decode_request(request_frame(DESCRIBE_QUORUM, 0, b"\x01" + tags))
 
 

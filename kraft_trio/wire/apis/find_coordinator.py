@@ -14,6 +14,9 @@ from kraft_trio.wire.schema import Fields
 GROUP: Final = 0
 TRANSACTION: Final = 1
 
+MAX_KEYS_WITH_MESSAGE: Final = 10
+"""A message is many times longer than a key."""
+
 
 @attrs.frozen
 class FindCoordinatorRequest:
@@ -42,8 +45,10 @@ class FindCoordinatorResponse:
     def refused(
         cls, request: FindCoordinatorRequest, error: ErrorCode, message: str | None = None
     ) -> FindCoordinatorResponse:
-        """The same error for every key of the request."""
-        return cls(tuple(Coordinator(key=key, error=error, error_message=message) for key in request.keys))
+        """The same error for every key of the request, once each; the message as well where there are few of them."""
+        keys = dict.fromkeys(request.keys)
+        repeated = message if len(keys) <= MAX_KEYS_WITH_MESSAGE else None
+        return cls(tuple(Coordinator(key=key, error=error, error_message=repeated) for key in keys))
 
 
 def _fields_of_request(request: FindCoordinatorRequest, version: int) -> Fields:
