@@ -45,9 +45,11 @@ class OneQuorum:
         settings, start = kind
         self._kind, self._quorum = kind, AttackedQuorum(directory, dict(settings))
         if start is None:
-            self._quorum.start()
+            for node in self._quorum.nodes.values():
+                node.start()
         else:
             start(self._quorum)
+        self._quorum.wait_until_listening()
         self._quorum.cap()
         self._quorum.wait_until_caught_up()
         return self._quorum

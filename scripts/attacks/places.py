@@ -15,8 +15,6 @@ CONNECTIONS = 300
 def start(quorum: AttackedQuorum) -> None:
     for node in quorum.nodes.values():
         node.start(prefix=OPEN_FILES)
-    for node in quorum.nodes.values():
-        node.wait_until_listening()
 
 
 def play(arena: Arena) -> None:

@@ -13,6 +13,7 @@ from tests.acceptance.quorum import Quorum
 ADDRESS_SPACE_BYTES = 4 * 1024**3
 """What a node may map: an attack that succeeds ends the node before it ends the machine."""
 
+LISTENING_S = 90.0
 DEFAULT_TIMEOUTS = {
     "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.fetch.timeout.ms": "2000",
@@ -33,6 +34,11 @@ class AttackedQuorum(Quorum):
         super().write_properties(node)
         with node.properties.open("a") as properties:
             properties.write(f"listeners=CONTROLLER://{node.endpoint},CLIENT://{client}\n")
+
+    def wait_until_listening(self) -> None:
+        """Until all nodes do, on a machine that may be busy.  Raises Overdue or AssertionError."""
+        for node in self.nodes.values():
+            node.wait_until_listening(LISTENING_S)
 
     def _unused_port(self) -> int:
         taken = {endpoint.port for endpoint in self.client_endpoints.values()}

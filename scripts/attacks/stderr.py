@@ -23,8 +23,7 @@ def start(quorum: AttackedQuorum) -> None:
         closed.start(stderr=pipe)
     with open("/dev/full", "wb", buffering=0) as device:
         full.start(stderr=device)
-    for node in quorum.nodes.values():
-        node.wait_until_listening()
+    quorum.wait_until_listening()
     os.close(reading)
 
 
