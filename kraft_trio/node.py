@@ -20,6 +20,7 @@ from kraft_trio.actors.log_cleaner import LogCleaner
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.network_server import NetworkServer
 from kraft_trio.actors.record_checker import RecordChecker
+from kraft_trio.actors.record_reader import RecordReader
 from kraft_trio.actors.request_router import FORWARDER_CLIENT_ID, RequestRouter
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
@@ -121,12 +122,13 @@ class Node:
         self._taker: SnapshotTaker | None = None
         if snapshots is not None:
             self._taker = SnapshotTaker(environment.disk, log, snapshots, config, self._cleaner)
+        self._record_reader = RecordReader(environment.off_loop, config.max_decompressed_bytes)
         self._driver: StateMachineDriver | None = None
         if on_commit is not None:
             self._driver = StateMachineDriver(
                 log,
                 on_commit,
-                config.max_decompressed_bytes,
+                self._record_reader,
                 disk=environment.disk,
                 snapshots=snapshots,
                 taker=self._taker,
@@ -232,10 +234,11 @@ class Node:
         """The committed values from `from_offset` (inclusive) on, waiting for more at the end; never ends by itself.
 
         Reads this node's own copy.  Offsets have gaps where the protocol's control records stand.  Raises SerdeError
-        for a value that the node's serde does not know, NodeClosedError at the end once the node has stopped.
+        for a value that the node's serde does not know, CorruptLogError for committed records that cannot be read,
+        NodeClosedError at the end once the node has stopped.
         """
-        limit = self.config.max_decompressed_bytes
-        async with aclosing(committed_batches(self.log, from_offset, limit, lambda: self._closed)) as batches:
+        lists = committed_batches(self.log, from_offset, self._record_reader, lambda: self._closed)
+        async with aclosing(lists) as batches:
             async for records in batches:
                 for record in records:
                     value = self._serde.decode(record.value or b"")
@@ -245,7 +248,8 @@ class Node:
         """Wait until `on_commit` has returned for the record at `offset` and all before it, or a snapshot had them.
 
         An offset that `append` has returned: the application's state has what was appended.  Raises ValueError for a
-        node that was opened without `on_commit`, NodeClosedError where the node has stopped, or stops meanwhile.
+        node that was opened without `on_commit`, CorruptLogError where committed records before it cannot be read,
+        NodeClosedError where the node has stopped, or stops meanwhile.
         """
         if self._driver is None:
             raise ValueError("wait_until_applied: the node was opened without on_commit=")

@@ -8,12 +8,20 @@ from contextlib import aclosing, closing, contextmanager
 import structlog
 import trio
 
+from kraft_trio.actors.record_reader import RecordReader
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
-from kraft_trio.errors import CorruptSnapshotError, NodeClosedError, ProtocolError, StorageError, StorageFailure
+from kraft_trio.errors import (
+    CorruptLogError,
+    CorruptSnapshotError,
+    NodeClosedError,
+    ProtocolError,
+    StorageError,
+    StorageFailure,
+)
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.state_snapshots import StateSnapshots
-from kraft_trio.storage.batch import BatchHeader, Record, decode_records, iter_headers
-from kraft_trio.storage.disk import Disk
+from kraft_trio.storage.batch import BatchHeader, Record, iter_headers
+from kraft_trio.storage.disk import Buffer, Disk
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.snapshot_reader import open_snapshot
 
@@ -26,14 +34,14 @@ _READ_BYTES = 1024 * 1024
 
 
 async def committed_batches(
-    log: Log, from_offset: int, max_decompressed_bytes: int, has_ended: Callable[[], bool] = lambda: False
+    log: Log, from_offset: int, reader: RecordReader, has_ended: Callable[[], bool] = lambda: False
 ) -> AsyncGenerator[list[Record], None]:
     """The data records of each committed batch, from `from_offset` (inclusive) on, waiting for more at the end.
 
-    Control records are passed over; a batch that begins below `from_offset` is cut to the records from there on.
-    Cancellation loses nothing: begin again after the last offset that was seen.  Raises OffsetOutOfRangeError where a
-    snapshot has taken the place of what is to be read, NodeClosedError where it would have to wait for a node that has
-    ended.
+    A large batch comes as several lists.  Control records are passed over; a batch that begins below `from_offset` is
+    cut to the records from there on.  Cancellation loses nothing: begin again after the last offset that was seen.
+    Raises OffsetOutOfRangeError where a snapshot has taken the place of what is to be read, CorruptLogError for records
+    that cannot be read, NodeClosedError where it would have to wait for a node that has ended.
     """
     offset = from_offset
     while True:
@@ -44,14 +52,41 @@ async def committed_batches(
         began_at = offset
         for header, batch in log.iter_batches(offset, log.high_watermark):
             if not header.is_control:
-                records = decode_records(batch, 0, header, max_decompressed_bytes)
-                wanted = [record for record in records if record.offset >= from_offset]
-                if wanted:
-                    yield wanted
+                async with aclosing(_readable(log, reader, header, batch)) as lists:
+                    async for records in lists:
+                        wanted = [record for record in records if record.offset >= from_offset]
+                        if wanted:
+                            yield wanted
             offset = header.next_offset
         if offset == began_at:
             # A high watermark inside a batch, from a peer that does not keep to batches: wait for the rest of it.
             await log.changed.park()
+
+
+async def _readable(
+    log: Log, reader: RecordReader, header: BatchHeader, batch: Buffer
+) -> AsyncGenerator[list[Record], None]:
+    """The records of a committed batch, in one list or several.  Raises CorruptLogError."""
+    try:
+        records = reader.at_once(batch, header)
+        if records is None:
+            async with aclosing(reader.lists(batch, header)) as lists:
+                async for some in lists:
+                    yield some
+        elif records:
+            yield records
+    except ProtocolError as error:
+        raise _unreadable(log, error) from error
+
+
+def _unreadable(log: Log, error: ProtocolError) -> CorruptLogError:
+    return CorruptLogError(f"{log.directory}: committed records that cannot be read: {error}")
+
+
+class _ApplicationStopped(Exception):
+    def __init__(self, reason: CorruptLogError) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class StateMachineDriver:
@@ -65,7 +100,7 @@ class StateMachineDriver:
         self,
         log: Log,
         on_commit: OnCommit,
-        max_decompressed_bytes: int,
+        reader: RecordReader,
         *,
         disk: Disk,
         snapshots: StateSnapshots | None = None,
@@ -74,7 +109,7 @@ class StateMachineDriver:
         """`snapshots` and `taker` are given together."""
         self._log = log
         self._on_commit = on_commit
-        self._max_decompressed_bytes = max_decompressed_bytes
+        self._reader = reader
         self._disk = disk
         self._snapshots = snapshots
         self._taker = taker
@@ -82,10 +117,16 @@ class StateMachineDriver:
         """Exclusive: every committed record below it has been given to the application."""
         self._progress = trio.lowlevel.ParkingLot()
         self._has_ended = False
+        self._failure: CorruptLogError | None = None
 
     async def wait_until_applied(self, offset: int) -> None:
-        """Wait until the application has the record at `offset`, and all before it.  Raises NodeClosedError."""
+        """Wait until the application has the record at `offset`, and all before it.
+
+        Raises CorruptLogError where records before it cannot be read, NodeClosedError.
+        """
         while self.applied_offset <= offset:
+            if self._failure is not None:
+                raise CorruptLogError(f"offset {offset}: not applied: {self._failure}") from self._failure
             if self._has_ended:
                 raise NodeClosedError(f"offset {offset}: the node stopped at offset {self.applied_offset}")
             await self._progress.park()
@@ -93,10 +134,19 @@ class StateMachineDriver:
     async def run(self) -> None:
         """Run until cancelled.  An exception of the application's is a bug and ends the node.
 
-        Raises StorageError where a snapshot has taken the log's place and the application cannot be given one.
+        At committed records that cannot be read, which no leader of this version lets into the log, the application
+        stops: every replica has them, and would end at each start.  The node goes on replicating and voting.  Raises
+        StorageError where a snapshot has taken the log's place and the application cannot be given one.
         """
         try:
             await self._run()
+        except _ApplicationStopped as stopped:
+            self._failure = stopped.reason
+            log.error(
+                "the application stops: it cannot be given what was committed",
+                applied_offset=self.applied_offset,
+                reason=str(stopped.reason),
+            )
         finally:
             self._has_ended = True
             self._progress.unpark_all()
@@ -124,19 +174,40 @@ class StateMachineDriver:
         return self.applied_offset > began_at
 
     async def _apply(self, header: BatchHeader, batch: bytes) -> None:
-        records: Sequence[Record] = ()
-        if not header.is_control:
-            records = decode_records(batch, 0, header, self._max_decompressed_bytes)
         if self._taker is None:
-            if records:
-                await self._on_commit(records)
+            await self._give(header, batch)
             self._applied_up_to(header.next_offset)
             return
         async with self._taker.state_changes:
-            if records:
-                await self._on_commit(records)
+            await self._give(header, batch)
             self._applied_up_to(header.next_offset)
             self._taker.applied(header)
+
+    async def _give(self, header: BatchHeader, batch: bytes) -> None:
+        """Give the application the records of a batch, at once or, of a large one, in several calls."""
+        if header.is_control:
+            return
+        try:
+            records = self._reader.at_once(batch, header)
+        except ProtocolError as error:
+            raise _ApplicationStopped(_unreadable(self._log, error)) from error
+        if records is not None:
+            if records:
+                await self._on_commit(records)
+            return
+        async with aclosing(self._reader.lists(batch, header)) as lists:
+            try:
+                first, second = await anext(lists, None), await anext(lists, None)
+                if second is not None:
+                    # All or nothing: a snapshot must not hold a part of a batch.
+                    await self._reader.check(batch, header)
+            except ProtocolError as error:
+                raise _ApplicationStopped(_unreadable(self._log, error)) from error
+            for some in (first, second):
+                if some is not None:
+                    await self._on_commit(some)
+            async for some in lists:
+                await self._on_commit(some)
 
     def _applied_up_to(self, end_offset: int) -> None:
         self.applied_offset = end_offset
@@ -175,11 +246,15 @@ class StateMachineDriver:
                 await trio.lowlevel.checkpoint()
                 if batch.header.is_control:
                     continue
-                try:
-                    records = decode_records(batch.data, 0, batch.header, self._max_decompressed_bytes)
-                except ProtocolError as error:
-                    raise CorruptSnapshotError(f"{path}: position {batch.position}: {error}") from error
-                yield records
+                async with aclosing(self._reader.lists(batch.data, batch.header)) as lists:
+                    while True:
+                        try:
+                            records = await anext(lists, None)
+                        except ProtocolError as error:
+                            raise CorruptSnapshotError(f"{path}: position {batch.position}: {error}") from error
+                        if records is None:
+                            break
+                        yield records
 
 
 @contextmanager
