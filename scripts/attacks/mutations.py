@@ -8,16 +8,21 @@ from kraft_trio.wire.api import APIS
 from scripts.attacks.arena import LISTENERS, Arena, framed, refusable
 from scripts.attacks.arrays import frames
 
-EACH = 150
+EACH = 100
+ANOTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAA"
 INTEGERS = (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\x00\x00\x00\x00", b"\xff\xff\xff\xff\x07")
 
 
 def play(arena: Arena) -> None:
-    """Each frame on a connection of its own where the one before was closed."""
+    """Each frame on a connection of its own.
+
+    On the listener of the controllers as a stranger who does not know the cluster's id: who knows it may vote there.
+    """
+    cluster_ids = {"CLIENT": arena.quorum.cluster_id, "CONTROLLER": ANOTHER_CLUSTER}
     for listener in LISTENERS:
         for api in APIS.values():
             for version in {api.min_version, api.max_version}:
-                sound = [frame[4:] for frame in frames(api, version, arena.quorum.cluster_id, 2)] or [b"\0" * 20]
+                sound = [frame[4:] for frame in frames(api, version, cluster_ids[listener], 2)] or [b"\0" * 20]
                 for _ in range(arena.count(EACH, EACH // 30)):
                     body = mutated(arena.random, arena.random.choice(sound))
                     with refusable(), arena.connect(listener, seconds=2) as connection:
