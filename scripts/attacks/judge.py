@@ -87,7 +87,7 @@ def _play(module: ModuleType, arena: Arena) -> Iterator[str]:
             module.play(arena)
         except Exception as error:
             traceback.print_exc()
-            failures.append(str(error) or repr(error))
+            failures.append((str(error) or repr(error)).splitlines()[0])
 
     thread = threading.Thread(target=play, name="attack", daemon=True)
     thread.start()

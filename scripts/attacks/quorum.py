@@ -32,8 +32,10 @@ class AttackedQuorum(Quorum):
     def write_properties(self, node: NodeProcess) -> None:
         client = self.client_endpoints.setdefault(node.id, Endpoint("127.0.0.1", self._unused_port()))
         super().write_properties(node)
-        with node.properties.open("a") as properties:
-            properties.write(f"listeners=CONTROLLER://{node.endpoint},CLIENT://{client}\n")
+        alone = f"listeners=CONTROLLER://{node.endpoint}\n"
+        properties = node.properties.read_text()
+        assert alone in properties
+        node.properties.write_text(properties.replace(alone, f"{alone.rstrip()},CLIENT://{client}\n"))
 
     def wait_until_listening(self) -> None:
         """Until all nodes do, on a machine that may be busy.  Raises Overdue or AssertionError."""
