@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 import time
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +32,8 @@ class Environment:
     random: random.Random = attrs.field(factory=random.Random)
     wall_clock_ms: Callable[[], int] = _system_clock_ms
     """Milliseconds since 1970, for record timestamps only."""
+    secret_bits: Callable[[int], int] = secrets.randbits
+    """So many random bits that nobody can guess, for producer ids."""
     watch: Callable[[Any], object] = _nobody_watches
     """Called with the node when it has been made and nothing of it runs yet: how the simulator looks on."""
     off_loop: OffLoop = attrs.field(factory=RecordThread)

@@ -93,6 +93,7 @@ class Node:
             config=config,
             client=self._client,
             random_source=environment.random,
+            secret_bits=environment.secret_bits,
             wall_clock_ms=environment.wall_clock_ms,
             observer_versions=self._observer_versions,
         )

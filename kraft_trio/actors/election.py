@@ -102,6 +102,7 @@ class Election:
         config: NodeConfig,
         client: NetworkClient,
         random_source: random.Random,
+        secret_bits: Callable[[int], int],
         wall_clock_ms: Callable[[], int],
         observer_versions: Mapping[ReplicaKey, VersionRange],
     ) -> None:
@@ -114,6 +115,7 @@ class Election:
         self._config = config
         self._client = client
         self._random = random_source
+        self._secret_bits = secret_bits
         self._wall_clock_ms = wall_clock_ms
         self._mailbox, self._inbox = trio.open_memory_channel[ElectionMessage](MAILBOX_SIZE)
         self._role = initial_role(quorum_state.read(), log.end.epoch, key, self._voters)
@@ -177,6 +179,7 @@ class Election:
             snapshot_fetch=self._snapshot_fetch,
             client=self._client,
             random=self._random,
+            secret_bits=self._secret_bits,
             wall_clock_ms=self._wall_clock_ms,
             tell_election=self.tell,
         )

@@ -27,6 +27,7 @@ class EpochContext:
     snapshot_fetch: SnapshotFetch
     client: NetworkClient
     random: random.Random
+    secret_bits: Callable[[int], int]
     wall_clock_ms: Callable[[], int]
     tell_election: Callable[[ElectionMessage], Awaitable[None]]
 

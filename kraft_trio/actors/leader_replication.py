@@ -35,7 +35,7 @@ from kraft_trio.messages import (
 from kraft_trio.protocol.check_quorum import has_majority_contact
 from kraft_trio.protocol.control_records import ControlRecord, KRaftVersion, LeaderChange, VotersRecord
 from kraft_trio.protocol.high_watermark import next_high_watermark
-from kraft_trio.protocol.producers import Accept, Duplicate, Refuse, allocate_producer_id
+from kraft_trio.protocol.producers import Accept, Duplicate, Refuse, new_producer_id
 from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
@@ -80,7 +80,6 @@ class LeaderReplication:
         """Its waiters are woken when a replica has fetched."""
         self._next_expiry = trio.CancelScope(deadline=math.inf)
         self._appended = trio.Event()
-        self._producer_ids_given = 0
         self._snapshots = SnapshotServer(context.log.snapshots)
         self._doubts = SnapshotDoubts(context.log, self._snapshots.forget)
 
@@ -127,8 +126,7 @@ class LeaderReplication:
             case ProduceReceived():
                 self._produce(message)
             case ProducerIdRequested():
-                message.reply.answer(allocate_producer_id(self._epoch, self._producer_ids_given))
-                self._producer_ids_given += 1
+                message.reply.answer(new_producer_id(self._log.producers, self._context.secret_bits))
             case CommittedEndRequested():
                 message.reply.answer(self.high_watermark)
             case DescribeQuorumReceived():

@@ -1,12 +1,12 @@
 """Idempotent producers: which batch comes next, which one is a retry of one already in the log (KIP-98).
 
 The state is derived from the headers of the log's own batches, so that it survives leader changes and restarts, and is
-the same on every replica.  Producer ids need no record of their own: they are cut from the leader's epoch.
+the same on every replica.  Producer ids need no record of their own: they are random.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import attrs
@@ -16,6 +16,8 @@ MAX_SEQUENCE = 2**31 - 1
 REMEMBERED_BATCHES = 5
 """How many batches a producer may have in flight, so how far back a retry is recognized."""
 DEFAULT_MAX_PRODUCERS = 100_000
+PRODUCER_ID_BITS = 63
+"""All of an int64 that is not negative.  An id that a stranger guesses lets it take the sequences of its owner."""
 
 _SEQUENCES = MAX_SEQUENCE + 1
 _OLDER_BATCHES = REMEMBERED_BATCHES - 1
@@ -92,6 +94,10 @@ class ProducerStates:
 
     def __len__(self) -> int:
         return len(self._producers)
+
+    def __contains__(self, producer_id: int) -> bool:
+        """Whether a producer of that id has written."""
+        return producer_id in self._producers
 
     def __iter__(self) -> Iterator[ProducerSummary]:
         """Every producer, least recently writing first."""
@@ -204,13 +210,12 @@ def _check_sequence(
     )
 
 
-def allocate_producer_id(leader_epoch: int, counter: int) -> int:
-    """A producer id that no other epoch gives out: the leader's epoch above 32 bits of its own counter.
+def new_producer_id(states: ProducerStates, draw: Callable[[int], int]) -> int:
+    """A producer id that nobody can guess and that the log does not know; `draw(bits)` is random.
 
-    Raises ValueError when either is negative or too large; the counter is the leader's, from 0 in every epoch.
+    Needs no log write: 63 random bits coincide with those of a producer that has not written yet, or is forgotten,
+    once in 10**13 epochs of a million producers each.
     """
-    if not 0 <= leader_epoch < 2**31:
-        raise ValueError(f"leader_epoch: {leader_epoch}, expected 0 to {2**31 - 1}")
-    if not 0 <= counter < 2**32:
-        raise ValueError(f"counter: {counter}, expected 0 to {2**32 - 1}")
-    return leader_epoch << 32 | counter
+    while (producer_id := draw(PRODUCER_ID_BITS)) in states:
+        pass
+    return producer_id

@@ -220,6 +220,7 @@ class Machine:
             network=self.cluster.network.seen_from(self.host),
             disk=self.disk,
             random=self.cluster.random(f"node-{self.id}-{self._starts}"),
+            secret_bits=self.cluster.random(f"secrets-{self.id}-{self._starts}").getrandbits,
             wall_clock_ms=self.wall_clock_ms,
             watch=self._opened,
             off_loop=InLoop(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import trio
 import trio.testing
@@ -109,6 +111,23 @@ async def test_sequences_are_kept_by_the_log(
     assert refused.error_message is None or "producer 7" in refused.error_message
     assert (duplicate.error, duplicate.base_offset) == (ErrorCode.none, first[0].base_offset)
     assert in_order.base_offset == end
+
+
+@on_cluster()
+async def test_nobody_guesses_the_next_producer_id(cluster: Cluster) -> None:
+    """A stranger writes as whoever comes next; the victim's batch is written all the same, and not a duplicate."""
+    leader = await cluster.wait_for_leader()
+    async with RawClient.connected(cluster, leader.key.id) as client:
+        given = [(await client.init_producer_id()).producer_id for _ in range(3)]
+        steps = {later - earlier for earlier, later in pairwise(given)}
+        for guess in {given[-1] + step for step in (1, *steps)}:
+            if guess >= 0:
+                await client.produce(batch_of(b"stolen", producer_id=guess & 2**63 - 1, base_sequence=0))
+        end = leader.log.end_offset
+        victim = (await client.init_producer_id()).producer_id
+        answer = await client.produce(batch_of(b"victim", producer_id=victim, base_sequence=0))
+    assert (answer.error, answer.base_offset) == (ErrorCode.none, end)
+    assert all(producer_id >= 2**40 for producer_id in [*given, victim])
 
 
 @on_cluster()

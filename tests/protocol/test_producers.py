@@ -13,7 +13,7 @@ from kraft_trio.protocol.producers import (
     ProducerStates,
     Refuse,
     RememberedBatch,
-    allocate_producer_id,
+    new_producer_id,
 )
 
 PRODUCER = 7
@@ -182,26 +182,18 @@ def test_at_least_one_producer_must_fit() -> None:
         ProducerStates(max_producers=0)
 
 
-@pytest.mark.parametrize(
-    ("epoch", "counter", "producer_id"),
-    [(0, 0, 0), (1, 0, 2**32), (1, 7, 2**32 + 7), (2**31 - 1, 2**32 - 1, 2**63 - 1)],
-)
-def test_producer_ids_come_from_the_epoch(epoch: int, counter: int, producer_id: int) -> None:
-    assert allocate_producer_id(epoch, counter) == producer_id
+def test_a_new_producer_id_is_drawn_until_it_is_unknown() -> None:
+    states = ProducerStates()
+    states.record(7, 0, 0, 0, 0)
+    draws = iter([7, 7, 2**63 - 1])
+    bits: list[int] = []
 
+    def draw(count: int) -> int:
+        bits.append(count)
+        return next(draws)
 
-@pytest.mark.parametrize(
-    ("epoch", "counter", "named"),
-    [
-        (-1, 0, "leader_epoch: -1, expected 0 to 2147483647"),
-        (2**31, 0, "leader_epoch: 2147483648"),
-        (1, -1, "counter: -1, expected 0 to 4294967295"),
-        (1, 2**32, "counter: 4294967296"),
-    ],
-)
-def test_producer_ids_never_overflow_into_another_epochs(epoch: int, counter: int, named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        allocate_producer_id(epoch, counter)
+    assert new_producer_id(states, draw) == 2**63 - 1
+    assert bits == [63, 63, 63]
 
 
 @given(

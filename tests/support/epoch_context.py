@@ -52,6 +52,7 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp) -> LoneEpoch:
         snapshot_fetch=SnapshotFetch(machine.disk, log),
         client=NetworkClient(cluster.network.seen_from(machine.host), "test", random.Random(0), 1024 * 1024),
         random=random.Random(0),
+        secret_bits=random.Random(0).getrandbits,
         wall_clock_ms=lambda: 0,
         tell_election=tell_election,
     )
