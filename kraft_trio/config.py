@@ -27,6 +27,11 @@ from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, Voter
 _KIBIBYTE = 1024
 _MEBIBYTE = 1024 * 1024
 
+CONNECTION_SHARE = 4
+"""One connection may have a quarter of `queued.max.request.bytes`."""
+REQUEST_SLACK_BYTES = 64 * _KIBIBYTE
+"""What a request may have besides its largest batch."""
+
 
 @attrs.frozen(kw_only=True)
 class NodeConfig:
@@ -213,6 +218,34 @@ class NodeConfig:
         "How many connections are open at once, over all listeners (Kafka sets no limit by default).",
         default=1000,
     )
+    max_connections_per_ip: int = config_key(
+        "max.connections.per.ip",
+        Integer(1, kinds.MAX_INT32),
+        "How many connections one address may have open at once, over all listeners that are not the quorum's own.",
+        default=kinds.MAX_INT32,
+    )
+    connections_max_idle_ms: int = config_key(
+        "connections.max.idle.ms",
+        Integer(1, kinds.MAX_INT64),
+        "A connection on which nothing was under way for so long is closed.",
+        default=10 * 60 * 1000,
+        unit="ms",
+    )
+    first_request_timeout_ms: int = config_key(
+        "kraft.first.request.timeout.ms",
+        Integer(1),
+        "A new connection that has sent no valid request for so long is closed.",
+        default=5000,
+        unit="ms",
+    )
+    queued_max_request_bytes: int = config_key(
+        "queued.max.request.bytes",
+        Integer(_MEBIBYTE, kinds.MAX_INT64),
+        "How much memory requests and answers in flight may take, over all connections (Kafka sets no limit by "
+        "default).  A quarter is kept for replicas; one connection may have a quarter, so no larger request is read.",
+        default=64 * _MEBIBYTE,
+        unit="bytes",
+    )
     auto_join: bool = config_key(
         "controller.quorum.auto.join.enable",
         Truth(),
@@ -342,6 +375,15 @@ def _check_sizes(config: NodeConfig) -> None:
             "initial_request_bytes",
             config.initial_request_bytes,
             f"more than socket.request.max.bytes={config.max_request_bytes}",
+        )
+
+    per_connection = config.queued_max_request_bytes // CONNECTION_SHARE
+    if config.max_message_bytes + REQUEST_SLACK_BYTES > per_connection:
+        needed = (config.max_message_bytes + REQUEST_SLACK_BYTES) * CONNECTION_SHARE
+        raise _refuse(
+            "queued_max_request_bytes",
+            config.queued_max_request_bytes,
+            f"at least {needed} is needed for requests with message.max.bytes={config.max_message_bytes}",
         )
 
 

@@ -7,7 +7,7 @@ own.  The epoch alone would not do, as a node changes its role within one epoch 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import attrs
 import trio
@@ -222,6 +222,14 @@ ElectionMessage = (
 # To LeaderReplication
 
 
+class Asker(Protocol):
+    """A connection, as whoever answers what came by it sees it."""
+
+    def answer_room(self) -> int:
+        """How many bytes may be read for an answer, if it is given in the same step; 0: none."""
+        ...
+
+
 @attrs.frozen
 class FetchReceived:
     """One partition of a Fetch that passed the leader check; `request` holds what the partitions share."""
@@ -231,7 +239,7 @@ class FetchReceived:
     replica: ReplicaKey | None
     """Who fetches, as replica or observer; None for a consumer."""
     reply: Reply[FetchPartitionResponse]
-    asker: object = None
+    asker: Asker | None = None
     """The connection that it came by, if any: one of them may have a few Fetch requests waiting, and no more."""
 
 

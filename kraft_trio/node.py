@@ -17,6 +17,7 @@ from kraft_trio.actors.appender import Appender
 from kraft_trio.actors.election import Election
 from kraft_trio.actors.internal_listener import InternalListener
 from kraft_trio.actors.log_cleaner import LogCleaner
+from kraft_trio.actors.memory_budget import MemoryBudget
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.network_server import NetworkServer
 from kraft_trio.actors.record_checker import RecordChecker
@@ -77,6 +78,7 @@ class Node:
         self.log = log
         self._reserve = reserve
         self._serde = serde
+        self._memory = MemoryBudget(config.queued_max_request_bytes)
         self._observer_versions: dict[ReplicaKey, VersionRange] = {}
         client_id = f"raft-client-{config.node_id}"
         self._client = NetworkClient(environment.network, client_id, environment.random, config.max_request_bytes)
@@ -116,7 +118,7 @@ class Node:
             None if snapshots is None else self.take_snapshot,
             RecordChecker(environment.off_loop, config.max_decompressed_bytes),
         )
-        self._server = NetworkServer(environment.network, config, router)
+        self._server = NetworkServer(environment.network, config, router, self._memory)
         self._environment = environment
         self._metrics: NodeMetrics | None = None
         self._cleaner = LogCleaner(log, config)

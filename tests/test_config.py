@@ -71,7 +71,7 @@ def test_a_minimal_file_has_kafkas_defaults() -> None:
         ("metadata.max.retention.ms", "-1", "retention_ms", -1),
         ("metadata.log.segment.bytes", "1024", "segment_bytes", 1024),
         ("metadata.log.segment.ms", str(2**63 - 1), "segment_ms", 2**63 - 1),
-        ("message.max.bytes", "104857600", "max_message_bytes", 104857600),
+        ("message.max.bytes", "16711680", "max_message_bytes", 16711680),
         ("socket.request.max.bytes", "2147483647", "max_request_bytes", 2147483647),
         ("kraft.initial.request.max.bytes", "100", "initial_request_bytes", 100),
         ("kraft.decompressed.max.bytes", "5", "max_decompressed_bytes", 5),
@@ -127,6 +127,11 @@ def test_a_key_sets_its_field(key: str, text: str, field: str, value: object) ->
         ("controller.quorum.bootstrap.servers", "a", "'a' has no port"),
         ("metadata.log.dir", "", "metadata.log.dir=; expected the path of a directory"),
         ("controller.quorum.election.timeout.ms", "0", "expected a whole number from 1"),
+        (
+            "message.max.bytes",
+            "16711681",
+            "queued.max.request.bytes=67108864: at least 67108868 is needed for requests with message.max.bytes",
+        ),
         (
             "message.max.bytes",
             "104857601",

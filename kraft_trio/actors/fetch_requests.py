@@ -8,7 +8,7 @@ from kraft_trio.actors.answers import Answer, Awaited, Ready
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.shared_node_id import SharedNodeId
 from kraft_trio.config import NodeConfig
-from kraft_trio.messages import FetchReceived, QuorumView, Reply, deliver
+from kraft_trio.messages import Asker, FetchReceived, QuorumView, Reply, deliver
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.error_codes import ErrorCode
@@ -25,7 +25,7 @@ class FetchRequests:
         self._view = view
         self._shared_id = SharedNodeId(config.node_id)
 
-    async def route(self, request: FetchRequest, version: int, listener_name: str, asker: object) -> Answer:
+    async def route(self, request: FetchRequest, version: int, listener_name: str, asker: Asker | None) -> Answer:
         if request.replica_id >= 0:
             if request.cluster_id != self._cluster_id:
                 return Ready(FetchResponse(error=ErrorCode.inconsistent_cluster_id))
@@ -52,7 +52,7 @@ class FetchRequests:
         return topic_is_ours and partition.partition == 0
 
     async def _route_partition(
-        self, request: FetchRequest, partition: FetchPartition, version: int, asker: object, *, is_repeated: bool
+        self, request: FetchRequest, partition: FetchPartition, version: int, asker: Asker | None, *, is_repeated: bool
     ) -> Reply[FetchPartitionResponse]:
         reply: Reply[FetchPartitionResponse] = Reply()
         view = self._view.value

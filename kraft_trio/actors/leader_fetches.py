@@ -227,7 +227,13 @@ class LeaderFetches:
         return can_be_told and now_known is not None and known < now_known
 
     def _read(self, message: FetchReceived, end_offset: int | None) -> bytes:
+        """As much as the asker wants and there is memory for: nothing, or one batch at least."""
         max_bytes = min(message.partition.max_bytes, message.request.max_bytes, MAX_FETCH_BYTES)
+        if message.asker is not None:
+            room = message.asker.answer_room()
+            if not room:
+                return b""
+            max_bytes = min(max_bytes, room)
         records = self._log.read(message.partition.fetch_offset, max_bytes, end_offset)
         self.bytes_given += len(records)
         return records

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
+from typing import Final
 
 import structlog
 import trio
 
+from kraft_trio.actors.client_lane import ClientLane
+from kraft_trio.actors.connection_places import ConnectionPlaces, Place
+from kraft_trio.actors.memory_budget import MemoryBudget
 from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.actors.server_connection import ServerConnection
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError
-from kraft_trio.wire.immediate_stream import ImmediateStream
+from kraft_trio.protocol.connection_limits import ConnectionLimits
 from kraft_trio.wire.network import Listener, Network
 
 log = structlog.get_logger(__name__)
+
+
+LOOK_EVERY_S: Final = 1.0
+ACCEPT_RETRY_S: Final = 0.1
 
 
 class NetworkServer:
@@ -24,20 +32,31 @@ class NetworkServer:
     one connection are handed to their owners in order and answered in order; a full mailbox stops the reading.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        config: NodeConfig,
-        router: RequestRouter,
-    ) -> None:
+    def __init__(self, network: Network, config: NodeConfig, router: RequestRouter, memory: MemoryBudget) -> None:
         self._network = network
         self._config = config
         self._router = router
-        self._connections = 0
+        self._memory = memory
+        self._controller_listeners = frozenset(config.controller_listener_names)
+        is_shared = self._controller_listeners.issuperset(listener.name for listener in config.listeners)
+        self._places = ConnectionPlaces(
+            places=config.max_connections,
+            per_host=config.max_connections_per_ip,
+            reserved_for=frozenset() if is_shared else self._controller_listeners,
+            limits=ConnectionLimits(
+                first_request_s=config.first_request_timeout_ms / 1000,
+                idle_s=config.connections_max_idle_ms / 1000,
+            ),
+            closed=_log_closed,
+        )
+        self._lane: ClientLane | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Bind every listener, then serve until cancelled.  Raises ConfigError when an address cannot be bound."""
+        self._lane = ClientLane()
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._lane.run)
+            nursery.start_soon(self._look_at_connections)
             for listening in self._config.listeners:
                 try:
                     listener = await self._network.listen(listening.endpoint)
@@ -45,37 +64,51 @@ class NetworkServer:
                     reason = os.strerror(error.errno) if error.errno else str(error)
                     raise ConfigError(f"listeners={listening}: cannot be bound: {reason}") from error
                 log.info("listening", listener=listening.name, endpoint=str(listener.endpoint))
-                nursery.start_soon(self._accept, nursery, listening.name, listener)
+                nursery.start_soon(self._accept, nursery, self._lane, listening.name, listener)
             task_status.started()
 
-    async def _accept(self, nursery: trio.Nursery, listener_name: str, listener: Listener) -> None:
+    async def _look_at_connections(self) -> None:
+        while True:
+            await trio.sleep(LOOK_EVERY_S)
+            self._places.look_at_all(trio.current_time())
+
+    async def _accept(self, nursery: trio.Nursery, lane: ClientLane, listener_name: str, listener: Listener) -> None:
         try:
             while True:
                 try:
                     stream = await listener.accept()
                 except OSError as error:
+                    # Also where there is no file descriptor left: the connection waits in the kernel's queue.
                     log.warning("accept failed", listener=listener_name, reason=str(error))
-                    await trio.sleep(0.1)
+                    await trio.sleep(ACCEPT_RETRY_S)
                     continue
-                if self._connections >= self._config.max_connections:
-                    log.warning("connection refused: too many", limit=self._config.max_connections)
+                refusal = self._places.make_room(listener_name, stream.peer_host, trio.current_time())
+                if refusal is not None:
+                    log.warning("connection refused", listener=listener_name, reason=refusal)
                     await trio.aclose_forcefully(stream)
                     continue
-                nursery.start_soon(self._serve, listener_name, stream)
+                connection = ServerConnection(
+                    stream,
+                    listener_name,
+                    self._router,
+                    lane=lane,
+                    memory=self._memory,
+                    may_be_replica=listener_name in self._controller_listeners,
+                    initial_request_bytes=self._config.initial_request_bytes,
+                    max_request_bytes=self._config.max_request_bytes,
+                )
+                place = self._places.take(listener_name, stream.peer_host, connection, trio.current_time())
+                nursery.start_soon(self._serve, connection, place)
         finally:
             with trio.CancelScope(shield=True):
                 await listener.aclose()
 
-    async def _serve(self, listener_name: str, stream: ImmediateStream) -> None:
-        self._connections += 1
+    async def _serve(self, connection: ServerConnection, place: Place) -> None:
         try:
-            connection = ServerConnection(
-                stream,
-                listener_name,
-                self._router,
-                initial_request_bytes=self._config.initial_request_bytes,
-                max_request_bytes=self._config.max_request_bytes,
-            )
             await connection.run()
         finally:
-            self._connections -= 1
+            self._places.leave(place)
+
+
+def _log_closed(place: Place, reason: str) -> None:
+    log.info("connection closed", listener=place.listener_name, peer=place.host, reason=reason)

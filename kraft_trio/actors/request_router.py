@@ -22,6 +22,7 @@ from kraft_trio.actors.voter_change_requests import VoterChangeRequests
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.messages import (
+    Asker,
     BeginQuorumEpochReceived,
     DescribeQuorumReceived,
     ElectionMessage,
@@ -99,7 +100,9 @@ class RequestRouter:
         self._list_offsets = ListOffsetsRequests(config, log, view)
         self._clients = ClientRequests(key, cluster_id, config, log, view, checker)
 
-    async def route(self, header: RequestHeader, listener_name: str, request: Any, *, asker: object = None) -> Answer:
+    async def route(
+        self, header: RequestHeader, listener_name: str, request: Any, *, asker: Asker | None = None
+    ) -> Answer:
         """Put the request where it belongs, waiting while that mailbox is full; `asker` is its connection."""
         match request:
             case FetchRequest():
@@ -217,6 +220,17 @@ class RequestRouter:
         if leader is None or header.client_id == FORWARDER_CLIENT_ID:
             return Ready(refusal)
         return Forwarded(self._forwarder, leader, api, request, self._config.request_timeout_ms, refusal)
+
+
+def is_of_replica(request: Any) -> bool:
+    """Whether only a replica of the quorum asks this."""
+    match request:
+        case FetchRequest() | FetchSnapshotRequest():
+            return request.replica_id >= 0
+        case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest() | UpdateRaftVoterRequest():
+            return True
+        case _:
+            return False
 
 
 def _only(responses: Sequence[Any]) -> Any:

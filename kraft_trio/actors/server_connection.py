@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Final
 
+import attrs
 import structlog
 import trio
 
 from kraft_trio.actors.answers import Answer, Worked
-from kraft_trio.actors.request_router import RequestRouter
+from kraft_trio.actors.client_lane import ClientLane
+from kraft_trio.actors.memory_budget import MIN_ANSWER_BYTES, MemoryBudget
+from kraft_trio.actors.request_router import RequestRouter, is_of_replica
+from kraft_trio.actors.snapshot_server import MAX_PIECE_BYTES
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
+from kraft_trio.protocol.connection_limits import Activity
+from kraft_trio.wire.apis.fetch import FetchRequest
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response_parts
 from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.immediate_stream import ImmediateStream
@@ -19,6 +27,19 @@ log = structlog.get_logger(__name__)
 
 IN_FLIGHT = 64
 
+_BYTES_PER_UNIT: Final = 16 * 1024
+"""So much of a request or an answer costs the event loop one more unit of the lane's."""
+
+
+@attrs.frozen
+class _InFlight:
+    """A request that has been handed on."""
+
+    header: RequestHeader
+    answer: Answer
+    held: int
+    """Bytes of the memory budget that are given back when its answer is encoded."""
+
 
 class ServerConnection:
     """Serves one connection until its peer closes it, breaks the protocol, or the server stops.
@@ -26,6 +47,9 @@ class ServerConnection:
     Requests are handed to their owners in order.  An answer is encoded and sent in the step that gives it, so that
     nothing waits for a turn of the scheduler; only what the kernel does not take at once is left to the writer task,
     and the answers after it then wait unencoded.
+
+    What reads the log is handed on only when its answer would be the next to be sent.  Whoever answers it reads in the
+    step that sends, so a connection holds one such answer at most, and none that waits for another one.
     """
 
     def __init__(
@@ -34,18 +58,36 @@ class ServerConnection:
         listener_name: str,
         router: RequestRouter,
         *,
+        lane: ClientLane,
+        memory: MemoryBudget,
+        may_be_replica: bool,
         initial_request_bytes: int,
         max_request_bytes: int,
     ) -> None:
+        """`may_be_replica`: what comes in here may be the quorum's own traffic, which goes before the clients'."""
         self._stream = stream
         self._listener_name = listener_name
         self._router = router
-        self._reader = FrameReader(stream, initial_request_bytes)
-        self._max_request_bytes = max_request_bytes
-        self._answers: deque[tuple[RequestHeader, Answer]] = deque()
+        self._lane = lane
+        self._memory = memory
+        self._may_be_replica = may_be_replica
+        self.is_of_replica = False
+        """Whether a replica of the quorum has made itself known here by what it asks."""
+        self._max_request_bytes = min(max_request_bytes, memory.per_connection)
+        self._reader = FrameReader(stream, min(initial_request_bytes, self._max_request_bytes), self._admit)
+        self._in_flight: deque[_InFlight] = deque()
+        self._held = 0
+        """Bytes of the memory budget that this connection has."""
+        self._admitted = 0
+        """Those of them that are for the frame that is being received."""
+        self._receives = False
+        """Whether the peer is waited for, and nobody else."""
+        self._requests = 0
+        self._sent = 0
         self._room = trio.lowlevel.ParkingLot()
         self._unsent: list[bytes | memoryview] = []
         """Of one frame."""
+        self._unsent_held = 0
         self._has_unsent = trio.lowlevel.ParkingLot()
         self._scope = trio.CancelScope()
 
@@ -64,33 +106,110 @@ class ServerConnection:
             log.warning("connection closed", listener=self._listener_name, reason=reasons)
         finally:
             self._abandon_answers()
+            self._memory.give_back(self._held)
+
+    def close(self) -> None:
+        """End it from outside, whatever it is at."""
+        self._scope.cancel()
+
+    @property
+    def activity(self) -> Activity:
+        return Activity(
+            requests=self._requests,
+            received=self._reader.bytes_received,
+            is_within_frame=self._receives and self._reader.is_within_frame,
+            unanswered=len(self._in_flight),
+            sent=self._sent,
+            has_unsent=bool(self._unsent),
+            peer_has_closed=not self._receives and self._stream.peer_has_closed(),
+        )
+
+    def answer_room(self) -> int:
+        """How many bytes may be read for an answer that this connection sends in the same step."""
+        return self._memory.answer_room(for_replica=self.is_of_replica)
+
+    # In
 
     async def _read(self, nursery: trio.Nursery) -> None:
-        while (frame := await self._reader.read()) is not None:
-            try:
-                header, request = decode_request(frame)
-            except UnsupportedVersionError as error:
-                refused = self._router.refuse_version(error)
-                if refused is None:
-                    raise
-                header, answer = refused
+        while True:
+            self._receives = True
+            frame = await self._reader.read()
+            self._receives = False
+            if frame is None:
+                return
+            size = len(frame)
+            if not self.is_of_replica:
+                units = 1 + size // _BYTES_PER_UNIT
+                if not self._lane.enter_now(units):
+                    await self._lane.enter(units)
+            if self._admitted:
+                self._admitted = 0
             else:
-                self._reader.limit = self._max_request_bytes
-                answer = await self._router.route(header, self._listener_name, request, asker=self)
-            self._answers.append((header, answer))
-            if isinstance(answer, Worked):
-                nursery.start_soon(answer.work)
-            answer.when_ready(self._flush)
-            while len(self._answers) >= IN_FLIGHT or self._unsent:
+                if not self._memory.take_now(size, for_replica=self.is_of_replica):
+                    await self._memory.take(size, for_replica=self.is_of_replica)
+                self._held += size
+            await self._hand_on(frame, nursery)
+            while len(self._in_flight) >= IN_FLIGHT or self._unsent:
                 await self._room.park()
+
+    async def _hand_on(self, frame: bytes, nursery: trio.Nursery) -> None:
+        held = len(frame)
+        try:
+            header, request = decode_request(frame)
+        except UnsupportedVersionError as error:
+            refused = self._router.refuse_version(error)
+            if refused is None:
+                raise
+            header, answer = refused
+        else:
+            self._reader.limit = self._max_request_bytes
+            self._requests += 1
+            if self._may_be_replica and not self.is_of_replica:
+                self.is_of_replica = is_of_replica(request)
+            if isinstance(request, FetchRequest | FetchSnapshotRequest):
+                while self._in_flight or self._unsent:
+                    await self._room.park()
+                if isinstance(request, FetchSnapshotRequest):
+                    held += await self._take_for_piece()
+                elif not self.answer_room():
+                    await self._wait_for_answer_room()
+            answer = await self._router.route(header, self._listener_name, request, asker=self)
+        self._in_flight.append(_InFlight(header, answer, held))
+        if isinstance(answer, Worked):
+            nursery.start_soon(answer.work)
+        answer.when_ready(self._flush)
+
+    async def _admit(self, size: int) -> None:
+        """Wait until there is memory for a large frame, within this connection's share and in all."""
+        self._receives = False
+        while self._held and self._held + size > self._memory.per_connection:
+            await self._room.park()
+        await self._memory.take(size, for_replica=self.is_of_replica)
+        self._held += size
+        self._admitted = size
+        self._receives = True
+
+    async def _take_for_piece(self) -> int:
+        size = min(MAX_PIECE_BYTES, self._memory.per_connection)
+        await self._memory.take(size, for_replica=self.is_of_replica)
+        self._held += size
+        return size
+
+    async def _wait_for_answer_room(self) -> None:
+        """Others come first; the room is taken only when there is something to read."""
+        await self._memory.take(MIN_ANSWER_BYTES, for_replica=self.is_of_replica)
+        self._memory.give_back(MIN_ANSWER_BYTES)
+
+    # Out
 
     def _flush(self) -> None:
         """Send the answers that are there, in the order of their requests."""
-        answers = self._answers
-        while answers and not self._unsent and answers[0][1].is_ready:
-            header, answer = answers.popleft()
+        in_flight = self._in_flight
+        while in_flight and not self._unsent and in_flight[0].answer.is_ready:
+            done = in_flight.popleft()
+            header = done.header
             try:
-                response = answer.response()
+                response = done.answer.response()
                 parts = (
                     []
                     if response is None
@@ -101,6 +220,8 @@ class ServerConnection:
                 log.exception("answer cannot be sent, connection closed", api=header.api.name, version=header.version)
                 self._give_up()
                 return
+            finally:
+                self._give_back(done.held)
             if parts:
                 self._send(parts)
         if self._room:
@@ -112,9 +233,19 @@ class ServerConnection:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self._give_up()
             return
+        self._sent += sent
+        if sent > _BYTES_PER_UNIT and not self.is_of_replica:
+            self._lane.charge(sent // _BYTES_PER_UNIT)
         self._unsent = _rest(frame, sent)
         if self._unsent:
+            self._unsent_held = sum(map(len, self._unsent))
+            self._memory.take_beyond(self._unsent_held)
+            self._held += self._unsent_held
             self._has_unsent.unpark_all()
+
+    def _give_back(self, size: int) -> None:
+        self._held -= size
+        self._memory.give_back(size)
 
     def _give_up(self) -> None:
         self._abandon_answers()
@@ -122,9 +253,8 @@ class ServerConnection:
 
     def _abandon_answers(self) -> None:
         """Tell those who still owe an answer that nobody waits for it."""
-        while self._answers:
-            _, answer = self._answers.popleft()
-            answer.abandon()
+        while self._in_flight:
+            self._in_flight.popleft().answer.abandon()
 
     async def _write(self) -> None:
         """Send what could not be sent at once."""
@@ -133,7 +263,10 @@ class ServerConnection:
                 await self._has_unsent.park()
             while self._unsent:
                 await self._stream.wait_send_all_might_not_block()
-                self._unsent = _rest(self._unsent, self._stream.send_now(*self._unsent))
+                sent = self._stream.send_now(*self._unsent)
+                self._sent += sent
+                self._unsent = _rest(self._unsent, sent)
+            self._give_back(self._unsent_held)
             self._flush()
 
 

@@ -201,6 +201,11 @@ class Pipe:
     def has_unread(self, now: float) -> bool:
         return bool(self._pieces and self._pieces[0].data and self._pieces[0].arrives_at <= now)
 
+    def has_ended(self, now: float) -> bool:
+        """Whether the target's kernel knows that nothing more will come, read or not."""
+        last = self._pieces[-1] if self._pieces else None
+        return self.reset_at <= now or (last is not None and not last.data and last.arrives_at <= now)
+
     def _bounce(self, arrives_at: float) -> None:
         """Something arrives where nobody reads: the host answers with a reset, if it is up."""
         if self.target.host_is_up():

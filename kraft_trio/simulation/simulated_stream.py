@@ -76,6 +76,7 @@ class SimulatedStream(ImmediateStream):
         self.connection = connection
         self.outgoing = outgoing
         self.incoming = incoming
+        self.peer_host = incoming.link.source
         self.is_closed = False
         """Whether its owner has closed it, or is no more."""
         self.is_ghost = False
@@ -89,6 +90,9 @@ class SimulatedStream(ImmediateStream):
     @property
     def host(self) -> str:
         return self.outgoing.link.source
+
+    def peer_has_closed(self) -> bool:
+        return self.incoming.has_ended(trio.current_time())
 
     # Sending
 

@@ -13,6 +13,8 @@ from kraft_trio.errors import NetworkError, ProtocolError
 _LENGTH: Final = Struct(">i")
 _RECEIVE_BYTES: Final = 64 * 1024
 _RECEIVE_BYTES_MAX: Final = 1024 * 1024
+UNADMITTED_BYTES: Final = _RECEIVE_BYTES
+"""Frames up to that size are received without asking whether there is memory for them."""
 _IN_PLACE_BYTES: Final = 128 * 1024
 _IN_PLACE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Frames of which so much is missing, but not more, are received in place: a megabyte is then copied once, not thrice.
@@ -33,8 +35,19 @@ class FrameReader:
     read at a time.  A cancelled read loses nothing: the next one goes on where it stopped.
     """
 
-    def __init__(self, stream: trio.abc.ReceiveStream, limit: int) -> None:
+    def __init__(
+        self,
+        stream: trio.abc.ReceiveStream,
+        limit: int,
+        admit: Callable[[int], Awaitable[None]] | None = None,
+    ) -> None:
+        """`admit` returns once there is memory for a frame of that many bytes.
+
+        It is awaited before the body of a frame above UNADMITTED_BYTES is received.
+        """
         self.limit = limit
+        self.bytes_received = 0
+        self._admit = admit
         self._stream = stream
         self._receive_into: Callable[[memoryview], Awaitable[int]] | None = getattr(stream, "receive_into", None)
         self._buffer = bytearray()
@@ -43,6 +56,11 @@ class FrameReader:
         self._received = 0
         self._memory = bytearray()
         """Of the last frame that was lent."""
+
+    @property
+    def is_within_frame(self) -> bool:
+        """Whether a part of a frame is here."""
+        return bool(self._buffer) or self._in_place is not None
 
     async def read(self) -> bytes | None:
         """As `read_lent`, and the frame is the caller's."""
@@ -74,6 +92,8 @@ class FrameReader:
         while len(buffer) < _LENGTH.size:
             await self._receive_more(_LENGTH.size)
         end = _LENGTH.size + self._declared_length(buffer)
+        if self._admit is not None and end - _LENGTH.size > UNADMITTED_BYTES:
+            await self._admit(end - _LENGTH.size)
         if self._receive_into and _IN_PLACE_BYTES <= end - len(buffer) <= _IN_PLACE_BYTES_MAX:
             if len(self._memory) != end - _LENGTH.size:
                 self._memory = bytearray(end - _LENGTH.size)
@@ -101,6 +121,7 @@ class FrameReader:
                 if not size:
                     raise self._cut(self._received + _LENGTH.size, len(frame) + _LENGTH.size)
                 self._received += size
+                self.bytes_received += size
         self._in_place = None
         return frame
 
@@ -125,6 +146,8 @@ class FrameReader:
 
     async def _receive(self, max_bytes: int) -> bytes:
         try:
-            return bytes(await self._stream.receive_some(max_bytes))
+            received = bytes(await self._stream.receive_some(max_bytes))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise NetworkError(f"connection broken: {error}") from error
+        self.bytes_received += len(received)
+        return received

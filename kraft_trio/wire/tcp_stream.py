@@ -20,6 +20,9 @@ RECEIVE_BYTES = 64 * 1024
 _MAX_PARTS: Final = 1024
 """IOV_MAX of Linux."""
 
+_CLOSED_BY_PEER: Final = (b"\x07", b"\x08")
+"""TCP_CLOSE and TCP_CLOSE_WAIT of Linux, as TCP_INFO begins with them."""
+
 
 def _give_up_on_vanished_peers(connected: socket.socket) -> None:
     """Let the kernel ask after an idle peer: one that lost its power or its route is gone after about 90 s.
@@ -32,6 +35,16 @@ def _give_up_on_vanished_peers(connected: socket.socket) -> None:
             connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
+def _peer_host(connected: socket.socket) -> str:
+    """An IPv4 address is the same whichever socket it came in through."""
+    try:
+        name = connected.getpeername()
+    except OSError:
+        return ""  # It is gone already, as the first read will tell.
+    host = str(name[0]) if isinstance(name, tuple) else ""
+    return host.removeprefix("::ffff:")
+
+
 class TcpStream(ImmediateStream):
     """Owns a connected, non-blocking socket.  One task may send and one may receive at a time."""
 
@@ -40,6 +53,7 @@ class TcpStream(ImmediateStream):
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _give_up_on_vanished_peers(connected)
         self._socket = connected
+        self.peer_host = _peer_host(connected)
 
     @classmethod
     def taking_over(cls, stream: trio.SocketStream) -> TcpStream:
@@ -97,6 +111,11 @@ class TcpStream(ImmediateStream):
                 await self._wait(trio.lowlevel.wait_readable)
             except OSError as error:
                 raise trio.BrokenResourceError(f"connection broken: {error}") from error
+
+    def peer_has_closed(self) -> bool:
+        if self._socket.fileno() < 0 or not hasattr(socket, "TCP_INFO"):
+            return False
+        return self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) in _CLOSED_BY_PEER
 
     async def _wait(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
         self._check_open()

@@ -69,6 +69,13 @@ async def test_closed_connections_leave_no_parked_fetch(cluster: Cluster) -> Non
             await cluster.wait_until(lambda: not fetches.parked)
 
 
+class Connection:
+    """One by which Fetch requests come; there is always memory for an answer."""
+
+    def answer_room(self) -> int:
+        return 2**20
+
+
 class Leading:
     """LeaderFetches by itself, over a log that the test appends to."""
 
@@ -91,7 +98,7 @@ class Leading:
         replica: ReplicaKey | None = None,
         *,
         min_bytes: int = 1,
-        asker: object = None,
+        asker: Connection | None = None,
         max_wait_ms: int = 60_000,
         known_high_watermark: int = 2**63 - 1,
     ) -> Reply[FetchPartitionResponse]:
@@ -125,7 +132,7 @@ def answered(replies: list[Reply[FetchPartitionResponse]]) -> int:
 async def test_five_thousand_reconnects_leave_nothing_behind(cluster: Cluster) -> None:
     with leading(cluster) as leader:
         for number in range(5000):
-            consumer = leader.park(asker=object(), min_bytes=1 + number)
+            consumer = leader.park(asker=Connection(), min_bytes=1 + number)
             replica = leader.park(ReplicaKey(number, UUID(int=number + 1)), known_high_watermark=leader.high_watermark)
             assert len(leader.fetches.parked) == 2
             consumer.abandon()
@@ -143,14 +150,14 @@ async def test_fetch_of_a_lost_connection_is_not_parked(cluster: Cluster) -> Non
         reply: Reply[FetchPartitionResponse] = Reply()
         reply.abandon()
         request = FetchRequest(min_bytes=1, max_wait_ms=60_000, partitions=(partition,))
-        leader.fetches.consumer_fetch(FetchReceived(request, partition, None, reply, object()))
+        leader.fetches.consumer_fetch(FetchReceived(request, partition, None, reply, Connection()))
         assert len(leader.fetches.parked) == 0
 
 
 @on_cluster(voters=1, started=())
 async def test_one_connection_parks_a_few_fetches(cluster: Cluster) -> None:
     with leading(cluster) as leader:
-        greedy, other = object(), object()
+        greedy, other = Connection(), Connection()
         replies = [leader.park(asker=greedy) for _ in range(MAX_PARKED_BY_ONE_ASKER + 3)]
         assert answered(replies) == 3
         assert not leader.park(asker=other).is_answered
@@ -159,7 +166,7 @@ async def test_one_connection_parks_a_few_fetches(cluster: Cluster) -> None:
 @on_cluster(voters=1, started=())
 async def test_parked_fetches_are_limited_but_voters_are_not(cluster: Cluster) -> None:
     with leading(cluster) as leader:
-        consumers = [leader.park(asker=object()) for _ in range(MAX_PARKED_CONSUMERS + 5)]
+        consumers = [leader.park(asker=Connection()) for _ in range(MAX_PARKED_CONSUMERS + 5)]
         observers = [leader.park(ReplicaKey(n, UUID(int=n))) for n in range(100, 100 + MAX_PARKED_OBSERVERS + 5)]
         assert (answered(consumers), answered(observers)) == (5, 5)
         voter = leader.park(cluster.key_of(1))

@@ -1,0 +1,29 @@
+"""Counts the turns of the event loop: in one turn every task that can run takes one step."""
+
+from __future__ import annotations
+
+import trio
+
+
+class LoopTurns(trio.abc.Instrument):
+    """One for each Trio run, shared by all who ask; it counts until the run ends."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    @classmethod
+    def of_this_run(cls) -> LoopTurns:
+        """The counter of the run that this is called in."""
+        try:
+            return _OF_RUN.get()
+        except LookupError:
+            turns = cls()
+            trio.lowlevel.add_instrument(turns)
+            _OF_RUN.set(turns)
+            return turns
+
+    def after_io_wait(self, timeout: float) -> None:
+        self.number += 1
+
+
+_OF_RUN: trio.lowlevel.RunVar[LoopTurns] = trio.lowlevel.RunVar("LoopTurns")

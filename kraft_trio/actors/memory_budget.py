@@ -1,0 +1,89 @@
+"""One budget for what requests and answers in flight hold in memory (`queued.max.request.bytes`)."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import attrs
+import trio
+
+from kraft_trio.config import CONNECTION_SHARE
+
+_RESERVED_SHARE: Final = 4
+_ANSWER_SHARE: Final = 8
+MIN_ANSWER_BYTES: Final = 64 * 1024
+
+
+@attrs.frozen(eq=False)
+class _Waiter:
+    size: int
+    task: trio.lowlevel.Task
+
+
+class MemoryBudget:
+    """Counts bytes; owned by NetworkServer, shared by its connections and the leader.
+
+    A quarter is reserved for replicas: clients together never take it, so they cannot keep the quorum from
+    replicating.  No connection may hold more than a quarter.
+    """
+
+    def __init__(self, total_bytes: int) -> None:
+        self.taken = 0
+        self.per_connection = total_bytes // CONNECTION_SHARE
+        self._total = total_bytes
+        self._for_clients = total_bytes - total_bytes // _RESERVED_SHARE
+        self._clients: deque[_Waiter] = deque()
+        self._replicas: deque[_Waiter] = deque()
+
+    def take_now(self, size: int, *, for_replica: bool) -> bool:
+        """Take so many bytes if there is room for them, and nobody has waited longer."""
+        queue, limit = (self._replicas, self._total) if for_replica else (self._clients, self._for_clients)
+        if queue or self.taken + size > limit:
+            return False
+        self.taken += size
+        return True
+
+    async def take(self, size: int, *, for_replica: bool) -> None:
+        """Wait until there is room for so many bytes and take them, first come, first served.
+
+        `size` is at most `per_connection`, so the room comes.  A cancelled wait takes nothing.
+        """
+        assert size <= self.per_connection, f"{size} bytes wanted, a connection may have {self.per_connection}"
+        if self.take_now(size, for_replica=for_replica):
+            return
+        queue = self._replicas if for_replica else self._clients
+        waiter = _Waiter(size, trio.lowlevel.current_task())
+        queue.append(waiter)
+
+        def leave(_raise_cancel: object) -> trio.lowlevel.Abort:
+            queue.remove(waiter)
+            self._admit()
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(leave)
+
+    def take_beyond(self, size: int) -> None:
+        """Take what is in memory already, also where there is no room for it."""
+        self.taken += size
+
+    def give_back(self, size: int) -> None:
+        self.taken -= size
+        assert self.taken >= 0, "more was given back than was taken"
+        if self._clients or self._replicas:
+            self._admit()
+
+    def answer_room(self, *, for_replica: bool) -> int:
+        """How many bytes may be read from the log for one answer now; 0: none.
+
+        A share of what is left: those who do not read their answers leave something for those who do.
+        """
+        left = (self._total if for_replica else self._for_clients) - self.taken
+        return max(left // _ANSWER_SHARE, min(left, MIN_ANSWER_BYTES), 0)
+
+    def _admit(self) -> None:
+        for queue, limit in ((self._replicas, self._total), (self._clients, self._for_clients)):
+            while queue and self.taken + queue[0].size <= limit:
+                waiter = queue.popleft()
+                self.taken += waiter.size
+                trio.lowlevel.reschedule(waiter.task)

@@ -1,0 +1,102 @@
+"""When a connection has to go: it never asked anything, is idle, or moves its bytes too slowly to hold memory for them.
+
+The rule looks at a connection from time to time and never at the clock, so a request costs nothing for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+MIN_BYTES_PER_S: Final = 128 * 1024
+"""What holds memory moves at least that fast."""
+FRAME_GRACE_S: Final = 5.0
+"""A frame that has begun may lag by so much; honest peers send a frame in one go."""
+ANSWER_GRACE_S: Final = 60.0
+"""An answer may lag by so much: a consumer reads nothing while it works on what it has read before."""
+
+
+@attrs.frozen
+class ConnectionLimits:
+    first_request_s: float
+    """Within which a new connection has sent its first valid request."""
+    idle_s: float
+    """For how long a connection may have nothing to do."""
+
+
+@attrs.frozen
+class Activity:
+    """What a connection has done since it was opened, and what it is at."""
+
+    requests: int = 0
+    """How many valid ones it has sent."""
+    received: int = 0
+    """In bytes."""
+    is_within_frame: bool = False
+    unanswered: int = 0
+    """How many requests still wait for their answers."""
+    sent: int = 0
+    """In bytes."""
+    has_unsent: bool = False
+    """Whether the peer has not yet taken the whole of an answer."""
+    peer_has_closed: bool = False
+    """Whether the peer has closed it and cannot be heard: its last requests wait to be handed on."""
+
+
+@attrs.define
+class _Pace:
+    """Of one transfer: where it stood when it was first seen, and when that was."""
+
+    began_s: float
+    bytes_before: int
+
+    def lags(self, moved: int, now_s: float, grace_s: float) -> bool:
+        return (now_s - self.began_s - grace_s) * MIN_BYTES_PER_S > moved - self.bytes_before
+
+
+class ConnectionWatch:
+    """Judges one connection by what it is seen doing; `now_s` never falls from one look to the next."""
+
+    def __init__(self, limits: ConnectionLimits, now_s: float) -> None:
+        self.quiet_since_s = now_s
+        """When the connection was last seen to have done something."""
+        self._limits = limits
+        self._seen = Activity()
+        self._frame: _Pace | None = None
+        self._answer: _Pace | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing was under way at the last look."""
+        seen = self._seen
+        return not (seen.is_within_frame or seen.unanswered or seen.has_unsent)
+
+    def look(self, activity: Activity, now_s: float) -> str | None:
+        """Why the connection has to go; None while it may stay."""
+        before, self._seen = self._seen, activity
+        if activity.peer_has_closed and activity == before:
+            return "its peer has closed it"
+        if activity != before:
+            self.quiet_since_s = now_s
+        if not activity.is_within_frame or activity.requests != before.requests:
+            self._frame = None
+        if not activity.has_unsent:
+            self._answer = None
+        if activity.is_within_frame and self._frame is None:
+            self._frame = _Pace(now_s, activity.received)
+        if activity.has_unsent and self._answer is None:
+            self._answer = _Pace(now_s, activity.sent)
+        return self._reason(activity, now_s)
+
+    def _reason(self, activity: Activity, now_s: float) -> str | None:
+        if self._frame is not None and self._frame.lags(activity.received, now_s, FRAME_GRACE_S):
+            return "a request comes too slowly"
+        if self._answer is not None and self._answer.lags(activity.sent, now_s, ANSWER_GRACE_S):
+            return "an answer is taken too slowly"
+        quiet_s = now_s - self.quiet_since_s
+        if not activity.requests and not activity.is_within_frame and quiet_s >= self._limits.first_request_s:
+            return f"no request within {self._limits.first_request_s:g} s"
+        if self.is_idle and quiet_s >= self._limits.idle_s:
+            return f"idle for {self._limits.idle_s:g} s"
+        return None

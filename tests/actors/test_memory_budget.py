@@ -1,0 +1,73 @@
+"""What requests and answers in flight hold is bounded, and a part of it is kept for the quorum's own."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from kraft_trio.actors.memory_budget import MIN_ANSWER_BYTES, MemoryBudget
+
+TOTAL = 64 * 1024 * 1024
+FOR_CLIENTS = TOTAL * 3 // 4
+
+
+async def test_clients_never_take_what_is_kept_for_replicas() -> None:
+    budget = MemoryBudget(TOTAL)
+    assert budget.take_now(FOR_CLIENTS, for_replica=False)
+    assert not budget.take_now(1, for_replica=False)
+    assert budget.answer_room(for_replica=False) == 0
+    assert budget.answer_room(for_replica=True) > 0
+    assert budget.take_now(TOTAL - FOR_CLIENTS, for_replica=True)
+    assert not budget.take_now(1, for_replica=True)
+
+
+async def test_room_comes_first_come_first_served() -> None:
+    budget = MemoryBudget(TOTAL)
+    budget.take_now(FOR_CLIENTS, for_replica=False)
+    order: list[int] = []
+
+    async def take(size: int) -> None:
+        await budget.take(size, for_replica=False)
+        order.append(size)
+
+    async with trio.open_nursery() as nursery:
+        for size in (1000, 1, 2):
+            nursery.start_soon(take, size)
+            await trio.testing.wait_all_tasks_blocked()
+        budget.give_back(999)
+        await trio.testing.wait_all_tasks_blocked()
+        assert order == []
+        assert not budget.take_now(1, for_replica=False)
+        budget.give_back(4)
+        await trio.testing.wait_all_tasks_blocked()
+        assert set(order) == {1000, 1, 2}
+    assert budget.taken == FOR_CLIENTS
+
+
+async def test_cancelled_wait_takes_nothing_and_blocks_nobody() -> None:
+    budget = MemoryBudget(TOTAL)
+    budget.take_now(FOR_CLIENTS - 10, for_replica=False)
+    async with trio.open_nursery() as nursery:
+        impatient = trio.CancelScope()
+
+        async def wait_in_vain() -> None:
+            with impatient:
+                await budget.take(1000, for_replica=False)
+
+        nursery.start_soon(wait_in_vain)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(lambda: budget.take(10, for_replica=False))
+        await trio.testing.wait_all_tasks_blocked()
+        impatient.cancel()
+    assert budget.taken == FOR_CLIENTS
+
+
+@pytest.mark.parametrize("for_replica", [False, True])
+async def test_unread_answers_leave_room_for_others(for_replica: bool) -> None:
+    """Thirty that are never read, each as large as it may be."""
+    budget = MemoryBudget(TOTAL)
+    for _ in range(30):
+        budget.take_beyond(budget.answer_room(for_replica=for_replica))
+    assert budget.answer_room(for_replica=for_replica) >= MIN_ANSWER_BYTES
+    assert budget.taken <= TOTAL
