@@ -20,6 +20,7 @@ from kraft_trio.actors.log_cleaner import LogCleaner
 from kraft_trio.actors.memory_budget import MemoryBudget
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.network_server import NetworkServer
+from kraft_trio.actors.own_removal import OwnRemoval
 from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.record_reader import RecordReader
 from kraft_trio.actors.request_router import FORWARDER_CLIENT_ID, RequestRouter
@@ -40,6 +41,7 @@ from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
+from kraft_trio.storage.removal_marker import RemovalMarker
 from kraft_trio.tracing.node_trace import NodeTrace, node_trace
 
 log = structlog.get_logger(__name__)
@@ -86,11 +88,13 @@ class Node:
             environment.network, FORWARDER_CLIENT_ID, environment.random, config.max_request_bytes
         )
         self._snapshot_fetch = SnapshotFetch(environment.disk, log)
+        removal = RemovalMarker(environment.disk, log.directory, self.key)
         self.election = Election(
             key=self.key,
             cluster_id=self.cluster_id,
             log=log,
             snapshot_fetch=self._snapshot_fetch,
+            removal=removal,
             quorum_state=QuorumStateFile(environment.disk, directory.quorum_state_path(config.topic_name), reserve),
             config=config,
             client=self._client,
@@ -99,7 +103,9 @@ class Node:
             wall_clock_ms=environment.wall_clock_ms,
             observer_versions=self._observer_versions,
         )
-        self._internal_listener = InternalListener(log, self.election.tell, (self._client, self._forwarder))
+        self._internal_listener = InternalListener(
+            log, self.election.tell, (self._client, self._forwarder), OwnRemoval(log, self.key, removal)
+        )
         self._appender = Appender(
             config=config,
             client=self._forwarder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
@@ -11,10 +12,14 @@ import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.protocol.replacement import UNKNOWN, DescribedReplica, objection_to_replacing
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.apis.add_raft_voter import ADD_RAFT_VOTER, AddRaftVoterRequest, AddRaftVoterResponse
+from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
+from kraft_trio.wire.apis.describe_quorum import DESCRIBE_QUORUM, DescribeQuorumRequest, QuorumReplica
 from kraft_trio.wire.apis.remove_raft_voter import REMOVE_RAFT_VOTER, RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from kraft_trio.wire.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
 
@@ -24,8 +29,12 @@ TIMEOUT_MS: Final = 30_000
 class AutoJoin:
     """Removes this node's old incarnation from the voters, then adds this one; every fetch timeout until it is in.
 
-    Not where the log says that this very incarnation was a voter and was removed: somebody wanted that (KAFKA-19850).
-    It joins again once it is formatted anew, or added by hand.  A broker never joins: it is an observer for good.
+    The old one stays until this one could take its place: the leader says that this one has caught up and that the old
+    one is silent, and this one's listener answers at the address that the voters will know.  The leader itself looks at
+    the address only once the old one is gone (KIP-853 "AddRaftVoter"), too late for a quorum that needs every voter.
+
+    It does not join if this very incarnation was a voter and was removed: somebody wanted that (KAFKA-19850).  Then it
+    joins once it is formatted anew, or added by hand.  A broker never joins: it is an observer for good.
     """
 
     def __init__(self, context: EpochContext, role: Follower) -> None:
@@ -36,37 +45,70 @@ class AutoJoin:
     async def run(self) -> None:
         if "controller" not in self._context.config.process_roles:
             return
-        history = self._context.log.voters
+        history, history_changed = self._context.log.voters, self._context.log.voters_changed
         while True:
             if history.voters.is_voter(self._key) or history.kraft_version == 0:
-                await self._context.log.voters_changed.park()
-            elif history.has_named(self._key):
+                await history_changed.park()
+            elif self._key in history.removed or self._context.removal.is_set:
                 log.info("not joining by itself: this replica was a voter and was removed", replica=str(self._key))
-                await self._context.log.voters_changed.park()
+                await history_changed.park()
             else:
-                await self._take_next_step()
-                await trio.sleep(self._context.config.fetch_timeout_ms / 1000)
+                has_removed = await self._take_next_step()
+                with trio.move_on_after(self._context.config.fetch_timeout_ms / 1000):
+                    if has_removed and history.voters.get(self._key.id) is not None:
+                        # The voters are one less until this one is added: as soon as it has read that.
+                        await history_changed.park()
+                    elif not has_removed:
+                        await trio.sleep_forever()
 
-    async def _take_next_step(self) -> None:
+    async def _take_next_step(self) -> bool:
+        """Ask for the next change; whether it removed the old incarnation."""
         endpoint = self._role.leader_endpoints.get(self._context.config.controller_listener_name)
         if endpoint is None:
-            return
+            return False
         old = self._context.log.voters.voters.get(self._key.id)
         try:
             response: AddRaftVoterResponse | RemoveRaftVoterResponse
             if old is None:
                 response = await self._add(endpoint)
+            elif (objection := await self._objection(endpoint)) is not None:
+                log.info("not joining yet", old=str(old.key), reason=objection)
+                return False
             else:
                 response = await self._remove(endpoint, old.key.directory_id)
         except (NetworkError, UnsupportedVersionError) as error:
             log.info("joining the voters failed", reason=str(error))
-            return
+            return False
         log.info(
             "joining the voters",
             step="add" if old is None else f"remove {old.key}",
             error=response.error.name,
             reason=response.error_message,
         )
+        return old is not None and response.error == ErrorCode.none
+
+    async def _objection(self, leader: Endpoint) -> str | None:
+        """Why the old incarnation must not be removed yet; None if it may.  Raises NetworkError."""
+        config, ask = self._context.config, self._context.client.request_apart
+        request = DescribeQuorumRequest(config.topic_name)
+        described = await ask(leader, DESCRIBE_QUORUM, request, config.request_timeout_ms)
+        error = described.error or described.partition_error
+        if error != ErrorCode.none:
+            return f"the leader does not describe the quorum: {error.name.upper()}"
+        voters, observers = map(_replicas, (described.voters, described.observers))
+        # A leader is caught up with itself: that is the time of its clock.
+        now_ms = next((it.last_fetch_ms for it in (*voters, *observers) if it.key.id == described.leader_id), UNKNOWN)
+        objection = objection_to_replacing(self._key, voters, observers, now_ms, config.fetch_timeout_ms)
+        if objection is not None:
+            return objection
+        own = config.advertised_endpoints().get(config.controller_listener_name)
+        if own is None:
+            return f"no address for the listener {config.controller_listener_name}"
+        try:
+            answer = await ask(own, API_VERSIONS, ApiVersionsRequest(), config.request_timeout_ms)
+        except (NetworkError, UnsupportedVersionError) as unreachable:
+            return f"this node's own listener does not answer at {own}: {unreachable}"
+        return None if answer.error == ErrorCode.none else f"{own}: {answer.error.name.upper()}"
 
     async def _add(self, endpoint: Endpoint) -> AddRaftVoterResponse:
         own = self._context.config.as_voter(self._key.directory_id)
@@ -91,3 +133,10 @@ class AutoJoin:
     async def _remove(self, endpoint: Endpoint, directory_id: UUID) -> RemoveRaftVoterResponse:
         request = RemoveRaftVoterRequest(self._context.cluster_id, self._key.id, directory_id)
         return await self._context.client.request_apart(endpoint, REMOVE_RAFT_VOTER, request, TIMEOUT_MS)
+
+
+def _replicas(described: Iterable[QuorumReplica]) -> list[DescribedReplica]:
+    return [
+        DescribedReplica(replica.key, replica.last_fetch_timestamp_ms, replica.last_caught_up_timestamp_ms)
+        for replica in described
+    ]

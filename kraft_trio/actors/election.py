@@ -74,6 +74,7 @@ from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.protocol.votes import voter_key_error
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.quorum_state import QuorumStateFile
+from kraft_trio.storage.removal_marker import RemovalMarker
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
@@ -98,6 +99,7 @@ class Election:
         cluster_id: str,
         log: Log,
         snapshot_fetch: SnapshotFetch,
+        removal: RemovalMarker,
         quorum_state: QuorumStateFile,
         config: NodeConfig,
         client: NetworkClient,
@@ -111,6 +113,7 @@ class Election:
         self._cluster_id = cluster_id
         self._log = log
         self._snapshot_fetch = snapshot_fetch
+        self._removal = removal
         self._quorum_state = quorum_state
         self._config = config
         self._client = client
@@ -177,6 +180,7 @@ class Election:
             config=self._config,
             log=self._log,
             snapshot_fetch=self._snapshot_fetch,
+            removal=self._removal,
             client=self._client,
             random=self._random,
             secret_bits=self._secret_bits,

@@ -13,6 +13,7 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.messages import ElectionMessage, Stamp
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.storage.log import Log
+from kraft_trio.storage.removal_marker import RemovalMarker
 
 
 @attrs.frozen
@@ -25,6 +26,7 @@ class EpochContext:
     config: NodeConfig
     log: Log
     snapshot_fetch: SnapshotFetch
+    removal: RemovalMarker
     client: NetworkClient
     random: random.Random
     secret_bits: Callable[[int], int]

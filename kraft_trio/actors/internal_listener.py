@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
+import trio
 
 from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.actors.own_removal import OwnRemoval
 from kraft_trio.messages import ElectionMessage, VotersChanged
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.protocol.voter_set import VoterSet
@@ -29,17 +31,26 @@ class InternalListener:
         log: Log,
         tell_election: Callable[[ElectionMessage], Awaitable[None]],
         clients: Sequence[NetworkClient],
+        own_removal: OwnRemoval,
     ) -> None:
         self._log = log
         self._tell_election = tell_election
         self._clients = clients
+        self._own_removal = own_removal
         self._static_voters_ignored = False
 
     async def run(self) -> None:
+        """Until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await self._watch(nursery)
+
+    async def _watch(self, nursery: trio.Nursery) -> None:
         history = self._log.voters
         told = (history.voters, history.kraft_version)
         self._report_ignored_voters()
         while True:
+            if self._own_removal.is_due:
+                nursery.start_soon(self._own_removal.run)
             while (now := (history.voters, history.kraft_version)) == told:
                 await self._log.voters_changed.park()
             self._tell_clients(told[0], now[0])

@@ -70,6 +70,8 @@ def _lines(file: str, summary: SnapshotSummary, cluster_id: str | None) -> Itera
         yield f"  voters: {', '.join(str(voter.key) for voter in state.voters)}"
     if state.producers:
         yield f"  idempotent producers: {len(decode_producer_snapshot(file, state.producers))}"
+    if state.removed_voters:
+        yield f"  removed voters: {', '.join(map(str, state.removed_voters))}"
 
 
 def _time_text(timestamp_ms: int) -> str:

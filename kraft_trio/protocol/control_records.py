@@ -37,8 +37,12 @@ PRODUCERS_TAG = 10_000
 """Of the tagged field in a SnapshotHeader that holds the idempotent producers.  Ours: readers that do not know a tag
 pass over it (KIP-482), and Kafka numbers its own from 0."""
 
+REMOVED_VOTERS_TAG = 10_001
+"""The same for the voters that were removed: an array of ids (int32) and directory ids, in the compact encoding."""
+
 _VERSION = i16(0)
 _KEY = struct.Struct(">hh")
+_REPLICA_ID = struct.Struct(">i")
 CONTROL_RECORD_NAMES = {
     LEADER_CHANGE: "LeaderChange",
     SNAPSHOT_HEADER: "SnapshotHeader",
@@ -67,6 +71,9 @@ class SnapshotHeader:
     producers: bytes = b""
     """The idempotent producers as they were at the snapshot's end, as a producer snapshot encodes them; empty for none.
     A replica that has the snapshot and not the records before it must know a retry of one of those all the same."""
+    removed_voters: tuple[ReplicaKey, ...] = ()
+    """Who had been a voter and was none at the snapshot's end, oldest removal first.  A replica that was away when it
+    was removed, and has the snapshot in place of the log, must not take itself for one that nobody wanted to go."""
 
 
 @attrs.frozen
@@ -97,14 +104,14 @@ def encode_control_record(record: ControlRecord) -> tuple[bytes, bytes]:
         case LeaderChange():
             control_type = LEADER_CHANGE
             value = _written(leader_change_schema.LeaderChangeMessage, _leader_change_entity(record))
-        case SnapshotHeader(timestamp_ms, producers):
+        case SnapshotHeader(timestamp_ms, producers, removed_voters):
             control_type = SNAPSHOT_HEADER
             header = header_schema.SnapshotHeaderRecord(
                 version=_VERSION, last_contained_log_timestamp=i64(timestamp_ms)
             )
             value = _written(header_schema.SnapshotHeaderRecord, header)
-            if producers:
-                value = _with_tagged_field(value, PRODUCERS_TAG, producers)
+            removed = _replica_keys(removed_voters) if removed_voters else b""
+            value = _with_tagged_fields(value, {PRODUCERS_TAG: producers, REMOVED_VOTERS_TAG: removed})
         case SnapshotFooter():
             control_type = SNAPSHOT_FOOTER
             value = _written(footer_schema.SnapshotFooterRecord, footer_schema.SnapshotFooterRecord(version=_VERSION))
@@ -132,10 +139,18 @@ def _written(entity_type: type[E], entity: E) -> bytes:
     return bytes(buffer)
 
 
-def _with_tagged_field(value: bytes, tag: int, content: bytes) -> bytes:
-    """The message with one tagged field; it ends with its count of them, which was 0."""
+def _with_tagged_fields(value: bytes, contents: dict[int, bytes]) -> bytes:
+    """The message with those fields that are not empty, by ascending tag; it ends with their count, which was 0."""
     assert value.endswith(b"\0"), "a message without tagged fields"
-    return value[:-1] + b"\x01" + _unsigned_varint(tag) + _unsigned_varint(len(content)) + content
+    fields = [
+        _unsigned_varint(tag) + _unsigned_varint(len(content)) + content for tag, content in contents.items() if content
+    ]
+    return value[:-1] + _unsigned_varint(len(fields)) + b"".join(fields)
+
+
+def _replica_keys(keys: tuple[ReplicaKey, ...]) -> bytes:
+    encoded = (_REPLICA_ID.pack(key.id) + key.directory_id.bytes for key in keys)
+    return _unsigned_varint(len(keys) + 1) + b"".join(encoded)
 
 
 def _unsigned_varint(value: int) -> bytes:
@@ -216,8 +231,21 @@ def decode_control_record(key: bytes | None, value: bytes | None) -> ControlReco
     tagged_fields = reader.tagged_fields()
     reader.end()
     if isinstance(record, SnapshotHeader):
-        return attrs.evolve(record, producers=tagged_fields.get(PRODUCERS_TAG, b""))
+        return attrs.evolve(
+            record,
+            producers=tagged_fields.get(PRODUCERS_TAG, b""),
+            removed_voters=_read_replica_keys(tagged_fields.get(REMOVED_VOTERS_TAG, b"")),
+        )
     return record
+
+
+def _read_replica_keys(content: bytes) -> tuple[ReplicaKey, ...]:
+    if not content:
+        return ()
+    reader = FlexibleReader(content, "SnapshotHeader control record: removed voters")
+    keys = reader.compact_array(lambda: ReplicaKey(reader.int32(), reader.uuid()))
+    reader.end()
+    return keys
 
 
 def _read_kraft_version(reader: FlexibleReader) -> KRaftVersion:

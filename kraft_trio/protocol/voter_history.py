@@ -8,13 +8,16 @@ which covers nothing, at -1.  Without any, the static voters of the configuratio
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 
 BOOTSTRAP_OFFSET = -1
 """Where the voters and the kraft.version of the 0-0 snapshot sit: before the first record."""
+
+MAX_REMOVED: Final = 1000
+"""How many removed voters are known at most; the oldest are forgotten first."""
 
 T = TypeVar("T")
 
@@ -59,6 +62,21 @@ class _History(Generic[T]):
             del self.values[:superseded]
 
 
+def removed_after(removed: tuple[ReplicaKey, ...], before: VoterSet, after: VoterSet) -> tuple[ReplicaKey, ...]:
+    """The removed voters, oldest first, once the set `after` has followed `before`; whoever is added again is none.
+
+    A function of the log alone, so that every replica's snapshot of one id names the same.
+    """
+    known = [key for key in removed if not _names(after, key)]
+    gone = sorted(voter.key for voter in before if not _names(after, voter.key))
+    return tuple([*known, *(key for key in gone if key.directory_id != NO_DIRECTORY_ID)][-MAX_REMOVED:])
+
+
+def _names(voters: VoterSet, key: ReplicaKey) -> bool:
+    voter = voters.get(key.id)
+    return voter is not None and voter.key == key
+
+
 class VoterHistory:
     """The voter sets and kraft.versions of one log, by offset (inclusive: in force from that record on).
 
@@ -66,15 +84,20 @@ class VoterHistory:
     everybody else reads.
     """
 
-    __slots__ = ("_kraft_versions", "_voters")
+    __slots__ = ("_kraft_versions", "_removed", "_voters")
 
     def __init__(self, static_voters: VoterSet) -> None:
         self._voters = _History("voters", static_voters)
         self._kraft_versions = _History("kraft.version", 0)
+        # Its offsets are those of the voters.
+        self._removed: _History[tuple[ReplicaKey, ...]] = _History("removed voters", ())
 
     def add_voters(self, offset: int, voters: VoterSet) -> None:
         """A VotersRecord is at `offset`.  Raises ValueError unless that is above every one before."""
+        # The static voters are the configuration's, which may differ from replica to replica.
+        before = self._voters.newest if self._voters.offsets else VoterSet()
         self._voters.add(offset, voters)
+        self._removed.add(offset, removed_after(self._removed.newest, before, voters))
 
     def add_kraft_version(self, offset: int, version: int) -> None:
         """A KRaftVersionRecord is at `offset`.  Raises ValueError unless that is above every one before."""
@@ -82,6 +105,7 @@ class VoterHistory:
 
     def truncate_to(self, offset: int) -> bool:
         """The log now ends at `offset` (exclusive): drop what came later; returns whether anything was dropped."""
+        self._removed.truncate_to(offset)
         voters_dropped = self._voters.truncate_to(offset)
         return self._kraft_versions.truncate_to(offset) or voters_dropped
 
@@ -91,16 +115,21 @@ class VoterHistory:
         An entry *at* `offset` may still be truncated, and then the one before it holds again; so that one stays.
         """
         self._voters.trim_prefix_to(offset)
+        self._removed.trim_prefix_to(offset)
         self._kraft_versions.trim_prefix_to(offset)
 
-    def install_snapshot(self, end_offset: int, voters: VoterSet | None, kraft_version: int) -> None:
+    def install_snapshot(
+        self, end_offset: int, voters: VoterSet | None, kraft_version: int, removed: tuple[ReplicaKey, ...] = ()
+    ) -> None:
         """A snapshot that ends at `end_offset` (exclusive) replaces the whole log: nothing earlier is kept (S11).
 
         `voters` is None for a snapshot without a VotersRecord, at kraft.version 0; the static voters then hold.
+        `removed` are the removed voters that it names.
         """
         self.truncate_to(BOOTSTRAP_OFFSET)
         if voters is not None:
-            self.add_voters(end_offset - 1, voters)
+            self._voters.add(end_offset - 1, voters)
+            self._removed.add(end_offset - 1, removed)
         if kraft_version:
             self.add_kraft_version(end_offset - 1, kraft_version)
 
@@ -147,9 +176,14 @@ class VoterHistory:
         """The kraft.version in force once the record at `offset` is read."""
         return self._kraft_versions.at(offset)
 
-    def has_named(self, key: ReplicaKey) -> bool:
-        """Whether a VotersRecord that is still known, not only the newest, names exactly that replica."""
-        return any(voter.key == key for voters in self._voters.values for voter in voters)
+    @property
+    def removed(self) -> tuple[ReplicaKey, ...]:
+        """Who was a voter and is none in the newest set, committed or not: oldest first, MAX_REMOVED at most."""
+        return self._removed.newest
+
+    def removed_at(self, offset: int) -> tuple[ReplicaKey, ...]:
+        """The same once the record at `offset` is read."""
+        return self._removed.at(offset)
 
     def uncommitted(self, high_watermark: int | None) -> tuple[int, ...]:
         """The offsets of VotersRecords at or above the high watermark (exclusive); invariant 12 allows one.

@@ -331,7 +331,7 @@ def install_voters(voters: VoterHistory, snapshots: Snapshots) -> int:
     newest = snapshots.newest
     assert newest is not None
     state = snapshots.control_state(newest)
-    voters.install_snapshot(newest.offset, state.voters, state.kraft_version)
+    voters.install_snapshot(newest.offset, state.voters, state.kraft_version, state.removed_voters)
     return newest.offset
 
 

@@ -16,6 +16,7 @@ QUORUM_STATE = "quorum-state"
 PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 RECOVERY_POINT = "recovery-point"
+REMOVED_VOTER = "removed-voter"
 BOOTSTRAP_CHECKPOINT = "00000000000000000000-0000000000.checkpoint"
 
 _OFFSET_NAME = re.compile(r"([0-9]{20})(\.log|\.index|\.timeindex|\.snapshot)")

@@ -21,7 +21,7 @@ from kraft_trio.protocol.control_records import (
     SnapshotHeader,
     VotersRecord,
 )
-from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import BatchHeader, check_crc, decode_control_batch, peek_header
 from kraft_trio.storage.batch_header import HEADER_BYTES
@@ -59,6 +59,8 @@ class ControlState:
     kraft_version: int = 0
     producers: bytes = b""
     """The idempotent producers, as a producer snapshot encodes them; empty for none."""
+    removed_voters: tuple[ReplicaKey, ...] = ()
+    """Who had been a voter and was none any more, oldest removal first."""
 
 
 @attrs.frozen
@@ -231,4 +233,6 @@ def _control_state(records: tuple[ControlRecord, ...]) -> ControlState:
     assert isinstance(header, SnapshotHeader), "a snapshot's first record was let pass"
     voters = next((record.voters for record in records if isinstance(record, VotersRecord)), None)
     kraft_version = next((record.version for record in records if isinstance(record, KRaftVersion)), 0)
-    return ControlState(header.last_contained_log_timestamp_ms, voters, kraft_version, header.producers)
+    return ControlState(
+        header.last_contained_log_timestamp_ms, voters, kraft_version, header.producers, header.removed_voters
+    )

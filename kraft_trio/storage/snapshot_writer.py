@@ -52,7 +52,8 @@ def first_records(state: ControlState) -> list[ControlRecord]:
     """What a snapshot begins with.  Raises ValueError for voters without kraft.version 1, or the other way round."""
     if (state.voters is None) != (state.kraft_version == 0):
         raise ValueError(f"voters {state.voters} at kraft.version {state.kraft_version}: expected from 1 on, and then")
-    records: list[ControlRecord] = [SnapshotHeader(state.last_contained_log_timestamp_ms, state.producers)]
+    header = SnapshotHeader(state.last_contained_log_timestamp_ms, state.producers, state.removed_voters)
+    records: list[ControlRecord] = [header]
     if state.voters is not None:
         records += [KRaftVersion(state.kraft_version), VotersRecord(state.voters)]
     return records

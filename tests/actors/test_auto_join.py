@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import attrs
 import trio
 
+from kraft_trio.config_keys import Listener
+from kraft_trio.node import Node
+from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.machine import Machine
+from kraft_trio.storage.removal_marker import RemovalMarker
 from kraft_trio.wire.api import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.new_disk import replace_disk_of_a_follower
@@ -101,3 +107,44 @@ async def test_a_joiner_tries_again_until_it_is_in(cluster: Cluster) -> None:
     await cluster.wait_until(lambda: voters_everywhere(cluster, 1, 2, 3, 4), within_s=20)
     await trio.sleep(10)
     assert asked(cluster, 4)[0] <= 2
+
+
+async def with_new_disk(cluster: Cluster) -> tuple[Node, Machine]:
+    """The leader, and a follower's machine that has a blank disk and is yet to be started."""
+    leader = await cluster.wait_for_leader()
+    machine = cluster.machines[cluster.others(leader)[0].key.id]
+    machine.kill()
+    await machine.wait_until_ended()
+    machine.replace_disk()
+    return leader, machine
+
+
+@on_cluster(settings=JOIN)
+async def test_old_incarnation_stays_until_the_new_one_is_reached(cluster: Cluster) -> None:
+    leader, machine = await with_new_disk(cluster)
+    elsewhere = Endpoint("nowhere", 1)
+    moved = (Listener("CONTROLLER", elsewhere),)
+    cluster._configs[machine.id] = attrs.evolve(config := machine.config, advertised_listeners=moved)
+    await machine.start()
+    await trio.sleep(30)
+    assert asked(cluster, machine.id) == (0, 0)
+    assert len(leader.log.voters.voters) == 3
+    cluster._configs[machine.id] = config
+    await machine.stop()
+    await machine.start()
+    await cluster.wait_until(
+        lambda: voters_everywhere(cluster, 1, 2, 3) and leader.log.voters.voters.is_voter(cluster.key_of(machine.id)),
+        within_s=20,
+    )
+
+
+@on_cluster(settings=JOIN)
+async def test_mark_alone_keeps_a_removed_voter_out(cluster: Cluster) -> None:
+    """As after a snapshot of Apache Kafka's, which names no removed voters: neither log nor snapshot tells."""
+    leader, machine = await with_new_disk(cluster)
+    key = cluster.key_of(machine.id)
+    await RemovalMarker(machine.disk, machine.partition_path, key).set()
+    await machine.start()
+    await trio.sleep(20)
+    assert asked(cluster, machine.id) == (0, 0)
+    assert not leader.log.voters.voters.is_voter(key)

@@ -176,3 +176,20 @@ def test_cut_or_altered_values_raise_protocol_error_or_decode(record: ControlRec
     except ProtocolError:
         return
     assert type(decoded) is type(record)
+
+
+def test_removed_voters_of_a_snapshot_are_a_tagged_field() -> None:
+    keys = tuple(ReplicaKey(id, UUID(int=id)) for id in (3, 1, 2**31 - 1))
+    for producers in (b"", b"some"):
+        record = SnapshotHeader(7, producers, keys)
+        key, value = encode_control_record(record)
+        assert decode_control_record(key, value) == record
+    with pytest.raises(ProtocolError, match="removed voters"):
+        decode_control_record(key, _with_cut_keys(keys))
+
+
+def _with_cut_keys(keys: tuple[ReplicaKey, ...]) -> bytes:
+    """Whole as a record, but the array inside its tagged field says one key more than there is."""
+    _, value = encode_control_record(SnapshotHeader(7, b"", keys))
+    at = value.index(b"\x04\x00\x00\x00\x03")
+    return value[:at] + b"\x05" + value[at + 1 :]

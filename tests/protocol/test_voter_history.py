@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from quorum_builders import key, static_voters, voters
 
-from kraft_trio.protocol.voter_history import VoterHistory
-from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.voter_history import MAX_REMOVED, VoterHistory
+from kraft_trio.protocol.voter_set import Voter, VoterSet
 
 STATIC = static_voters(1, 2, 3)
 BOOTSTRAP, FIRST, SECOND = voters(1, 2, 3), voters(1, 2, 3, 4), voters(1, 2, 3, 4, 5)
@@ -180,3 +183,43 @@ def test_the_same_set_under_another_disk_is_another_set() -> None:
     replaced.add_voters(30, voters(1, 2, key(3, "b")))
     assert not replaced.voters.is_voter(key(3, "a"))
     assert replaced.voters.is_voter(key(3, "b"))
+
+
+def test_removed_voters_are_a_function_of_the_log() -> None:
+    """Whether a replica has the whole log or a snapshot and the rest of it, it names the same, in the same order."""
+    keys = {name: ReplicaKey(id, UUID(int=id * 10 + int(name[1:]))) for id, name in ((1, "a1"), (2, "b1"), (2, "b2"))}
+    sets = [("a1", "b1"), ("a1",), ("a1", "b2"), ("a1",), ("b1",), ("a1", "b1"), ("b2",)]
+    whole = VoterHistory(VoterSet([Voter(ReplicaKey(9))]))
+    told = []
+    for offset, names in enumerate(sets):
+        whole.add_voters(offset, VoterSet(Voter(keys[name]) for name in names))
+        told.append([name for key in whole.removed for name in keys if keys[name] == key])
+    assert told == [[], ["b1"], ["b1"], ["b1", "b2"], ["b2", "a1"], ["b2"], ["a1", "b1"]]
+    for end in range(1, len(sets)):
+        later = VoterHistory(VoterSet())
+        later.install_snapshot(end, whole.voters_at(end - 1), 1, whole.removed_at(end - 1))
+        for offset in range(end, len(sets)):
+            later.add_voters(offset, whole.voters_at(offset))
+        assert later.removed == whole.removed
+        later.trim_prefix_to(len(sets))
+        assert later.removed == whole.removed
+    whole.truncate_to(4)
+    assert whole.removed == (keys["b1"], keys["b2"])
+
+
+def test_oldest_removals_are_forgotten_first() -> None:
+    stay = Voter(ReplicaKey(0, UUID(int=1)))
+    history = VoterHistory(VoterSet())
+    for number in range(MAX_REMOVED + 6):
+        comes = Voter(ReplicaKey(1, UUID(int=100 + number)))
+        history.add_voters(2 * number, VoterSet([stay, comes]))
+        history.add_voters(2 * number + 1, VoterSet([stay]))
+    assert [key.directory_id.int for key in history.removed] == list(range(106, 106 + MAX_REMOVED))
+
+
+def test_static_voters_are_not_counted_as_removed() -> None:
+    """The configuration may differ from replica to replica, and names no incarnations."""
+    history = VoterHistory(VoterSet([Voter(ReplicaKey(1)), Voter(ReplicaKey(2))]))
+    history.add_voters(5, VoterSet([Voter(ReplicaKey(1)), Voter(ReplicaKey(2, UUID(int=2)))]))
+    history.add_voters(6, VoterSet([Voter(ReplicaKey(2, UUID(int=2)))]))
+    assert history.removed == ()

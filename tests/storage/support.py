@@ -127,6 +127,7 @@ def snapshot_state(log: Log, offset: int) -> ControlState:
         log.voters.voters_at(offset - 1) if kraft_version else None,
         kraft_version,
         encode_producer_snapshot(producers) if len(producers) else b"",
+        log.voters.removed_at(offset - 1) if kraft_version else (),
     )
 
 

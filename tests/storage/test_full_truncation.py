@@ -10,7 +10,7 @@ from kraft_trio.errors import (
     ProtocolError,
     StorageFailure,
 )
-from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.partition_files import checkpoint_name
@@ -82,7 +82,7 @@ class TestTruncatingFully:
         assert woken == [voters_of(4, 5)]
         assert (log.voters.voters, log.voters.voters_offset, log.voters.kraft_version) == (voters_of(4, 5), 99, 1)
         assert log.voters.uncommitted(log.high_watermark) == ()
-        assert not log.voters.has_named(ReplicaKey(3))
+        assert log.voters.removed == ()
         assert (log.epochs.entries, len(log.producers)) == ((), 0)
         assert decode_leader_epochs("f", disk.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint")) == []
         again = reopened_after_kill(disk)

@@ -16,6 +16,7 @@ from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import LISTENER
 from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.removal_marker import RemovalMarker
 
 
 @attrs.define
@@ -50,6 +51,7 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp) -> LoneEpoch:
         config=config,
         log=log,
         snapshot_fetch=SnapshotFetch(machine.disk, log),
+        removal=RemovalMarker(machine.disk, machine.partition_path, cluster.key_of(node_id)),
         client=NetworkClient(cluster.network.seen_from(machine.host), "test", random.Random(0), 1024 * 1024),
         random=random.Random(0),
         secret_bits=random.Random(0).getrandbits,

@@ -17,6 +17,7 @@ from kraft_trio.actors.role_changes import Situation
 from kraft_trio.actors.vote_round import VoteRound
 from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
 from kraft_trio.actors.voter_change_steps import VoterChangeSteps
+from kraft_trio.protocol import voter_history
 from kraft_trio.protocol.control_records import VotersRecord
 from kraft_trio.protocol.high_watermark import next_high_watermark
 from kraft_trio.protocol.roles import Candidate, Event, Prospective
@@ -364,4 +365,4 @@ def the_upgrade_takes_voters_as_they_are_known() -> Iterable[Change]:
     run=scenario("removed_voter_does_not_join_again"),
 )
 def a_removed_voter_joins_again() -> Iterable[Change]:
-    return [(VoterHistory, "has_named", lambda self, key: False)]
+    return [(voter_history, "removed_after", lambda removed, before, after: ())]
