@@ -23,6 +23,7 @@ from kraft_trio.errors import ConfigError
 from kraft_trio.kafka_keys import is_kafka_key
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
+from kraft_trio.protocol.waits import LEAST_TIMEOUT_MS
 
 _KIBIBYTE = 1024
 _MEBIBYTE = 1024 * 1024
@@ -82,14 +83,14 @@ class NodeConfig:
     )
     election_timeout_ms: int = config_key(
         "controller.quorum.election.timeout.ms",
-        Integer(1),
+        Integer(LEAST_TIMEOUT_MS),
         "The least time without a leader before a voter campaigns; the real one is random, up to twice this.",
         default=1000,
         unit="ms",
     )
     fetch_timeout_ms: int = config_key(
         "controller.quorum.fetch.timeout.ms",
-        Integer(1),
+        Integer(LEAST_TIMEOUT_MS),
         "How long a follower goes without an answer from its leader before it campaigns; a leader that hears from no "
         "majority for 1.5 times this resigns.",
         default=2000,
@@ -112,15 +113,18 @@ class NodeConfig:
     )
     request_timeout_ms: int = config_key(
         "controller.quorum.request.timeout.ms",
-        Integer(1),
-        "How long a peer may take to answer.",
+        Integer(LEAST_TIMEOUT_MS),
+        "How long a peer may take to answer.  A leader without news answers a Fetch within a quarter of this and of "
+        "the fetch timeout.  A Fetch is given up after three quarters of the fetch timeout at most, a Vote after an "
+        "election timeout at most.",
         default=2000,
         unit="ms",
     )
     retry_backoff_ms: int = config_key(
         "controller.quorum.retry.backoff.ms",
         Integer(0),
-        "The wait before a request is tried again.",
+        "The least wait before a request is tried again; the real one is random, up to twice this.  A sixteenth of the "
+        "fetch timeout, or an eighth of the election timeout, where that is less.",
         default=20,
         unit="ms",
     )
@@ -276,6 +280,7 @@ class NodeConfig:
         _check_listeners(self)
         _check_voters(self)
         _check_sizes(self)
+        _check_timeouts(self)
 
     @property
     def controller_listener_name(self) -> str:
@@ -361,6 +366,17 @@ def _check_voters(config: NodeConfig) -> None:
         )
     if not is_controller and config.node_id in ids:
         raise _refuse("quorum_voters", voters, f"node.id={config.node_id} is among them and needs the controller role")
+
+
+def _check_timeouts(config: NodeConfig) -> None:
+    for field in ("fetch_timeout_ms", "election_timeout_ms"):
+        if config.retry_backoff_ms >= getattr(config, field):
+            key = _FIELDS[field].metadata[KEY].name
+            raise _refuse(
+                "retry_backoff_ms",
+                config.retry_backoff_ms,
+                f"a lost request would never be tried again in time; expected less than {key}={getattr(config, field)}",
+            )
 
 
 def _check_sizes(config: NodeConfig) -> None:

@@ -34,6 +34,7 @@ from kraft_trio.messages import QuorumView, Reply, ShutDown
 from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange
+from kraft_trio.protocol.waits import reconnect_backoff_max_ms
 from kraft_trio.serde import RawSerde, Serde
 from kraft_trio.state_snapshots import StateMachine, StateSnapshots
 from kraft_trio.storage.directory import LockedDirectory, refuse_other_topic
@@ -83,9 +84,10 @@ class Node:
         self._memory = MemoryBudget(config.queued_max_request_bytes)
         self._observer_versions: dict[ReplicaKey, VersionRange] = {}
         client_id = f"raft-client-{config.node_id}"
-        self._client = NetworkClient(environment.network, client_id, environment.random, config.max_request_bytes)
-        self._forwarder = NetworkClient(
-            environment.network, FORWARDER_CLIENT_ID, environment.random, config.max_request_bytes
+        backoff_max_ms = reconnect_backoff_max_ms(config.fetch_timeout_ms, config.election_timeout_ms)
+        self._client, self._forwarder = (
+            NetworkClient(environment.network, name, environment.random, config.max_request_bytes, backoff_max_ms)
+            for name in (client_id, FORWARDER_CLIENT_ID)
         )
         self._snapshot_fetch = SnapshotFetch(environment.disk, log)
         removal = RemovalMarker(environment.disk, log.directory, self.key)

@@ -126,7 +126,10 @@ def test_a_key_sets_its_field(key: str, text: str, field: str, value: object) ->
         ("controller.quorum.voters", "2@a:1,3@b:1", "node.id=1 is not among them"),
         ("controller.quorum.bootstrap.servers", "a", "'a' has no port"),
         ("metadata.log.dir", "", "metadata.log.dir=; expected the path of a directory"),
-        ("controller.quorum.election.timeout.ms", "0", "expected a whole number from 1"),
+        ("controller.quorum.election.timeout.ms", "19", "expected a whole number from 20"),
+        ("controller.quorum.request.timeout.ms", "19", "expected a whole number from 20"),
+        ("controller.quorum.retry.backoff.ms", "2000", "less than controller.quorum.fetch.timeout.ms=2000"),
+        ("controller.quorum.retry.backoff.ms", "1000", "less than controller.quorum.election.timeout.ms=1000"),
         (
             "message.max.bytes",
             "16711681",
@@ -159,7 +162,7 @@ def test_a_key_that_must_be_set(key: str) -> None:
 
 
 def test_a_value_made_in_code_is_checked_like_one_from_a_file() -> None:
-    with pytest.raises(ConfigError, match=r"controller.quorum.fetch.timeout.ms=0; expected a whole number from 1"):
+    with pytest.raises(ConfigError, match=r"controller.quorum.fetch.timeout.ms=0; expected a whole number from 20"):
         NodeConfig(node_id=1, process_roles=("broker",), metadata_log_dir="d", fetch_timeout_ms=0)
     with pytest.raises(ConfigError, match=r"^node\.id=True"):
         NodeConfig(node_id=True, process_roles=("broker",), metadata_log_dir="d")

@@ -35,6 +35,7 @@ from kraft_trio.messages import (
     FetchedFromLeader,
     HandedOver,
     LeaderHeardOf,
+    LeadershipLost,
     QuorumView,
     Reply,
     ShutDown,
@@ -131,6 +132,8 @@ class Election:
         self._is_shutting_down = False
         self._shutdowns: list[Reply[None]] = []
         self._handed_over: Stamp | None = None
+        self._gave_up = False
+        """Whether this node has resigned while it goes on running: for want of a majority, most often."""
         self.view = Published(self._make_view())
         self._responses = ElectionResponses(config, self.view)
         # The voters name a dead leader for a fetch timeout, and while they elect another one.
@@ -258,6 +261,10 @@ class Election:
         ends_at = self._election_timeout()
         if inherits_timer and isinstance(self._role, Unattached | Prospective):
             ends_at = self._timer.deadline
+        if isinstance(self._role, Resigned) and event is Event.ELECTION_TIMED_OUT and self._gave_up:
+            # It has the best log, perhaps, but commits nothing: whoever else can win comes first.
+            ends_at += self._config.election_timeout_ms / 1000
+        self._gave_up = isinstance(cause, LeadershipLost) if event is Event.RESIGNED else False
         log.info(
             "role",
             role=type(role).__name__,

@@ -12,6 +12,7 @@ from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.messages import HandedOver, LeaderHeardOf
 from kraft_trio.protocol.roles import Resigned
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.waits import vote_wait_ms
 from kraft_trio.wire.apis.end_quorum_epoch import END_QUORUM_EPOCH, EndQuorumEpochRequest
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -72,10 +73,9 @@ class EndEpochSender:
             preferred_successors=tuple(successor.id for successor in self._role.preferred_successors),
             preferred_candidates=self._role.preferred_successors,
         )
+        wait_ms = vote_wait_ms(config.election_timeout_ms, config.request_timeout_ms)
         try:
-            response = await self._context.client.request(
-                endpoint, END_QUORUM_EPOCH, request, config.request_timeout_ms
-            )
+            response = await self._context.client.request(endpoint, END_QUORUM_EPOCH, request, wait_ms)
         except (NetworkError, UnsupportedVersionError) as error:
             log.info("end of epoch not delivered", voter_id=voter_id, epoch=self._context.epoch, reason=str(error))
             return False

@@ -11,6 +11,7 @@ from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.messages import LeaderHeardOf
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.protocol.voter_set import Voter
+from kraft_trio.protocol.waits import announcement_wait_ms
 from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH, BeginQuorumEpochRequest
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -50,7 +51,8 @@ class EpochAnnouncer:
             leader_epoch=self._context.epoch,
             leader_endpoints=self._context.config.advertised_endpoints(),
         )
-        timeout_ms = min(self._context.config.request_timeout_ms, self._context.config.fetch_timeout_ms // 2)
+        config = self._context.config
+        timeout_ms = announcement_wait_ms(config.fetch_timeout_ms, config.request_timeout_ms)
         try:
             response = await self._context.client.request(endpoint, BEGIN_QUORUM_EPOCH, request, timeout_ms)
         except (NetworkError, UnsupportedVersionError) as error:

@@ -12,6 +12,7 @@ from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import ElectionMessage, Stamp
 from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.waits import retry_backoff_ms
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.removal_marker import RemovalMarker
 
@@ -38,5 +39,7 @@ class EpochContext:
         return self.stamp.epoch
 
     def retry_backoff_s(self) -> float:
-        """How long to wait before a failed request is tried again: the configured time, up to doubled at random."""
-        return self.config.retry_backoff_ms * self.random.uniform(1.0, 2.0) / 1000
+        """How long to wait before a failed request is tried again: up to doubled at random."""
+        config = self.config
+        least_ms = retry_backoff_ms(config.retry_backoff_ms, config.fetch_timeout_ms, config.election_timeout_ms)
+        return least_ms * self.random.uniform(1.0, 2.0) / 1000

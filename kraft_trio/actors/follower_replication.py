@@ -31,6 +31,7 @@ from kraft_trio.protocol.check_quorum import SIGN_OF_LIFE_BYTES
 from kraft_trio.protocol.reconciliation import truncation_point
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
+from kraft_trio.protocol.waits import fetch_answer_wait_ms, fetch_max_wait_ms
 from kraft_trio.wire.apis.fetch import FETCH, FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT, FetchSnapshotRequest, FetchSnapshotResponse
 from kraft_trio.wire.connection import Connection
@@ -38,8 +39,6 @@ from kraft_trio.wire.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
 
-MAX_WAIT_MS = 500
-"""How long the leader may keep a Fetch for want of news; a quarter of the fetch timeout where that is less."""
 TIMEOUT_SPREAD = 0.1
 """By how much of it the fetch timeout varies, so that the followers of a dead leader do not all rise at once."""
 
@@ -112,7 +111,8 @@ class FollowerReplication:
         """Fetch from there, one Fetch after the other over one connection, until it is right to wait a little."""
         if endpoint is None:
             return
-        timeout_ms = self._context.config.request_timeout_ms
+        config = self._context.config
+        timeout_ms = fetch_answer_wait_ms(config.fetch_timeout_ms, config.request_timeout_ms)
         try:
             async with self._context.client.lease(endpoint, timeout_ms) as connection:
                 while await (
@@ -166,8 +166,7 @@ class FollowerReplication:
         return replica_fetch_request(self._context, max_wait_ms=self._max_wait_ms())
 
     def _max_wait_ms(self) -> int:
-        # Kept for longer, an idle leader would be taken for lost, and check-quorum would take us for lost.
-        return max(1, min(MAX_WAIT_MS, self._context.config.fetch_timeout_ms // 4))
+        return fetch_max_wait_ms(self._context.config.fetch_timeout_ms, self._context.config.request_timeout_ms)
 
     async def _report_error(self, error: ErrorCode, heard: LeaderHeardOf) -> None:
         self._log_failure(f"{error.name}; it knows leader {heard.leader_id} in epoch {heard.epoch}")

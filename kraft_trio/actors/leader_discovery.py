@@ -10,6 +10,7 @@ from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.replica_fetch import discovery_endpoints, leader_in_fetch_response, replica_fetch_request
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint, Endpoints
+from kraft_trio.protocol.waits import discovery_wait_ms
 from kraft_trio.wire.apis.fetch import FETCH
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -53,7 +54,8 @@ class LeaderDiscovery:
         config = self._context.config
         request = replica_fetch_request(self._context, max_wait_ms=0)
         try:
-            response = await self._context.client.request(endpoint, FETCH, request, config.request_timeout_ms)
+            wait_ms = discovery_wait_ms(config.fetch_timeout_ms, config.request_timeout_ms)
+            response = await self._context.client.request(endpoint, FETCH, request, wait_ms)
         except (NetworkError, UnsupportedVersionError) as error:
             self._note(endpoint, "no leader found", str(error))
             return

@@ -14,6 +14,7 @@ import trio
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
 from kraft_trio.messages import Reply, send_or_wait
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.waits import RECONNECT_BACKOFF_MAX_MS
 from kraft_trio.wire.api import Api
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.network import Network
@@ -24,7 +25,6 @@ RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 RECONNECT_BACKOFF_MIN_S = 0.05
-RECONNECT_BACKOFF_MAX_S = 0.5
 MAILBOX_SIZE = 64
 
 BROKEN = (NetworkError, ProtocolError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
@@ -57,7 +57,15 @@ class NetworkClient:
     the callers that still wait get NetworkError.
     """
 
-    def __init__(self, network: Network, client_id: str, random_source: random.Random, max_response_bytes: int) -> None:
+    def __init__(
+        self,
+        network: Network,
+        client_id: str,
+        random_source: random.Random,
+        max_response_bytes: int,
+        reconnect_backoff_max_ms: int = RECONNECT_BACKOFF_MAX_MS,
+    ) -> None:
+        self._backoff_max_s = reconnect_backoff_max_ms / 1000
         self._network = network
         self._client_id = client_id
         self._random = random_source
@@ -174,7 +182,9 @@ class NetworkClient:
                 raise NetworkError(f"{endpoint}: the network client is not running")
             mailbox, receive = trio.open_memory_channel[Outgoing | Lease](MAILBOX_SIZE)
             self._peers[endpoint] = mailbox
-            peer = _Peer(self._network, endpoint, self._client_id, self._random, self._max_response_bytes)
+            peer = _Peer(
+                self._network, endpoint, self._client_id, self._random, self._max_response_bytes, self._backoff_max_s
+            )
             self._nursery.start_soon(peer.run, receive, name=f"peer {endpoint}")
         return mailbox
 
@@ -183,8 +193,15 @@ class _Peer:
     """The one connection to one endpoint: opened on demand, closed on any error or given-up request."""
 
     def __init__(
-        self, network: Network, endpoint: Endpoint, client_id: str, random_source: random.Random, max_bytes: int
+        self,
+        network: Network,
+        endpoint: Endpoint,
+        client_id: str,
+        random_source: random.Random,
+        max_bytes: int,
+        backoff_max_s: float,
     ) -> None:
+        self._backoff_max_s = backoff_max_s
         self._network = network
         self._endpoint = endpoint
         self._client_id = client_id
@@ -264,7 +281,7 @@ class _Peer:
         if self._connection is not None:
             return self._connection
         await trio.sleep_until(self._retry_at)
-        backoff = min(RECONNECT_BACKOFF_MAX_S, RECONNECT_BACKOFF_MIN_S * 2**self._failures)
+        backoff = min(self._backoff_max_s, RECONNECT_BACKOFF_MIN_S * 2**self._failures)
         self._retry_at = trio.current_time() + backoff * self._random.uniform(0.8, 1.2)
         self._failures = min(self._failures + 1, 16)
         stream = await self._network.connect(self._endpoint)

@@ -11,6 +11,7 @@ from kraft_trio.messages import LeaderHeardOf, VoteRoundEnded
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.protocol.votes import VoteTally
+from kraft_trio.protocol.waits import vote_wait_ms
 from kraft_trio.wire.apis.vote import VOTE, VoteRequest, VoteResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -49,11 +50,11 @@ class VoteRound:
 
     async def _ask(self, voter: Voter) -> None:
         endpoint = voter.endpoints.get(self._context.config.controller_listener_name)
+        config = self._context.config
+        wait_ms = vote_wait_ms(config.election_timeout_ms, config.request_timeout_ms)
         while endpoint is not None and not self._ended:
             try:
-                response = await self._context.client.request(
-                    endpoint, VOTE, self._request(voter), self._context.config.request_timeout_ms
-                )
+                response = await self._context.client.request(endpoint, VOTE, self._request(voter), wait_ms)
             except UnsupportedVersionError:
                 await self._end(VoteRoundEnded(self._context.stamp, won=False, skip_pre_vote=self._pre_vote))
                 return
