@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from kraft_trio.cli.output import one_message
 from kraft_trio.cli.standard_streams import standard_streams
 from kraft_trio.errors import KraftError
 
@@ -103,7 +104,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _fail(message: str, exit_code: int) -> int:
-    print("kraft: error: " + " ".join(message.splitlines()), file=sys.stderr)
+    print(f"kraft: error: {one_message(message)}", file=sys.stderr)
     return exit_code
 
 

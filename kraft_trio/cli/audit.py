@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kraft_trio.cli.audit_display import AuditProgress, show
+from kraft_trio.cli.output import echo
 from kraft_trio.cli.quiet_spark import SparkFailedError, quiet_session
 from kraft_trio.errors import KraftError
 
@@ -73,7 +74,7 @@ def _audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str,
                 append_history(spark, found, str(folder.absolute()))
                 path = folder / f"report-{found.run_id}.html"
                 write_report(found, path)
-                click.echo(f"report: {path}")
+                echo(f"report: {path}")
         finally:
             # Also where it cannot be kept.
             show(found)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from kraft_trio.cli.counted import counted
+from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.quorum_layout import table
 
 if TYPE_CHECKING:
@@ -58,16 +58,16 @@ def show(found: Audit) -> None:
         (one.cluster, str(one.passed), str(one.without), str(one.errors), str(one.warnings))
         for one in found.clusters[:MOST_CLUSTERS]
     ]
-    click.echo(table([("cluster", "passed", "nothing to see", "errors", "warnings"), *rows]))
+    echo(table([("cluster", "passed", "nothing to see", "errors", "warnings"), *rows]))
     if len(found.clusters) > MOST_CLUSTERS:
-        click.echo(f"… and {counted(len(found.clusters) - MOST_CLUSTERS, 'cluster')} more")
+        echo(f"… and {counted(len(found.clusters) - MOST_CLUSTERS, 'cluster')} more")
     for violation in found.violations[:MOST_SHOWN]:
-        click.echo(f"{violation.severity}: {violation.check}: {violation}")
+        echo_line(f"{violation.severity}: {violation.check}: {violation}")
     left = found.errors + found.warnings - len(found.violations[:MOST_SHOWN])
     if left:
-        click.echo(f"… and {counted(left, 'violation')} more")
+        echo(f"… and {counted(left, 'violation')} more")
     checks = len({result.check for result in found.results})
-    click.echo(
+    echo(
         f"{counted(len(found.clusters), 'cluster')}, {counted(checks, 'check')}: "
         f"{counted(found.errors, 'error')}, {counted(found.warnings, 'warning')}"
     )

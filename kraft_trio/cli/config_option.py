@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kraft_trio.cli.output import echo
 from kraft_trio.config import NodeConfig, load_config
 from kraft_trio.errors import ConfigError
 
@@ -24,7 +25,7 @@ def read_config(path: str, overrides: Mapping[str, str] | None = None) -> NodeCo
     """Load a configuration, its warnings printed on stderr.  Raises ConfigError."""
     loaded = load_config(path, overrides)
     for warning in loaded.warnings:
-        click.echo(f"kraft: warning: {path}: {warning}", err=True)
+        echo(f"kraft: warning: {path}: {warning}", err=True)
     return loaded.config
 
 

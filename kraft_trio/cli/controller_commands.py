@@ -12,6 +12,7 @@ import click
 import trio
 
 from kraft_trio.cli.config_option import read_config
+from kraft_trio.cli.output import echo, echo_line, field
 from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
 from kraft_trio.cli.voter_change_run import ChangeRefused, ChangeRun
 from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
@@ -110,7 +111,7 @@ def add_controller(
         )
         return
     trio.run(run.add, own.key, own.listeners, own.cluster_id)
-    click.echo(f"Added {told(own.key, own.listeners)}")
+    echo(f"Added {told(own.key, own.listeners)}")
 
 
 @click.command("remove-controller")
@@ -141,7 +142,7 @@ def remove_controller(
         dry_run_of(run, f"removing KRaft {told(key)}", lambda q: plan_remove(q, key, run.patience_ms))
         return
     trio.run(run.remove, key, quorum.cluster_id)
-    click.echo(f"Removed KRaft {told(key)}")
+    echo(f"Removed KRaft {told(key)}")
 
 
 def parse_directory_id(text: str) -> UUID:
@@ -169,9 +170,9 @@ def _voter_key(quorum: QuorumDescription, replica_id: int, directory_id: UUID | 
 def dry_run_of(run: ChangeRun, what: str, make_plan: Callable[[QuorumDescription], VoterPlan]) -> None:
     """Print the plan; raises ChangeRefused where it would be refused."""
     plan = trio.run(run.looked_at, make_plan)
-    click.echo(f"DRY RUN of {what}")
+    echo(f"DRY RUN of {what}")
     for line in plan.lines():
-        click.echo(line)
+        echo_line(line)
     if plan.objections:
         raise ChangeRefused(f"would be refused: {'; '.join(plan.objections)}")
 
@@ -180,5 +181,5 @@ def told(key: ReplicaKey, listeners: Endpoints = NO_LISTENERS) -> str:
     """A controller in Kafka's words."""
     text = f"controller {key.id} with directory id {directory_id_to_text(key.directory_id)}"
     if len(listeners):
-        text += f" and endpoints: {', '.join(f'{name}://{endpoint}' for name, endpoint in listeners)}"
+        text += f" and endpoints: {', '.join(field(f'{name}://{endpoint}') for name, endpoint in listeners)}"
     return text

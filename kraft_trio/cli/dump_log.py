@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from kraft_trio.cli.log_dump import Damage, DumpedBatch, DumpedRecord, dump_file
+from kraft_trio.cli.output import echo_line, field
 from kraft_trio.cli.progress import NO_BAR, Bar, progress
 from kraft_trio.errors import ConfigError, CorruptLogError
 
@@ -51,7 +52,7 @@ def dump_log(
         for path in paths:
             dump = dump_file(path, metadata_frames=cluster_metadata_decoder)
             for line in lines(path, _noting_problems(path, dump, problems, bar), skip_records):
-                click.echo(line)
+                echo_line(line)
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise CorruptLogError(f"{problems[0]}{more}")
@@ -102,7 +103,7 @@ def _record_line(dumped: DumpedRecord) -> str:
     record = dumped.record
     words = [f"| offset: {record.offset} CreateTime: {record.timestamp_ms}"]
     words.append(f"keySize: {_size(record.key)} valueSize: {_size(record.value)} sequence: {dumped.sequence}")
-    words.append(f"headerKeys: [{','.join(name for name, _ in record.headers)}]")
+    words.append(f"headerKeys: [{field(','.join(name for name, _ in record.headers))}]")
     if dumped.control is not None:
         name, fields = dumped.control
         words.append(f"{name}: {json.dumps(fields, separators=(',', ':'))}")
@@ -177,11 +178,8 @@ def _bytes_field(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 def _printable(data: bytes) -> str:
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return f"0x{data.hex()}"
-    return text if text.isprintable() else f"0x{data.hex()}"
+    text = data.decode(errors="replace")
+    return field(text if text.isprintable() and "\ufffd" not in text else f"0x{data.hex()}")
 
 
 def _size(data: bytes | None) -> int:

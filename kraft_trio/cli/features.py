@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import click
 import trio
 
+from kraft_trio.cli.output import echo, field
 from kraft_trio.cli.quorum_options import QuorumOptions, quorum_options
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.voter_change import VoterChangeError
@@ -37,8 +38,8 @@ def describe(context: click.Context) -> None:
     told = trio.run(options.client(context).describe_features, options.timeout_ms)
     epoch = "-" if told.epoch is None else told.epoch
     for feature in told.features:
-        click.echo(
-            f"Feature: {feature.name}\tSupportedMinVersion: {feature.supported.minimum}\t"
+        echo(
+            f"Feature: {field(feature.name)}\tSupportedMinVersion: {feature.supported.minimum}\t"
             f"SupportedMaxVersion: {feature.supported.maximum}\tFinalizedVersionLevel: {feature.finalized}\t"
             f"Epoch: {epoch}"
         )
@@ -80,9 +81,9 @@ def _update(context: click.Context, what: str, texts: Sequence[str], dry_run: bo
         raise NetworkError(f"Could not {what} {text}: {reason}") from error
     for name, level in levels.items():
         if before.get(name) == level:
-            click.echo(f"{name} is {level} already.")
+            echo(f"{name} is {level} already.")
         else:
-            click.echo(f"{name} {'can be' if dry_run else 'was'} {what}d to {level}.")
+            echo(f"{name} {'can be' if dry_run else 'was'} {what}d to {level}.")
 
 
 async def _levels_before(

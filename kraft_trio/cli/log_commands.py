@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kraft_trio.cli.counted import counted
+from kraft_trio.cli.output import echo_line
 from kraft_trio.cli.progress import progress
 from kraft_trio.errors import CorruptLogError, StorageError
 from kraft_trio.protocol.types import OffsetAndEpoch
@@ -52,7 +53,7 @@ def verify(directories: tuple[str, ...], as_json: bool) -> None:
     finally:
         disk.close()
     for line in _json_lines(reports, differences) if as_json else _text_lines(reports, differences):
-        click.echo(line)
+        echo_line(line)
     problems = [*(problem for report in reports for problem in report.problems), *differences]
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""

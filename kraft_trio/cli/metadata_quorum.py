@@ -8,6 +8,7 @@ import click
 import trio
 
 from kraft_trio.cli.controller_commands import add_controller, remove_controller
+from kraft_trio.cli.output import echo
 from kraft_trio.cli.quorum_layout import (
     no_leader_fields,
     no_leader_text,
@@ -54,21 +55,21 @@ def describe(
         raise click.UsageError("give one of --status, --replication and --snapshots", context)
     if snapshots:
         told = trio.run(snapshots_of_all, client, options.endpoints(context), options.timeout_ms)
-        click.echo(json.dumps(snapshot_fields(told)) if as_json else snapshot_text(told, human_readable=human_readable))
+        echo(json.dumps(snapshot_fields(told)) if as_json else snapshot_text(told, human_readable=human_readable))
         silent = sum(isinstance(answer, KraftError) for answer in told.values())
         if silent:
             raise NetworkError(f"{silent} of the {len(told)} nodes asked did not tell")
         return
     answer = trio.run(client.describe_metadata_quorum, options.timeout_ms)
     if isinstance(answer, NoLeader):
-        click.echo(json.dumps(no_leader_fields(answer)) if as_json else no_leader_text(answer))
+        echo(json.dumps(no_leader_fields(answer)) if as_json else no_leader_text(answer))
         raise no_leader_error(answer)
     if as_json:
-        click.echo(json.dumps(status_fields(answer) if status else replication_fields(answer)))
+        echo(json.dumps(status_fields(answer) if status else replication_fields(answer)))
     elif status:
-        click.echo(status_text(answer))
+        echo(status_text(answer))
     else:
-        click.echo(replication_text(answer, human_readable=human_readable))
+        echo(replication_text(answer, human_readable=human_readable))
 
 
 metadata_quorum.add_command(add_controller)

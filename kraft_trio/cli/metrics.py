@@ -8,6 +8,7 @@ import time
 import click
 
 from kraft_trio.cli.config_option import config_option, parse_overrides, read_config
+from kraft_trio.cli.output import echo
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import StorageError
 from kraft_trio.metrics.definitions import Metric, metrics_of
@@ -39,12 +40,12 @@ def metrics(
     found = read_metrics(path, data)
     age_s = time.time() - found.collected_s
     if prometheus:
-        click.echo(data, nl=False)
-        click.echo(f"kraft: collected {age_s:.1f} s ago", err=True)
+        echo(data.decode(errors="backslashreplace"), nl=False)
+        echo(f"kraft: collected {age_s:.1f} s ago", err=True)
     elif as_json:
-        click.echo(json.dumps({"nodeId": found.node_id, "ageSeconds": round(age_s, 3), "metrics": found.values}))
+        echo(json.dumps({"nodeId": found.node_id, "ageSeconds": round(age_s, 3), "metrics": found.values}))
     else:
-        click.echo(f"Node {found.node_id}, {age_s:.1f} s ago\n\n{_table(metrics_of(config.process_roles), found)}")
+        echo(f"Node {found.node_id}, {age_s:.1f} s ago\n\n{_table(metrics_of(config.process_roles), found)}")
     if age_s > max(_STALE_AFTER_AT_LEAST_S, _STALE_AFTER_INTERVALS * config.metrics_interval_ms / 1000):
         raise StorageError(f"{path}: {age_s:.0f} s old: the node does not run, or hangs")
 

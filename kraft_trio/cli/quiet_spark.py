@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
-
+from kraft_trio.cli.output import echo
 from kraft_trio.errors import KraftError, StorageError
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def quiet_session(master: str, app_name: str) -> Iterator[SparkSession]:
         raise
     finally:
         if is_kept:
-            click.echo(f"kraft: what Spark has said of it is in {folder / _LOG}", err=True)
+            echo(f"kraft: what Spark has said of it is in {folder / _LOG}", err=True)
         else:
             shutil.rmtree(folder, ignore_errors=True)
 

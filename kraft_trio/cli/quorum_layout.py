@@ -7,16 +7,20 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from kraft_trio.cli.output import field
 from kraft_trio.client.quorum_description import UNKNOWN, NoLeader, QuorumDescription, ReplicaState
+from kraft_trio.escaping import escaped
 from kraft_trio.protocol.types import directory_id_to_text
 
 _LABEL_WIDTH = 24
+_MAX_STATUS = 1_000_000
+"""Characters of one line: the voters' endpoints are one."""
 _COLUMNS = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status")
 
 
 def labelled(label: str, text: str) -> str:
     """One line of a status."""
-    return f"{label + ':':<{_LABEL_WIDTH}}{text}"
+    return f"{label + ':':<{_LABEL_WIDTH}}{escaped(text, limit=_MAX_STATUS)}"
 
 
 def status_fields(quorum: QuorumDescription) -> dict[str, Any]:
@@ -76,6 +80,7 @@ def replication_text(quorum: QuorumDescription, *, human_readable: bool = False)
 
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Columns of text, as wide as they have to be; the first row is of their names."""
+    rows = [[field(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import click
 
+from kraft_trio.cli.output import echo
 from kraft_trio.cli.quorum_layout import no_leader_text
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import NoLeader, QuorumDescription
@@ -95,7 +96,7 @@ async def described(client: AdminClient, timeout_ms: int) -> QuorumDescription:
     """The leader's description; without a leader, what each node says is printed.  Raises NetworkError then."""
     answer = await client.describe_metadata_quorum(timeout_ms)
     if isinstance(answer, NoLeader):
-        click.echo(no_leader_text(answer))
+        echo(no_leader_text(answer))
         raise no_leader_error(answer)
     return answer
 

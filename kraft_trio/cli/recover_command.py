@@ -10,6 +10,7 @@ import click
 import trio
 
 from kraft_trio.cli.config_option import config_option, read_config
+from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.quorum_layout import labelled
 from kraft_trio.cli.recovery import RECORD, Change, Recovery, only_voter, other_endpoints, recover
 from kraft_trio.config import NodeConfig
@@ -53,9 +54,7 @@ def recover_command(
         raise StorageError(
             f"nothing was changed: --cluster-id {recovery.cluster_id} says that you accept what may be lost"
         )
-    click.echo(
-        f"Recovered {config.metadata_log_dir}: {recovery.what}; noted in {join(config.metadata_log_dir, RECORD)}"
-    )
+    echo_line(f"Recovered {config.metadata_log_dir}: {recovery.what}; noted in {join(config.metadata_log_dir, RECORD)}")
 
 
 async def _recover(
@@ -69,7 +68,7 @@ def _confirmation(cluster_id: str | None) -> Callable[[Recovery], bool]:
 
     def confirmed(recovery: Recovery) -> bool:
         for label, text in recovery.lines().items():
-            click.echo(labelled(label, text))
+            echo(labelled(label, text))
         if cluster_id not in (None, recovery.cluster_id):
             raise ConfigError(f"--cluster-id {cluster_id}: the directory is of cluster {recovery.cluster_id}")
         return cluster_id is not None

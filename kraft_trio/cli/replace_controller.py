@@ -14,6 +14,7 @@ import click
 import trio
 
 from kraft_trio.cli.controller_commands import NO_LISTENERS, OwnNode, change_options, read_own_node, told
+from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
 from kraft_trio.cli.voter_change_run import LOOK_AGAIN_S, ChangeRefused, ChangeRun, tell
 from kraft_trio.cli.voter_plan import VoterPlan, misfit_of, plan_add, plan_remove
@@ -155,7 +156,7 @@ class Replacing:
             self._tell_done(quorum)
             return
         new = self._new_of(left)
-        click.echo(f"DRY RUN of replacing controller {self.controller_id}")
+        echo(f"DRY RUN of replacing controller {self.controller_id}")
         objections: list[str] = []
         if left.old is not None:
             plan = plan_remove(quorum, left.old.key, self.changes.patience_ms)
@@ -192,13 +193,13 @@ class Replacing:
                     objections = self.objections_to(quorum, left.old)
                     if objections and not self.changes.force:
                         raise ChangeRefused(f"refused: {objections[0]} (--force replaces the voter nevertheless)")
-                    click.echo(f"Replacing controller {self.controller_id}; after an interruption, go on with:")
-                    click.echo(f"  {self._how_to_go_on()}")
+                    echo(f"Replacing controller {self.controller_id}; after an interruption, go on with:")
+                    echo(f"  {self._how_to_go_on()}")
                     await self.changes.remove(left.old.key, quorum.cluster_id)
-                    click.echo(f"Removed KRaft {told(left.old.key)}")
+                    echo(f"Removed KRaft {told(left.old.key)}")
                 else:
                     await self.changes.add(new.key, self.listeners, quorum.cluster_id)
-                    click.echo(f"Added {told(new.key, self.listeners)}")
+                    echo(f"Added {told(new.key, self.listeners)}")
                     return
             except VoterChangeError as error:
                 if error.error not in _DONE_BY_OTHERS:
@@ -243,7 +244,7 @@ class Replacing:
     def _tell_done(self, quorum: QuorumDescription) -> None:
         voter = quorum.voter_of_id(self.controller_id)
         assert voter is not None, "nothing is left to do"
-        click.echo(f"Nothing to replace: {told(voter.key)} is a voter, and no other incarnation waits for its place")
+        echo(f"Nothing to replace: {told(voter.key)} is a voter, and no other incarnation waits for its place")
 
     def _new_of(self, left: Replacement) -> ReplicaState:
         """Raises ChangeRefused where nobody could take the place."""
@@ -290,6 +291,6 @@ class Replacing:
 
 
 def _show_step(title: str, plan: VoterPlan) -> None:
-    click.echo(title)
+    echo(title)
     for line in plan.lines():
-        click.echo(f"   {line}")
+        echo_line(f"   {line}")

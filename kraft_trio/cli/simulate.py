@@ -13,6 +13,7 @@ from random import SystemRandom
 import attrs
 import click
 
+from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.simulate_campaign import FanOut, run_kept_campaign
 from kraft_trio.cli.simulation_display import SeedsDisplay, ShrinkDisplay
 from kraft_trio.errors import ConfigError
@@ -179,7 +180,7 @@ def _run_seeds(seeds: Sequence[int], request: _Request, shrinks: bool) -> int:
     with SeedsDisplay(len(seeds)) as display:
         summary = run_campaign(seeds, run, jobs=jobs, on_outcome=partial(display.ended, replay=request.runs.replay))
     for line in summary.lines(time.monotonic() - began):
-        click.echo(line)
+        echo_line(line)
     return _exit_code(summary, request, shrinks)
 
 
@@ -192,7 +193,7 @@ def _exit_code(summary: Summary, request: _Request, shrinks: bool) -> int:
         if ended:
             _shrink(min(ended, key=lambda outcome: outcome.seed), request)
         else:
-            click.echo("nothing to shrink: none of these seeds came to an end of its own", err=True)
+            echo("nothing to shrink: none of these seeds came to an end of its own", err=True)
     return 1
 
 
@@ -206,7 +207,7 @@ def _run_one(seed: int, request: _Request) -> Outcome:
 
 def _shrink(outcome: Outcome, request: _Request) -> None:
     plan = make_plan(outcome.seed, request.runs.options)
-    click.echo(f"shrinking seed {outcome.seed}: {len(plan.faults)} faults, {len(plan.header.nodes)} nodes", err=True)
+    echo(f"shrinking seed {outcome.seed}: {len(plan.faults)} faults, {len(plan.header.nodes)} nodes", err=True)
     shrunk = shrink(plan, outcome, run_plan, on_progress=ShrinkDisplay())
     failure = shrunk.outcome.failure
     assert failure is not None
@@ -217,7 +218,7 @@ def _shrink(outcome: Outcome, request: _Request) -> None:
             *(f"  {line}" for fact in failure.facts for line in fact.splitlines()[:1]),
         ]
     )
-    click.echo(shrunk.plan.script(comment).text, nl=False)
+    echo(shrunk.plan.script(comment).text, nl=False)
 
 
 # Scripts
@@ -233,12 +234,12 @@ def _run_scripts(paths: Sequence[Path], request: _Request) -> int:
 
 def _run_script(script: Script, request: _Request) -> bool:
     """Whether everything was as expected, and no invariant violated."""
-    click.echo(f"# {script.name}")
+    echo(f"# {script.name}")
     outcome = _traced(script, request)
     if outcome.failure is None:
-        click.echo(f"# {script.name}: as expected, {outcome.virtual_s:.3f} virtual seconds")
+        echo(f"# {script.name}: as expected, {outcome.virtual_s:.3f} virtual seconds")
         return True
-    click.echo(outcome.failure)
+    echo(outcome.failure)
     return False
 
 
@@ -253,4 +254,4 @@ def _traced(script: Script, request: _Request) -> ScriptOutcome:
 
 def _show(line: StepLine) -> None:
     for text in line.printed():
-        click.echo(text)
+        echo(text)

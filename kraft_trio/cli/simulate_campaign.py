@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import click
 
+from kraft_trio.cli.output import echo_line
 from kraft_trio.cli.quiet_spark import quiet_session
 from kraft_trio.cli.simulation_display import SeedsDisplay
 from kraft_trio.errors import ConfigError
@@ -60,7 +60,7 @@ def run_kept_campaign(seeds: Sequence[int], runs: SeedRuns, where: FanOut) -> Su
                     display.ended(outcome, runs.replay)
     lines = list(report(summary, time.monotonic() - began, runs.replay))
     for line in lines:
-        click.echo(line)
+        echo_line(line)
     if directory is not None:
         directory.write_summary(lines)
         directory.check_is_shared(left)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.simulation.campaign import Summary
 from kraft_trio.simulation.outcome import Outcome
 from kraft_trio.simulation.plan import Plan
@@ -50,8 +50,8 @@ class SeedsDisplay:
             # The bar is out of the way while a report is printed.
             self._progress.stop()
             for line in outcome.failure.lines(outcome.seed):
-                click.echo(line)
-            click.echo(f"run it again: {replay(outcome.seed)}")
+                echo_line(line)
+            echo(f"run it again: {replay(outcome.seed)}")
             self._progress.start()
 
     def _count(self, outcome: Outcome) -> None:

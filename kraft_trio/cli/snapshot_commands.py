@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from kraft_trio.cli.counted import counted
+from kraft_trio.cli.output import echo_line
 from kraft_trio.cli.progress import progress
 from kraft_trio.cli.snapshot_origin import find_origin, first_epoch
 from kraft_trio.cli.snapshot_restore import restore_command
@@ -47,7 +48,7 @@ def verify(file: str) -> None:
     finally:
         disk.close()
     for line in _lines(file, summary, origin.cluster_id):
-        click.echo(line)
+        echo_line(line)
 
 
 def _lines(file: str, summary: SnapshotSummary, cluster_id: str | None) -> Iterator[str]:

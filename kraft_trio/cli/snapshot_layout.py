@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kraft_trio.cli.each_node import Told, ask_each, endpoints_of_voters
+from kraft_trio.cli.output import field
 from kraft_trio.cli.quorum_layout import human_time, table
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import QuorumDescription
@@ -47,7 +48,7 @@ def snapshot_text(told: Told, *, human_readable: bool = False) -> str:
     rows, silent = [_COLUMNS], []
     for node, answer in _by_id(told):
         if isinstance(answer, KraftError):
-            silent.append(f"{node}: {str(answer).removeprefix(f'{node}: ')}")
+            silent.append(field(f"{node}: {str(answer).removeprefix(f'{node}: ')}"))
             continue
         newest = answer.snapshots[-1] if answer.snapshots else None
         rows.append(

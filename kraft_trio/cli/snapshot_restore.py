@@ -13,6 +13,7 @@ import trio
 from kraft_trio.cli.config_option import config_option, read_config
 from kraft_trio.cli.counted import counted
 from kraft_trio.cli.format_plan import check_cluster_id
+from kraft_trio.cli.output import echo
 from kraft_trio.cli.progress import progress
 from kraft_trio.cli.restoration import Restoration, plan_restoration, restore
 from kraft_trio.cli.snapshot_origin import find_origin, first_epoch
@@ -48,7 +49,7 @@ def restore_command(file: str, config_path: str, cluster_id: str, end_offset: in
         snapshot_id = _snapshot_id(disk, file, cluster_id, end_offset)
         plan = trio.run(_restore, disk, config, file, os.path.getsize(file), snapshot_id, cluster_id)
     summary, key = plan.summary, plan.key
-    click.echo(
+    echo(
         f"Restored {config.metadata_log_dir} from {file}: snapshot {snapshot_id}, "
         f"{counted(summary.record_count, 'record')}, kraft.version {summary.control_state.kraft_version}; "
         f"cluster id {plan.cluster_id}, node id {key.id}, directory id {directory_id_to_text(key.directory_id)}"
@@ -82,7 +83,7 @@ def _snapshot_id(disk: Disk, file: str, cluster_id: str, end_offset: int | None)
             "neither takes the other's nodes for its own"
         )
     if origin.cluster_id is None:
-        click.echo(
+        echo(
             f"kraft: warning: {file}: of which cluster it is nobody tells; --cluster-id must be that of no other",
             err=True,
         )

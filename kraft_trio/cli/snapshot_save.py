@@ -9,6 +9,7 @@ import click
 import trio
 
 from kraft_trio.cli.counted import counted
+from kraft_trio.cli.output import echo
 from kraft_trio.cli.progress import progress
 from kraft_trio.cli.quorum_options import node_options
 from kraft_trio.cli.snapshot_origin import origin_path, write_origin
@@ -49,7 +50,7 @@ def save(
     nodes = nodes_of(context, bootstrap_controller, config_path, and_its_quorum=True)
     saved = trio.run(_save, nodes, *_place(file), timeout_ms)
     summary, path = saved.summary, os.path.normpath(saved.path)
-    click.echo(
+    echo(
         f"Saved {path}: snapshot {summary.snapshot_id} of cluster {saved.cluster_id or 'unknown'}, "
         f"{counted(summary.record_count, 'record')}, {counted(summary.size_in_bytes, 'byte')}"
     )

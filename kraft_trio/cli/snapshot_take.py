@@ -10,6 +10,7 @@ import trio
 from kraft_trio.cli.config_option import read_config
 from kraft_trio.cli.counted import counted
 from kraft_trio.cli.each_node import Told, ask_each, endpoints_of_voters
+from kraft_trio.cli.output import echo
 from kraft_trio.cli.quorum_options import described, node_options
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.replica_snapshots import ReplicaSnapshots
@@ -51,7 +52,7 @@ def take(
     failures = []
     for node, outcome in outcomes.items():
         if isinstance(outcome, ReplicaSnapshots):
-            click.echo(_line(outcome))
+            echo(_line(outcome))
         else:
             text = str(outcome)
             failures.append(text if text.startswith(str(node)) else f"{node}: {text}")

@@ -18,6 +18,7 @@ from kraft_trio.cli.format_plan import (
     parse_initial_controllers,
     plan_format,
 )
+from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.recover_command import recover_command
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
@@ -42,7 +43,7 @@ def storage() -> None:
 @storage.command("random-uuid")
 def random_uuid() -> None:
     """Print a new random UUID, fit for a cluster id or a directory id."""
-    click.echo(directory_id_to_text(random_directory_id(random.SystemRandom())))
+    echo(directory_id_to_text(random_directory_id(random.SystemRandom())))
 
 
 @storage.command("format")
@@ -81,17 +82,17 @@ def format_(
         new_directory_id=lambda: random_directory_id(random.SystemRandom()),
     )
     for warning in plan.warnings:
-        click.echo(f"kraft: warning: {warning}", err=True)
+        echo(f"kraft: warning: {warning}", err=True)
     with contextlib.closing(RealDisk()) as disk:
         if _is_formatted(disk, config, plan, ignore_formatted):
-            click.echo(f"Already formatted: {config.metadata_log_dir}")
+            echo(f"Already formatted: {config.metadata_log_dir}")
             return
         _check_place(disk, config, plan)
         _write(disk, config, plan)
     # A node that joins takes the version of the quorum that it finds.
     joins = plan.voters is None and not config.quorum_voters
     how = "to join a quorum" if joins else f"with kraft.version {plan.kraft_version}"
-    click.echo(
+    echo(
         f"Formatted {config.metadata_log_dir} {how}: cluster id {plan.cluster_id}, "
         f"node id {plan.key.id}, directory id {directory_id_to_text(plan.key.directory_id)}"
     )
@@ -167,7 +168,7 @@ def info(config_path: str) -> None:
     with contextlib.closing(RealDisk()) as disk:
         description = describe_directory(disk, config)
     for line in description.lines():
-        click.echo(line)
+        echo_line(line)
     if description.problems:
         raise StorageError(description.problems[0])
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import attrs
-import click
 import trio
 
+from kraft_trio.cli.output import echo_line
 from kraft_trio.cli.quorum_options import described
 from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
 from kraft_trio.client.admin import AdminClient
@@ -26,7 +26,7 @@ _MAY_HAVE_HAPPENED: Final = (ErrorCode.request_timed_out, *NOT_LEADING)
 
 def tell(note: str) -> None:
     """Say what is going on, or what will be, beside the command's output."""
-    click.echo(f"kraft: note: {note}", err=True)
+    echo_line(f"kraft: note: {note}", err=True)
 
 
 class ChangeRefused(KraftError):
@@ -71,7 +71,7 @@ class ChangeRun:
         """
         plan = await self.looked_at(make_plan)
         for objection in plan.objections if self.force else ():
-            click.echo(f"kraft: warning: {objection}", err=True)
+            echo_line(f"kraft: warning: {objection}", err=True)
         if plan.objections and not self.force:
             # Anything else the leader would refuse too.
             hint = " (--force asks the leader nevertheless)" if plan.may_pass else ""

@@ -135,6 +135,10 @@ METRICS: Final[tuple[Metric, ...]] = (
         "poll-idle-ratio-avg",
         "The share of time in which the node's event loop had nothing to do, 0 to 1, by samples of 50 ms.",
     ),
+    _own(
+        "log-lines-lost",
+        "How many lines of its log this process could not write, as nobody read them or there was no room for them.",
+    ),
 )
 """Every metric, in the order in which they are shown.  One that two roles name differently is there twice."""
 

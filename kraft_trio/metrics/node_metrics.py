@@ -13,6 +13,7 @@ from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
+from kraft_trio.background_log import dropped_lines
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import CorruptSnapshotError
 from kraft_trio.messages import QuorumView
@@ -171,6 +172,7 @@ class NodeMetrics(Collector):
             "fetch-records-rate": self._records.fetched.rate(now_s),
             "append-records-rate": self._records.appended_as_leader.rate(now_s),
             "poll-idle-ratio-avg": self._idle.ratio(),
+            "log-lines-lost": dropped_lines(),
         }
 
     # Collector

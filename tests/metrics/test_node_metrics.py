@@ -50,7 +50,9 @@ def followers_of(cluster: Cluster, leader: Node) -> list[Node]:
 
 
 KIP_859 = "latest-snapshot-generated-bytes latest-snapshot-generated-age-ms"
-OURS = "log-start-offset log-size-bytes number-of-log-trims number-of-snapshots snapshot-download-ratio"
+OURS = """
+    log-start-offset log-size-bytes number-of-log-trims number-of-snapshots snapshot-download-ratio log-lines-lost
+"""
 
 
 def test_every_metric_of_the_kips_is_there_by_its_name() -> None:
