@@ -12,6 +12,7 @@ from kraft_trio.cli.audit_display import AuditProgress, show
 from kraft_trio.cli.output import echo
 from kraft_trio.cli.quiet_spark import SparkFailedError, quiet_session
 from kraft_trio.errors import KraftError
+from kraft_trio.storage.created_files import DIRECTORY_MODE
 
 if TYPE_CHECKING:
     from kraft_trio.spark.audit import Audit
@@ -89,7 +90,7 @@ def _made(out: str) -> Path:
         raise AuditInputError(f"--out {out}: is a URL; expected a directory")
     folder = Path(out)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
     except OSError as error:
         raise AuditInputError(f"--out {out}: {error.strerror}; expected a directory") from error
     return folder

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from kraft_trio.storage.created_files import FILE_MODE
 from kraft_trio.storage.disk import Buffer, DirectoryLock, Disk, DiskFile, base_name, parent
 
 
@@ -96,7 +97,9 @@ class PreviewDisk:
         self._replaced: dict[str, bytes | None] = {}
         """New content by path; None for what was removed."""
 
-    def open(self, path: str, *, create: bool = False, mode: int = 0o644) -> PreviewFile:
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False, mode: int = FILE_MODE) -> PreviewFile:
+        if exclusive and self.exists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         if create and not self.exists(path):
             self._replaced[path] = b""
         content = self._replaced.get(path)
@@ -157,10 +160,10 @@ class PreviewDisk:
     def sync_directory(self, path: str) -> None:
         """Nothing is to be made durable."""
 
-    def replace_now(self, path: str, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
+    def replace_now(self, path: str, data: bytes, *, mode: int = FILE_MODE, durable: bool = True) -> None:
         self._replaced[path] = data
 
-    async def replace(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+    async def replace(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
         self._replaced[path] = data
 
     async def replace_aside(self, path: str, data: bytes) -> None:

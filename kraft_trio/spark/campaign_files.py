@@ -22,6 +22,7 @@ from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.simulation.outcome import Failure, Outcome
 from kraft_trio.spark.decoding.trace_events import trace_batches
 from kraft_trio.spark.schemas import TRACE, Column, arrow_schema
+from kraft_trio.storage.created_files import DIRECTORY_MODE, write_own_text
 
 _COUNTS = pa.map_(pa.string(), pa.int64())
 
@@ -70,10 +71,10 @@ class CampaignDirectory:
                 f"--out {self.path}: not empty, and without {DESCRIPTION}; expected a campaign or nothing"
             )
         for name in (RESULTS, TRACES):
-            (self.path / name).mkdir(parents=True, exist_ok=True)
+            (self.path / name).mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         if not description.exists():
             with _named_when_whole(description) as unfinished:
-                unfinished.write_text(json.dumps(settings, indent=2) + "\n")
+                write_own_text(unfinished, json.dumps(settings, indent=2) + "\n")
 
     def _check(self, description: Path, settings: Mapping[str, Any]) -> None:
         try:
@@ -144,7 +145,7 @@ class CampaignDirectory:
     def write_summary(self, lines: Iterable[str]) -> None:
         """Keep what was printed at the end.  Raises OSError."""
         with _named_when_whole(self.path / SUMMARY) as unfinished:
-            unfinished.write_text("".join(f"{line}\n" for line in lines))
+            write_own_text(unfinished, "".join(f"{line}\n" for line in lines))
 
 
 @contextmanager

@@ -16,6 +16,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
+from kraft_trio.storage.created_files import FILE_MODE
+
 Buffer = bytes | bytearray | memoryview
 
 SECTOR_BYTES: Final = 512
@@ -109,10 +111,11 @@ class DirectoryLock(Protocol):
 class Disk(Protocol):
     """A tree of directories and files."""
 
-    def open(self, path: str, *, create: bool = False, mode: int = 0o644) -> DiskFile:
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False, mode: int = FILE_MODE) -> DiskFile:
         """Open an existing file, or with `create` make it when absent; a new name is durable after `sync_directory`.
 
-        `mode` is that of a file that is made.  Raises FileNotFoundError.
+        `mode` is that of a file that is made.  Raises FileNotFoundError; OSError for a symbolic link, and with
+        `exclusive` FileExistsError for a file that is there.
         """
         ...
 
@@ -123,7 +126,9 @@ class Disk(Protocol):
         """
         ...
 
-    def exists(self, path: str) -> bool: ...
+    def exists(self, path: str) -> bool:
+        """Whether the name is taken, be it by a symbolic link to nowhere."""
+        ...
 
     def allocate(self, path: str, size: int) -> None:
         """Let a file, made when absent, have at least `size` bytes whose blocks are really its own.
@@ -166,7 +171,7 @@ class Disk(Protocol):
         """Make the names in a directory durable.  Blocks until the device has answered."""
         ...
 
-    def replace_now(self, path: str, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
+    def replace_now(self, path: str, data: bytes, *, mode: int = FILE_MODE, durable: bool = True) -> None:
         """Give a file new content atomically: a temporary file, fsync, rename, fsync of the directory.
 
         Blocks until the device has answered.  Without `durable` neither fsync is made: for derived data only, which
@@ -174,7 +179,7 @@ class Disk(Protocol):
         """
         ...
 
-    async def replace(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+    async def replace(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
         """As `replace_now`, off the event loop.  Shielded: see the module's docstring."""
         ...
 

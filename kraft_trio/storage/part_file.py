@@ -51,7 +51,7 @@ class PartFile:
         self.part_path = path + PART_SUFFIX
         if disk.exists(self.part_path):
             disk.remove(self.part_path)
-        self._file: DiskFile = disk.open(self.part_path, create=True, mode=mode)
+        self._file: DiskFile = disk.open(self.part_path, create=True, exclusive=True, mode=mode)
         self._synced_bytes = 0
         """For which an fsync has been begun."""
         self._nursery = nursery

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import trio
 
 from kraft_trio.errors import AlreadyLockedError
+from kraft_trio.storage.created_files import DIRECTORY_MODE, FILE_MODE, open_own
 from kraft_trio.storage.disk import Buffer, parent
 from kraft_trio.storage.disk_threads import DiskThreads
 
@@ -208,9 +209,9 @@ class RealDisk:
     def __init__(self) -> None:
         self._threads = DiskThreads()
 
-    def open(self, path: str, *, create: bool = False, mode: int = 0o644) -> RealFile:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return RealFile(path, os.open(path, flags, mode), self._threads)
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False, mode: int = FILE_MODE) -> RealFile:
+        flags = os.O_RDWR | (os.O_CREAT if create else 0) | (os.O_EXCL if exclusive else 0)
+        return RealFile(path, open_own(path, flags, mode), self._threads)
 
     def open_to_read(self, path: str) -> RealFile:
         # Without O_NONBLOCK to open a named pipe is to wait until somebody writes to it.
@@ -221,10 +222,10 @@ class RealDisk:
         return RealFile(path, descriptor, self._threads)
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        return os.path.lexists(path)
 
     def allocate(self, path: str, size: int) -> None:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
         try:
             os.posix_fallocate(descriptor, 0, size)
         except OSError as error:
@@ -245,7 +246,7 @@ class RealDisk:
             missing.append(path)
             path = parent(path)
         for directory in reversed(missing):
-            os.mkdir(directory)
+            os.mkdir(directory, DIRECTORY_MODE)
             self.sync_directory(parent(directory))
 
     def read_bytes(self, path: str) -> bytes:
@@ -277,13 +278,13 @@ class RealDisk:
         finally:
             os.close(descriptor)
 
-    def replace_now(self, path: str, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
+    def replace_now(self, path: str, data: bytes, *, mode: int = FILE_MODE, durable: bool = True) -> None:
         temporary = f"{path}.tmp"
         try:
             os.remove(temporary)
         except FileNotFoundError:
             pass
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        descriptor = open_own(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
             with open(descriptor, "wb", buffering=0) as file:
                 with memoryview(data) as view:
@@ -305,7 +306,7 @@ class RealDisk:
         except OSError:
             pass
 
-    async def replace(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+    async def replace(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
         # Each replacement is a group of its own: two contents of one file must not be taken for each other.
         await self._threads.fsync.run(object(), lambda: self.replace_now(path, data, mode=mode))
 
@@ -317,7 +318,7 @@ class RealDisk:
             )
 
     def lock(self, path: str) -> RealLock:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import trio
 
 from kraft_trio.errors import AlreadyLockedError
+from kraft_trio.storage.created_files import FILE_MODE
 from kraft_trio.storage.disk import base_name, parent
 from kraft_trio.storage.simulated_faults import CallPredicate, DiskFaults, Hook
 from kraft_trio.storage.simulated_file import SimulatedFile, SimulatedLock
@@ -165,10 +166,12 @@ class SimulatedDisk:
 
     # Disk
 
-    def open(self, path: str, *, create: bool = False, mode: int = 0o644) -> SimulatedFile:
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False, mode: int = FILE_MODE) -> SimulatedFile:
         self.call("open", path)
         names = self._names(parent(path))
         inode = names.present.get(base_name(path))
+        if inode is not None and exclusive:
+            raise FileExistsError(errno.EEXIST, "the file is there", path)
         if inode is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
@@ -258,7 +261,7 @@ class SimulatedDisk:
         self._names(path).sync()
         self.done("sync_directory", path)
 
-    def replace_now(self, path: str, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
+    def replace_now(self, path: str, data: bytes, *, mode: int = FILE_MODE, durable: bool = True) -> None:
         temporary = f"{path}.tmp"
         crashes = self.crashes
         self.call("open", temporary)
@@ -278,7 +281,7 @@ class SimulatedDisk:
         if durable:
             self.sync_directory(parent(path))
 
-    async def replace(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+    async def replace(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
         crashes = self.crashes
         with trio.CancelScope(shield=True):
             await trio.sleep(self.sync_latency())

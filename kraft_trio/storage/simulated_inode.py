@@ -7,6 +7,7 @@ from typing import Literal
 
 import attrs
 
+from kraft_trio.storage.created_files import FILE_MODE
 from kraft_trio.storage.disk import SECTOR_BYTES, Buffer
 
 Loss = Literal["all", "some", "reordered"]
@@ -39,7 +40,7 @@ class Inode:
 
     __slots__ = ("_changes_settled", "_unsynced", "content", "durable", "mode")
 
-    def __init__(self, mode: int = 0o644) -> None:
+    def __init__(self, mode: int = FILE_MODE) -> None:
         self.mode = mode
         self.content = bytearray()
         """As readers see it."""

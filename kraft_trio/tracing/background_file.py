@@ -11,6 +11,8 @@ from typing import Final
 import structlog
 import trio
 
+from kraft_trio.storage.created_files import open_own
+
 log = structlog.get_logger(__name__)
 
 LIMIT_BYTES: Final = 8 * 1024 * 1024
@@ -154,4 +156,4 @@ def _made(path: str) -> int:
         while os.path.lexists(f"{path}.{number}"):
             number += 1
         os.rename(path, f"{path}.{number}")
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    return open_own(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

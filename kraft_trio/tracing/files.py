@@ -20,6 +20,7 @@ from cattrs.preconf.json import make_converter as make_json_converter
 from cattrs.preconf.msgpack import make_converter as make_msgpack_converter
 
 from kraft_trio.errors import KraftError
+from kraft_trio.storage.created_files import open_own
 from kraft_trio.tracing.events import Trace, TraceEvent
 
 FORMAT: Final = "kraft-trio trace"
@@ -87,7 +88,7 @@ class TraceWriter:
         self, path: str | os.PathLike[str], header: TraceHeader, *, ndjson: bool = False, messages: bool = False
     ) -> None:
         self._messages = messages
-        self._file: IO[bytes] = open(path, "wb")  # noqa: SIM115
+        self._file: IO[bytes] = open(path, "wb", opener=open_own)  # noqa: SIM115
         self._encode_event = _json_line if ndjson else _packed
         self._file.write(self._encode_event(header))
 

@@ -168,7 +168,7 @@ async def test_on_a_real_disk_it_is_written_off_the_event_loop(tmp_path: Path, m
     threads: set[threading.Thread] = set()
     original = RealDisk.replace_now
 
-    def replace_now(self: RealDisk, path: str, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
+    def replace_now(self: RealDisk, path: str, data: bytes, *, mode: int = 0o640, durable: bool = True) -> None:
         if path.endswith("metrics.prom"):
             threads.add(threading.current_thread())
             assert not durable

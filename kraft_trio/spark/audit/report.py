@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from kraft_trio.spark.audit.check import CHECKS
 from kraft_trio.spark.audit.plots import plots_of
+from kraft_trio.storage.created_files import write_own_text
 
 if TYPE_CHECKING:
     from kraft_trio.spark.audit.audit import Audit
@@ -22,7 +23,7 @@ MOST_ROWS: Final = 200
 
 def write_report(found: Audit, path: Path) -> None:
     """Write it; the directory is there.  Raises OSError."""
-    path.write_text(report(found), encoding="utf-8")
+    write_own_text(path, report(found))
 
 
 def report(found: Audit) -> str:

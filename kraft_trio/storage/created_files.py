@@ -1,0 +1,21 @@
+"""How every file that we write is made: its name is never a link to somewhere else, and strangers cannot read it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+FILE_MODE: Final = 0o640
+DIRECTORY_MODE: Final = 0o750
+
+
+def open_own(path: str, flags: int, mode: int = FILE_MODE) -> int:
+    """As `os.open`, for a file that is written: OSError (ELOOP) if the name is a symbolic link."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+
+
+def write_own_text(path: Path, text: str) -> None:
+    """Give a file that text.  Raises OSError, as `open_own` does."""
+    with open(path, "w", encoding="utf-8", opener=open_own) as file:
+        file.write(text)
