@@ -6,6 +6,7 @@ Lazy, so that `import kraft_trio.protocol...` brings in the pure rules and nothi
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kraft_trio.background_log import BackgroundLog, background_logger_factory
     from kraft_trio.client.admin import AdminClient
     from kraft_trio.client.connecting import RefusedError
     from kraft_trio.client.feature_metadata import FeatureLevels, FeatureMetadata
@@ -47,6 +48,7 @@ else:
     _MODULE_OF = {
         name: module
         for module, names in {
+            "background_log": "BackgroundLog background_logger_factory",
             "client.admin": "AdminClient",
             "client.connecting": "RefusedError",
             "client.feature_metadata": "FeatureLevels FeatureMetadata",
@@ -92,6 +94,7 @@ else:
 __all__ = [
     "AdminClient",
     "AlreadyLockedError",
+    "BackgroundLog",
     "Committed",
     "ConfigError",
     "CorruptLogError",
@@ -142,6 +145,7 @@ __all__ = [
     "Voter",
     "VoterChangeError",
     "VoterSet",
+    "background_logger_factory",
     "first_voter",
     "format_node",
     "load_config",

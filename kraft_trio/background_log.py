@@ -216,6 +216,6 @@ class BackgroundLogger:
 
 
 def background_logger_factory(log: BackgroundLog) -> Callable[..., Any]:
-    """For `structlog.configure(logger_factory=...)`."""
+    """What structlog takes as `logger_factory`, for lines that go to that log."""
     logger = BackgroundLogger(log)
     return lambda *_: logger
