@@ -23,6 +23,10 @@ def _nobody_watches(_node: object) -> None:
     pass
 
 
+def _nobody_minds(_error: Exception) -> None:
+    pass
+
+
 @attrs.frozen
 class Environment:
     """Network, disk, randomness and wall clock.  Durations never come from here: they are Trio's clock."""
@@ -36,6 +40,8 @@ class Environment:
     """So many random bits that nobody can guess, for producer ids."""
     watch: Callable[[Any], object] = _nobody_watches
     """Called with the node when it has been made and nothing of it runs yet: how the simulator looks on."""
+    unexpected: Callable[[Exception], object] = _nobody_minds
+    """Told of each error that ended one request and not the node: a simulated run fails with it."""
     off_loop: OffLoop = attrs.field(factory=RecordThread)
     """Where large or compressed records are checked and decoded."""
 

@@ -23,6 +23,7 @@ from kraft_trio.actors.network_server import NetworkServer
 from kraft_trio.actors.own_removal import OwnRemoval
 from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.record_reader import RecordReader
+from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.request_router import FORWARDER_CLIENT_ID, RequestRouter
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
@@ -91,6 +92,7 @@ class Node:
         )
         self._snapshot_fetch = SnapshotFetch(environment.disk, log)
         removal = RemovalMarker(environment.disk, log.directory, self.key)
+        self._failures = RequestFailures(environment.unexpected)
         self.election = Election(
             key=self.key,
             cluster_id=self.cluster_id,
@@ -104,6 +106,7 @@ class Node:
             secret_bits=environment.secret_bits,
             wall_clock_ms=environment.wall_clock_ms,
             observer_versions=self._observer_versions,
+            failures=self._failures,
         )
         self._internal_listener = InternalListener(
             log, self.election.tell, (self._client, self._forwarder), OwnRemoval(log, self.key, removal)
@@ -126,7 +129,7 @@ class Node:
             None if snapshots is None else self.take_snapshot,
             RecordChecker(environment.off_loop, config.max_decompressed_bytes),
         )
-        self._server = NetworkServer(environment.network, config, router, self._memory)
+        self._server = NetworkServer(environment.network, config, router, self._memory, self._failures)
         self._environment = environment
         self._metrics: NodeMetrics | None = None
         self._cleaner = LogCleaner(log, config)
@@ -211,6 +214,7 @@ class Node:
                 log=self.log,
                 view=self.election.view,
                 progress=lambda: self.election.progress,
+                failures=self._failures,
                 snapshot_fetch=self._snapshot_fetch,
                 snapshot_taker=self._taker,
                 wall_clock_ms=self._environment.wall_clock_ms,

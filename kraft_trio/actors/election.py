@@ -24,6 +24,7 @@ from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
+from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.role_changes import Situation, judge_begin, judge_end, judge_vote, next_role
 from kraft_trio.actors.shared_node_id import SharedNodeId
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
@@ -108,7 +109,9 @@ class Election:
         secret_bits: Callable[[int], int],
         wall_clock_ms: Callable[[], int],
         observer_versions: Mapping[ReplicaKey, VersionRange],
+        failures: RequestFailures,
     ) -> None:
+        self._failures = failures
         self._observer_versions = observer_versions
         self._key = key
         self._cluster_id = cluster_id
@@ -189,6 +192,7 @@ class Election:
             secret_bits=self._secret_bits,
             wall_clock_ms=self._wall_clock_ms,
             tell_election=self.tell,
+            failures=self._failures,
         )
         self._tasks = start_epoch_tasks(nursery, context, self._role, self._observer_versions)
         self._epoch_nursery, self._timer_runs = nursery, False
@@ -246,7 +250,12 @@ class Election:
         """Answer what the present role can answer; the first message that needs another role ends the epoch."""
         while True:
             message = await self._inbox.receive()
-            if next_role(self._situation(), message) is not None:
+            try:
+                needs_another_role = next_role(self._situation(), message) is not None
+            except Exception as error:
+                self._fail(message, error)
+                continue
+            if needs_another_role:
                 return message
             self._serve_in_role(message)
 
@@ -337,7 +346,28 @@ class Election:
 
     # Answering in the role that has been reached
 
+    def _fail(self, message: ElectionMessage, error: Exception) -> None:
+        """A peer's request has met a bug, and nothing has been changed by it.  Raises the error for other messages."""
+        match message:
+            case VoteReceived(reply=vote):
+                self._failures.note(error, "Vote")
+                vote.answer(VoteResponse(ErrorCode.unknown_server_error))
+            case BeginQuorumEpochReceived(reply=begin):
+                self._failures.note(error, "BeginQuorumEpoch")
+                begin.answer(BeginQuorumEpochResponse(ErrorCode.unknown_server_error))
+            case EndQuorumEpochReceived(reply=end):
+                self._failures.note(error, "EndQuorumEpoch")
+                end.answer(EndQuorumEpochResponse(ErrorCode.unknown_server_error))
+            case _:
+                raise error
+
     def _serve_in_role(self, message: ElectionMessage) -> None:
+        try:
+            self._work_on(message)
+        except Exception as error:
+            self._fail(message, error)
+
+    def _work_on(self, message: ElectionMessage) -> None:
         match message:
             case VoteReceived(request=request, reply=reply, listener_name=listener_name):
                 reply.answer(self._vote(request, listener_name))

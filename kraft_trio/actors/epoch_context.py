@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import ElectionMessage, Stamp
@@ -33,6 +34,7 @@ class EpochContext:
     secret_bits: Callable[[int], int]
     wall_clock_ms: Callable[[], int]
     tell_election: Callable[[ElectionMessage], Awaitable[None]]
+    failures: RequestFailures
 
     @property
     def epoch(self) -> int:

@@ -65,7 +65,7 @@ class LeaderFetches:
         """A Fetch from an offset that the log has, with the log's own past; its earlier one waits no longer."""
         earlier = self.parked.take_replica(replica)
         if earlier is not None:
-            self._answer_with_what_there_is(earlier)
+            self._answer_parked(earlier)
         if self._complete_with_records(message):
             return
         is_voter = self._log.voters.voters.is_voter(replica)
@@ -112,7 +112,7 @@ class LeaderFetches:
             message = self._take_due()
             if message is None:
                 return True
-            self._answer_with_what_there_is(message)
+            self._answer_parked(message)
             if self.bytes_given - bytes_before >= BYTES_PER_TURN:
                 break
         return False
@@ -145,7 +145,7 @@ class LeaderFetches:
             message = self.parked.take_expired(now_s)
             if message is None:
                 break
-            self._answer_with_what_there_is(message)
+            self._answer_parked(message)
         return self.parked.next_deadline
 
     def abandon_some(self) -> bool:
@@ -185,6 +185,15 @@ class LeaderFetches:
                 snapshot_id=snapshot_id,
             )
         )
+
+    def _answer_parked(self, message: FetchReceived) -> None:
+        """Whatever has happened, it is that request's alone: others have caused this step."""
+        try:
+            self._answer_with_what_there_is(message)
+        except Exception as error:
+            self._context.failures.note(error, "Fetch")
+            if not message.reply.is_answered:
+                self.answer(message, error=ErrorCode.unknown_server_error)
 
     def _answer_with_what_there_is(self, message: FetchReceived) -> None:
         """Also fewer bytes than were asked for are better than none, once the wait is over."""

@@ -18,6 +18,7 @@ from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_fetches import LeaderFetches
 from kraft_trio.actors.pending_appends import PendingAppends
 from kraft_trio.actors.replica_progress import ProgressTable
+from kraft_trio.actors.request_failures import NODES_OWN
 from kraft_trio.actors.snapshot_doubts import SnapshotDoubts
 from kraft_trio.actors.snapshot_server import SnapshotServer
 from kraft_trio.errors import DiskFullError, ProtocolError
@@ -118,6 +119,14 @@ class LeaderReplication:
                 self.fetches.complete()
 
     def _serve(self, message: LeaderMessage) -> None:
+        try:
+            self._work_on(message)
+        except Exception as error:
+            self._context.failures.note(error, type(message).__name__.removesuffix("Received"))
+            if not message.reply.is_answered:
+                self._refuse(message, ErrorCode.unknown_server_error)
+
+    def _work_on(self, message: LeaderMessage) -> None:
         match message:
             case FetchReceived():
                 self._fetch(message)
@@ -255,6 +264,15 @@ class LeaderReplication:
         self.fetches.complete()
         self.fetches.spread_high_watermark()
 
+    def _advance_for_fetch(self) -> None:
+        """What goes wrong here is not the matter of the Fetch that came in: a leader that cannot commit must end."""
+        try:
+            self._advance_high_watermark()
+        except NODES_OWN:
+            raise
+        except Exception as error:
+            raise AssertionError("the high watermark cannot be advanced") from error
+
     # Fetching
 
     def _fetch(self, message: FetchReceived) -> None:
@@ -274,7 +292,7 @@ class LeaderReplication:
             return
         now_s = trio.current_time()
         if self.progress.fetched(replica, partition.fetch_offset, leader_end_offset=self._log.end_offset, now_s=now_s):
-            self._advance_high_watermark()
+            self._advance_for_fetch()
         self._snapshots.fetched(replica, partial(self.progress.is_caught_up, replica), now_s=now_s)
         if self.progressed:
             self.progressed.unpark_all()
@@ -322,7 +340,7 @@ class LeaderReplication:
             while not (self.fetches.abandon_some() and self._appends.abandon_some()):
                 await trio.lowlevel.checkpoint()
             for count, message in enumerate(unread, 1):
-                self._refuse(message)
+                self._refuse(message, ErrorCode.not_leader_or_follower)
                 if not count % MESSAGES_PER_TURN:
                     await trio.lowlevel.checkpoint()
 
@@ -337,21 +355,18 @@ class LeaderReplication:
         self._mailbox.close()
         return unread
 
-    def _refuse(self, message: LeaderMessage) -> None:
+    def _refuse(self, message: LeaderMessage, error: ErrorCode) -> None:
         match message:
             case FetchReceived():
-                self.fetches.answer(message, error=ErrorCode.not_leader_or_follower)
+                self.fetches.answer(message, error=error)
             case FetchSnapshotReceived():
-                message.reply.answer(SnapshotPiece(ErrorCode.not_leader_or_follower))
+                message.reply.answer(SnapshotPiece(error))
             case ProduceReceived():
-                message.reply.answer(
-                    ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower, "not the leader any more")
-                )
+                message.reply.answer(ProducePartitionResponse.failed(error))
             case ProducerIdRequested() | CommittedEndRequested():
                 message.reply.answer(None)
             case DescribeQuorumReceived():
-                refused = DescribeQuorumResponse.refused(message.request, ErrorCode.not_leader_or_follower)
-                message.reply.answer(refused)
+                message.reply.answer(DescribeQuorumResponse.refused(message.request, error))
 
     # Leaving
 

@@ -11,6 +11,7 @@ import trio
 from kraft_trio.actors.client_lane import ClientLane
 from kraft_trio.actors.connection_places import ConnectionPlaces, Place
 from kraft_trio.actors.memory_budget import MemoryBudget
+from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.actors.server_connection import ServerConnection
 from kraft_trio.config import NodeConfig
@@ -32,11 +33,19 @@ class NetworkServer:
     one connection are handed to their owners in order and answered in order; a full mailbox stops the reading.
     """
 
-    def __init__(self, network: Network, config: NodeConfig, router: RequestRouter, memory: MemoryBudget) -> None:
+    def __init__(
+        self,
+        network: Network,
+        config: NodeConfig,
+        router: RequestRouter,
+        memory: MemoryBudget,
+        failures: RequestFailures,
+    ) -> None:
         self._network = network
         self._config = config
         self._router = router
         self._memory = memory
+        self._failures = failures
         self._controller_listeners = frozenset(config.controller_listener_names)
         is_shared = self._controller_listeners.issuperset(listener.name for listener in config.listeners)
         self._places = ConnectionPlaces(
@@ -106,6 +115,8 @@ class NetworkServer:
     async def _serve(self, connection: ServerConnection, place: Place) -> None:
         try:
             await connection.run()
+        except Exception as error:
+            self._failures.note(error, "connection")
         finally:
             self._places.leave(place)
 

@@ -13,9 +13,17 @@ import trio
 from kraft_trio.actors.answers import Answer, Worked
 from kraft_trio.actors.client_lane import ClientLane
 from kraft_trio.actors.memory_budget import MIN_ANSWER_BYTES, MemoryBudget
+from kraft_trio.actors.request_failures import RequestFailedError
 from kraft_trio.actors.request_router import RequestRouter, is_of_replica
 from kraft_trio.actors.snapshot_server import MAX_PIECE_BYTES
-from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
+from kraft_trio.errors import (
+    NetworkError,
+    NodeClosedError,
+    ProtocolError,
+    StorageError,
+    StorageFailure,
+    UnsupportedVersionError,
+)
 from kraft_trio.protocol.connection_limits import Activity
 from kraft_trio.wire.apis.fetch import FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
@@ -90,16 +98,17 @@ class ServerConnection:
         self._unsent_held = 0
         self._has_unsent = trio.lowlevel.ParkingLot()
         self._scope = trio.CancelScope()
+        self._failure: RequestFailedError | None = None
 
     async def run(self) -> None:
-        """Serve; owns the stream and closes it."""
+        """Serve; owns the stream and closes it.  Raises what the node is to count, or to end with."""
         try:
             async with self._stream, trio.open_nursery() as nursery:
                 self._scope = nursery.cancel_scope
                 nursery.start_soon(self._write)
                 await self._read(nursery)
                 nursery.cancel_scope.cancel()
-        except* (NetworkError, trio.BrokenResourceError, trio.ClosedResourceError):
+        except* (NetworkError, NodeClosedError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         except* (ProtocolError, UnsupportedVersionError) as group:
             reasons = "; ".join(map(str, group.exceptions))
@@ -107,6 +116,8 @@ class ServerConnection:
         finally:
             self._abandon_answers()
             self._memory.give_back(self._held)
+        if self._failure is not None:
+            raise self._failure
 
     def close(self) -> None:
         """End it from outside, whatever it is at."""
@@ -215,9 +226,12 @@ class ServerConnection:
                     if response is None
                     else encode_response_parts(header.api, header.version, header.correlation_id, response)
                 )
-            except Exception:
+            except (StorageError, StorageFailure):
+                raise
+            except Exception as error:
                 # This runs in the step of whoever gave the answer: what one client asked must not end the leader.
-                log.exception("answer cannot be sent, connection closed", api=header.api.name, version=header.version)
+                self._failure = RequestFailedError(f"{header.api.name} v{header.version}: no answer can be made")
+                self._failure.__cause__ = error
                 self._give_up()
                 return
             finally:

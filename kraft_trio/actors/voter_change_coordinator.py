@@ -134,6 +134,12 @@ class VoterChangeCoordinator:
                 change.answer(ErrorCode.request_timed_out, f"out of time while waiting for {change.waits_for}")
         except RefusedError as refused:
             change.answer(refused.error, str(refused))
+        except Exception as error:
+            if change.offset is not None or change.is_answered:
+                # Its record is in the log, or nobody asked for it: it is the epoch's.
+                raise
+            self._context.failures.note(error, change.what)
+            change.answer(ErrorCode.unknown_server_error)
         self._under_way.remove(change)
 
     def _abandon_waiting(self) -> None:

@@ -67,6 +67,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _raft("log-end-epoch", "The epoch of the last record of this node's log."),
     _own("log-start-offset", "The first offset of this node's log (inclusive); what is below is in a snapshot alone."),
     _own("log-size-bytes", "What the segments of this node's log take.", unit="bytes"),
+    _own("number-of-failed-requests", "How many requests have met a bug in this process; its log has tracebacks."),
     _own("number-of-log-trims", "How many times this process has trimmed its log."),
     _own("number-of-snapshots", "How many snapshots this node has, whoever took them."),
     Metric(

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
+from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.background_log import dropped_lines
@@ -43,6 +44,7 @@ class NodeMetrics(Collector):
         snapshot_fetch: SnapshotFetch,
         snapshot_taker: SnapshotTaker | None,
         wall_clock_ms: Callable[[], int],
+        failures: RequestFailures,
     ) -> None:
         """`snapshot_taker` None: the node has no state machine."""
         self.registry = CollectorRegistry()
@@ -52,6 +54,7 @@ class NodeMetrics(Collector):
         self._log = log
         self._view = view
         self._progress = progress
+        self._failures = failures
         self._snapshot_fetch = snapshot_fetch
         self._snapshot_taker = snapshot_taker
         self._began_at_s = trio.current_time()
@@ -112,6 +115,7 @@ class NodeMetrics(Collector):
             "high-watermark": -1 if high_watermark is None else high_watermark,
             "log-start-offset": self._log.log_start_offset,
             "log-size-bytes": self._log.size_in_bytes,
+            "number-of-failed-requests": self._failures.count,
             "number-of-log-trims": self._records.trims,
             "log-end-offset": self._log.end.offset,
             "log-end-epoch": self._log.end.epoch,

@@ -223,6 +223,7 @@ class Machine:
             secret_bits=self.cluster.random(f"secrets-{self.id}-{self._starts}").getrandbits,
             wall_clock_ms=self.wall_clock_ms,
             watch=self._opened,
+            unexpected=self._request_failed,
             off_loop=InLoop(),
         )
         applying = _Applying(
@@ -257,6 +258,9 @@ class Machine:
     def _opened(self, node: Node) -> None:
         self.replica = self.cluster.replica_of(node.key)
         self._watch = ReplicaWatch(self.cluster, self.replica, node)
+
+    def _request_failed(self, error: Exception) -> None:
+        self.cluster.bug(f"a request to node {self.id} met {type(error).__name__}: {error}", (self.id,), error)
 
     def _failed(self, error: Exception) -> None:
         if self._scope is not None:

@@ -186,7 +186,11 @@ class Log(TrimmedLog):
             self._segments.append(buffer, plan.batches)
         except OSError as error:
             raise self._append_failure(error, plan.size) from error
-        self._fold(plan)
+        try:
+            self._fold(plan)
+        except Exception as error:
+            # It is in the file, and memory says something else: no request's affair, whoever sent it.
+            raise self._poison(error) from error
         if self.watcher is not None:
             active = self._segments.active
             self.watcher.appended(buffer, plan.batches, active.file.path, active.size - plan.size)

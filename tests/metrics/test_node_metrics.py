@@ -8,6 +8,7 @@ import attrs
 import pytest
 import trio
 
+from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.metrics.definitions import METRICS, metrics_of
@@ -51,7 +52,8 @@ def followers_of(cluster: Cluster, leader: Node) -> list[Node]:
 
 KIP_859 = "latest-snapshot-generated-bytes latest-snapshot-generated-age-ms"
 OURS = """
-    log-start-offset log-size-bytes number-of-log-trims number-of-snapshots snapshot-download-ratio log-lines-lost
+    log-start-offset log-size-bytes number-of-failed-requests
+    number-of-log-trims number-of-snapshots snapshot-download-ratio log-lines-lost
 """
 
 
@@ -275,6 +277,7 @@ async def test_voters_without_an_endpoint_of_our_listener_are_counted(cluster: C
         snapshot_fetch=SnapshotFetch(cluster.machines[leader.key.id].disk, leader.log),
         snapshot_taker=None,
         wall_clock_ms=lambda: 0,
+        failures=RequestFailures(lambda _error: None),
     )
     assert metrics.values()["number-unknown-voter-connections"] == 2, "all but itself"
 

@@ -9,6 +9,7 @@ import attrs
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.messages import ElectionMessage, Stamp
 from kraft_trio.protocol.types import Endpoints, VersionRange
@@ -26,6 +27,8 @@ class LoneEpoch:
     context: EpochContext
     told: list[ElectionMessage]
     """What the actor has told Election."""
+    failed: list[Exception]
+    """What requests have met."""
 
 
 def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp) -> LoneEpoch:
@@ -40,6 +43,7 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp) -> LoneEpoch:
         now_ms=lambda: 0,
     )
     told: list[ElectionMessage] = []
+    failed: list[Exception] = []
 
     async def tell_election(message: ElectionMessage) -> None:
         told.append(message)
@@ -57,8 +61,9 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp) -> LoneEpoch:
         secret_bits=random.Random(0).getrandbits,
         wall_clock_ms=lambda: 0,
         tell_election=tell_election,
+        failures=RequestFailures(failed.append),
     )
-    return LoneEpoch(context, told)
+    return LoneEpoch(context, told, failed)
 
 
 def voters_of(cluster: Cluster, node_ids: Iterable[int]) -> VoterSet:
