@@ -17,6 +17,7 @@ from kraft_trio.client.record_reader import OffsetOutOfRangeError, RecordReader
 from kraft_trio.errors import RecordTooLargeError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, NewRecord
+from kraft_trio.storage.record_limits import MAX_RECORDS
 from kraft_trio.wire.network import Network, TcpNetwork
 
 __all__ = ["LogClient", "OffsetOutOfRangeError", "RefusedError"]
@@ -52,7 +53,7 @@ def split_into_batches(values: Sequence[bytes | NewRecord], max_batch_bytes: int
         if BATCH_OVERHEAD_BYTES + record_size > max_batch_bytes:
             size = record_size - RECORD_OVERHEAD_BYTES
             raise RecordTooLargeError(f"values[{index}]: {size} bytes do not fit a batch of {max_batch_bytes}")
-        if size + record_size > max_batch_bytes:
+        if size + record_size > max_batch_bytes or len(batches[-1]) == MAX_RECORDS:
             batches.append([])
             size = BATCH_OVERHEAD_BYTES
         batches[-1].append(record)

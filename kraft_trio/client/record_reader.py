@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
+
+import trio
 
 from kraft_trio.client.connecting import TRY_AGAIN, RefusedError, ask
 from kraft_trio.client.leader_connection import ClientSettings, LeaderConnection
 from kraft_trio.errors import NetworkError, OffsetOutOfRangeError, ProtocolError
-from kraft_trio.storage.batch import Record, check_crc, decode_records, iter_headers, whole_batches_size
+from kraft_trio.storage.batch import Record, check_crc, iter_headers, whole_batches_size
+from kraft_trio.storage.record_chunks import record_chunks
 from kraft_trio.wire.api import FETCH
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from kraft_trio.wire.error_codes import ErrorCode
@@ -18,6 +21,8 @@ __all__ = ["OffsetOutOfRangeError", "RecordReader"]
 
 MAX_WAIT_MS: Final = 500
 MAX_BYTES: Final = 1024 * 1024
+_LONG_LIST: Final = 256
+"""After one of so many records others may run."""
 
 
 class RecordReader(AsyncIterator[Record]):
@@ -41,6 +46,7 @@ class RecordReader(AsyncIterator[Record]):
         self._until = until
         self._max_decompressed_bytes = max_decompressed_bytes
         self._ready: deque[Record] = deque()
+        self._taken: Iterator[list[Record]] = iter(())
         self.ended = False
         """Whether the reader has come to its end, or was closed."""
 
@@ -48,10 +54,17 @@ class RecordReader(AsyncIterator[Record]):
         """Give the connection up; there is nothing more to read."""
         self.ended = True
         self._ready.clear()
+        self._taken = iter(())
         await self._leader.forget()
 
     async def __anext__(self) -> Record:
         while not self._ready:
+            more = next(self._taken, None)
+            if more is not None:
+                self._ready += more
+                if not 0 < len(more) < _LONG_LIST:
+                    await trio.lowlevel.checkpoint()
+                continue
             if self._until is not None and self._position >= self._until:
                 await self.aclose()
             if self.ended:
@@ -102,11 +115,19 @@ class RecordReader(AsyncIterator[Record]):
         size = whole_batches_size(records)
         if records and not size:
             raise ProtocolError(f"Fetch at offset {self._position}: {len(records)} bytes without one whole batch")
-        for position, header in iter_headers(records[:size]):
-            check_crc(records, position, header)
+        self._taken = self._decoded(records[:size])
+
+    def _decoded(self, batches: bytes) -> Iterator[list[Record]]:
+        """Their records, in lists that each take a few milliseconds at most and little memory."""
+        for position, header in iter_headers(batches):
+            check_crc(batches, position, header)
             if not header.is_control:
-                decoded = decode_records(records, position, header, self._max_decompressed_bytes)
-                self._ready += (record for record in decoded if self._is_wanted(record.offset))
+                for records in record_chunks(batches, position, header, self._max_decompressed_bytes):
+                    wanted = [record for record in records if self._is_wanted(record.offset)]
+                    if wanted:
+                        # Whoever reads on after an error does not get them again.
+                        self._position = min(wanted[-1].offset + 1, header.next_offset)
+                    yield wanted
             self._position = max(self._position, header.next_offset)
 
     def _is_wanted(self, offset: int) -> bool:

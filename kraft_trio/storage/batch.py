@@ -27,7 +27,7 @@ from kraft_trio.storage.batch_header import (
 )
 from kraft_trio.storage.compression import compress, decompress
 from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.record_limits import MAX_READ_HEADERS, MAX_RECORDS
+from kraft_trio.storage.record_limits import MAX_BATCH_HEADERS, MAX_READ_HEADERS, MAX_RECORDS
 from kraft_trio.storage.varint import decode_varint, encode_varint
 
 __all__ = [
@@ -198,7 +198,8 @@ def decode_records(
     """The records of the batch at `position`, whose CRC the caller has checked; see `record_chunks` for many.
 
     Raises ProtocolError for a batch that is not whole, for records that are not as the format says, for more of them
-    than MAX_RECORDS, and where the decompressed records would take more than `max_decompressed_bytes`.
+    than MAX_RECORDS or with more headers than MAX_BATCH_HEADERS, and where the decompressed records would take more
+    than `max_decompressed_bytes`.
     """
     data, at = record_bytes(buffer, position, header, max_decompressed_bytes)
     if header.record_count > MAX_RECORDS:
@@ -206,9 +207,16 @@ def decode_records(
             f"batch at offset {header.base_offset}: {header.record_count} records, at most {MAX_RECORDS} allowed"
         )
     records = []
+    header_count = 0
     for _ in range(header.record_count):
         record, at = decode_record(data, at, header)
         records.append(record)
+        if record.headers:
+            header_count += len(record.headers)
+            if header_count > MAX_BATCH_HEADERS:
+                raise ProtocolError(
+                    f"batch at offset {header.base_offset}: more than {MAX_BATCH_HEADERS} record headers"
+                )
     if at != len(data):
         raise ProtocolError(f"batch at offset {header.base_offset}: {len(data) - at} bytes follow its last record")
     return records

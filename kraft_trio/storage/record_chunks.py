@@ -20,7 +20,7 @@ _HEADER_BYTES: Final = 128
 def record_chunks(buffer: Buffer, position: int, header: BatchHeader, max_record_bytes: int) -> Iterator[list[Record]]:
     """The records of the batch at `position`, whose CRC the caller has checked; a list may be empty.
 
-    Each list takes well under a millisecond, but for a large record or snappy block.  Raises ProtocolError, perhaps
+    Each list takes a few milliseconds at most, but for a large record or snappy block.  Raises ProtocolError, perhaps
     after some records, for those that are not as the format says, and for one that has more bytes than
     `max_record_bytes` or more headers than MAX_READ_HEADERS.
     """

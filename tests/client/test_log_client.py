@@ -14,7 +14,9 @@ from kraft_trio.client.log_client import LogClient, OffsetOutOfRangeError, Refus
 from kraft_trio.errors import NetworkError, OutcomeUnknownError, RecordTooLargeError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import NewRecord, decode_records, peek_header
+from kraft_trio.storage.batch_header import Compression
 from kraft_trio.wire.error_codes import ErrorCode
+from tests.support import bombs
 
 
 def client_of(quorum: ScriptedQuorum, network: object, **settings: object) -> LogClient:
@@ -363,3 +365,15 @@ async def test_the_client_leaves_no_connection_open(autojump_clock: MockClock) -
 def test_a_client_needs_somewhere_to_begin() -> None:
     with pytest.raises(ValueError, match="bootstrap: no endpoint given"):
         LogClient([])
+
+
+class TestLargeBatches:
+    async def test_records_of_a_bomb_come_a_few_at_a_time(self, autojump_clock: MockClock) -> None:
+        quorum = ScriptedQuorum()
+        quorum.append_control()
+        quorum.batches.append(bombs.tiny_records(Compression.ZSTD, 20_000))
+        async with quorum.running() as network, client_of(quorum, network) as client:
+            reader = client.read(0)
+            offsets = [(await anext(reader)).offset for _ in range(10_000)]
+            assert offsets == list(range(offsets[0], offsets[0] + 10_000))
+            assert len(reader._ready) < 1000  # type: ignore[attr-defined]

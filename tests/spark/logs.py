@@ -94,7 +94,7 @@ class Table:
 
 
 @attrs.frozen
-class _Counted:
+class Counted:
     """See `ByteSource`."""
 
     data: bytes
@@ -132,7 +132,7 @@ def read(
     rows = Rows(arrow_schema(COLUMNS[content] if columns is None else columns), {"directory": "d"})
     wanted = wanted or BatchFilter(only_control=content == "control")
     made: list[dict[str, Any]] = []
-    for found in scan(_Counted(data, reads), 0, len(data), Expectation(0), chunk_bytes):
+    for found in scan(Counted(data, reads), 0, len(data), Expectation(0), chunk_bytes):
         if not isinstance(found, Run):
             made += damage_row(found, rows).to_pylist()
         elif content == "batches":

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kraft_trio.errors import ProtocolError
-from kraft_trio.storage.batch import Record, decode_records
+from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, decode_record, decode_records
 from kraft_trio.storage.batch_header import BatchHeader
 from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.record_limits import RecordLimits
+from kraft_trio.storage.record_window import RecordWindow
 
 
 def numbered_records(buffer: Buffer, position: int, header: BatchHeader) -> list[Record]:
@@ -17,10 +21,30 @@ def numbered_records(buffer: Buffer, position: int, header: BatchHeader) -> list
     records = decode_records(buffer, position, header)
     least = header.base_offset
     for record in records:
-        if not least <= record.offset <= header.last_offset:
-            raise ProtocolError(
-                f"batch at offset {header.base_offset}: offset delta {record.offset - header.base_offset} of a record, "
-                f"expected one from {least - header.base_offset} to {header.last_offset_delta}"
-            )
-        least = record.offset + 1
+        least = _next_offset(record, least, header)
     return records
+
+
+def sized_records(buffer: Buffer, position: int, header: BatchHeader) -> Iterator[tuple[Record, int]]:
+    """The same of a batch of any size, one by one with their bytes in the batch; the error may come after some."""
+    window = RecordWindow(buffer, position, header, RecordLimits(None, DEFAULT_MAX_DECOMPRESSED_BYTES))
+    least = header.base_offset
+    for _ in range(header.record_count):
+        for _ in window.fill():
+            pass
+        start = window.at
+        record, window.at = decode_record(window.data, start, header)
+        least = _next_offset(record, least, header)
+        yield record, window.at - start
+    for _ in window.end():
+        pass
+
+
+def _next_offset(record: Record, least: int, header: BatchHeader) -> int:
+    """The least offset of the record that follows.  Raises ProtocolError for one that the record may not have."""
+    if not least <= record.offset <= header.last_offset:
+        raise ProtocolError(
+            f"batch at offset {header.base_offset}: offset delta {record.offset - header.base_offset} of a record, "
+            f"expected one from {least - header.base_offset} to {header.last_offset_delta}"
+        )
+    return record.offset + 1

@@ -11,13 +11,15 @@ import numpy as np
 from kraft_trio.errors import ProtocolError
 from kraft_trio.spark.decoding.headers import Ints, field
 from kraft_trio.spark.decoding.scan import Run
-from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES
 from kraft_trio.storage.batch_header import COMPRESSION_ATTRIBUTES, HEADER_BYTES
 from kraft_trio.storage.compression import decompress
 
 MOST_BYTES = 16 * 1024 * 1024
 MOST_RECORDS = 64 * 1024
 """Of one payload, as long as it is of more than one batch."""
+MOST_RECORDS_OF_ONE = 8 * MOST_RECORDS
+"""Of a compressed batch: one of more, or of more than MOST_BYTES, is read record by record, which needs no memory in
+proportion to either."""
 
 
 @attrs.frozen
@@ -53,7 +55,7 @@ class Payload:
 
 
 def payloads(run: Run) -> Iterator[Payload]:
-    """Those of all batches of the run.  A batch that is damaged, or does not decompress, has an empty span."""
+    """Those of all batches of the run.  A batch that is damaged, large or does not decompress has an empty span."""
     if (run.headers["attributes"] & COMPRESSION_ATTRIBUTES).any():
         yield from _decompressed(run)
         return
@@ -79,7 +81,7 @@ def _decompressed(run: Run) -> Iterator[Payload]:
         data = _records_of(run, at)
         parts.append(data)
         size += len(data)
-        records += int(counts[at])
+        records += min(int(counts[at]), len(data))
         if size >= MOST_BYTES or records >= MOST_RECORDS:
             yield _joined(parts, first, counts)
             parts, first, size, records = [], at + 1, 0, 0
@@ -96,13 +98,13 @@ def _joined(parts: list[bytes], first: int, counts: Ints) -> Payload:
 
 
 def _records_of(run: Run, at: int) -> bytes:
-    """The batch's records, decompressed; nothing where that cannot be."""
-    if at in run.damaged:
-        return b""
+    """The batch's records, decompressed; nothing where that cannot be, or takes too much memory."""
     header = run.header(at)
+    if at in run.damaged or header.record_count > MOST_RECORDS_OF_ONE:
+        return b""
     position = int(run.positions[at])
     content = run.buffer[position + HEADER_BYTES : position + header.size_in_bytes]
     try:
-        return decompress(header.compression, content, DEFAULT_MAX_DECOMPRESSED_BYTES)
+        return decompress(header.compression, content, MOST_BYTES)
     except ProtocolError:
         return b""

@@ -12,8 +12,8 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.control_rows import control_type_name
 from kraft_trio.spark.decoding.headers import Ints, field
-from kraft_trio.spark.decoding.numbered_records import numbered_records
-from kraft_trio.spark.decoding.payloads import Payload, payloads
+from kraft_trio.spark.decoding.numbered_records import sized_records
+from kraft_trio.spark.decoding.payloads import MOST_BYTES, Payload, payloads
 from kraft_trio.spark.decoding.record_fields import RecordFields, misnumbered, read_records
 from kraft_trio.spark.decoding.rows import (
     Rows,
@@ -27,17 +27,15 @@ from kraft_trio.spark.decoding.rows import (
     timestamps,
 )
 from kraft_trio.spark.decoding.scan import Run
-from kraft_trio.storage.batch import (
-    DEFAULT_MAX_DECOMPRESSED_BYTES,
-    BatchHeader,
-    Record,
-    decode_record,
-    record_bytes,
-)
+from kraft_trio.storage.batch import BatchHeader
 from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE, LOG_APPEND_TIME_ATTRIBUTE
 
 _FAR = 2**61
 """Offsets and times beyond it are left to Python's integers."""
+_MOST_ROWS = 16 * 1024
+"""Of Python objects at a time."""
+_HEADER_BYTES = 256
+"""What a header takes as Python objects."""
 
 
 def record_rows(run: Run, rows: Rows, wanted: BatchFilter) -> Iterator[pa.RecordBatch]:
@@ -142,15 +140,13 @@ def _unusual_batch(run: Run, at: int, rows: Rows, wanted: BatchFilter) -> Iterat
     }
     error = run.damaged.get(at)
     if error is None:
-        try:
-            records = _decoded(run, at, header)
-        except ProtocolError as wrong:
-            error = str(wrong)
+        error = _what_is_wrong(run, at, header)
     if error is not None:
         yield rows.one(**place, size=header.size_in_bytes, error=error)
         return
     made = []
-    for record, size in records:
+    made_bytes = 0
+    for record, size in sized_records(run.buffer, int(run.positions[at]), header):
         if at not in run.misplaced and not wanted.start_offset <= record.offset < wanted.end_offset:
             continue
         timestamp, problem = microseconds(record.timestamp_ms)
@@ -165,17 +161,18 @@ def _unusual_batch(run: Run, at: int, rows: Rows, wanted: BatchFilter) -> Iterat
             "error": run.misplaced.get(at) or problem,
         }
         made.append({**place, **values})
+        made_bytes += size + _HEADER_BYTES * len(record.headers)
+        if len(made) >= _MOST_ROWS or made_bytes >= MOST_BYTES:
+            yield rows.some(made)
+            made, made_bytes = [], 0
     yield rows.some(made)
 
 
-def _decoded(run: Run, at: int, header: BatchHeader) -> list[tuple[Record, int]]:
-    """The batch's records and their sizes in bytes.  Raises ProtocolError where `numbered_records` does."""
-    position = int(run.positions[at])
-    records = numbered_records(run.buffer, position, header)
-    data, start = record_bytes(run.buffer, position, header, DEFAULT_MAX_DECOMPRESSED_BYTES)
-    sized = []
-    for record in records:
-        _, end = decode_record(data, start, header)
-        sized.append((record, end - start))
-        start = end
-    return sized
+def _what_is_wrong(run: Run, at: int, header: BatchHeader) -> str | None:
+    """Why the batch cannot be read, if it cannot: known before the first row of it is given."""
+    try:
+        for _ in sized_records(run.buffer, int(run.positions[at]), header):
+            pass
+    except ProtocolError as wrong:
+        return str(wrong)
+    return None

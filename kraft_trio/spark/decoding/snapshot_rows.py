@@ -14,7 +14,7 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.spark.decoding.byte_source import ByteSource
 from kraft_trio.spark.decoding.control_rows import voters_value
-from kraft_trio.spark.decoding.numbered_records import numbered_records
+from kraft_trio.spark.decoding.numbered_records import sized_records
 from kraft_trio.spark.decoding.rows import Rows, microseconds
 from kraft_trio.storage.snapshot_reader import SnapshotBatch, SnapshotCount, SnapshotSummary, read_batches
 
@@ -81,16 +81,15 @@ def snapshot_row(source: ByteSource, snapshot_id: OffsetAndEpoch, rows: Rows) ->
 def _contents(batch: SnapshotBatch) -> Iterator[bytes]:
     """What the records say, in a form that nothing else has.  Raises ProtocolError."""
     try:
-        records = numbered_records(batch.data, 0, batch.header)
+        for record, _ in sized_records(batch.data, 0, batch.header):
+            yield _START_OF_RECORD.pack(batch.header.is_control, len(record.headers))
+            yield from _sized(record.key)
+            yield from _sized(record.value)
+            for name, value in record.headers:
+                yield from _sized(name.encode())
+                yield from _sized(value)
     except ProtocolError as error:
         raise ProtocolError(f"position {batch.position}: {error}") from error
-    for record in records:
-        yield _START_OF_RECORD.pack(batch.header.is_control, len(record.headers))
-        yield from _sized(record.key)
-        yield from _sized(record.value)
-        for name, value in record.headers:
-            yield from _sized(name.encode())
-            yield from _sized(value)
 
 
 def _sized(data: bytes | None) -> tuple[bytes, bytes]:
