@@ -20,7 +20,7 @@ import javaproperties
 from kraft_trio import config_keys as kinds
 from kraft_trio.config_keys import KEY, Integer, Key, Listener, StaticVoter, Truth, config_key
 from kraft_trio.errors import ConfigError
-from kraft_trio.kafka_keys import is_kafka_key
+from kraft_trio.kafka_keys import HARMLESS_SECURITY, is_kafka_key, is_security_key
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
 from kraft_trio.protocol.waits import LEAST_TIMEOUT_MS
@@ -55,7 +55,8 @@ class NodeConfig:
     controller_listener_names: tuple[str, ...] = config_key(
         "controller.listener.names",
         kinds.LISTENER_NAMES,
-        "The listeners of the quorum's own traffic; the first is the one this node uses towards others.",
+        "The listeners of the quorum's own traffic, which no other listener serves; the first is the one this node "
+        "uses towards others.",
         default=("CONTROLLER",),
     )
     quorum_voters: tuple[StaticVoter, ...] = config_key(
@@ -288,11 +289,14 @@ class NodeConfig:
         return self.controller_listener_names[0]
 
     def advertised_endpoints(self) -> Endpoints:
-        """What this node tells the quorum about itself: its controller listeners, the default one first."""
+        """What this node tells the quorum about itself: its controller listeners, the default one first, then
+        the others.  Those are for clients: each node can name the addresses of the whole quorum to them.
+        """
         advertised = {listener.name: listener.endpoint for listener in self.advertised_listeners}
         for listener in self.listeners:
             advertised.setdefault(listener.name, listener.endpoint)
-        return Endpoints([(name, advertised[name]) for name in self.controller_listener_names if name in advertised])
+        names = dict.fromkeys((*self.controller_listener_names, *(listener.name for listener in self.listeners)))
+        return Endpoints([(name, advertised[name]) for name in names if name in advertised])
 
     def as_voter(self, directory_id: UUID) -> Voter:
         """This node as a VotersRecord should name it."""
@@ -442,6 +446,11 @@ def parse_config(properties: Mapping[str, str]) -> LoadedConfig:
         field = _FIELD_OF_KEY.get(name)
         if field is not None:
             values[field] = _FIELDS[field].metadata[KEY].parse(text)
+        elif is_security_key(name) and text.strip() and (name, text.strip().upper()) not in HARMLESS_SECURITY:
+            raise ConfigError(
+                f"{name}={text}: kraft has no authentication, authorization or encryption yet, and would serve "
+                "everybody; expected the key not to be set"
+            )
         elif name not in _DIRECTORY_KEYS:
             warnings.append(_unknown_key(name))
     if "metadata_log_dir" not in values and (directory := _first_log_directory(properties)) is not None:

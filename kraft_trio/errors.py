@@ -56,6 +56,10 @@ class UnsupportedVersionError(KraftError):
     """The peer has no version of the API that can carry the request."""
 
 
+class ApiNotServedError(UnsupportedVersionError):
+    """The peer has no version of the API at all: it is older than the API, or listens there for others."""
+
+
 class NotLeaderError(KraftError):
     """The request needs the leader, and this node is not, or no longer, the leader."""
 

@@ -5,6 +5,8 @@ They are common in files that were written for Kafka; a warning that says so is 
 
 from __future__ import annotations
 
+import re
+
 _NAME_LIST = """
     advertised.host.name advertised.port auto.create.topics.enable auto.include.jmx.reporter
     auto.leader.rebalance.enable authorizer.class.name background.threads broker.heartbeat.interval.ms broker.id
@@ -64,3 +66,27 @@ _PREFIXES = (
 def is_kafka_key(name: str) -> bool:
     """Whether Kafka has a key of that name, among those that kraft does not have."""
     return name in _NAMES or name.startswith(_PREFIXES)
+
+
+_SECURITY_NAMES = frozenset(
+    {
+        "authorizer.class.name",
+        "password.encoder.secret",
+        "principal.builder.class",
+        "security.inter.broker.protocol",
+        "security.providers",
+        "super.users",
+    }
+)
+_SECURITY_PREFIXES = ("sasl.", "ssl.", "delegation.token.")
+_OF_A_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?P<key>.+)")
+
+HARMLESS_SECURITY = frozenset({("security.inter.broker.protocol", "PLAINTEXT")})
+"""Keys with the values, in capitals, that ask for nothing but what kraft does."""
+
+
+def is_security_key(name: str) -> bool:
+    """Whether the key of Kafka's asks for authentication, authorization or encryption, on all listeners or on one."""
+    of_a_listener = _OF_A_LISTENER.fullmatch(name)
+    key = of_a_listener["key"] if of_a_listener else name
+    return key in _SECURITY_NAMES or key.startswith(_SECURITY_PREFIXES) or ".sasl." in key

@@ -43,7 +43,7 @@ def free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-def write_configs(base: Path, ports: dict[int, int]) -> dict[int, Path]:
+def write_configs(base: Path, ports: dict[int, int], client_ports: dict[int, int]) -> dict[int, Path]:
     servers = ",".join(f"127.0.0.1:{port}" for port in ports.values())
     configs = {}
     for node_id, port in ports.items():
@@ -51,7 +51,7 @@ def write_configs(base: Path, ports: dict[int, int]) -> dict[int, Path]:
         configs[node_id].write_text(
             f"node.id={node_id}\n"
             "process.roles=controller\n"
-            f"listeners=CONTROLLER://127.0.0.1:{port}\n"
+            f"listeners=CONTROLLER://127.0.0.1:{port},CLIENT://127.0.0.1:{client_ports[node_id]}\n"
             "controller.listener.names=CONTROLLER\n"
             f"controller.quorum.bootstrap.servers={servers}\n"
             f"metadata.log.dir={base / f'node-{node_id}'}\n"
@@ -109,21 +109,23 @@ def main() -> None:
         signal.signal(stop, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="kraft-quickstart-") as directory:
         base = Path(directory)
-        ports = dict(zip(NODE_IDS, free_ports(len(NODE_IDS)), strict=True))
-        bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports.values())
-        configs = write_configs(base, ports)
+        free = free_ports(2 * len(NODE_IDS))
+        ports, client_ports = (dict(zip(NODE_IDS, free[start::2], strict=True)) for start in (0, 1))
+        bootstrap, clients = (",".join(f"127.0.0.1:{port}" for port in of.values()) for of in (ports, client_ports))
+        configs = write_configs(base, ports, client_ports)
         say("formatting three directories")
         format_directories(configs, ports)
         say("starting three nodes")
         with contextlib.suppress(KeyboardInterrupt), running(base, configs):
             say("writing and reading five records")
-            trio.run(write_and_read, [Endpoint("127.0.0.1", port) for port in ports.values()])
+            trio.run(write_and_read, [Endpoint("127.0.0.1", port) for port in client_ports.values()])
             say("the quorum")
             print(kraft("metadata-quorum", "--bootstrap-controller", bootstrap, "describe", "--status"))
             print()
             print(kraft("metadata-quorum", "--bootstrap-controller", bootstrap, "describe", "--replication"))
             if not once:
-                say(f"up at {bootstrap}, topic quickstart; Ctrl-C stops it and removes {base}")
+                say(f"up at {clients}, topic quickstart; controllers at {bootstrap}")
+                print(f"Ctrl-C stops it and removes {base}", flush=True)
                 signal.pause()
     say("stopped")
 

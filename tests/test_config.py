@@ -203,6 +203,7 @@ def test_advertised_listeners_fall_back_to_the_listeners_one_by_one() -> None:
     assert list(config.advertised_endpoints()) == [
         ("CONTROLLER_B", Endpoint("h", 3)),
         ("CONTROLLER", Endpoint("public", 20)),
+        ("CLIENT", Endpoint("h", 1)),
     ]
     assert config.advertised_endpoint("CLIENT") == Endpoint("h", 1)
     assert config.advertised_endpoint("CONTROLLER") == Endpoint("public", 20)
@@ -238,11 +239,33 @@ def test_static_voters_have_no_directory_id_and_the_default_listener() -> None:
         ),
         ("log.dirss", "log.dirss: unknown key, ignored; the nearest known one is log.dirs"),
         ("num.partitions", "num.partitions: a Kafka key that kraft does not use"),
-        ("ssl.keystore.location", "ssl.keystore.location: a Kafka key that kraft does not use"),
     ],
 )
 def test_an_unknown_key_is_warned_about_by_name(key: str, warning: str) -> None:
     assert parse_config({**MINIMAL, key: "1"}).warnings == (warning,)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "authorizer.class.name",
+        "super.users",
+        "ssl.keystore.location",
+        "sasl.enabled.mechanisms",
+        "listener.name.controller.ssl.client.auth",
+        "listener.name.client.scram-sha-512.sasl.jaas.config",
+        "listener.name.client.principal.builder.class",
+        "security.inter.broker.protocol",
+    ],
+)
+def test_security_that_is_not_there_refuses_the_start(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{key}=SSL: kraft has no auth.*expected the key not to be set$"):
+        parse_config({**MINIMAL, key: "SSL"})
+    parse_config({**MINIMAL, key: " "})
+
+
+def test_plaintext_asks_for_no_security() -> None:
+    parse_config({**MINIMAL, "security.inter.broker.protocol": "plaintext"})
 
 
 def test_a_node_that_is_told_of_nobody_is_warned() -> None:

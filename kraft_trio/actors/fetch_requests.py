@@ -122,6 +122,8 @@ def failed_fetch(partition: FetchPartition, error: ErrorCode, view: QuorumView |
 
 
 def leader_endpoint(view: QuorumView, listener_name: str) -> Endpoint | None:
-    """Where the leader is on that listener, else on its default one."""
+    """Where the leader is on that listener, as it or the voter set says; else on its default one."""
     of_listener = view.leader_endpoint(listener_name)
+    if of_listener is None and view.leader_id is not None and (voter := view.voters.get(view.leader_id)) is not None:
+        of_listener = voter.endpoints.get(listener_name)
     return of_listener or next((endpoint for _, endpoint in view.leader_endpoints), None)

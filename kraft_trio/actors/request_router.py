@@ -13,6 +13,7 @@ from kraft_trio.actors.answers import Answer, Awaited, Forwarded, Ready
 from kraft_trio.actors.client_requests import ClientRequests
 from kraft_trio.actors.fetch_requests import FetchRequests
 from kraft_trio.actors.list_offsets_requests import ListOffsetsRequests
+from kraft_trio.actors.listener_admission import REPLICAS_ONLY, ListenerAdmission
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.record_checker import RecordChecker
@@ -93,6 +94,7 @@ class RequestRouter:
         self._log = log
         self._view = view
         self._tell_election = tell_election
+        self._admission = ListenerAdmission(config.controller_listener_names)
         self._fetches = FetchRequests(config, cluster_id, view)
         self._snapshots = SnapshotRequests(config, cluster_id, view)
         self._replica_snapshots = ReplicaSnapshotRequests(key, cluster_id, log, take_snapshot)
@@ -103,7 +105,11 @@ class RequestRouter:
     async def route(
         self, header: RequestHeader, listener_name: str, request: Any, *, asker: Asker | None = None
     ) -> Answer:
-        """Put the request where it belongs, waiting while that mailbox is full; `asker` is its connection."""
+        """Put the request where it belongs, waiting while that mailbox is full; `asker` is its connection.
+
+        Raises ProtocolError for what that listener does not take, UnsupportedVersionError for what is not served.
+        """
+        self._admission.check(listener_name, request)
         match request:
             case FetchRequest():
                 return await self._fetches.route(request, header.version, listener_name, asker)
@@ -120,7 +126,7 @@ class RequestRouter:
             case ReplicaSnapshotsRequest():
                 return self._replica_snapshots.route(request)
             case ApiVersionsRequest():
-                return Ready(self._api_versions())
+                return Ready(self._api_versions(listener_name))
             case MetadataRequest():
                 return Ready(self._clients.metadata(request, listener_name))
             case DescribeClusterRequest():
@@ -141,10 +147,10 @@ class RequestRouter:
         response = ApiVersionsResponse(error=ErrorCode.unsupported_version, apis=advertised_ranges())
         return RequestHeader(API_VERSIONS, 0, error.correlation_id), Ready(response)
 
-    def _api_versions(self) -> ApiVersionsResponse:
+    def _api_versions(self, listener_name: str) -> ApiVersionsResponse:
         finalized = self._finalized_kraft_version()
         return ApiVersionsResponse(
-            apis=advertised_ranges(),
+            apis=advertised_ranges(() if self._admission.is_for_replicas(listener_name) else REPLICAS_ONLY),
             supported_features=(KRAFT_VERSIONS,),
             finalized_features=(FinalizedFeature(KRAFT_VERSIONS.name, finalized),) if finalized else (),
             finalized_features_epoch=-1 if finalized is None else self._view.value.epoch,

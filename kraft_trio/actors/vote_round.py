@@ -6,7 +6,7 @@ import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
-from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.errors import ApiNotServedError, NetworkError, UnsupportedVersionError
 from kraft_trio.messages import LeaderHeardOf, VoteRoundEnded
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import Voter, VoterSet
@@ -55,15 +55,15 @@ class VoteRound:
         while endpoint is not None and not self._ended:
             try:
                 response = await self._context.client.request(endpoint, VOTE, self._request(voter), wait_ms)
-            except UnsupportedVersionError:
-                await self._end(VoteRoundEnded(self._context.stamp, won=False, skip_pre_vote=self._pre_vote))
-                return
-            except NetworkError as error:
+            except (NetworkError, ApiNotServedError) as error:
                 log.debug("no vote", voter_id=voter.id, epoch=self._context.epoch, reason=str(error))
                 self._unreachable.add(voter.id)
                 await self._end_if_decided()
                 await trio.sleep(self._context.retry_backoff_s())
                 continue
+            except UnsupportedVersionError:
+                await self._end(VoteRoundEnded(self._context.stamp, won=False, skip_pre_vote=self._pre_vote))
+                return
             if response.error == ErrorCode.unsupported_version and self._pre_vote:
                 await self._end(VoteRoundEnded(self._context.stamp, won=False, skip_pre_vote=True))
                 return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -74,6 +74,10 @@ _ALL: Final[tuple[Api[Any, Any], ...]] = (
 APIS: Final[Mapping[int, Api[Any, Any]]] = MappingProxyType({api.key: api for api in _ALL})
 
 
-def advertised_ranges() -> tuple[ApiRange, ...]:
-    """What an ApiVersions response says of the APIs, in the order of their keys."""
-    return tuple(ApiRange(api.key, api.advertised_min_version, api.max_version) for _, api in sorted(APIS.items()))
+def advertised_ranges(besides: Container[int] = ()) -> tuple[ApiRange, ...]:
+    """What an ApiVersions response says of the APIs but those of these keys, in the order of their keys."""
+    return tuple(
+        ApiRange(key, api.advertised_min_version, api.max_version)
+        for key, api in sorted(APIS.items())
+        if key not in besides
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kraft_trio.errors import UnsupportedVersionError
+from kraft_trio.errors import ApiNotServedError, UnsupportedVersionError
 from kraft_trio.wire.apis.api_versions import ApiRange
 from kraft_trio.wire.descriptor import Api
 
@@ -14,7 +14,7 @@ def negotiate(api: Api[Any, Any], peer_ranges: Mapping[int, ApiRange]) -> int:
     """The highest version of `api` that we and the peer have.  Raises UnsupportedVersionError when there is none."""
     theirs = peer_ranges.get(api.key)
     if theirs is None:
-        raise UnsupportedVersionError(f"{api.name}: the peer does not serve it")
+        raise ApiNotServedError(f"{api.name}: the peer does not serve it")
     version = min(api.max_version, theirs.max_version)
     if version < max(api.min_version, theirs.min_version):
         raise UnsupportedVersionError(

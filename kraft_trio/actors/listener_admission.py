@@ -1,0 +1,52 @@
+"""Which requests a listener takes: those between replicas only come in where `controller.listener.names` says.
+
+Such a request moves epochs, names leaders, or promises that a replica holds what it asks for next; whoever may send one
+can end a leadership, or have a record counted that no replica holds.  Clients need none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, UPDATE_RAFT_VOTER, VOTE
+from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
+from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
+from kraft_trio.wire.apis.fetch import FetchRequest
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
+from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest
+from kraft_trio.wire.apis.vote import VoteRequest
+
+REPLICAS_ONLY: Final = frozenset(api.key for api in (VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, UPDATE_RAFT_VOTER))
+"""Keys of the APIs that have no use but between replicas; other listeners do not advertise them."""
+
+
+class ListenerAdmission:
+    """The listeners of one node."""
+
+    def __init__(self, controller_listener_names: Collection[str]) -> None:
+        self._controller_listeners = frozenset(controller_listener_names)
+
+    def is_for_replicas(self, listener_name: str) -> bool:
+        return listener_name in self._controller_listeners
+
+    def check(self, listener_name: str, request: Any) -> None:
+        """Raises ProtocolError, which closes the connection, for what must not come in through that listener.
+
+        No error code would do: each that says as much ends Kafka's raft client for good.
+        """
+        if listener_name in self._controller_listeners:
+            return
+        match request:
+            case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest() | UpdateRaftVoterRequest():
+                pass
+            case FetchRequest(replica_id=replica_id) | FetchSnapshotRequest(replica_id=replica_id) if replica_id >= 0:
+                pass
+            case _:
+                return
+        what = type(request).__name__.removesuffix("Request")
+        raise ProtocolError(
+            f"{what} between replicas on listener {listener_name}: served on "
+            f"{', '.join(sorted(self._controller_listeners))} only (controller.listener.names)"
+        )
