@@ -38,6 +38,8 @@ class Environment:
     """Milliseconds since 1970, for record timestamps only."""
     secret_bits: Callable[[int], int] = secrets.randbits
     """So many random bits that nobody can guess, for producer ids."""
+    has_virtual_time: bool = False
+    """Whether the CPU time that something takes says nothing of the run."""
     watch: Callable[[Any], object] = _nobody_watches
     """Called with the node when it has been made and nothing of it runs yet: how the simulator looks on."""
     unexpected: Callable[[Exception], object] = _nobody_minds

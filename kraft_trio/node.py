@@ -218,6 +218,7 @@ class Node:
                 snapshot_fetch=self._snapshot_fetch,
                 snapshot_taker=self._taker,
                 wall_clock_ms=self._environment.wall_clock_ms,
+                has_virtual_time=self._environment.has_virtual_time,
             )
         return self._metrics
 

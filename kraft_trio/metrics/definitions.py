@@ -140,6 +140,17 @@ METRICS: Final[tuple[Metric, ...]] = (
         "log-lines-lost",
         "How many lines of its log this process could not write, as nobody read them or there was no room for them.",
     ),
+    _own(
+        "event-loop-busy-max-ms",
+        "The longest time for which the node's event loop looked for no I/O, by the wall clock.",
+        unit="ms",
+    ),
+    _own(
+        "event-loop-cpu-max-ms",
+        "The longest of the same since the start, by the CPU time of the event loop's thread.",
+        unit="ms",
+    ),
+    _own("number-of-event-loop-stalls", "How often that was 50 ms of CPU time or more, since the start."),
 )
 """Every metric, in the order in which they are shown.  One that two roles name differently is there twice."""
 

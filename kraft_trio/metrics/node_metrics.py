@@ -21,6 +21,7 @@ from kraft_trio.messages import QuorumView
 from kraft_trio.metrics.definitions import COLLECTED_AT, NODE_LABEL, metrics_of
 from kraft_trio.metrics.idle_time import IdleTime
 from kraft_trio.metrics.latencies import ElectionTimes, RecordTimes
+from kraft_trio.metrics.stall_watch import StallWatch
 from kraft_trio.protocol.roles import Follower, Leader, vote_of
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, directory_id_to_text
 from kraft_trio.storage.log import Log
@@ -45,6 +46,7 @@ class NodeMetrics(Collector):
         snapshot_taker: SnapshotTaker | None,
         wall_clock_ms: Callable[[], int],
         failures: RequestFailures,
+        has_virtual_time: bool = False,
     ) -> None:
         """`snapshot_taker` None: the node has no state machine."""
         self.registry = CollectorRegistry()
@@ -62,14 +64,21 @@ class NodeMetrics(Collector):
         self._records = RecordTimes(leads=isinstance(view.value.role, Leader))
         self._elections = ElectionTimes(view.value)
         self._idle = IdleTime()
+        self._stalls = None if has_virtual_time else StallWatch()
         log.watch(self._records)
         view.subscribe(self._records.published)
         view.subscribe(self._elections.published)
         self.registry.register(self)
 
     async def run(self) -> None:
-        """Measure until cancelled what needs a task of its own, the idle ratio; without it that has no value."""
-        await self._idle.run()
+        """Measure until cancelled what needs tasks of its own: how idle the event loop is, and how long it is busy.
+
+        Without it the idle ratio has no value, and there are no stalls.
+        """
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._idle.run)
+            if self._stalls is not None:
+                nursery.start_soon(self._stalls.run)
 
     def values(self) -> dict[str, float | str]:
         """The values now, by the KIPs' names; a metric that has none now (a latency of nothing) is not in it."""
@@ -177,6 +186,17 @@ class NodeMetrics(Collector):
             "append-records-rate": self._records.appended_as_leader.rate(now_s),
             "poll-idle-ratio-avg": self._idle.ratio(),
             "log-lines-lost": dropped_lines(),
+            **self._of_event_loop(),
+        }
+
+    def _of_event_loop(self) -> dict[str, float | str | None]:
+        stalls = self._stalls
+        if stalls is None:
+            return {}
+        return {
+            "event-loop-busy-max-ms": stalls.longest_wall_ms(),
+            "event-loop-cpu-max-ms": stalls.longest_cpu_ms,
+            "number-of-event-loop-stalls": stalls.stalls,
         }
 
     # Collector

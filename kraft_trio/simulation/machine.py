@@ -217,6 +217,7 @@ class Machine:
         self._stop, self.failure = trio.Event(), None
         self._excuse = "its disk fails" if self.has_bad_disk or self.disk.has_faults else ""
         environment = Environment(
+            has_virtual_time=True,
             network=self.cluster.network.seen_from(self.host),
             disk=self.disk,
             random=self.cluster.random(f"node-{self.id}-{self._starts}"),

@@ -9,10 +9,17 @@ from kraft_trio.errors import DiskFullError, StorageFailure
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
+_OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
 
 def is_disk_full(error: BaseException | None) -> bool:
     """Whether an OSError says that there is no room left, on the disk or in a quota."""
     return isinstance(error, OSError) and error.errno in _NO_ROOM
+
+
+def is_out_of_descriptors(error: BaseException | None) -> bool:
+    """Whether an OSError says that the process or the machine can open no more files now; the disk is well."""
+    return isinstance(error, OSError) and error.errno in _OUT_OF_DESCRIPTORS
 
 
 def storage_failure(what: str, error: BaseException) -> StorageFailure:

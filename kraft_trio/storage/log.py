@@ -23,7 +23,7 @@ from kraft_trio.protocol.voter_history import VoterHistory
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.disk import Buffer, Disk
 from kraft_trio.storage.disk_reserve import DiskReserve
-from kraft_trio.storage.failures import disk_full_error, is_disk_full, storage_failure
+from kraft_trio.storage.failures import disk_full_error, is_disk_full, is_out_of_descriptors, storage_failure
 from kraft_trio.storage.known_good_point import (
     forget_known_good_points_above,
     load_producers,
@@ -180,7 +180,7 @@ class Log(TrimmedLog):
                 # What was dropped must not come back behind what is written now.
                 self._sync_now()
             if self._is_time_to_roll(plan):
-                self._roll()
+                self._roll(plan)
             if plan.batches[-1].leader_epoch != self.epochs.latest_epoch:
                 self._write_epoch_checkpoint(self._epochs_after(plan))
             self._segments.append(buffer, plan.batches)
@@ -249,12 +249,21 @@ class Log(TrimmedLog):
             or plan.batches[-1].last_offset - active.base_offset > MAX_RELATIVE_OFFSET
         )
 
-    def _roll(self) -> None:
-        """Begin a new segment.  Blocks until the old one is durable: only a last segment may have a torn tail."""
+    def _roll(self, plan: PlannedBatches) -> None:
+        """Begin a new segment.  Blocks until the old one is durable: only a last segment may have a torn tail.
+
+        While no file can be opened the old one grows on.
+        """
         self._sync_now()
-        self._segments.roll()
-        self._active_since_ms = self._now_ms()
-        write_known_good_point(self._disk, self._directory, self._end_offset, self.producers)
+        try:
+            self._segments.roll()
+            self._active_since_ms = self._now_ms()
+            write_known_good_point(self._disk, self._directory, self._end_offset, self.producers)
+        except OSError as error:
+            is_too_long = plan.batches[-1].last_offset - self._segments.active.base_offset > MAX_RELATIVE_OFFSET
+            if not is_out_of_descriptors(error) or is_too_long:
+                raise
+            log.warning("no file can be opened: the segment grows on", directory=self._directory, reason=str(error))
 
     def _epochs_after(self, plan: PlannedBatches) -> EpochCache:
         entries = EpochCache(self.epochs)

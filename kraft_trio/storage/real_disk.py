@@ -14,9 +14,10 @@ from contextlib import contextmanager
 import trio
 
 from kraft_trio.errors import AlreadyLockedError
-from kraft_trio.storage.created_files import DIRECTORY_MODE, FILE_MODE, open_own
+from kraft_trio.storage.created_files import DIRECTORY_MODE, FILE_MODE
 from kraft_trio.storage.disk import Buffer, parent
 from kraft_trio.storage.disk_threads import DiskThreads
+from kraft_trio.storage.spare_descriptors import SpareDescriptors
 
 _MAX_WRITE_BYTES = 1 << 30
 """Linux writes at most 2 GiB in one call."""
@@ -208,14 +209,15 @@ class RealDisk:
 
     def __init__(self) -> None:
         self._threads = DiskThreads()
+        self._spare = SpareDescriptors()
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False, mode: int = FILE_MODE) -> RealFile:
         flags = os.O_RDWR | (os.O_CREAT if create else 0) | (os.O_EXCL if exclusive else 0)
-        return RealFile(path, open_own(path, flags, mode), self._threads)
+        return RealFile(path, self._spare.open_own(path, flags, mode), self._threads)
 
     def open_to_read(self, path: str) -> RealFile:
         # Without O_NONBLOCK to open a named pipe is to wait until somebody writes to it.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = self._spare.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise OSError(errno.EINVAL, "not a regular file", path)
@@ -225,7 +227,7 @@ class RealDisk:
         return os.path.lexists(path)
 
     def allocate(self, path: str, size: int) -> None:
-        descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
+        descriptor = self._spare.open_own(path, os.O_RDWR | os.O_CREAT)
         try:
             os.posix_fallocate(descriptor, 0, size)
         except OSError as error:
@@ -250,7 +252,7 @@ class RealDisk:
             self.sync_directory(parent(directory))
 
     def read_bytes(self, path: str) -> bytes:
-        with open(path, "rb") as file:
+        with open(self._spare.open(path, os.O_RDONLY | os.O_CLOEXEC), "rb") as file:
             return file.read()
 
     def rename(self, old_path: str, new_path: str) -> None:
@@ -272,7 +274,7 @@ class RealDisk:
             await trio.to_thread.run_sync(move_now, limiter=self._threads.names)
 
     def sync_directory(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = self._spare.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         finally:
@@ -284,7 +286,7 @@ class RealDisk:
             os.remove(temporary)
         except FileNotFoundError:
             pass
-        descriptor = open_own(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        descriptor = self._spare.open_own(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
             with open(descriptor, "wb", buffering=0) as file:
                 with memoryview(data) as view:
@@ -318,7 +320,7 @@ class RealDisk:
             )
 
     def lock(self, path: str) -> RealLock:
-        descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
+        descriptor = self._spare.open_own(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -330,3 +332,4 @@ class RealDisk:
 
     def close(self) -> None:
         self._threads.close()
+        self._spare.close()

@@ -12,6 +12,7 @@ from kraft_trio.errors import CorruptLogError, ProtocolError
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.batch_header import CRC_START, FRAME_BYTES, HEADER_BYTES, BatchHeader, peek_header
 from kraft_trio.storage.disk import Buffer, Disk, join
+from kraft_trio.storage.failures import is_out_of_descriptors
 from kraft_trio.storage.log_append import PlannedBatch
 from kraft_trio.storage.retention import SealedSegment
 from kraft_trio.storage.segment import Segment
@@ -84,16 +85,25 @@ class Segments:
         self._end_offset = batches[-1].last_offset + 1
 
     def roll(self) -> None:
-        """Begin a new active segment at the end; the one before has been synced.  Blocks for a directory fsync."""
+        """Begin a new active segment at the end; the one before has been synced.  Blocks for a directory fsync.
+
+        Where that fails for want of descriptors nothing has changed.
+        """
         self.active.write_indexes(self._disk, self._directory)
         path = self._path(self._end_offset, partition_files.LOG)
         segment = Segment(self._end_offset, self._disk.open(path, create=True))
+        try:
+            self._disk.sync_directory(self._directory)
+        except OSError as error:
+            if is_out_of_descriptors(error):
+                segment.file.close()
+                self._disk.remove(path)
+            raise
         self._starts.append(self._starts[-1] + self.active.size)
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
         self.active = segment
         self._known_positions = {self._end_offset: 0}
-        self._disk.sync_directory(self._directory)
 
     def batch_of(self, offset: int) -> tuple[Segment, int, int]:
         """Segment, position and base offset of the batch that holds `offset`, which must be in the log."""

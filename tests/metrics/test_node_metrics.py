@@ -54,6 +54,7 @@ KIP_859 = "latest-snapshot-generated-bytes latest-snapshot-generated-age-ms"
 OURS = """
     log-start-offset log-size-bytes number-of-failed-requests
     number-of-log-trims number-of-snapshots snapshot-download-ratio log-lines-lost
+    event-loop-busy-max-ms event-loop-cpu-max-ms number-of-event-loop-stalls
 """
 
 

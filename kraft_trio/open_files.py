@@ -1,0 +1,44 @@
+"""The limit of open files: raised as far as it goes, and what is left of it for connections."""
+
+from __future__ import annotations
+
+import resource
+from typing import Final
+
+import attrs
+import structlog
+
+from kraft_trio.config import NodeConfig
+
+log = structlog.get_logger(__name__)
+
+HEADROOM: Final = 96
+"""Descriptors that connections never take: the log's segments, snapshots, directories, the node's own connections."""
+ENOUGH: Final = 2**20
+
+
+def raise_open_file_limit() -> int:
+    """Raise this process's soft limit to its hard one; what it is then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = ENOUGH if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return wanted
+        except (OSError, ValueError) as error:
+            log.warning("limit of open files cannot be raised", limit=soft, reason=str(error))
+    return ENOUGH if soft == resource.RLIM_INFINITY else soft
+
+
+def fitted(config: NodeConfig, open_files: int) -> NodeConfig:
+    """The configuration with as many connections as that limit has room for beside the log's files."""
+    places = max(1, open_files - HEADROOM if open_files >= 2 * HEADROOM else open_files // 2)
+    if config.max_connections <= places:
+        return config
+    log.warning(
+        "fewer connections than max.connections",
+        configured=config.max_connections,
+        allowed=places,
+        limit_of_open_files=open_files,
+    )
+    return attrs.evolve(config, max_connections=places)

@@ -1,0 +1,62 @@
+"""Descriptors kept aside, so that the disk's own files can be opened when the process has none left."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from kraft_trio.storage.created_files import FILE_MODE, open_own
+
+SPARE: Final = 8
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
+
+
+class SpareDescriptors:
+    """Opens files; may be called from any thread.  Whoever else opens sockets and files cannot take the spare ones."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spare: list[int] = []
+        self._refill()
+
+    def open(self, path: str, flags: int) -> int:
+        """As os.open; where there is no descriptor left a spare one goes for it.  Raises OSError."""
+        return self._opened(lambda: os.open(path, flags))
+
+    def open_own(self, path: str, flags: int, mode: int = FILE_MODE) -> int:
+        """As `created_files.open_own`, likewise."""
+        return self._opened(lambda: open_own(path, flags, mode))
+
+    def _opened(self, attempt: Callable[[], int]) -> int:
+        while True:
+            try:
+                descriptor = attempt()
+            except OSError as error:
+                if error.errno not in _EXHAUSTED or not self._release_one():
+                    raise
+            else:
+                if len(self._spare) < SPARE:
+                    self._refill()
+                return descriptor
+
+    def close(self) -> None:
+        while self._release_one():
+            pass
+
+    def _release_one(self) -> bool:
+        with self._lock:
+            if not self._spare:
+                return False
+            os.close(self._spare.pop())
+            return True
+
+    def _refill(self) -> None:
+        with self._lock:
+            while len(self._spare) < SPARE:
+                try:
+                    self._spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+                except OSError:
+                    return

@@ -1,0 +1,95 @@
+"""A process that can open no more files harms neither its log nor itself: no disk has failed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+import structlog
+
+from kraft_trio.config import NodeConfig
+from kraft_trio.open_files import HEADROOM, fitted
+from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.storage.spare_descriptors import SPARE
+from tests.storage.support import DIRECTORY, batch, open_log, values_in
+
+SEGMENT_BYTES = 1024
+VALUE = bytes(400)
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+@pytest.mark.parametrize("operation", ["open", "sync_directory", "replace_now"])
+async def test_segment_grows_on_while_no_file_can_be_opened(operation: str, code: int) -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk, segment_bytes=SEGMENT_BYTES)
+    for number in range(20):
+        if number == 5:
+            disk.fail(operation, code=code, times=3)
+        log.append_as_leader(bytearray(batch(b"%d" % number + VALUE)), 1)
+    assert log.poisoned is None
+    await log.sync()
+    values = values_in(log)
+    assert len(values) == 20
+    # It rolls again once it can, and the whole log is found again.
+    segments = [name for name in disk.list_directory(DIRECTORY) if name.endswith(".log")]
+    assert len(segments) > 5
+    await log.close()
+    assert values_in(open_log(disk, segment_bytes=SEGMENT_BYTES)) == values
+
+
+async def test_failed_sync_still_poisons() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk, segment_bytes=SEGMENT_BYTES)
+    log.append_as_leader(bytearray(batch(VALUE)), 1)
+    disk.fail("sync", code=errno.EMFILE)
+    with pytest.raises(Exception, match="cannot be trusted"):
+        await log.sync()
+    assert log.poisoned is not None
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    probe = os.open(os.devnull, os.O_RDONLY)
+    taken = [probe]
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (probe + 32, hard))
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(probe))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in taken:
+            os.close(descriptor)
+
+
+def test_disk_opens_its_files_when_sockets_took_all_others(tmp_path: Path) -> None:
+    disk = RealDisk()
+    path = str(tmp_path / "file")
+    with no_descriptor_left():
+        for _ in range(3 * SPARE):
+            disk.replace_now(path, b"content")
+            assert disk.read_bytes(path) == b"content"
+        kept = [disk.open(f"{path}-{number}", create=True) for number in range(SPARE // 2)]
+        disk.replace_now(path, b"still")
+        for file in kept:
+            file.close()
+    disk.close()
+
+
+@pytest.mark.parametrize(
+    ("open_files", "places"),
+    [(1024, 1024 - HEADROOM), (256, 256 - HEADROOM), (100, 50), (1, 1), (20000, 1000)],
+)
+def test_connections_leave_files_to_the_log(open_files: int, places: int) -> None:
+    config = NodeConfig(node_id=1, process_roles=("broker",), metadata_log_dir="/nowhere")
+    with structlog.testing.capture_logs() as logged:
+        assert fitted(config, open_files).max_connections == places
+    assert bool(logged) == (places < config.max_connections)
