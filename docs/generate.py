@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import kraft_trio
+from kraft_trio.actors.parked_fetches import MAX_PARKED_BY_ONE_ASKER, MAX_PARKED_CONSUMERS, MAX_PARKED_OBSERVERS
 from kraft_trio.config import KEYS
 from kraft_trio.metrics.definitions import METRICS
+from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE
+from kraft_trio.protocol.producers import DEFAULT_MAX_PRODUCERS
 from kraft_trio.protocol.transition_diagram import transition_diagram
 from kraft_trio.simulation.invariants import INVARIANTS
 from kraft_trio.simulation.scenario_header import HEADER_ITEMS
@@ -26,9 +29,34 @@ from kraft_trio.spark.schemas import CONTENTS, REPLICA, TRACE, Column
 from kraft_trio.spark.stream_columns import LIVE_RECORDS
 from kraft_trio.spark.stream_options import LIVE_OPTIONS
 from kraft_trio.spark.write_options import WRITE_OPTIONS
+from kraft_trio.storage.record_limits import MAX_BATCH_HEADERS, MAX_EXPANSION, MAX_HEADERS, MAX_RECORDS
 from kraft_trio.wire.api import APIS
+from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
 from scripts.attacks import ATTACKS
 
+LIMITING_KEYS = (
+    "socket.request.max.bytes",
+    "kraft.initial.request.max.bytes",
+    "queued.max.request.bytes",
+    "message.max.bytes",
+    "kraft.decompressed.max.bytes",
+    "max.connections",
+    "max.connections.per.ip",
+    "connections.max.idle.ms",
+    "kraft.first.request.timeout.ms",
+)
+FIXED_LIMITS = (
+    (REQUEST_ELEMENTS, "Array elements and tagged fields of one request."),
+    (MAX_RECORDS, "Records of a produced batch."),
+    (MAX_HEADERS, "Headers of a produced record."),
+    (MAX_BATCH_HEADERS, "Headers of all records of a produced batch."),
+    (MAX_EXPANSION, "How many times its size a compressed batch may grow to, where that is more than 4 MiB."),
+    (MAX_PARKED_CONSUMERS, "Fetches of consumers that wait at a leader."),
+    (MAX_PARKED_BY_ONE_ASKER, "Those of one connection."),
+    (MAX_PARKED_OBSERVERS, "Fetches of observers that wait at a leader."),
+    (EPOCHS_AT_ONCE, "Epochs by which requests may move a node at once; one a second in the long run."),
+    (DEFAULT_MAX_PRODUCERS, "Idempotent producers that a log remembers."),
+)
 DOCUMENTS = Path(__file__).parent
 _PART = re.compile(r"(?<=<!-- generated: )(?P<name>\S+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
@@ -52,6 +80,16 @@ def config_keys() -> str:
         unit = f" {key.unit}" if key.unit and default is not None else ""
         rows.append((f"`{key.name}`", f"{shown}{unit}", key.kind.allowed, key.meaning))
     return _table(("key", "default", "allowed", "meaning"), rows)
+
+
+def limits() -> str:
+    keys = {key.name: (key, default) for key, default in KEYS}
+    rows = []
+    for name in LIMITING_KEYS:
+        key, default = keys[name]
+        rows.append((f"`{name}`", f"{default} {key.unit}".strip(), key.meaning))
+    rows += [("fixed", f"{value}", meaning) for value, meaning in FIXED_LIMITS]
+    return _table(("configuration key", "default", "limit"), rows)
 
 
 def attacks() -> str:
@@ -140,6 +178,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "transitions": transitions,
     "versions": versions,
     "attacks": attacks,
+    "limits": limits,
     "config-keys": config_keys,
     "metrics": metrics,
     "scenario-header": scenario_header,

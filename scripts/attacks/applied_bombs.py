@@ -10,7 +10,7 @@ SETTINGS = trim.SETTINGS
 
 def play(arena: Arena) -> None:
     """Restart a follower behind them."""
-    bombs.play(arena)
+    bombs.play(arena, every=10)
     follower = arena.followers[0]
     follower.kill()
     follower.start()

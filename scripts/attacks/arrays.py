@@ -1,4 +1,4 @@
-"""Each array of each API with 100,000 elements, alike and different ones."""
+"""Each array of each API with 100,000 elements, and with as many as are allowed."""
 
 from __future__ import annotations
 
@@ -9,25 +9,28 @@ from uuid import UUID
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.wire.api import APIS, FETCH, PRODUCE, Api
 from kraft_trio.wire.schema import ENTITY, EntityShape, Fields, FieldShape, message_shape
+from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
 from kraft_trio.wire.schema_writer import Chunks, entity_writer
 from scripts.attacks.arena import LISTENERS, Arena, framed
 from scripts.attacks.requests import header_of
 from tests.acceptance.quorum import TOPIC
 
 MOST = 100_000
+AS_ALLOWED = REQUEST_ELEMENTS - 10
+"""The other arrays have elements too."""
 BY_NAME = {FETCH.key: 12, PRODUCE.key: 12}
 """Versions in which a topic goes by its name."""
 
 
 def play(arena: Arena) -> None:
     """Ask the leader, one request after the other."""
-    number_of_elements = arena.count(MOST - 100, MOST - 100)
     listeners = LISTENERS[: arena.count(2, 1)]
     for api in APIS.values():
         for version in sorted({api.max_version, BY_NAME.get(api.key, api.max_version)}):
-            for frame in frames(api, version, arena.quorum.cluster_id, number_of_elements):
-                for listener in listeners:
-                    arena.send(frame, listener)
+            for count in (MOST, AS_ALLOWED):
+                for frame in frames(api, version, arena.quorum.cluster_id, count):
+                    for listener in listeners:
+                        arena.send(frame, listener)
 
 
 def frames(api: Api[Any, Any], version: int, cluster_id: str, count: int) -> Iterator[bytes]:
@@ -67,6 +70,8 @@ def _value(field: FieldShape, cluster_id: str) -> Any:
     assert field.kind != ENTITY
     if field.name == "cluster_id":
         return cluster_id
+    if field.name == "acks":
+        return -1
     match field.kind:
         case "uuid":
             return UUID(int=1)

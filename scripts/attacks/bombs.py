@@ -12,15 +12,15 @@ LARGEST_BYTES = 1024 * 1024
 """message.max.bytes: what is larger is refused by its size, which is no attack."""
 
 
-def play(arena: Arena) -> None:
-    """One Produce after the other, each with an answer."""
-    for name, batch in _bombs(arena):
+def play(arena: Arena, every: int = 5) -> None:
+    """One Produce after the other, each with an answer; of a short attack one in `every` bombs."""
+    for name, batch in _bombs(arena, every):
         if len(batch) <= LARGEST_BYTES:
             assert arena.send(produce_frame(batch), seconds=60), f"the bomb {name} was not answered"
 
 
-def _bombs(arena: Arena) -> Iterator[tuple[str, bytes]]:
-    for name in list(bombs.BOMBS)[:: arena.count(1, 5)]:
+def _bombs(arena: Arena, every: int) -> Iterator[tuple[str, bytes]]:
+    for name in list(bombs.BOMBS)[:: arena.count(1, every)]:
         if not (arena.is_short and "tiny" in name):
             yield name, bombs.BOMBS[name]()
     for codec in bombs.CODECS:

@@ -19,9 +19,9 @@ MOST_BYTES = (0, 1, -1, 2**31 - 1, -(2**31))
 def play(arena: Arena) -> None:
     """First the orders, pipelined, then every position in what there is, and in what there is not."""
     order = frame_of(REPLICA_SNAPSHOTS, ReplicaSnapshotsRequest(take=True))
-    for _ in range(arena.count(20, 2)):
+    for _ in range(arena.count(10, 1)):
         for listener in LISTENERS:
-            with refusable(), arena.connect(listener) as connection:
+            with refusable(), arena.connect(listener, seconds=2) as connection:
                 connection.send_bytes(order * AT_ONCE)
                 arena.sent.frames += AT_ONCE - 1
                 connection.wait_for_answers(AT_ONCE)
@@ -30,7 +30,7 @@ def play(arena: Arena) -> None:
     ids = [*(snapshot.snapshot_id for snapshot in taken[-2:]), OffsetAndEpoch(-1, -1), OffsetAndEpoch(2**62, 2**30)]
     for listener in LISTENERS:
         for frame in frames(arena, ids):
-            arena.send(frame, listener)
+            arena.send(frame, listener, seconds=2)
 
 
 def frames(arena: Arena, ids: list[OffsetAndEpoch]) -> list[bytes]:
