@@ -6,17 +6,14 @@ of it reaches, must not keep the rest of it from electing another.
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Callable, Collection, Iterator
-from itertools import combinations
 from typing import Final
 
+from kraft_trio.simulation.broken_links import CLIQUE_TIMEOUTS, broken_links
 from kraft_trio.simulation.plan import Plan, TimedStep
 from kraft_trio.simulation.scenario_header import Header
 from kraft_trio.simulation.steps import Step
 from kraft_trio.simulation.steps_campaign import DemandCommit
-from kraft_trio.simulation.steps_network import AnswersOnly, OneWay, RequestsOnly
 from kraft_trio.simulation.steps_time import Wait
 from kraft_trio.simulation.timeline import MILLISECOND_US, SECOND_US
 
@@ -26,31 +23,8 @@ VOTERS: Final = (3, 3, 4, 5, 5, 5)
 BREAKS_WITHIN_US: Final = 4 * SECOND_US
 """When the last link breaks, at the latest: some runs begin broken, in others a leader has been elected before."""
 
-TIMEOUTS: Final = 30
-"""Within how many of the longest timeouts something is committed."""
-
 _ROUNDS: Final = 2
 """How often that is demanded: right after the last link broke, and once the quorum has had time to get stuck."""
-
-
-def broken_links(source: random.Random, clique: Collection[int], others: Collection[int]) -> Iterator[Step]:
-    """Break each direction of each link that is not inside the clique in one of the ways there are, or in none.
-
-    Each call has a character of its own: where most links are broken in the same way, that way shows what it does.
-    """
-    kinds: list[Callable[[tuple[int, int]], Step] | None] = [OneWay, _hard_one_way, RequestsOnly, AnswersOnly, None]
-    weights = [math.exp(source.uniform(-2.0, 2.0)) for _ in kinds]
-    for pair in combinations(sorted({*clique, *others}), 2):
-        if pair[0] in clique and pair[1] in clique:
-            continue
-        for link in (pair, (pair[1], pair[0])):
-            (kind,) = source.choices(kinds, weights)
-            if kind is not None:
-                yield kind(link)
-
-
-def _hard_one_way(link: tuple[int, int]) -> Step:
-    return OneWay(link, hard=True)
 
 
 def clique_plan(seed: int, voters: int | None, settings: dict[str, str], longest_timeout_us: int) -> Plan:
@@ -66,7 +40,7 @@ def clique_plan(seed: int, voters: int | None, settings: dict[str, str], longest
         TimedStep((begins_us + source.randrange(spread_us)) // MILLISECOND_US * MILLISECOND_US, step)
         for step in broken_links(source, clique, others)
     ]
-    demand: tuple[Step, ...] = (DemandCommit(TIMEOUTS * longest_timeout_us),)
+    demand: tuple[Step, ...] = (DemandCommit(CLIQUE_TIMEOUTS * longest_timeout_us),)
     return Plan(
         header=Header(
             seed=seed,

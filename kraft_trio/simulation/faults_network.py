@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kraft_trio.simulation.delay import Delay
 from kraft_trio.simulation.steps import Step
+from kraft_trio.simulation.steps_campaign import StrikeLeader
 from kraft_trio.simulation.steps_network import (
     AnswersOnly,
     Bridge,
@@ -76,6 +77,12 @@ def one_way_around_a_node(timeline: Timeline, at_us: int) -> None:
 @fault("network", min_nodes=2)
 def requests_only(timeline: Timeline, at_us: int) -> None:
     _until_healed(timeline, at_us, RequestsOnly(timeline.link()))
+
+
+@fault("network", min_nodes=2)
+def answers_of_the_leader_lost(timeline: Timeline, at_us: int) -> None:
+    """Everybody's requests reach whoever leads then, and none of its answers arrives."""
+    _until_healed(timeline, at_us, StrikeLeader("mute"))
 
 
 @fault("network", min_nodes=2)

@@ -154,4 +154,4 @@ def _away(timeline: Timeline, at_us: int) -> int:
 
 def _end(timeline: Timeline, blow: str) -> Step:
     everyone = timeline.node_ids
-    return {"pause": Resume(everyone), "isolate": Heal(), "stall": Heal()}.get(blow, Start(everyone))
+    return {"pause": Resume(everyone), "isolate": Heal(), "stall": Heal(), "mute": Heal()}.get(blow, Start(everyone))

@@ -18,6 +18,7 @@ import trio
 from kraft_trio.errors import KraftError
 from kraft_trio.node import Node
 from kraft_trio.simulation.administrator import Request
+from kraft_trio.simulation.broken_links import CLIQUE_TIMEOUTS, broken_links
 from kraft_trio.simulation.cluster import LOOK_EVERY_S, Cluster
 from kraft_trio.simulation.history import ADD_VOTER, Outcome
 from kraft_trio.simulation.invariants.membership import is_member
@@ -32,6 +33,9 @@ COMMITS: Final = "while a majority of the voters reach each other, something com
 
 ELECTION_TIMEOUTS: Final = 20
 """Within how many of the longest timeouts a healed majority has a leader that has committed."""
+
+BROKEN_LINKS: Final = 0.3
+"""In what share of the runs links around the majority stay broken at first, and only commits are demanded."""
 
 STABLE_TIMEOUTS: Final = 5
 """For how many of the longest timeouts it must then keep it."""
@@ -77,6 +81,8 @@ class _Recovery:
         cluster = self._cluster
         cluster.administrator.stop()
         majority = self._pick_majority()
+        if self._random.random() < BROKEN_LINKS:
+            await self._go_on_with_broken_links(majority)
         await self._end_faults(majority)
         within_s = ELECTION_TIMEOUTS * self._longest_timeout_s()
         for _ in range(MOST_REMOVALS):
@@ -114,6 +120,18 @@ class _Recovery:
         # Who is no voter is among them or not; it disturbs nobody.
         others = [node for node in sorted(cluster.machines) if node not in members]
         return sorted([*chosen, *(node for node in others if self._random.random() < 0.3)])
+
+    async def _go_on_with_broken_links(self, majority: Collection[int]) -> None:
+        """Demand that something commits while every link around the majority stays broken in some way of its own."""
+        cluster = self._cluster
+        others = [node for node in cluster.machines if node not in majority]
+        if cluster.workload is None or not others or cluster.network.has_caps:
+            return
+        cluster.network.end_faults()
+        for step in broken_links(self._random, majority, others):
+            await step.take(cluster)
+        await self._end_faults_of(majority)
+        await demand_commit(cluster, CLIQUE_TIMEOUTS * self._longest_timeout_s())
 
     def _longest_timeout_s(self) -> float:
         """Of the machines as they are, with their drifting clocks."""

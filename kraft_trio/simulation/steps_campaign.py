@@ -13,7 +13,7 @@ from kraft_trio.simulation.recovery import demand_commit, recover
 from kraft_trio.simulation.step_parts import DURATION, NUMBER, choice
 from kraft_trio.simulation.step_syntax import flag, part
 from kraft_trio.simulation.steps import Step, register
-from kraft_trio.simulation.steps_network import Isolate
+from kraft_trio.simulation.steps_network import Isolate, Mute
 from kraft_trio.simulation.steps_process import Crash, Kill, Pause
 from kraft_trio.simulation.workload import Workload
 
@@ -32,6 +32,7 @@ BLOWS: Final[Mapping[str, Callable[[int], Step]]] = {
     "pause": lambda node: Pause((node,)),
     "isolate": Isolate,
     "stall": lambda node: Isolate(node, silent=True),
+    "mute": Mute,
 }
 """What a strike does to a node."""
 BLOW: Final = choice(*BLOWS)

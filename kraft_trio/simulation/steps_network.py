@@ -118,6 +118,20 @@ class RequestsOnly(Step):
 
 @register
 @attrs.frozen
+class Mute(Step):
+    """Loses every answer of one node to the requests of others; its own requests, and their answers, arrive."""
+
+    verb: ClassVar[str] = "mute"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        for machine in cluster.machines.values():
+            if machine.id != self.node:
+                cluster.network.requests_only(machine.host, _host(self.node))
+
+
+@register
+@attrs.frozen
 class AnswersOnly(Step):
     """Loses A's requests to B; B's answers to requests it has already still arrive."""
 

@@ -13,8 +13,8 @@ from itertools import permutations
 import pytest
 
 from kraft_trio.errors import ConfigError
+from kraft_trio.simulation.broken_links import broken_links
 from kraft_trio.simulation.campaign import run_campaign
-from kraft_trio.simulation.clique import broken_links
 from kraft_trio.simulation.nemesis import PlanOptions, make_plan
 from kraft_trio.simulation.scenario_run import run_script
 from kraft_trio.simulation.scenario_script import parse_script
