@@ -104,6 +104,15 @@ class ProducerStates:
         for producer_id, (epoch, batches, timestamp_ms, _) in self._producers.items():
             yield ProducerSummary(producer_id, epoch, tuple(RememberedBatch(*batch) for batch in batches), timestamp_ms)
 
+    def newest_batches(self) -> Iterator[tuple[int, int, int, int, int, int]]:
+        """Of every producer, least recently writing first, as plain numbers: there may be 100,000 of them.
+
+        Its id and epoch, the last sequence and both offsets (inclusive) of its newest batch, and its timestamp.
+        """
+        for producer_id, (epoch, batches, timestamp_ms, _) in self._producers.items():
+            _, last_sequence, base_offset, last_offset = batches[-1]
+            yield producer_id, epoch, last_sequence, base_offset, last_offset, timestamp_ms
+
     def check(self, producer_id: int, producer_epoch: int, base_sequence: int, record_count: int) -> SequenceCheck:
         """What the leader must do with a batch of `record_count` records; changes nothing."""
         if producer_id < 0:

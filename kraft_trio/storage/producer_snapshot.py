@@ -26,22 +26,12 @@ _NO_TRANSACTION = -1
 
 def encode_producer_snapshot(producers: ProducerStates) -> bytes:
     """The newest batch of each producer, as the format has room for."""
-    entries = bytearray()
-    count = 0
-    for producer in producers:
-        batch = producer.batches[-1]
-        entries += _ENTRY.pack(
-            producer.producer_id,
-            producer.producer_epoch,
-            batch.last_sequence,
-            batch.last_offset,
-            batch.last_offset - batch.base_offset,
-            producer.timestamp_ms,
-            _NO_COORDINATOR_EPOCH,
-            _NO_TRANSACTION,
-        )
-        count += 1
-    covered = struct.pack(">i", count) + entries
+    pack = _ENTRY.pack
+    entries = [
+        pack(id, epoch, sequence, last, last - base, timestamp_ms, _NO_COORDINATOR_EPOCH, _NO_TRANSACTION)
+        for id, epoch, sequence, base, last, timestamp_ms in producers.newest_batches()
+    ]
+    covered = struct.pack(">i", len(entries)) + b"".join(entries)
     return struct.pack(">hI", _VERSION, crc32c(covered)) + covered
 
 
