@@ -1,7 +1,8 @@
 """Compressed records, decompressed chunk by chunk: nobody holds more than a chunk of what a few bytes can stand for.
 
 A chunk costs a bounded amount of work, whatever the data is: the input is fed in small pieces, so that what a codec
-has not consumed yet is never copied again and again, and each member or frame gives a chunk of its own, be it empty.
+has not consumed yet is never copied again and again, and members or frames without content give an empty chunk now and
+then.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 XERIAL_BLOCK_LENGTH: Final = struct.Struct(">i")
 
 _PIECE_BYTES: Final = 16 * 1024
+_EMPTY_CHUNKS: Final = 32
+"""Of so many empty chunks one is told of."""
 _GZIP_WINDOW: Final = 31
 _ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
 """zstd's highest level asks for as much.  Memory is touched only as far as content has come out."""
@@ -40,20 +43,28 @@ def decompressed_chunks(compression: Compression, data: bytes, max_block_bytes: 
 
     Raises ProtocolError for data that the codec does not accept, and for a snappy block of more than `max_block_bytes`.
     """
+    empty = 0
     try:
-        match compression:
-            case Compression.NONE:
-                yield data
-            case Compression.GZIP:
-                yield from _gzip(data)
-            case Compression.SNAPPY:
-                yield from _snappy(data, max_block_bytes)
-            case Compression.LZ4:
-                yield from _lz4(data)
-            case Compression.ZSTD:
-                yield from _zstd(data)
+        for chunk in _chunks(compression, data, max_block_bytes):
+            empty += not chunk
+            if chunk or empty % _EMPTY_CHUNKS == 0:
+                yield chunk
     except (zlib.error, cramjam.DecompressionError, RuntimeError, ValueError, EOFError, zstandard.ZstdError) as error:
         raise ProtocolError(f"{compression.name.lower()} records: {error}") from None
+
+
+def _chunks(compression: Compression, data: bytes, max_block_bytes: int) -> Iterator[bytes]:
+    match compression:
+        case Compression.NONE:
+            return iter((data,))
+        case Compression.GZIP:
+            return _gzip(data)
+        case Compression.SNAPPY:
+            return _snappy(data, max_block_bytes)
+        case Compression.LZ4:
+            return _lz4(data)
+        case Compression.ZSTD:
+            return _zstd(data)
 
 
 def _gzip(data: bytes) -> Iterator[bytes]:
