@@ -40,6 +40,10 @@ class DiskFullError(StorageFailure):
     exit_code = 4
 
 
+class DamagedLogError(StorageFailure, CorruptLogError):
+    """A read found damage in a log that is open: the node hands over and ends, and the next start checks everything."""
+
+
 class AlreadyLockedError(StorageError):
     """Another process holds the directory's lock."""
 

@@ -41,6 +41,7 @@ from kraft_trio.state_snapshots import StateMachine, StateSnapshots
 from kraft_trio.storage.directory import LockedDirectory, refuse_other_topic
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.quarantine import refuse_damaged
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
 from kraft_trio.storage.removal_marker import RemovalMarker
@@ -356,6 +357,7 @@ async def _running(
     """Open the log of a directory, and run the node that `make` makes on it."""
     # What cannot be used must stay as it is, and opening a log leaves traces.
     refuse_other_topic(environment.disk, directory.path, config.topic_name)
+    refuse_damaged(environment.disk, directory.partition_path(config.topic_name))
     quorum_state_path = directory.quorum_state_path(config.topic_name)
     election_state = QuorumStateFile(environment.disk, quorum_state_path).read()
     if election_state is None:

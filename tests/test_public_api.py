@@ -125,7 +125,7 @@ async def test_a_node_that_joins_is_formatted_without_voters(tmp_path: Path) -> 
     with LockedDirectory.open(disk, config.metadata_log_dir, config.node_id, random.Random(1)) as opened:
         assert opened.meta_properties.cluster_id == cluster_id
         assert opened.meta_properties.directory_id != NO_DIRECTORY_ID
-    assert not disk.exists(partition_path(config.metadata_log_dir, config.topic_name))
+    assert disk.list_directory(partition_path(config.metadata_log_dir, config.topic_name)) == []
     disk.close()
 
 

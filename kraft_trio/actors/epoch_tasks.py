@@ -17,7 +17,7 @@ from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.update_voter_sender import UpdateVoterSender
 from kraft_trio.actors.vote_round import VoteRound
 from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
-from kraft_trio.errors import DiskFullError
+from kraft_trio.errors import DamagedLogError, DiskFullError
 from kraft_trio.messages import LeaderMessage, VoterChangeMessage
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
@@ -69,9 +69,9 @@ def start_epoch_tasks(
 
 
 async def _until_full(run: Callable[[], Awaitable[None]], log: Log) -> None:
-    """A leader whose disk is full appends no more; the node, which hears of it, has it resign before it ends."""
+    """A leader whose disk is full, or whose log is damaged, does no more; the node has it resign before it ends."""
     try:
         await run()
-    except* DiskFullError:
+    except* (DiskFullError, DamagedLogError):
         if log.poisoned is not None:
             raise

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import trio
 
-from kraft_trio.errors import NodeClosedError, OffsetOutOfRangeError, StorageFailure
+from kraft_trio.errors import CorruptLogError, NodeClosedError, OffsetOutOfRangeError, StorageFailure
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.reconciliation import FetchPositionCheck, check_fetch_position
 from kraft_trio.protocol.types import OffsetAndEpoch
@@ -165,8 +165,14 @@ class ReadableLog:
         self._check_open()
         try:
             yield
+        except CorruptLogError as error:
+            raise self._damaged(error) from error
         except OSError as error:
             raise StorageFailure(f"{self._directory}: cannot read the log: {error}") from error
+
+    def _damaged(self, error: CorruptLogError) -> CorruptLogError:
+        """What a read raises that has met damage."""
+        return error
 
     def _check_open(self) -> None:
         if self._closed:

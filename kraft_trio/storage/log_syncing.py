@@ -6,13 +6,14 @@ import attrs
 import structlog
 import trio
 
-from kraft_trio.errors import StorageFailure
+from kraft_trio.errors import CorruptLogError, DamagedLogError, StorageFailure
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.log_reading import ReadableLog
 from kraft_trio.storage.log_recovery import LoadedLog
 from kraft_trio.storage.log_watcher import BothWatchers, LogWatcher
+from kraft_trio.storage.quarantine import WHAT_TO_DO, note_damage
 
 log = structlog.get_logger(__name__)
 
@@ -131,6 +132,17 @@ class SyncedLog(ReadableLog):
         if self.poisoned is not None:
             raise self._failure(self.poisoned)
         self._check_open()
+
+    def _damaged(self, error: CorruptLogError) -> CorruptLogError:
+        """Of a node's log: have the node end, and the next start look at all of it."""
+        if self._reserve is None:
+            return error
+        damaged = DamagedLogError(f"{error}; {WHAT_TO_DO}")
+        if self._reserve.failure is None:
+            log.error("damage found by a read", directory=self._directory, reason=str(error))
+            note_damage(self._disk, self._directory, str(error))
+        self._reserve.end(damaged)
+        return damaged
 
     def _poison(self, error: Exception) -> StorageFailure:
         """Fail from now on, with the first error for ever."""

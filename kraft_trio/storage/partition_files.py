@@ -17,6 +17,7 @@ PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 RECOVERY_POINT = "recovery-point"
 REMOVED_VOTER = "removed-voter"
+DAMAGED = "damaged"
 BOOTSTRAP_CHECKPOINT = "00000000000000000000-0000000000.checkpoint"
 
 _OFFSET_NAME = re.compile(r"([0-9]{20})(\.log|\.index|\.timeindex|\.snapshot)")

@@ -1,0 +1,49 @@
+"""The file `damaged`: a read of this log has found bytes that the medium has changed.
+
+Opening a log does not read all of it, so a node could start again, lead again, and end again, each time that somebody
+reads that place.  Where the file is, the next start reads everything, and is refused while anything is wrong.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from kraft_trio.errors import CorruptLogError, StorageError
+from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.partition_check import check_partition
+from kraft_trio.storage.partition_files import DAMAGED
+
+log = structlog.get_logger(__name__)
+
+WHAT_TO_DO = (
+    "keep the directory for inspection (kraft log verify), replace the disk, and put a new incarnation of this node in "
+    "its place (kraft metadata-quorum replace), or put back an exact copy of the file made since the node last stopped"
+)
+
+
+def note_damage(disk: Disk, directory: str, reason: str) -> None:
+    """Durable on return; blocks for fsyncs.  A disk that cannot even keep that is said to fail, and that is all."""
+    try:
+        disk.replace_now(join(directory, DAMAGED), f"{reason}\n".encode())
+    except OSError as error:
+        log.error("the damage cannot be noted", directory=directory, reason=str(error))
+
+
+def refuse_damaged(disk: Disk, directory: str) -> None:
+    """Raise CorruptLogError if damage was found in that log and is still there; if it is mended, forget it.
+
+    Blocks for a read of everything, but only where damage was found.
+    """
+    path = join(directory, DAMAGED)
+    try:
+        noted = disk.read_bytes(path).decode("utf-8", "replace").strip()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    problems = check_partition(disk, directory).problems
+    if problems:
+        raise CorruptLogError(f"{path}: a read found damage: {noted}; it is still there: {problems[0]}; {WHAT_TO_DO}")
+    log.warning("the damage that a read found is mended", file=path, was=noted)
+    disk.remove(path)
+    disk.sync_directory(directory)
