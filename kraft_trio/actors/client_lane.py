@@ -14,8 +14,10 @@ import trio
 
 from kraft_trio.actors.loop_turns import LoopTurns
 
-UNITS_PER_TURN: Final = 16
-"""A unit is what a small request costs, some 50 µs."""
+UNITS_PER_TURN: Final = 32
+PRODUCE_UNITS: Final = 1
+"""What commits is cheap: the more of it one turn takes, the fewer writes, fsyncs and Fetches carry it."""
+OTHER_UNITS: Final = 8
 
 _Waiting: TypeAlias = "deque[tuple[int, trio.lowlevel.Task]]"
 

@@ -11,7 +11,7 @@ import structlog
 import trio
 
 from kraft_trio.actors.answers import Answer, Worked
-from kraft_trio.actors.client_lane import ClientLane
+from kraft_trio.actors.client_lane import OTHER_UNITS, PRODUCE_UNITS, ClientLane
 from kraft_trio.actors.memory_budget import MIN_ANSWER_BYTES, MemoryBudget
 from kraft_trio.actors.request_failures import RequestFailedError
 from kraft_trio.actors.request_router import RequestRouter, is_of_replica
@@ -25,6 +25,7 @@ from kraft_trio.errors import (
     UnsupportedVersionError,
 )
 from kraft_trio.protocol.connection_limits import Activity
+from kraft_trio.wire.api import PRODUCE
 from kraft_trio.wire.apis.fetch import FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response_parts
@@ -35,6 +36,8 @@ log = structlog.get_logger(__name__)
 
 IN_FLIGHT = 64
 
+_PRODUCE: Final = PRODUCE.key.to_bytes(2, "big")
+"""How such a request begins."""
 _BYTES_PER_UNIT: Final = 16 * 1024
 """So much of a request or an answer costs the event loop one more unit of the lane's."""
 
@@ -150,7 +153,7 @@ class ServerConnection:
                 return
             size = len(frame)
             if not self.is_of_replica:
-                units = 1 + size // _BYTES_PER_UNIT
+                units = (PRODUCE_UNITS if frame.startswith(_PRODUCE) else OTHER_UNITS) + size // _BYTES_PER_UNIT
                 if not self._lane.enter_now(units):
                     await self._lane.enter(units)
             if self._admitted:
