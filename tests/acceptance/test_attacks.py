@@ -47,3 +47,10 @@ def test_the_gate_sees_a_dead_node_and_a_new_leader(tmp_path: Path) -> None:
     assert ended == f"node {leader.id} ended with code -9"
     assert moved.endswith(f"not {leader.id} in {described.leader_epoch}")
     assert ended in table([verdict])
+
+
+def test_the_quorum_withstands_every_attack() -> None:
+    """In short form; `scripts/attack` sends more of the same."""
+    command = [sys.executable, "-m", "scripts.attacks", "--short"]
+    played = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert played.returncode == 0, played.stdout + played.stderr
