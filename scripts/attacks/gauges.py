@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from kraft_trio.metrics.metrics_file import METRICS_FILE, read_metrics
 from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from tests.acceptance.node_process import NodeProcess
@@ -28,6 +29,8 @@ class Gauge:
         self.longest_stall_s = 0.0
         self.is_silent = False
         """A question was not answered for so long that nobody waits for the answer any more."""
+        self._pid = node.pid
+        self._longest_turn_ms = longest_turn_ms(node)
         reset_peak_memory(node.pid)
         self._thread.start()
 
@@ -38,6 +41,13 @@ class Gauge:
     @property
     def peak_mib(self) -> float:
         return peak_memory_mib(self.node.pid) if self.node.running else 0.0
+
+    @property
+    def longest_turn_s(self) -> float:
+        """By the node's own watchdog, the longest turn of its loop; 0 if it had one as long before."""
+        now_ms = longest_turn_ms(self.node)
+        before_ms = self._longest_turn_ms if self.node.running and self.node.pid == self._pid else 0.0
+        return now_ms / 1000 if now_ms > before_ms else 0.0
 
     def _run(self) -> None:
         while not self._stopped.is_set():
@@ -61,6 +71,14 @@ class Gauge:
 def loop_cpu_s(pid: int) -> float:
     """CPU time of the main thread, which runs the event loop."""
     return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def longest_turn_ms(node: NodeProcess) -> float:
+    """What the node has measured of itself, in CPU time; 0 while it has written no metrics."""
+    path = node.directory / METRICS_FILE
+    if not path.exists():
+        return 0.0
+    return float(read_metrics(str(path), path.read_bytes()).values.get("event-loop-cpu-max-ms", 0.0))
 
 
 def reset_peak_memory(pid: int) -> None:
