@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import click
 import trio
 
 from kraft_trio.cli.config_option import config_option, read_config
+from kraft_trio.cli.epoch_recovery import lower_epoch
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.quorum_layout import labelled
-from kraft_trio.cli.recovery import RECORD, Change, Recovery, only_voter, other_endpoints, recover
-from kraft_trio.config import NodeConfig
+from kraft_trio.cli.recovery import RECORD, Recovery, only_voter, other_endpoints, recover
 from kraft_trio.config_keys import ADVERTISED_LISTENERS, parse_replica_id
 from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.protocol.types import Endpoint, Endpoints
 from kraft_trio.storage.disk import join
 from kraft_trio.storage.real_disk import RealDisk
@@ -30,6 +32,12 @@ from kraft_trio.storage.real_disk import RealDisk
     metavar="ID@NAME://HOST:PORT[,…]",
     help="Say where voters listen now; of each id that is named, all of its listeners.",
 )
+@click.option(
+    "--unsafe-epoch",
+    type=click.IntRange(1, MAX_EPOCH),
+    metavar="EPOCH",
+    help="Bring the replica's epoch down to this one; the same for every replica of the stopped quorum.",
+)
 @click.pass_context
 def recover_command(
     context: click.Context,
@@ -37,30 +45,36 @@ def recover_command(
     cluster_id: str | None,
     unsafe_only_voter: bool,
     unsafe_endpoints: str | None,
+    unsafe_epoch: int | None,
 ) -> None:
     """Rewrite the voters in the log of the stopped replica that FILE describes, without asking the quorum.
 
     Only for a majority that is lost for good: records that it committed, and this replica does not have, are lost with
     it.  Of the replicas left choose the one whose LogEnd has the highest epoch, and of those the highest offset; do it
-    on no other one.  Without --cluster-id it says what it would do and what may be lost.
+    on no other one.
+
+    With --unsafe-epoch the voters stay: for a quorum whose epochs have run out, on each of its replicas.
+
+    Without --cluster-id it says what it would do and what may be lost.
     """
-    if unsafe_only_voter == (unsafe_endpoints is not None):
-        raise click.UsageError("give one of --unsafe-only-voter and --unsafe-endpoints", context)
+    if [unsafe_only_voter, unsafe_endpoints is not None, unsafe_epoch is not None].count(True) != 1:
+        raise click.UsageError("give one of --unsafe-only-voter, --unsafe-endpoints and --unsafe-epoch", context)
     config = read_config(config_path)
-    change = only_voter if unsafe_endpoints is None else other_endpoints(_parse_endpoints(unsafe_endpoints))
+    confirmed, now_ms = _confirmation(cluster_id), time.time_ns() // 1_000_000
     with contextlib.closing(RealDisk()) as disk:
-        recovery = trio.run(_recover, disk, config, change, _confirmation(cluster_id))
+        if unsafe_epoch is not None:
+            work: Callable[[], Awaitable[Recovery]] = partial(
+                lower_epoch, disk, config, unsafe_epoch, confirmed=confirmed, now_ms=now_ms
+            )
+        else:
+            change = only_voter if unsafe_endpoints is None else other_endpoints(_parse_endpoints(unsafe_endpoints))
+            work = partial(recover, disk, config, change, confirmed=confirmed, now_ms=now_ms)
+        recovery: Recovery = trio.run(work)
     if cluster_id is None:
         raise StorageError(
             f"nothing was changed: --cluster-id {recovery.cluster_id} says that you accept what may be lost"
         )
     echo_line(f"Recovered {config.metadata_log_dir}: {recovery.what}; noted in {join(config.metadata_log_dir, RECORD)}")
-
-
-async def _recover(
-    disk: RealDisk, config: NodeConfig, change: Change, confirmed: Callable[[Recovery], bool]
-) -> Recovery:
-    return await recover(disk, config, change, confirmed=confirmed, now_ms=time.time_ns() // 1_000_000)
 
 
 def _confirmation(cluster_id: str | None) -> Callable[[Recovery], bool]:

@@ -23,6 +23,7 @@ from kraft_trio.cli.preview_disk import PreviewDisk
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.control_records import LeaderChange, VotersRecord
+from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_changes import check_new_voter
@@ -78,6 +79,9 @@ class Recovery:
             "MayBeMadeCommitted": kept,
         }
 
+
+Agreed = Callable[[Recovery], bool]
+"""Whether a person agrees to what is to be done."""
 
 Change = Callable[[NodeConfig, ReplicaKey, VoterSet], tuple[str, VoterSet]]
 """Makes the next voter set out of the present one, with a word for it.  Raises ConfigError, StorageError."""
@@ -137,21 +141,21 @@ async def recover(
         identity = locked.meta_properties
         quorum_state = QuorumStateFile(disk, locked.quorum_state_path(config.topic_name))
         with capture_logs():  # of what opening does: it is not done yet
-            log = _open_log(PreviewDisk(disk), config, now_ms)
+            log = open_log(PreviewDisk(disk), config, now_ms)
         try:
             recovery = _plan(disk, config, identity, log, quorum_state.read(), change)
         finally:
             await log.close()
         if confirmed(recovery):
-            log = _open_log(disk, config, now_ms)
+            log = open_log(disk, config, now_ms)
             try:
                 assert log.end == recovery.log_end, "nobody else has had the directory meanwhile"
-                _note(disk, directory, recovery, "begun", now_ms)
+                note(disk, directory, recovery, "begun", now_ms)
                 state = ElectionState(recovery.new_epoch, recovery.key.id)
                 await quorum_state.write(state, log.voters.kraft_version, log.voters.static_voters)
                 log.append_as_leader(_batch(recovery, now_ms), recovery.new_epoch)
                 await log.sync()
-                _note(disk, directory, recovery, "done", now_ms)
+                note(disk, directory, recovery, "done", now_ms)
             finally:
                 await log.close()
     return recovery
@@ -179,7 +183,8 @@ def past_recoveries(disk: Disk, directory: str) -> Iterator[str]:
             yield f"{told}; begun, and not noted as done"
 
 
-def _open_log(disk: Disk, config: NodeConfig, now_ms: int) -> Log:
+def open_log(disk: Disk, config: NodeConfig, now_ms: int) -> Log:
+    """The log of that replica; opening cuts a torn tail."""
     return Log.open(
         disk,
         partition_path(config.metadata_log_dir, config.topic_name),
@@ -212,6 +217,10 @@ def _plan(
     before = log.voters.voters
     what, after = change(config, key, before)
     epoch = max(log.end.epoch, 0 if state is None else state.epoch)
+    if epoch > MAX_EPOCH - 4 * EPOCH_STEP:
+        raise StorageError(
+            f"{config.metadata_log_dir}: epoch {epoch} leaves no epoch to recover in; bring it down with --unsafe-epoch"
+        )
     snapshots = checkpoint_ids(disk.list_directory(partition_path(config.metadata_log_dir, config.topic_name)))
     return Recovery(
         what=what,
@@ -238,7 +247,7 @@ def _batch(recovery: Recovery, now_ms: int) -> bytes:
     return encode_control_batch([leader_change, VotersRecord(recovery.after)], timestamp_ms=now_ms)
 
 
-def _note(disk: Disk, directory: str, recovery: Recovery, step: str, now_ms: int) -> None:
+def note(disk: Disk, directory: str, recovery: Recovery, step: str, now_ms: int) -> None:
     """Add a line to the record, durably."""
     path = join(directory, RECORD)
     earlier = disk.read_bytes(path) if disk.exists(path) else b""

@@ -318,8 +318,9 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("options", "exit_code", "message"),
         [
-            ([], 2, "give one of --unsafe-only-voter and --unsafe-endpoints"),
-            (["--unsafe-only-voter", "--unsafe-endpoints", "1@C://h:1"], 2, "give one of --unsafe-only-voter and"),
+            ([], 2, "give one of --unsafe-only-voter, --unsafe-endpoints and --unsafe-epoch"),
+            (["--unsafe-only-voter", "--unsafe-endpoints", "1@C://h:1"], 2, "give one of --unsafe-only-voter,"),
+            (["--unsafe-epoch", "0"], 2, "0 is not in the range"),
             (["--unsafe-endpoints", ""], 1, "'' is not ID@NAME://HOST:PORT"),
             (["--unsafe-endpoints", "1@"], 1, "'1@' is not ID@NAME://HOST:PORT"),
             (["--unsafe-endpoints", "x@CONTROLLER://h:1"], 1, "'x' is not a replica id"),

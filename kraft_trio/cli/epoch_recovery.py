@@ -1,0 +1,91 @@
+"""Recovery from epochs that have run out: the quorum-state of a stopped replica back in an epoch just above the logs.
+
+The log is not touched.  Safe only where it is done to every replica of the quorum, with the same epoch, above that of
+every log: then no record, and no leader or vote that a running process remembers, is of that epoch or a later one.
+"""
+
+from __future__ import annotations
+
+import random
+
+import attrs
+from structlog.testing import capture_logs
+
+from kraft_trio.cli.preview_disk import PreviewDisk
+from kraft_trio.cli.recovery import Agreed, Recovery, note, open_log
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.protocol.roles import ElectionState
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.storage.directory import LockedDirectory, partition_path, read_meta_properties
+from kraft_trio.storage.disk import Disk
+from kraft_trio.storage.quorum_state import QuorumStateFile
+
+
+@attrs.frozen
+class EpochRecovery(Recovery):
+    """The voters stay as they are."""
+
+    def lines(self) -> dict[str, str]:
+        """What a person has to know before agreeing, by label."""
+        return {
+            "Replica": str(self.key),
+            "ClusterId": self.cluster_id,
+            "LogEnd": f"offset {self.log_end.offset} (exclusive), epoch {self.log_end.epoch}",
+            "Epoch": f"{self.epoch}, then {self.new_epoch}",
+            "Forgotten": "whom this replica has voted for and followed",
+            "Condition": f"every replica is stopped, is given {self.new_epoch}, and has a lower epoch in LogEnd",
+        }
+
+
+async def lower_epoch(
+    disk: Disk, config: NodeConfig, new_epoch: int, *, confirmed: Agreed, now_ms: int
+) -> EpochRecovery:
+    """Work it out, and carry it out where `confirmed` agrees; until then nothing is changed.
+
+    Raises ConfigError for an epoch that is not between the log's and the stored one, StorageError, AlreadyLockedError
+    where a process uses the directory, CorruptLogError, StorageFailure.
+    """
+    directory = config.metadata_log_dir
+    partition = partition_path(directory, config.topic_name)
+    if disk.exists(directory):
+        read_meta_properties(disk, directory)
+        if not disk.exists(partition) or not disk.list_directory(partition):
+            raise StorageError(f"{partition}: there is no log; a replica that never ran has no epoch to bring down")
+    with LockedDirectory.open(disk, directory, config.node_id, random.SystemRandom()) as locked:
+        identity = locked.meta_properties
+        quorum_state = QuorumStateFile(disk, locked.quorum_state_path(config.topic_name))
+        with capture_logs():  # of what opening does: it is not done
+            log = open_log(PreviewDisk(disk), config, now_ms)
+        try:
+            state, end, history = quorum_state.read(), log.end, log.voters
+            epoch = max(end.epoch, 0 if state is None else state.epoch)
+            _check(new_epoch, end.epoch, epoch)
+            recovery = EpochRecovery(
+                what="lower epoch",
+                key=ReplicaKey(config.node_id, identity.directory_id),
+                cluster_id=identity.cluster_id,
+                log_end=end,
+                may_be_uncommitted_from=end.offset,
+                epoch=epoch,
+                new_epoch=new_epoch,
+                before=history.voters,
+                after=history.voters,
+            )
+        finally:
+            await log.close()
+        if confirmed(recovery):
+            note(disk, directory, recovery, "begun", now_ms)
+            await quorum_state.write(ElectionState(new_epoch), history.kraft_version, history.static_voters)
+            note(disk, directory, recovery, "done", now_ms)
+    return recovery
+
+
+def _check(new_epoch: int, log_epoch: int, epoch: int) -> None:
+    if new_epoch <= log_epoch:
+        raise ConfigError(
+            f"--unsafe-epoch {new_epoch}: the log ends in epoch {log_epoch}; "
+            "expected an epoch above that of every replica's LogEnd"
+        )
+    if new_epoch >= epoch:
+        raise ConfigError(f"--unsafe-epoch {new_epoch}: the replica is in epoch {epoch}: nothing is to be brought down")

@@ -1,0 +1,91 @@
+"""`kraft storage recover --unsafe-epoch`: a quorum in the last epoch elects again."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from kraft_trio.cli.epoch_recovery import EpochRecovery, lower_epoch
+from kraft_trio.cli.recovery import RECORD, only_voter
+from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.protocol.epoch_limits import MAX_EPOCH
+from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.machine import Machine
+from tests.actors.test_epoch_limits import store_epochs, stored_epoch
+from tests.cli.test_recovery import files_of, kill_all, recovered
+from tests.support.on_cluster import on_cluster
+
+
+async def lowered(machine: Machine, epoch: int, *, agree: bool = True) -> EpochRecovery:
+    machine.disk.is_attached = True
+    return await lower_epoch(
+        machine.disk, machine.config, epoch, confirmed=lambda _recovery: agree, now_ms=machine.wall_clock_ms()
+    )
+
+
+async def run_out(cluster: Cluster) -> None:
+    """A quorum with a record, stopped, all of it in the last epoch."""
+    await (await cluster.wait_for_leader()).append([b"kept"])
+    await cluster.wait_until_alike()
+    await kill_all(cluster)
+    store_epochs(cluster, *cluster.machines, epoch=MAX_EPOCH)
+
+
+@pytest.mark.parametrize("kraft_version", [0, 1])
+def test_a_quorum_in_the_last_epoch_elects_again(kraft_version: int) -> None:
+    @on_cluster(invariants=(), observers=1, kraft_version=kraft_version)
+    async def elects_again(cluster: Cluster) -> None:
+        await run_out(cluster)
+        for machine in cluster.machines.values():
+            await machine.start()
+        with pytest.raises(trio.TooSlowError):
+            await cluster.wait_for_leader(within_s=30)
+        await kill_all(cluster)
+        for node_id, machine in cluster.machines.items():
+            recovery = await lowered(machine, 2)
+            assert (recovery.epoch, recovery.new_epoch, recovery.log_end.epoch) == (MAX_EPOCH, 2, 1)
+            assert stored_epoch(cluster, node_id) == 2
+        for machine in cluster.machines.values():
+            await machine.start()
+        leader = await cluster.wait_for_leader()
+        assert leader.view.epoch < 10
+        await leader.append([b"new"])
+        await cluster.wait_until_alike()
+        values = []
+        async for committed in leader.committed():
+            values.append(committed.value)
+            if committed.value == b"new":
+                break
+        assert values == [b"kept", b"new"]
+
+    elects_again()
+
+
+@on_cluster(invariants=())
+async def test_nothing_is_changed_without_agreement(cluster: Cluster) -> None:
+    await run_out(cluster)
+    machine = cluster.machines[1]
+    before = files_of(machine)
+    recovery = await lowered(machine, 2, agree=False)
+    assert recovery.lines()["Epoch"] == f"{MAX_EPOCH}, then 2"
+    assert files_of(machine) == before
+    assert machine.disk.durable_bytes(f"/data/{RECORD}") is None
+
+
+@pytest.mark.parametrize(
+    ("epoch", "reason"),
+    [(1, "the log ends in epoch 1; expected an epoch above"), (MAX_EPOCH, "nothing is to be brought down")],
+)
+@on_cluster(invariants=())
+async def test_an_epoch_that_cannot_be_right_is_refused(cluster: Cluster, epoch: int, reason: str) -> None:
+    await run_out(cluster)
+    with pytest.raises(ConfigError, match=reason):
+        await lowered(cluster.machines[1], epoch)
+    assert stored_epoch(cluster, 1) == MAX_EPOCH
+
+
+@on_cluster(invariants=())
+async def test_voters_are_not_recovered_in_an_epoch_too_many(cluster: Cluster) -> None:
+    await run_out(cluster)
+    with pytest.raises(StorageError, match="bring it down with --unsafe-epoch"):
+        await recovered(cluster.machines[1], only_voter)
