@@ -181,7 +181,8 @@ class NodeConfig:
     retention_ms: int = config_key(
         "metadata.max.retention.ms",
         Integer(-1, kinds.MAX_INT64),
-        "How old the oldest snapshot may become before the oldest of what it covers goes; -1: no limit.",
+        "Age of the oldest snapshot above which the oldest segment it covers is deleted; -1: no limit.  It counts from "
+        "when this node wrote or fetched the snapshot.",
         default=7 * 24 * 60 * 60 * 1000,
         unit="ms",
     )

@@ -124,6 +124,9 @@ class PreviewDisk:
     def free_bytes(self, path: str) -> int | None:
         return self._below.free_bytes(path)
 
+    def modified_ms(self, path: str) -> int:
+        return self._below.modified_ms(path)
+
     def list_directory(self, path: str) -> list[str]:
         path = path.rstrip("/")
         changed = {base_name(name): content for name, content in self._replaced.items() if parent(name) == path}

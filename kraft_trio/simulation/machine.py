@@ -145,7 +145,7 @@ class Machine:
 
     def _new_disk(self) -> SimulatedDisk:
         self._disk_random = self.cluster.random(f"disk-{self.id}-{self._formats}")
-        return SimulatedDisk(self._disk_random, sync_latency=self._usual_sync_latency)
+        return SimulatedDisk(self._disk_random, sync_latency=self._usual_sync_latency, now_ms=self.wall_clock_ms)
 
     def _usual_sync_latency(self) -> float:
         return self._disk_random.uniform(*SYNC_LATENCY_S)

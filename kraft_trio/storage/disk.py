@@ -141,6 +141,13 @@ class Disk(Protocol):
         """How many bytes the file system of a directory still takes from this process; None: not known, or no limit."""
         ...
 
+    def modified_ms(self, path: str) -> int:
+        """When the file was last written to, by this machine's clock, in milliseconds since 1970.  A rename keeps it.
+
+        Raises FileNotFoundError.
+        """
+        ...
+
     def list_directory(self, path: str) -> list[str]:
         """The names in a directory, sorted.  Raises FileNotFoundError."""
         ...

@@ -124,6 +124,7 @@ class TrimmedLog(SyncedLog):
         assert drop.next_offset <= oldest.offset, f"{drop} is not covered by {oldest}"
         # It is open, and read under its new name like under the old one until it is forgotten.
         await self._move_away(self._segments.oldest.file.path)
+        self._check_usable()  # it may have been closed meanwhile; the next open finds the segment gone
         try:
             self._keep_producers_from(drop.next_offset)
             self._segments.forget_oldest()

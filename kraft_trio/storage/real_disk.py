@@ -239,6 +239,9 @@ class RealDisk:
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
 
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
 

@@ -32,7 +32,7 @@ class RetentionLimits:
     max_bytes: int | None
     """Of segments and snapshots together."""
     max_age_ms: int | None
-    """Of the last record that a snapshot covers."""
+    """Since a snapshot was written here."""
 
 
 @attrs.frozen
@@ -65,7 +65,7 @@ def plan_retention(
 
     def is_due(file: SnapshotFile) -> bool:
         too_large = limits.max_bytes is not None and size > limits.max_bytes
-        too_old = limits.max_age_ms is not None and now_ms - file.timestamp_ms > limits.max_age_ms
+        too_old = limits.max_age_ms is not None and now_ms - file.written_ms > limits.max_age_ms
         return too_large or too_old
 
     def is_spared(file: SnapshotFile) -> bool:

@@ -25,12 +25,20 @@ from kraft_trio.storage.simulated_names import Names
 class SimulatedDisk:
     """See `Disk`.  One random source decides everything, so that one seed replays one history.
 
-    `sync_latency` gives the seconds of virtual time that the next `sync` or `replace` takes.
+    `sync_latency` gives the seconds of virtual time that the next `sync` or `replace` takes; `now_ms` is the clock that
+    files get their times from.
     """
 
-    def __init__(self, source: random.Random | None = None, *, sync_latency: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(
+        self,
+        source: random.Random | None = None,
+        *,
+        sync_latency: Callable[[], float] = lambda: 0.0,
+        now_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
         self.random = source if source is not None else random.Random(0)
         self.sync_latency = sync_latency
+        self.now_ms = now_ms
         self.capacity: int | None = None
         """How many bytes all files together may have; None: any number.  What is there already stays."""
         self.is_attached = True
@@ -120,7 +128,7 @@ class SimulatedDisk:
         """
         source = random.Random()
         source.setstate(self.random.getstate())
-        other = SimulatedDisk(source, sync_latency=self.sync_latency)
+        other = SimulatedDisk(source, sync_latency=self.sync_latency, now_ms=self.now_ms)
         copies: dict[Inode, Inode] = {}
         other._directories = {path: names.copy(copies) for path, names in self._directories.items()}
         return other
@@ -205,6 +213,10 @@ class SimulatedDisk:
 
     def free_bytes(self, path: str) -> int | None:
         return self.room()
+
+    def modified_ms(self, path: str) -> int:
+        self.call("modified_ms", path)
+        return self._inode(path).modified_ms
 
     def list_directory(self, path: str) -> list[str]:
         self.call("list_directory", path)

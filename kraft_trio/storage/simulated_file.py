@@ -59,13 +59,13 @@ class SimulatedFile:
             self._disk.call("append", self._path)
         except OSError:
             if self._incarnation == self._disk.crashes:
-                self._inode.write(self._size, data[: self._disk.random.randint(0, len(data))])
+                self._write(self._size, data[: self._disk.random.randint(0, len(data))])
             raise
         room = self._disk.room()
         if room is not None and room < len(data):
-            self._inode.write(self._size, data[:room])
+            self._write(self._size, data[:room])
             raise OSError(errno.ENOSPC, "no space left on the simulated disk", self._path)
-        self._inode.write(self._size, data)
+        self._write(self._size, data)
         self._size += len(data)
         self._disk.done("append", self._path)
 
@@ -75,7 +75,7 @@ class SimulatedFile:
                 f"{self._path}: cannot overwrite {len(data)} bytes at {position}, the file has {self._size}"
             )
         self._call("overwrite")
-        self._inode.write(position, data)
+        self._write(position, data)
         self._disk.done("overwrite", self._path)
 
     def truncate(self, size: int) -> None:
@@ -83,8 +83,13 @@ class SimulatedFile:
             raise ValueError(f"{self._path}: cannot truncate to {size} bytes, the file has {self._size}")
         self._call("truncate")
         self._inode.truncate(size)
+        self._inode.modified_ms = self._disk.now_ms()
         self._size = size
         self._disk.done("truncate", self._path)
+
+    def _write(self, position: int, data: Buffer) -> None:
+        self._inode.write(position, data)
+        self._inode.modified_ms = self._disk.now_ms()
 
     async def sync(self) -> None:
         changes = self._inode.changes_made

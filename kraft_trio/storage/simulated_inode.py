@@ -38,10 +38,11 @@ _Change = _Write | _Truncate
 class Inode:
     """The content of a file, and the changes since its last sync, in order."""
 
-    __slots__ = ("_changes_settled", "_unsynced", "content", "durable", "mode")
+    __slots__ = ("_changes_settled", "_unsynced", "content", "durable", "mode", "modified_ms")
 
     def __init__(self, mode: int = FILE_MODE) -> None:
         self.mode = mode
+        self.modified_ms = 0
         self.content = bytearray()
         """As readers see it."""
         self.durable = bytearray()

@@ -19,12 +19,14 @@ log = structlog.get_logger(__name__)
 
 @attrs.frozen
 class SnapshotFile:
-    """What decides how long a snapshot is kept."""
+    """What is told of a snapshot; its size and `written_ms` decide how long it is kept."""
 
     snapshot_id: OffsetAndEpoch
     size_in_bytes: int
     timestamp_ms: int
     """Of the last record that it covers."""
+    written_ms: int
+    """When this replica wrote it, by its own clock: a writer of records chooses their timestamps."""
 
 
 class Snapshots:
@@ -121,7 +123,7 @@ class Snapshots:
         return read_control_state(self._disk, self.path(snapshot_id), snapshot_id)
 
     def file(self, snapshot_id: OffsetAndEpoch) -> SnapshotFile:
-        """Its size and time.  Raises CorruptSnapshotError, OSError."""
+        """Its size and times.  Raises CorruptSnapshotError for a file that does not begin as a snapshot, OSError."""
         found = self._files.get(snapshot_id)
         if found is None:
             opened = self._disk.open_to_read(self.path(snapshot_id))
@@ -130,7 +132,8 @@ class Snapshots:
             finally:
                 opened.close()
             timestamp_ms = self.control_state(snapshot_id).last_contained_log_timestamp_ms
-            found = self._files[snapshot_id] = SnapshotFile(snapshot_id, size_in_bytes, timestamp_ms)
+            written_ms = self._disk.modified_ms(self.path(snapshot_id))
+            found = self._files[snapshot_id] = SnapshotFile(snapshot_id, size_in_bytes, timestamp_ms, written_ms)
         return found
 
     def files(self) -> list[SnapshotFile]:

@@ -56,6 +56,17 @@ def test_what_is_appended_is_read(place: Place) -> None:
     file.close()
 
 
+def test_a_rename_keeps_the_time_of_the_last_write(place: Place) -> None:
+    file = place.disk.open(f"{place.root}/a", create=True)
+    file.append(b"one")
+    written_ms = place.disk.modified_ms(f"{place.root}/a")
+    file.close()
+    place.disk.rename(f"{place.root}/a", f"{place.root}/b")
+    assert place.disk.modified_ms(f"{place.root}/b") == written_ms
+    with pytest.raises(FileNotFoundError):
+        place.disk.modified_ms(f"{place.root}/a")
+
+
 def test_the_view_of_an_empty_file_is_empty(place: Place) -> None:
     with place.disk.open(f"{place.root}/a", create=True).view() as view:
         assert len(view) == 0

@@ -15,8 +15,8 @@ from kraft_trio.storage.snapshots import SnapshotFile
 Item = SealedSegment | SnapshotFile
 
 
-def snapshot(offset: int, size: int = 10, timestamp_ms: int = 1000) -> SnapshotFile:
-    return SnapshotFile(OffsetAndEpoch(offset, 1), size, timestamp_ms)
+def snapshot(offset: int, size: int = 10, written_ms: int = 1000) -> SnapshotFile:
+    return SnapshotFile(OffsetAndEpoch(offset, 1), size, timestamp_ms=0, written_ms=written_ms)
 
 
 def names(items: list[Item]) -> list[str]:
@@ -64,7 +64,7 @@ def test_by_size(snapshots: list[SnapshotFile], max_bytes: int | None, expected:
 )
 def test_by_age(now_ms: int, expected: list[str]) -> None:
     """What the oldest snapshot covers is at least as old as it is."""
-    snapshots = [snapshot(10, timestamp_ms=1000), snapshot(25, timestamp_ms=1100), snapshot(30, timestamp_ms=1200)]
+    snapshots = [snapshot(10, written_ms=1000), snapshot(25, written_ms=1100), snapshot(30, written_ms=1200)]
     assert names(plan_retention(snapshots, SEGMENTS, 50, RetentionLimits(None, 1000), now_ms)) == expected
 
 
@@ -103,7 +103,7 @@ def test_a_small_snapshot_is_spared_while_the_log_behind_it_is_within_the_limit(
 
 
 def test_by_age_too_what_is_being_fetched_is_spared() -> None:
-    snapshots = [snapshot(offset, size=250, timestamp_ms=offset) for offset in (10, 12, 25)]
+    snapshots = [snapshot(offset, size=250, written_ms=offset) for offset in (10, 12, 25)]
     limits = RetentionLimits(None, 1000)
     ids = {OffsetAndEpoch(10, 1)}
     assert names(plan_retention(snapshots, SEGMENTS, 50, limits, now_ms=1012, spared=ids)) == ["log 0"]
@@ -128,7 +128,7 @@ def test_whatever_goes_the_log_begins_where_a_snapshot_reaches_and_one_snapshot_
     max_age_ms: int | None,
     spared: frozenset[int],
 ) -> None:
-    files = [SnapshotFile(OffsetAndEpoch(o, 1), size, time) for o, size, time in sorted(snapshots) if o >= start]
+    files = [SnapshotFile(OffsetAndEpoch(o, 1), size, 0, time) for o, size, time in sorted(snapshots) if o >= start]
     if not files:
         start = 0
     offsets = sorted({start, *(cut for cut in cuts if cut > start), 60})
@@ -140,7 +140,7 @@ def test_whatever_goes_the_log_begins_where_a_snapshot_reaches_and_one_snapshot_
     kept_files, kept_sealed = list(files), list(sealed)
     for drop in plan:
         assert (max_bytes is not None and size > max_bytes) or (
-            max_age_ms is not None and 100 - kept_files[0].timestamp_ms > max_age_ms
+            max_age_ms is not None and 100 - kept_files[0].written_ms > max_age_ms
         )
         if isinstance(drop, SealedSegment):
             assert drop == kept_sealed.pop(0)
@@ -157,7 +157,7 @@ def test_whatever_goes_the_log_begins_where_a_snapshot_reaches_and_one_snapshot_
         len(kept_files) == 1 and not (kept_sealed and kept_sealed[0].next_offset <= kept_files[0].snapshot_id.offset)
     )
     within = (max_bytes is None or size <= max_bytes) and (
-        max_age_ms is None or not kept_files or 100 - kept_files[0].timestamp_ms <= max_age_ms
+        max_age_ms is None or not kept_files or 100 - kept_files[0].written_ms <= max_age_ms
     )
     is_spared = any(file.snapshot_id.offset in spared for file in kept_files)
     assert within or nothing_can_go or is_spared
