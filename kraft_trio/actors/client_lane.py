@@ -38,9 +38,9 @@ class ClientLane:
 
     def enter_now(self, units: int) -> bool:
         """Whether a request of that cost may be served in this turn."""
-        if self._waiting:
-            return False
         number = self._turns.number
+        if self._waiting or number < self._turn:
+            return False
         if number > self._turn:
             self._turn = number
             self._spent = units

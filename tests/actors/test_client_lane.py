@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,16 +13,11 @@ import trio.testing
 from kraft_trio.actors.answers import Answer
 from kraft_trio.actors.client_lane import OTHER_UNITS, UNITS_PER_TURN, ClientLane
 from kraft_trio.actors.loop_turns import LoopTurns
-from kraft_trio.actors.request_router import RequestRouter
-from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.deterministic import run_deterministically
-from kraft_trio.wire.api import API_VERSIONS
-from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
-from kraft_trio.wire.codec import encode_request
-from tests.support.on_cluster import on_cluster
-from tests.support.raw_client import CLIENT
-
-SMALL = encode_request(API_VERSIONS, 0, 1, "", ApiVersionsRequest())
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
+from kraft_trio.wire.framing import FrameReader
+from kraft_trio.wire.immediate_stream import ImmediateStream
+from tests.actors.test_server_connection import Router, request_at, serving
 
 
 def served_by_turn(clients: int, requests: int, units: int) -> dict[int, int]:
@@ -74,45 +70,78 @@ async def test_cancelled_wait_leaves_the_lane_to_others(autojump_clock: trio.tes
         nursery.cancel_scope.cancel()
 
 
-@pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
-    """How many ApiVersions requests were served in which turn."""
-    counted: Counter[int] = Counter()
-    route = RequestRouter.route
+class Received(ImmediateStream):
+    """Gives whatever has been put into `received`, thousands of frames at once; takes all that is sent."""
 
-    async def counting(self: RequestRouter, header: Any, listener_name: str, request: Any, **more: Any) -> Answer:
-        if isinstance(request, ApiVersionsRequest):
-            counted[LoopTurns.of_this_run().number] += 1
-        return await route(self, header, listener_name, request, **more)
+    def __init__(self) -> None:
+        self.received = trio.testing.MemoryReceiveStream()
+        self.sent = trio.testing.MemoryReceiveStream()
 
-    monkeypatch.setattr(RequestRouter, "route", counting)
-    return counted
+    def send_now(self, *parts: bytes | memoryview) -> int:
+        data = b"".join(parts)
+        self.sent.put_data(data)
+        return len(data)
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        raise AssertionError("everything is taken at once")
+
+    async def wait_send_all_might_not_block(self) -> None:
+        raise AssertionError("everything is taken at once")
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        return await self.received.receive_some(max_bytes)
+
+    async def aclose(self) -> None:
+        self.received.close()
 
 
-def test_flood_is_served_in_small_turns_and_commits_go_on(served: Counter[int]) -> None:
-    """Four connections with two thousand requests each, which are there already."""
+class Counting(Router):
+    """Notes in which turn each request was handed on: those of clients, and those of a replica."""
 
-    @on_cluster(voters=3)
-    async def story(cluster: Cluster) -> None:
-        leader = await cluster.wait_for_leader()
-        await leader.append([b"first"])
-        stamp = leader.view.stamp
-        network = cluster.network.seen_from(CLIENT)
-        streams = [await network.connect(cluster.endpoint_of(leader.key.id)) for _ in range(4)]
+    def __init__(self) -> None:
+        self.of_clients: Counter[int] = Counter()
+        self.of_replica: list[int] = []
+
+    async def route(self, header: Any, listener_name: str, request: FetchSnapshotRequest, *, asker: Any) -> Answer:
+        turn = LoopTurns.of_this_run().number
+        if asker.is_of_replica:
+            self.of_replica.append(turn)
+        else:
+            self.of_clients[turn] += 1
+        return await super().route(header, listener_name, request, asker=asker)
+
+
+def test_replica_is_served_between_a_few_requests_of_a_flood() -> None:
+    """Four connections have received two thousand requests each; a replica asks, takes the answer, and asks again."""
+    router = Counting()
+    flood = b"".join(request_at(2 * number) for number in range(2000))
+
+    async def main() -> None:
+        lane = ClientLane()
+        peer = Received()
+
+        async def ask_as_replica() -> None:
+            answers = FrameReader(peer.sent, 2**20)
+            while True:
+                peer.received.put_data(request_at(0))
+                await answers.read()
+
         async with trio.open_nursery() as nursery:
-            for stream in streams:
-                nursery.start_soon(stream.send_all, SMALL * 2000)
-                nursery.start_soon(read_all, stream)
-            for number in range(20):
-                await leader.append([b"%d" % number])
-            await cluster.wait_until(lambda: served.total() >= 8000)
+            nursery.start_soon(lane.run)
+            nursery.start_soon(serving(peer, router, lane=lane, may_be_replica=True).run)
+            nursery.start_soon(ask_as_replica)
+            for _ in range(4):
+                client = Received()
+                client.received.put_data(flood)
+                nursery.start_soon(serving(client, router, lane=lane).run)
+            while router.of_clients.total() < 8000:
+                await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
-        assert leader.view.stamp == stamp
 
-    story()
-    assert max(served.values()) <= UNITS_PER_TURN // OTHER_UNITS + 5  # The nodes' own connections greet each other too.
-
-
-async def read_all(stream: trio.abc.ReceiveStream) -> None:
-    while await stream.receive_some():
-        pass
+    run_deterministically(main, seed=1)
+    allowed = UNITS_PER_TURN // OTHER_UNITS
+    assert max(router.of_clients.values()) <= allowed
+    # Both ends of the replica's connection take their steps in turn, and nobody else is between them.
+    waits = [after - before for before, after in pairwise(router.of_replica)]
+    assert len(waits) > 8000 / allowed / 5
+    assert max(waits) <= 5

@@ -70,15 +70,22 @@ def request_at(position: int) -> bytes:
     return encode_request(FETCH_SNAPSHOT, 1, position, "client", request)
 
 
-def serving(stream: ImmediateStream, router: object, memory: MemoryBudget | None = None) -> ServerConnection:
-    """Of a client; nothing that is sent here needs a second turn of the lane."""
+def serving(
+    stream: ImmediateStream,
+    router: object,
+    memory: MemoryBudget | None = None,
+    *,
+    lane: ClientLane | None = None,
+    may_be_replica: bool = False,
+) -> ServerConnection:
+    """Without a lane that runs, no more may be sent than one turn admits."""
     return ServerConnection(
         stream,
         "CONTROLLER",
         cast(RequestRouter, router),
-        lane=ClientLane(),
+        lane=lane or ClientLane(),
         memory=memory or MemoryBudget(2**24),
-        may_be_replica=False,
+        may_be_replica=may_be_replica,
         initial_request_bytes=1000,
         max_request_bytes=1000,
     )
