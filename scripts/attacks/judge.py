@@ -53,7 +53,7 @@ def judge(attack: str, module: ModuleType, quorum: AttackedQuorum, *, is_short: 
             gauge.stop()
             if gauge.is_silent:
                 broken.append(f"node {gauge.node.id} did not answer its controller listener for {HANGS_AFTER_S:.0f} s")
-    stall = max(max(gauge.longest_stall_s, gauge.longest_turn_s) for gauge in gauges)
+    stall = max(gauge.longest_turn_s for gauge in gauges)
     peak = max(gauge.peak_mib for gauge in gauges)
     elections, complaints = _aftermath(arena, writer)
     broken += complaints

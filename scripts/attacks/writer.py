@@ -6,8 +6,10 @@ import threading
 import time
 
 from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch, iter_headers
-from kraft_trio.wire.api import FETCH, INIT_PRODUCER_ID, PRODUCE
+from kraft_trio.wire.api import API_VERSIONS, FETCH, INIT_PRODUCER_ID, PRODUCE
+from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest
 from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest
@@ -15,6 +17,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 from scripts.attacks.quorum import AttackedQuorum
 from tests.acceptance.quorum import NO_TOPIC_ID, PRODUCE_BY_NAME, TOPIC
 from tests.acceptance.raw_connection import RawConnection
+from tests.acceptance.waiting import wait_until
 
 FETCH_BY_NAME = 12
 ANSWER_S = 5.0
@@ -91,7 +94,7 @@ def lost_records(quorum: AttackedQuorum, leader_id: int, records: list[tuple[int
         return 0
     wanted = dict(records)
     position, end = min(wanted), max(wanted)
-    with RawConnection(quorum.client_endpoints[leader_id], ANSWER_S) as connection:
+    with _connected(quorum.client_endpoints[leader_id]) as connection:
         while position <= end:
             answer = _fetch(connection, position)
             if answer.error is ErrorCode.offset_out_of_range:
@@ -109,6 +112,20 @@ def lost_records(quorum: AttackedQuorum, leader_id: int, records: list[tuple[int
                         del wanted[record.offset]
             assert position > before, f"nothing to be read at offset {position} below {end}"
     return len(wanted)
+
+
+def _connected(endpoint: Endpoint) -> RawConnection:
+    """As any client connects: again, while the places that the attack has left are not free yet.  Raises Overdue."""
+
+    def connect() -> RawConnection | None:
+        try:
+            connection = RawConnection(endpoint, ANSWER_S)
+            connection.request(API_VERSIONS, ApiVersionsRequest())
+        except OSError:
+            return None
+        return connection
+
+    return wait_until(f"{endpoint} takes a client", connect)
 
 
 def _fetch(connection: RawConnection, offset: int) -> FetchPartitionResponse:
