@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
@@ -107,6 +108,21 @@ def test_what_is_saved_is_the_state_at_the_time_of_the_call() -> None:
     assert len(machine) == 4
     assert [as_text(kept) for kept in (first, *saving)] == [(f"key {number}", "old") for number in range(4)]
     assert saved(machine) == [("key 3", "old"), ("key 0", "new"), (None, "new"), ("key 1", "newer")]
+
+
+def test_changes_behind_a_snapshot_merge_little_by_little() -> None:
+    """No record pays for all that changed meanwhile; each merges more than it adds."""
+    machine = LatestByKey()
+    saving = machine.save()
+    committed(machine, *(record(number, f"key {number}", "new") for number in range(1000)))
+    assert list(saving) == []
+    waiting = [len(machine._changes)]
+    for number in range(1000, 1200):
+        committed(machine, record(number, "another", str(number)))
+        waiting.append(len(machine._changes))
+    assert max(before - after for before, after in itertools.pairwise(waiting)) <= 8
+    assert (waiting[0], waiting[-1]) == (1000, 0)
+    assert saved(machine) == [*((f"key {number}", "new") for number in range(1000)), ("another", "1199")]
 
 
 def test_a_snapshot_that_was_given_up_leaves_the_state_as_it_is() -> None:
