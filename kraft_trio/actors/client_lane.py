@@ -15,39 +15,96 @@ import trio
 from kraft_trio.actors.loop_turns import LoopTurns
 
 UNITS_PER_TURN: Final = 32
-PRODUCE_UNITS: Final = 1
-"""What commits is cheap: the more of it one turn takes, the fewer writes, fsyncs and Fetches carry it."""
-OTHER_UNITS: Final = 8
+OTHER_UNITS: Final = 14
+_BYTES_PER_UNIT: Final = 16 * 1024
+"""So much of a Produce request or of an answer costs the event loop one more unit: it is copied, not looked into."""
+_OTHER_BYTES_PER_UNIT: Final = 64
+"""Of other requests, whose elements may have two bytes each, and are decoded and answered one by one."""
+MAX_OTHER_UNITS: Final = 512
+"""Above that, a request costs no more: a frame may have only so many elements."""
+
+
+def produce_units(size: int) -> int:
+    """What a Produce request of so many bytes costs: one turn at most.
+
+    What commits is cheap: the more of it one turn takes, the fewer writes, fsyncs and Fetches carry it.
+    """
+    return min(1 + size // _BYTES_PER_UNIT, UNITS_PER_TURN)
+
+
+def other_units(size: int) -> int:
+    """What any other request of so many bytes costs."""
+    return min(OTHER_UNITS + size // _OTHER_BYTES_PER_UNIT, MAX_OTHER_UNITS)
+
+
+def answer_units(size: int) -> int:
+    """What it costs to send so many bytes, beyond what the request has cost."""
+    return size // _BYTES_PER_UNIT
+
 
 _Waiting: TypeAlias = "deque[tuple[int, trio.lowlevel.Task]]"
 
 
-class ClientLane:
-    """Admits the requests of clients, first come, first served; at least one a turn, whatever it costs.
+class ClientLanes:
+    """One lane for Produce and one for everything else, so that no Produce waits for what else clients ask.
 
-    Owned by NetworkServer.  `run` must be running for `enter` to return.
+    Owned by NetworkServer.  `run` must be running for `enter` of either lane to return.
     """
 
     def __init__(self) -> None:
+        self._wanted = trio.lowlevel.ParkingLot()
+        self.produce = ClientLane(self._wanted)
+        self.others = ClientLane(self._wanted)
+
+    async def run(self) -> None:
+        """Admit those who wait, turn by turn, until cancelled."""
+        while True:
+            if self.produce.is_wanted or self.others.is_wanted:
+                await trio.lowlevel.checkpoint()
+            else:
+                await self._wanted.park()
+            self.produce.admit()
+            self.others.admit()
+
+
+class ClientLane:
+    """Admits requests, first come, first served.
+
+    A request that costs more than one turn has is admitted alone, and nothing follows it in the turns that it uses up.
+    """
+
+    def __init__(self, wanted: trio.lowlevel.ParkingLot) -> None:
+        """Whoever calls `admit` turn by turn while the lane is wanted is parked there otherwise."""
         self._turns = LoopTurns.of_this_run()
         self._turn = 0
         """The turn for which `_spent` counts, which may be the next one."""
         self._spent = 0
+        self._free_from = 0
+        """The first turn that no earlier request has used up."""
         self._waiting: _Waiting = deque()
-        self._wanted = trio.lowlevel.ParkingLot()
+        self._wanted = wanted
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self._waiting)
 
     def enter_now(self, units: int) -> bool:
         """Whether a request of that cost may be served in this turn."""
         number = self._turns.number
         if self._waiting or number < self._turn:
             return False
-        if number > self._turn:
-            self._turn = number
-            self._spent = units
-            return True
-        if self._spent + units > UNITS_PER_TURN:
+        return self._spend(units, number)
+
+    def _spend(self, units: int, turn: int) -> bool:
+        """Whether that turn has so many units left, which are then spent."""
+        if turn > self._turn:
+            self._turn = turn
+            self._spent = 0
+        if turn < self._free_from or (self._spent and self._spent + units > UNITS_PER_TURN):
             return False
         self._spent += units
+        if units > UNITS_PER_TURN:
+            self._free_from = turn + -(-units // UNITS_PER_TURN)
         return True
 
     async def enter(self, units: int) -> None:
@@ -66,22 +123,9 @@ class ClientLane:
         """What was admitted in this turn has turned out to cost so much more."""
         self._spent += units
 
-    async def run(self) -> None:
-        """Admit those who wait, turn by turn, until cancelled."""
-        while True:
-            if not self._waiting:
-                await self._wanted.park()
-            else:
-                await trio.lowlevel.checkpoint()
-            self._admit()
-
-    def _admit(self) -> None:
-        """Whoever is admitted takes its step in the next turn."""
+    def admit(self) -> None:
+        """Let in those who wait, for the next turn, in which they take their step."""
         next_turn = self._turns.number + 1
-        if next_turn > self._turn:
-            self._turn, self._spent = next_turn, 0
         waiting = self._waiting
-        while waiting and (not self._spent or self._spent + waiting[0][0] <= UNITS_PER_TURN):
-            units, task = waiting.popleft()
-            self._spent += units
-            trio.lowlevel.reschedule(task)
+        while waiting and self._spend(waiting[0][0], next_turn):
+            trio.lowlevel.reschedule(waiting.popleft()[1])

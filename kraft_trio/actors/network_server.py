@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 import trio
 
-from kraft_trio.actors.client_lane import ClientLane
+from kraft_trio.actors.client_lane import ClientLanes
 from kraft_trio.actors.connection_places import ConnectionPlaces, Place
 from kraft_trio.actors.memory_budget import MemoryBudget
 from kraft_trio.actors.request_failures import RequestFailures
@@ -58,13 +58,13 @@ class NetworkServer:
             ),
             closed=_log_closed,
         )
-        self._lane: ClientLane | None = None
+        self._lanes: ClientLanes | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Bind every listener, then serve until cancelled.  Raises ConfigError when an address cannot be bound."""
-        self._lane = ClientLane()
+        self._lanes = ClientLanes()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._lane.run)
+            nursery.start_soon(self._lanes.run)
             nursery.start_soon(self._look_at_connections)
             for listening in self._config.listeners:
                 try:
@@ -73,7 +73,7 @@ class NetworkServer:
                     reason = os.strerror(error.errno) if error.errno else str(error)
                     raise ConfigError(f"listeners={listening}: cannot be bound: {reason}") from error
                 log.info("listening", listener=listening.name, endpoint=str(listener.endpoint))
-                nursery.start_soon(self._accept, nursery, self._lane, listening.name, listener)
+                nursery.start_soon(self._accept, nursery, self._lanes, listening.name, listener)
             task_status.started()
 
     async def _look_at_connections(self) -> None:
@@ -81,7 +81,7 @@ class NetworkServer:
             await trio.sleep(LOOK_EVERY_S)
             self._places.look_at_all(trio.current_time())
 
-    async def _accept(self, nursery: trio.Nursery, lane: ClientLane, listener_name: str, listener: Listener) -> None:
+    async def _accept(self, nursery: trio.Nursery, lanes: ClientLanes, listener_name: str, listener: Listener) -> None:
         try:
             while True:
                 try:
@@ -100,7 +100,7 @@ class NetworkServer:
                     stream,
                     listener_name,
                     self._router,
-                    lane=lane,
+                    lanes=lanes,
                     memory=self._memory,
                     may_be_replica=listener_name in self._controller_listeners,
                     initial_request_bytes=self._config.initial_request_bytes,

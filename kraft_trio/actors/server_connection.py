@@ -11,7 +11,7 @@ import structlog
 import trio
 
 from kraft_trio.actors.answers import Answer, Worked
-from kraft_trio.actors.client_lane import OTHER_UNITS, PRODUCE_UNITS, ClientLane
+from kraft_trio.actors.client_lane import ClientLanes, answer_units, other_units, produce_units
 from kraft_trio.actors.memory_budget import MIN_ANSWER_BYTES, MemoryBudget
 from kraft_trio.actors.request_failures import RequestFailedError
 from kraft_trio.actors.request_router import RequestRouter, is_of_replica
@@ -38,8 +38,6 @@ IN_FLIGHT = 64
 
 _PRODUCE: Final = PRODUCE.key.to_bytes(2, "big")
 """How such a request begins."""
-_BYTES_PER_UNIT: Final = 16 * 1024
-"""So much of a request or an answer costs the event loop one more unit of the lane's."""
 
 
 @attrs.frozen
@@ -69,7 +67,7 @@ class ServerConnection:
         listener_name: str,
         router: RequestRouter,
         *,
-        lane: ClientLane,
+        lanes: ClientLanes,
         memory: MemoryBudget,
         may_be_replica: bool,
         initial_request_bytes: int,
@@ -79,7 +77,7 @@ class ServerConnection:
         self._stream = stream
         self._listener_name = listener_name
         self._router = router
-        self._lane = lane
+        self._lanes = lanes
         self._memory = memory
         self._may_be_replica = may_be_replica
         self.is_of_replica = False
@@ -153,9 +151,12 @@ class ServerConnection:
                 return
             size = len(frame)
             if not self.is_of_replica:
-                units = (PRODUCE_UNITS if frame.startswith(_PRODUCE) else OTHER_UNITS) + size // _BYTES_PER_UNIT
-                if not self._lane.enter_now(units):
-                    await self._lane.enter(units)
+                if frame.startswith(_PRODUCE):
+                    lane, units = self._lanes.produce, produce_units(size)
+                else:
+                    lane, units = self._lanes.others, other_units(size)
+                if not lane.enter_now(units):
+                    await lane.enter(units)
             if self._admitted:
                 self._admitted = 0
             else:
@@ -251,8 +252,8 @@ class ServerConnection:
             self._give_up()
             return
         self._sent += sent
-        if sent > _BYTES_PER_UNIT and not self.is_of_replica:
-            self._lane.charge(sent // _BYTES_PER_UNIT)
+        if not self.is_of_replica and (units := answer_units(sent)):
+            self._lanes.others.charge(units)
         self._unsent = _rest(frame, sent)
         if self._unsent:
             self._unsent_held = sum(map(len, self._unsent))

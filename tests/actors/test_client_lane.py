@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from kraft_trio.actors.answers import Answer
-from kraft_trio.actors.client_lane import OTHER_UNITS, UNITS_PER_TURN, ClientLane
+from kraft_trio.actors.client_lane import UNITS_PER_TURN, ClientLanes, other_units
 from kraft_trio.actors.loop_turns import LoopTurns
 from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
@@ -25,7 +25,8 @@ def served_by_turn(clients: int, requests: int, units: int) -> dict[int, int]:
     by_turn: dict[int, int] = {}
 
     async def main() -> None:
-        lane = ClientLane()
+        lanes = ClientLanes()
+        lane = lanes.others
         turns = LoopTurns.of_this_run()
 
         async def client() -> None:
@@ -35,7 +36,7 @@ def served_by_turn(clients: int, requests: int, units: int) -> dict[int, int]:
                 by_turn[turns.number] = by_turn.get(turns.number, 0) + 1
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lane.run)
+            nursery.start_soon(lanes.run)
             async with trio.open_nursery() as clients_nursery:
                 for _ in range(clients):
                     clients_nursery.start_soon(client)
@@ -55,17 +56,38 @@ def test_turn_serves_no_more_than_its_units(clients: int, units: int) -> None:
     assert len(by_turn) <= 4000 // (UNITS_PER_TURN // units) * 1.1 + 3
 
 
-def test_costly_request_is_served_in_a_turn_of_its_own() -> None:
-    assert max(served_by_turn(4, 10, 10 * UNITS_PER_TURN).values()) == 1
+def test_costly_request_uses_up_the_turns_it_costs() -> None:
+    turns = sorted(served_by_turn(4, 10, 10 * UNITS_PER_TURN).items())
+    assert {count for _, count in turns} == {1}
+    assert {after - before for (before, _), (after, _) in pairwise(turns)} == {10}
+
+
+def test_produce_does_not_wait_for_what_else_is_asked() -> None:
+    async def main() -> None:
+        lanes = ClientLanes()
+        async with trio.open_nursery() as nursery:
+            assert lanes.others.enter_now(1000 * UNITS_PER_TURN)
+            for _ in range(10):
+                nursery.start_soon(lanes.others.enter, UNITS_PER_TURN)
+            assert lanes.produce.enter_now(UNITS_PER_TURN)
+            nursery.start_soon(lanes.run)
+            turns = LoopTurns.of_this_run()
+            before = turns.number
+            await lanes.produce.enter(1)
+            assert turns.number <= before + 3
+            nursery.cancel_scope.cancel()
+
+    run_deterministically(main, seed=1)
 
 
 async def test_cancelled_wait_leaves_the_lane_to_others(autojump_clock: trio.testing.MockClock) -> None:
-    lane = ClientLane()
+    lanes = ClientLanes()
+    lane = lanes.others
     async with trio.open_nursery() as nursery:
         assert lane.enter_now(UNITS_PER_TURN)
         with trio.move_on_after(0):
             await lane.enter(1)
-        nursery.start_soon(lane.run)
+        nursery.start_soon(lanes.run)
         await lane.enter(1)
         nursery.cancel_scope.cancel()
 
@@ -117,7 +139,7 @@ def test_replica_is_served_between_a_few_requests_of_a_flood() -> None:
     flood = b"".join(request_at(2 * number) for number in range(2000))
 
     async def main() -> None:
-        lane = ClientLane()
+        lanes = ClientLanes()
         peer = Received()
 
         async def ask_as_replica() -> None:
@@ -127,19 +149,19 @@ def test_replica_is_served_between_a_few_requests_of_a_flood() -> None:
                 await answers.read()
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lane.run)
-            nursery.start_soon(serving(peer, router, lane=lane, may_be_replica=True).run)
+            nursery.start_soon(lanes.run)
+            nursery.start_soon(serving(peer, router, lanes=lanes, may_be_replica=True).run)
             nursery.start_soon(ask_as_replica)
             for _ in range(4):
                 client = Received()
                 client.received.put_data(flood)
-                nursery.start_soon(serving(client, router, lane=lane).run)
+                nursery.start_soon(serving(client, router, lanes=lanes).run)
             while router.of_clients.total() < 8000:
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
 
     run_deterministically(main, seed=1)
-    allowed = UNITS_PER_TURN // OTHER_UNITS
+    allowed = UNITS_PER_TURN // other_units(len(request_at(0)) - 4)
     assert max(router.of_clients.values()) <= allowed
     # Both ends of the replica's connection take their steps in turn, and nobody else is between them.
     waits = [after - before for before, after in pairwise(router.of_replica)]

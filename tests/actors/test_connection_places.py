@@ -8,10 +8,12 @@ import pytest
 import trio
 
 from kraft_trio.errors import NetworkError
+from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.codec import encode_request
+from tests.actors.test_listener_admission import at_clients, with_client_listeners
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import CLIENT, RawClient
 
@@ -89,3 +91,31 @@ async def test_address_has_as_many_connections_as_it_may(cluster: Cluster) -> No
         with pytest.raises(NetworkError):
             async with RawClient.connected(cluster, 1):
                 pass
+
+
+async def is_served(stack: AsyncExitStack, cluster: Cluster, endpoint: Endpoint | None) -> bool:
+    """Whether a newcomer is; its connection stays open until the stack is left."""
+    try:
+        client = await stack.enter_async_context(RawClient.connected(cluster, 1, endpoint))
+        await client.describe()
+    except NetworkError:
+        return False
+    return True
+
+
+@on_cluster(voters=1, started=(), settings={"max.connections.per.ip": "2"})
+async def test_address_limit_is_none_for_controller_listeners(cluster: Cluster) -> None:
+    """Replicas may share an address; clients of the other listener may not take more than they are given."""
+    await with_client_listeners(cluster)
+    async with AsyncExitStack() as stack:
+        assert [await is_served(stack, cluster, at_clients(1)) for _ in range(4)] == [True, True, False, False]
+        assert [await is_served(stack, cluster, None) for _ in range(4)] == [True] * 4
+
+
+@on_cluster(voters=1, started=(), settings=PLACES)
+async def test_clients_leave_places_to_the_controller_listener(cluster: Cluster) -> None:
+    """Of eight places two are kept; nobody is idle for long enough to make room for another."""
+    await with_client_listeners(cluster)
+    async with AsyncExitStack() as stack:
+        assert [await is_served(stack, cluster, at_clients(1)) for _ in range(8)] == [True] * 6 + [False] * 2
+        assert [await is_served(stack, cluster, None) for _ in range(3)] == [True, True, False]

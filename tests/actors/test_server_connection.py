@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from kraft_trio.actors.answers import Answer, Awaited, Ready
-from kraft_trio.actors.client_lane import ClientLane
+from kraft_trio.actors.client_lane import ClientLanes
 from kraft_trio.actors.memory_budget import MemoryBudget
 from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.actors.server_connection import ServerConnection
@@ -75,15 +75,15 @@ def serving(
     router: object,
     memory: MemoryBudget | None = None,
     *,
-    lane: ClientLane | None = None,
+    lanes: ClientLanes | None = None,
     may_be_replica: bool = False,
 ) -> ServerConnection:
-    """Without a lane that runs, no more may be sent than one turn admits."""
+    """Without lanes that run, no more may be sent than one turn admits."""
     return ServerConnection(
         stream,
         "CONTROLLER",
         cast(RequestRouter, router),
-        lane=lane or ClientLane(),
+        lanes=lanes or ClientLanes(),
         memory=memory or MemoryBudget(2**24),
         may_be_replica=may_be_replica,
         initial_request_bytes=1000,
@@ -97,13 +97,16 @@ async def test_every_byte_is_sent_once_and_in_order(seed: int) -> None:
     stream = Narrow(theirs, random.Random(seed))
     expected = b"".join(encode_response(FETCH_SNAPSHOT, 1, position, answer_to(position)) for position in range(8))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serving(stream, Router()).run)
+        lanes = ClientLanes()
+        nursery.start_soon(lanes.run)
+        nursery.start_soon(serving(stream, Router(), lanes=lanes).run)
         for position in range(8):
             await ours.send_all(request_at(position))
         with trio.fail_after(30):
             while len(stream.taken) < len(expected):
                 await trio.lowlevel.checkpoint()
         await ours.aclose()
+        nursery.cancel_scope.cancel()
     assert stream.taken == expected
 
 
