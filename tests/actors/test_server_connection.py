@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
@@ -91,14 +93,21 @@ def serving(
     )
 
 
+@asynccontextmanager
+async def running(lanes: ClientLanes) -> AsyncIterator[None]:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lanes.run)
+        yield
+        nursery.cancel_scope.cancel()
+
+
 @pytest.mark.parametrize("seed", range(20))
 async def test_every_byte_is_sent_once_and_in_order(seed: int) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     stream = Narrow(theirs, random.Random(seed))
     expected = b"".join(encode_response(FETCH_SNAPSHOT, 1, position, answer_to(position)) for position in range(8))
-    async with trio.open_nursery() as nursery:
-        lanes = ClientLanes()
-        nursery.start_soon(lanes.run)
+    lanes = ClientLanes()
+    async with running(lanes), trio.open_nursery() as nursery:
         nursery.start_soon(serving(stream, Router(), lanes=lanes).run)
         for position in range(8):
             await ours.send_all(request_at(position))
@@ -106,7 +115,6 @@ async def test_every_byte_is_sent_once_and_in_order(seed: int) -> None:
             while len(stream.taken) < len(expected):
                 await trio.lowlevel.checkpoint()
         await ours.aclose()
-        nursery.cancel_scope.cancel()
     assert stream.taken == expected
 
 
@@ -144,8 +152,9 @@ class Silent:
 async def test_unanswered_requests_are_abandoned_at_the_end(ending: str) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     router = Silent()
-    connection = serving(Narrow(theirs, random.Random(1)), router)
-    async with trio.open_nursery() as nursery:
+    lanes = ClientLanes()
+    connection = serving(Narrow(theirs, random.Random(1)), router, lanes=lanes)
+    async with running(lanes), trio.open_nursery() as nursery:
         nursery.start_soon(connection.run)
         others = [encode_request(DESCRIBE_QUORUM, 1, number, "", DescribeQuorumRequest("topic")) for number in (1, 2)]
         await ours.send_all(b"".join([request_at(0), *others]))
