@@ -182,7 +182,7 @@ class Log(TrimmedLog):
             if self._is_time_to_roll(plan):
                 self._roll(plan)
             if plan.batches[-1].leader_epoch != self.epochs.latest_epoch:
-                self._write_epoch_checkpoint(self._epochs_after(plan))
+                self._write_epochs_if_possible(self._epochs_after(plan))
             self._segments.append(buffer, plan.batches)
         except OSError as error:
             raise self._append_failure(error, plan.size) from error
@@ -264,6 +264,15 @@ class Log(TrimmedLog):
             if not is_out_of_descriptors(error) or is_too_long:
                 raise
             log.warning("no file can be opened: the segment grows on", directory=self._directory, reason=str(error))
+
+    def _write_epochs_if_possible(self, entries: EpochCache) -> None:
+        """Without a descriptor the file stays as it is: the batches say the same, and the next open makes it anew."""
+        try:
+            self._write_epoch_checkpoint(entries)
+        except OSError as error:
+            if not is_out_of_descriptors(error):
+                raise
+            log.warning("leader epochs not written", directory=self._directory, reason=str(error))
 
     def _epochs_after(self, plan: PlannedBatches) -> EpochCache:
         entries = EpochCache(self.epochs)

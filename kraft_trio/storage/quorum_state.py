@@ -10,6 +10,8 @@ import json
 import re
 from typing import Any, Final
 
+import structlog
+import trio
 from crc32c import crc32c
 
 from kraft_trio.errors import StorageError
@@ -18,8 +20,12 @@ from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, directory_id_
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.disk_reserve import DiskReserve
-from kraft_trio.storage.failures import disk_full_error, is_disk_full, storage_failure
+from kraft_trio.storage.failures import disk_full_error, is_disk_full, is_out_of_descriptors, storage_failure
 
+log = structlog.get_logger(__name__)
+
+RETRY_S: Final = 0.1
+"""After that a state is written again for which no file could be opened."""
 _NOBODY = -1
 _SECOND_LINE: Final = re.compile(rb"([0-9a-f]{8})\n")
 
@@ -126,20 +132,25 @@ class QuorumStateFile:
         return decode_quorum_state(self._path, data)
 
     async def write(self, state: ElectionState, kraft_version: int, static_voters: VoterSet) -> None:
-        """Store the state; it is durable on return, also for a cancelled caller.  Raises StorageFailure.
+        """Store the state; it is durable on return, also for a caller that is cancelled meanwhile.
 
-        For want of room it is written again, another file beside the old one, once the reserve has been released.
+        Raises StorageFailure.  If there is no room, it is written again once the reserve has been released.  If no
+        file can be opened, it is written again until one can be: the caller, who tells nobody before, waits.  A caller
+        that is cancelled in that wait gets Cancelled, and the state need not have been stored.
         """
         content = with_crc(encode_quorum_state(state, kraft_version, static_voters))
-        try:
+        while True:
             try:
                 await self._disk.replace(self._path, content)
+                return
             except OSError as error:
-                if not self._release_reserve(error, len(content)):
-                    raise
-                await self._disk.replace(self._path, content)
-        except OSError as error:
-            raise storage_failure(f"{self._path}: cannot be written", error) from error
+                if is_out_of_descriptors(error):
+                    log.warning("quorum state not written yet", path=self._path, reason=str(error))
+                elif self._release_reserve(error, len(content)):
+                    continue
+                else:
+                    raise storage_failure(f"{self._path}: cannot be written", error) from error
+            await trio.sleep(RETRY_S)
 
     def _release_reserve(self, error: OSError, size: int) -> bool:
         """Whether that gives room which was not there."""

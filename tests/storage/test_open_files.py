@@ -11,9 +11,16 @@ from pathlib import Path
 
 import pytest
 import structlog
+import trio
+import trio.testing
 
 from kraft_trio.config import NodeConfig
 from kraft_trio.open_files import HEADROOM, fitted
+from kraft_trio.protocol.roles import ElectionState
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
+from kraft_trio.storage.quorum_state import RETRY_S, QuorumStateFile
 from kraft_trio.storage.real_disk import RealDisk
 from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.spare_descriptors import SPARE
@@ -24,7 +31,7 @@ VALUE = bytes(400)
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
-@pytest.mark.parametrize("operation", ["open", "sync_directory", "replace_now"])
+@pytest.mark.parametrize("operation", ["open", "sync_directory"])
 async def test_segment_grows_on_while_no_file_can_be_opened(operation: str, code: int) -> None:
     disk = SimulatedDisk()
     log = open_log(disk, segment_bytes=SEGMENT_BYTES)
@@ -41,6 +48,35 @@ async def test_segment_grows_on_while_no_file_can_be_opened(operation: str, code
     assert len(segments) > 5
     await log.close()
     assert values_in(open_log(disk, segment_bytes=SEGMENT_BYTES)) == values
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+async def test_epoch_begins_while_no_file_can_be_opened(code: int) -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    log.append_as_leader(bytearray(batch(b"first")), 1)
+    disk.fail("open", code=code)
+    log.append_as_leader(bytearray(batch(b"second")), 2)
+    assert log.poisoned is None
+    await log.sync()
+    await log.close()
+    reopened = open_log(disk)
+    assert list(reopened.epochs) == [(1, 0), (2, 1)]
+    path = f"{DIRECTORY}/leader-epoch-checkpoint"
+    assert decode_leader_epochs(path, disk.read_bytes(path)) == [(1, 0), (2, 1)]
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+async def test_vote_waits_until_its_file_can_be_opened(code: int, autojump_clock: trio.testing.MockClock) -> None:
+    disk = SimulatedDisk()
+    disk.make_directory(DIRECTORY)
+    file = QuorumStateFile(disk, f"{DIRECTORY}/quorum-state")
+    disk.fail("open", code=code, times=3)
+    voted = ElectionState(5, voted_key=ReplicaKey(2))
+    began_s = trio.current_time()
+    await file.write(voted, 1, VoterSet())
+    assert trio.current_time() - began_s == pytest.approx(3 * RETRY_S)
+    assert file.read() == voted
 
 
 async def test_failed_sync_still_poisons() -> None:
