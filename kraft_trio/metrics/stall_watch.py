@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Final
 
@@ -13,7 +14,9 @@ from kraft_trio.metrics.window import Window
 log = structlog.get_logger(__name__)
 
 STALL_MS: Final = 50.0
-WARN_EVERY_S: Final = 10.0
+WARNED_MS: Final = 200.0
+"""Shorter stalls are told at level info: they delay others, but cost no election."""
+TELL_EVERY_S: Final = 10.0
 _NS_PER_MS: Final = 1_000_000
 _NAMED_NS: Final = 5 * _NS_PER_MS
 """Shorter steps are not looked at for the name of what ran."""
@@ -37,7 +40,7 @@ class StallWatch(trio.abc.Instrument):
         self._task: trio.lowlevel.Task | None = None
         self._longest_step_ns = 0
         self._longest_task = ""
-        self._warned_s = -WARN_EVERY_S
+        self._told_s = -TELL_EVERY_S
 
     async def run(self) -> None:
         """Measure until cancelled."""
@@ -78,7 +81,7 @@ class StallWatch(trio.abc.Instrument):
             if cpu_ms >= STALL_MS:
                 self.stalls += 1
                 self._note_step(now_ns)
-                self._warn(wall_ms, cpu_ms, now_s)
+                self._tell(wall_ms, cpu_ms, now_s)
         self._task = None
         self._longest_step_ns, self._longest_task = 0, ""
 
@@ -87,11 +90,12 @@ class StallWatch(trio.abc.Instrument):
         if self._task is not None and took_ns > self._longest_step_ns:
             self._longest_step_ns, self._longest_task = took_ns, self._task.name
 
-    def _warn(self, wall_ms: float, cpu_ms: float, now_s: float) -> None:
-        if now_s - self._warned_s < WARN_EVERY_S:
+    def _tell(self, wall_ms: float, cpu_ms: float, now_s: float) -> None:
+        if now_s - self._told_s < TELL_EVERY_S:
             return
-        self._warned_s = now_s
-        log.warning(
+        self._told_s = now_s
+        log.log(
+            logging.WARNING if cpu_ms >= WARNED_MS else logging.INFO,
             "event loop stalled",
             cpu_ms=round(cpu_ms),
             wall_ms=round(wall_ms),

@@ -53,7 +53,7 @@ class Intrude(Step):
             for api, request in _requests(node.config, node.view.epoch + _EPOCHS_AHEAD):
                 answer = await _ask(cluster, self.node, api, request)
                 cluster.trace.record("stranger", node=self.node, cause=answer, api=api.name)
-            for what, data in _rubbish(cluster.random(f"rubbish-{cluster.trace.count}")):
+            for what, data in _rubbish(cluster.random(f"rubbish at {cluster.now_s:.6f} s")):
                 ended = await _send(cluster, self.node, data)
                 cluster.trace.record("stranger", node=self.node, cause=ended, api=what)
 

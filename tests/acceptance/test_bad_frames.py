@@ -139,17 +139,16 @@ def resident_kib(pid: int) -> int:
 )
 def test_an_unknown_api_or_version_closes_the_connection(quorum: Quorum, api_key: int, version: int) -> None:
     with unharmed(quorum) as leader:
-        with RawConnection(leader.endpoint) as connection:
-            connection.send_frame(request_header(api_key, version) + bytes(20))
-            assert connection.is_closed_by_peer()
-        wait_until(
-            "the log names the API and the version",
-            lambda: any(
-                str(api_key) in line and f"version {version}" in line
-                for line in leader.log_text().splitlines()
-                if CLOSED in line
-            ),
-        )
+
+        def is_told() -> bool:
+            """Of many closed connections the log tells some: so again, until it tells of this one."""
+            with RawConnection(leader.endpoint) as connection:
+                connection.send_frame(request_header(api_key, version) + bytes(20))
+                assert connection.is_closed_by_peer()
+            closed = (line for line in leader.log_text().splitlines() if CLOSED in line)
+            return any(str(api_key) in line and f"version {version}" in line for line in closed)
+
+        wait_until("the log names the API and the version", is_told, interval_seconds=0.5)
 
 
 def test_a_too_new_api_versions_request_is_told_the_range(quorum: Quorum) -> None:

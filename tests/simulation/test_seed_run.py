@@ -161,7 +161,7 @@ class TestTrace:
             trace.records_messages = True
             trace.listeners.append(note)
 
-        for seed in range(6):
+        for seed in range(12):
             run_plan(make_plan(seed, SHORT), listen)
         run_plan(make_plan(1, attrs.evolve(SHORT, profiles=())), listen)
         document = (Path(__file__).parents[2] / "docs" / "TRACE.md").read_text().partition("## Kinds of event")[2]
