@@ -306,9 +306,19 @@ def _described(cluster: Cluster, node_id: int) -> str:
 def _needs_no_other(node: Node, leader: Node) -> bool:
     """Whether it has what the leader committed, so that it hears of it, or cannot campaign in its place.
 
-    To have heard of it once is not enough: a fetch timeout from before the faults ended may run out yet.  Who is not in
-    its own newest set cannot campaign, such as one on a blank disk, which may know nobody but who is cut off.
+    To have heard of it once is not enough: a fetch timeout from before the faults ended may run out yet.  A node on a
+    blank disk cannot campaign, for one, and may know nobody but who is cut off.
     """
     follows = (node.view.epoch, node.view.leader_id) == (leader.view.epoch, leader.key.id)
     has_all = node.log.end_offset >= (leader.high_watermark or 0)
-    return (follows and has_all) or not is_member(node.log.voters.voters, node.key)
+    return (follows and has_all) or not _may_campaign(node)
+
+
+def _may_campaign(node: Node) -> bool:
+    """Whether it is in its newest set, or in the one before as long as it does not know that the newest has committed."""
+    history = node.log.voters
+    offset = history.voters_offset
+    sets = [history.voters]
+    if offset is not None and offset in history.uncommitted(node.log.high_watermark):
+        sets.append(history.voters_at(offset - 1))
+    return any(is_member(voters, node.key) for voters in sets)

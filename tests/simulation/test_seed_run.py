@@ -219,7 +219,7 @@ class TestFailures:
         assert outcome.failure is not None
         assert outcome.failure.rule == "stuck"
         assert any("still running after 0.5 s" in fact for fact in outcome.failure.facts)
-        assert outcome.real_s < 5
+        assert outcome.real_s < 60
 
     def test_interrupted_by_the_user_it_is_no_outcome(self) -> None:
         with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)):
