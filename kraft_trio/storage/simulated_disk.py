@@ -215,7 +215,6 @@ class SimulatedDisk:
         return self.room()
 
     def modified_ms(self, path: str) -> int:
-        self.call("modified_ms", path)
         return self._inode(path).modified_ms
 
     def list_directory(self, path: str) -> list[str]:

@@ -91,7 +91,7 @@ def test_random_voter_changes_find_it_as_well(name: str) -> None:
 
 @pytest.mark.parametrize("name", FOUND_BY_CHANCE_WITH_SNAPSHOTS)
 def test_random_snapshots_find_it_as_well(name: str) -> None:
-    mutant = attrs.evolve(MUTANTS[name], run=SNAPSHOTS, seeds=6)
+    mutant = attrs.evolve(MUTANTS[name], run=SNAPSHOTS, seeds=10)
     found = mutant.hunt()
     assert found is not None, f"{mutant.seeds} seeds, and nothing was violated"
     assert _without_mutants(SNAPSHOTS, found.seed) is None
