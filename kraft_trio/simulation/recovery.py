@@ -315,7 +315,7 @@ def _needs_no_other(node: Node, leader: Node) -> bool:
 
 
 def _may_campaign(node: Node) -> bool:
-    """Whether it is in its newest set, or in the one before as long as it does not know that the newest has committed."""
+    """Whether it is in its newest set, or in the one before while it does not know that the newest has committed."""
     history = node.log.voters
     offset = history.voters_offset
     sets = [history.voters]
