@@ -10,6 +10,7 @@ import structlog
 
 from kraft_trio.errors import CorruptLogError, StorageError
 from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.partition_check import check_partition
 from kraft_trio.storage.partition_files import DAMAGED
 
@@ -32,7 +33,7 @@ def note_damage(disk: Disk, directory: str, reason: str) -> None:
 def refuse_damaged(disk: Disk, directory: str) -> None:
     """Raise CorruptLogError if damage was found in that log and is still there; if it is mended, forget it.
 
-    Blocks for a read of everything, but only where damage was found.
+    Blocks for a read of everything, but only where damage was found.  Raises StorageFailure if the disk fails.
     """
     path = join(directory, DAMAGED)
     try:
@@ -41,9 +42,13 @@ def refuse_damaged(disk: Disk, directory: str) -> None:
         return
     except OSError as error:
         raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
-    problems = check_partition(disk, directory).problems
+    try:
+        problems = check_partition(disk, directory).problems
+        if not problems:
+            log.warning("the damage that a read found is mended", file=path, was=noted)
+            disk.remove(path)
+            disk.sync_directory(directory)
+    except OSError as error:
+        raise storage_failure(f"{path}: the log cannot be checked for what a read found", error) from error
     if problems:
         raise CorruptLogError(f"{path}: a read found damage: {noted}; it is still there: {problems[0]}; {WHAT_TO_DO}")
-    log.warning("the damage that a read found is mended", file=path, was=noted)
-    disk.remove(path)
-    disk.sync_directory(directory)
