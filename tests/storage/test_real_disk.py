@@ -265,9 +265,10 @@ def test_what_is_no_regular_file_is_not_read(make: Callable[[str], None], tmp_pa
     """At once: to open a named pipe could wait for ever."""
     path = str(tmp_path / "a.log")
     make(path)
+    disk = RealDisk()
     before = open_descriptors()
     with pytest.raises(OSError, match=r"not a regular file: '.*/a\.log'"):
-        RealDisk().open_to_read(path)
+        disk.open_to_read(path)
     assert open_descriptors() == before
 
 
