@@ -1,7 +1,7 @@
 """The records of a committed batch, of any size, as lists that an application can be given.
 
-What was committed has to be read, be it by an older version, or by Apache Kafka, which bounds nothing: a batch that
-takes long is decoded off the loop, in memory that does not grow with it.
+A committed batch must be readable even if an older version wrote it, or Apache Kafka, which sets no bounds.  A batch
+that takes long is decoded off the loop, in memory that does not grow with it.
 """
 
 from __future__ import annotations
