@@ -17,7 +17,7 @@ from kraft_trio.config import KEYS
 from kraft_trio.metrics.definitions import METRICS
 from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE
 from kraft_trio.protocol.producers import DEFAULT_MAX_PRODUCERS
-from kraft_trio.protocol.transition_diagram import transition_diagram
+from kraft_trio.protocol.roles import TRANSITIONS, EpochChange
 from kraft_trio.simulation.invariants import INVARIANTS
 from kraft_trio.simulation.scenario_header import HEADER_ITEMS
 from kraft_trio.simulation.step_catalog import STEP_MODULES
@@ -58,11 +58,23 @@ FIXED_LIMITS = (
     (DEFAULT_MAX_PRODUCERS, "Idempotent producers that a log remembers."),
 )
 DOCUMENTS = Path(__file__).parent
+_EPOCH_CHANGES = {
+    EpochChange.SAME: "",
+    EpochChange.NEXT: ", epoch + 1",
+    EpochChange.HIGHER: ", higher epoch",
+    EpochChange.SAME_OR_HIGHER: ", same or higher epoch",
+}
 _PART = re.compile(r"(?<=<!-- generated: )(?P<name>\S+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 def transitions() -> str:
-    return f"```mermaid\n{transition_diagram()}```\n"
+    """The transition table as a Mermaid state diagram, one line a row; a star marks a transition that is stored."""
+    lines = []
+    for (origin, event), transition in TRANSITIONS.items():
+        epoch = _EPOCH_CHANGES[transition.epoch]
+        label = event.name.lower().replace("_", " ") + epoch + (" *" if transition.durable else "")
+        lines.append(f"    {origin.__name__} --> {transition.to.__name__}: {label}\n")
+    return f"```mermaid\nstateDiagram-v2\n{''.join(lines)}```\n"
 
 
 def versions() -> str:

@@ -6,6 +6,9 @@ Lazy, so that `import kraft_trio.protocol...` brings in the pure rules and nothi
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kraft_trio.application.latest_by_key import LatestByKey
+    from kraft_trio.application.serde import MsgpackSerde, RawSerde, Serde, SerdeError
+    from kraft_trio.application.state_machine import StateMachine, StateSnapshots
     from kraft_trio.background_log import BackgroundLog, background_logger_factory
     from kraft_trio.client.admin import AdminClient
     from kraft_trio.client.connecting import RefusedError
@@ -34,14 +37,11 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
     )
     from kraft_trio.formatting import first_voter, format_node, random_uuid
-    from kraft_trio.latest_by_key import LatestByKey
     from kraft_trio.messages import QuorumView
     from kraft_trio.metrics.node_metrics import NodeMetrics
     from kraft_trio.node import Committed, Node, open_node, run_node
     from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
     from kraft_trio.protocol.voter_set import Voter, VoterSet
-    from kraft_trio.serde import MsgpackSerde, RawSerde, Serde, SerdeError
-    from kraft_trio.state_snapshots import StateMachine, StateSnapshots
     from kraft_trio.storage.batch import NewRecord, Record
     from kraft_trio.wire.error_codes import ErrorCode
 else:
@@ -65,14 +65,14 @@ else:
                 "UnsupportedVersionError"
             ),
             "formatting": "first_voter format_node random_uuid",
-            "latest_by_key": "LatestByKey",
+            "application.latest_by_key": "LatestByKey",
             "messages": "QuorumView",
             "metrics.node_metrics": "NodeMetrics",
             "node": "Committed Node open_node run_node",
             "protocol.types": "Endpoint Endpoints OffsetAndEpoch ReplicaKey VersionRange",
             "protocol.voter_set": "Voter VoterSet",
-            "serde": "MsgpackSerde RawSerde Serde SerdeError",
-            "state_snapshots": "StateMachine StateSnapshots",
+            "application.serde": "MsgpackSerde RawSerde Serde SerdeError",
+            "application.state_machine": "StateMachine StateSnapshots",
             "storage.batch": "NewRecord Record",
             "wire.error_codes": "ErrorCode",
         }.items()

@@ -28,6 +28,8 @@ from kraft_trio.actors.request_router import FORWARDER_CLIENT_ID, RequestRouter
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.actors.state_machine_driver import OnCommit, StateMachineDriver, committed_batches
+from kraft_trio.application.serde import RawSerde, Serde
+from kraft_trio.application.state_machine import StateMachine, StateSnapshots
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import NodeClosedError, StorageFailure
@@ -36,8 +38,6 @@ from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.protocol.waits import reconnect_backoff_max_ms
-from kraft_trio.serde import RawSerde, Serde
-from kraft_trio.state_snapshots import StateMachine, StateSnapshots
 from kraft_trio.storage.directory import LockedDirectory, refuse_other_topic
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.log import Log, LogConfig

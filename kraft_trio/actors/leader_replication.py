@@ -34,13 +34,13 @@ from kraft_trio.messages import (
     SnapshotPiece,
 )
 from kraft_trio.protocol.check_quorum import has_majority_contact
-from kraft_trio.protocol.control_records import ControlRecord, KRaftVersion, LeaderChange, VotersRecord
 from kraft_trio.protocol.high_watermark import next_high_watermark
 from kraft_trio.protocol.producers import Accept, Duplicate, Refuse, new_producer_id
 from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import encode_control_batch, peek_header
+from kraft_trio.storage.control_records import ControlRecord, KRaftVersion, LeaderChange, VotersRecord
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse, QuorumReplica
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode

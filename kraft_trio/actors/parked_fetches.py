@@ -7,9 +7,9 @@ from typing import Final
 
 import attrs
 
+from kraft_trio.actors.removable_heap import RemovableHeap
 from kraft_trio.messages import FetchReceived
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.removable_heap import RemovableHeap
 
 MAX_PARKED_CONSUMERS: Final = 1000
 MAX_PARKED_BY_ONE_ASKER: Final = 4

@@ -9,11 +9,11 @@ import structlog
 import trio
 
 from kraft_trio.actors.log_cleaner import LogCleaner
+from kraft_trio.application.state_machine import StateSnapshots
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import DiskFullError, StorageFailure
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.state_snapshots import StateSnapshots
 from kraft_trio.storage.batch import BatchHeader
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.log import Log

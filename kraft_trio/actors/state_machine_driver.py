@@ -10,6 +10,7 @@ import trio
 
 from kraft_trio.actors.record_reader import RecordReader
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
+from kraft_trio.application.state_machine import StateSnapshots
 from kraft_trio.errors import (
     CorruptLogError,
     CorruptSnapshotError,
@@ -19,7 +20,6 @@ from kraft_trio.errors import (
     StorageFailure,
 )
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.state_snapshots import StateSnapshots
 from kraft_trio.storage.batch import BatchHeader, Record, iter_headers
 from kraft_trio.storage.disk import Buffer, Disk
 from kraft_trio.storage.log import Log

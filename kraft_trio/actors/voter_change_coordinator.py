@@ -26,7 +26,6 @@ from kraft_trio.messages import (
     UpdateVoterReceived,
     VoterChangeMessage,
 )
-from kraft_trio.protocol.control_records import KRaftVersion, VotersRecord
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import (
     Refused,
@@ -38,6 +37,7 @@ from kraft_trio.protocol.voter_changes import (
     upgrade_voters,
 )
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS, Voter
+from kraft_trio.storage.control_records import KRaftVersion, VotersRecord
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterResponse
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterResponse
 from kraft_trio.wire.apis.update_features import (

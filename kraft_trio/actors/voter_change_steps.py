@@ -12,9 +12,9 @@ from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.voter_change import VoterChange
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
-from kraft_trio.protocol.control_records import ControlRecord
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, Voter, VoterSet
+from kraft_trio.storage.control_records import ControlRecord
 from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from kraft_trio.wire.error_codes import ErrorCode
 

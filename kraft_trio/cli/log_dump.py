@@ -14,7 +14,10 @@ import attrs
 
 from kraft_trio.cli.metadata_frame import decode_metadata_frame
 from kraft_trio.errors import ProtocolError
-from kraft_trio.protocol.control_records import (
+from kraft_trio.protocol.types import directory_id_to_text
+from kraft_trio.storage.batch import BatchHeader, Record, check_crc, decode_records, peek_header
+from kraft_trio.storage.batch_header import HEADER_BYTES
+from kraft_trio.storage.control_records import (
     ControlRecord,
     KRaftVersion,
     LeaderChange,
@@ -24,9 +27,6 @@ from kraft_trio.protocol.control_records import (
     control_record_type,
     decode_control_record,
 )
-from kraft_trio.protocol.types import directory_id_to_text
-from kraft_trio.storage.batch import BatchHeader, Record, check_crc, decode_records, peek_header
-from kraft_trio.storage.batch_header import HEADER_BYTES
 from kraft_trio.storage.disk import DiskFile
 from kraft_trio.storage.real_disk import RealDisk
 

@@ -12,8 +12,8 @@ import structlog
 from structlog.tracebacks import ExceptionDictTransformer
 
 from kraft_trio.background_log import BackgroundLog, background_logger_factory
+from kraft_trio.cli.escaping import cut, escaped, escaped_lines
 from kraft_trio.cli.log_limits import LineLimit
-from kraft_trio.escaping import cut, escaped, escaped_lines
 from kraft_trio.tracing.node_trace import trace_log_line
 
 MAX_TRACEBACK: Final = 20_000

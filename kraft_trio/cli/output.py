@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from kraft_trio.escaping import cut, escaped, escaped_lines
+from kraft_trio.cli.escaping import cut, escaped, escaped_lines
 
 MAX_FIELD: Final = 10_000
 """Characters of one field, a record's value for example; JSON has all of it."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from kraft_trio.cli.escaping import escaped
 from kraft_trio.cli.output import field
 from kraft_trio.client.quorum_description import UNKNOWN, NoLeader, QuorumDescription, ReplicaState
-from kraft_trio.escaping import escaped
 from kraft_trio.protocol.types import directory_id_to_text
 
 _LABEL_WIDTH = 24

@@ -22,13 +22,13 @@ from structlog.testing import capture_logs
 from kraft_trio.cli.preview_disk import PreviewDisk
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
-from kraft_trio.protocol.control_records import LeaderChange, VotersRecord
 from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_changes import check_new_voter
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.storage.batch import encode_control_batch
+from kraft_trio.storage.control_records import LeaderChange, VotersRecord
 from kraft_trio.storage.directory import LockedDirectory, partition_path, read_meta_properties
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.log import Log, LogConfig

@@ -31,9 +31,9 @@ def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_lev
     """
     configure_logging(log_format, log_level, traced=trace is not None)
     config = read_config(config_path, parse_overrides(overrides))
+    from kraft_trio.application.configured_state_machine import state_machine_of
+    from kraft_trio.cli.open_files import fitted, raise_open_file_limit
     from kraft_trio.node import run_node
-    from kraft_trio.open_files import fitted, raise_open_file_limit
-    from kraft_trio.state_machines import state_machine_of
 
     config = fitted(config, raise_open_file_limit())
     machine = state_machine_of(config)

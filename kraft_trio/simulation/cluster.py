@@ -15,13 +15,14 @@ import attrs
 import trio
 
 from kraft_trio.actors.state_machine_driver import OnCommit
+from kraft_trio.application.serde import Serde
+from kraft_trio.application.state_machine import StateMachine
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.config import NodeConfig, parse_config
 from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.serde import Serde
 from kraft_trio.simulation.administrator import Administrator
 from kraft_trio.simulation.checker import Checker
 from kraft_trio.simulation.deterministic import run_deterministically
@@ -34,7 +35,6 @@ from kraft_trio.simulation.observing import captured_logs
 from kraft_trio.simulation.outlook import Outlook
 from kraft_trio.simulation.replica import Replica
 from kraft_trio.simulation.violation import InvariantViolated, Violation
-from kraft_trio.state_snapshots import StateMachine
 from kraft_trio.tracing.events import NO_STATE, NodeState, Trace
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from kraft_trio.actors.state_machine_driver import OnCommit
+from kraft_trio.application.state_machine import StateMachine
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import KraftError
@@ -20,7 +21,6 @@ from kraft_trio.simulation.deterministic import process, run_queue
 from kraft_trio.simulation.observing import ReplicaWatch
 from kraft_trio.simulation.replica import Replica
 from kraft_trio.simulation.state_machine import RememberedValues
-from kraft_trio.state_snapshots import StateMachine
 from kraft_trio.storage.batch import NewRecord, Record
 from kraft_trio.storage.directory import format_directory, partition_path, random_directory_id
 from kraft_trio.storage.record_thread import InLoop

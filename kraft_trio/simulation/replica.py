@@ -11,13 +11,13 @@ import attrs
 
 from kraft_trio.errors import ProtocolError, StorageError
 from kraft_trio.messages import QuorumView
-from kraft_trio.protocol.control_records import KRaftVersion, VotersRecord
 from kraft_trio.protocol.roles import ElectionState, Leader
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation.state_machine import NOTHING, digest_after
 from kraft_trio.storage.batch import Record, check_crc, decode_control_batch, iter_headers, peek_header
 from kraft_trio.storage.batch_header import BatchHeader
+from kraft_trio.storage.control_records import KRaftVersion, VotersRecord
 from kraft_trio.storage.disk import Buffer, base_name, join
 from kraft_trio.storage.partition_files import LOG, QUORUM_STATE, checkpoint_ids, checkpoint_name
 from kraft_trio.storage.quorum_state import decode_quorum_state

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.protocol.control_records import ControlRecord, decode_control_record, encode_control_record
 from kraft_trio.storage.batch_header import (
     COMPRESSION_ATTRIBUTES,
     CONTROL_ATTRIBUTE,
@@ -26,6 +25,7 @@ from kraft_trio.storage.batch_header import (
     whole_batches_size,
 )
 from kraft_trio.storage.compression import compress, decompress
+from kraft_trio.storage.control_records import ControlRecord, decode_control_record, encode_control_record
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.record_limits import MAX_BATCH_HEADERS, MAX_READ_HEADERS, MAX_RECORDS
 from kraft_trio.storage.varint import decode_varint, encode_varint

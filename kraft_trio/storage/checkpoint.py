@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import attrs
 
-from kraft_trio.protocol.control_records import ControlRecord, SnapshotFooter
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, decode_records, encode_control_batch
+from kraft_trio.storage.control_records import ControlRecord, SnapshotFooter
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT, checkpoint_name
 from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot, read_batches

@@ -9,7 +9,6 @@ import attrs
 from crc32c import crc32c
 
 from kraft_trio.errors import ProtocolError, RecordTooLargeError
-from kraft_trio.protocol.control_records import ControlRecord
 from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, check_crc, decode_control_batch, peek_header
 from kraft_trio.storage.batch_header import (
     CONTROL_ATTRIBUTE,
@@ -20,6 +19,7 @@ from kraft_trio.storage.batch_header import (
     MAGIC,
     whole_batches_size,
 )
+from kraft_trio.storage.control_records import ControlRecord
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.record_check import check_records
 

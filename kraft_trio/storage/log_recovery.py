@@ -21,7 +21,6 @@ import attrs
 import structlog
 
 from kraft_trio.errors import CorruptLogError, ProtocolError, StorageError
-from kraft_trio.protocol.control_records import ControlRecord, KRaftVersion, VotersRecord
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.producer_history import ProducerHistory
 from kraft_trio.protocol.producers import ProducerStates
@@ -33,6 +32,7 @@ from kraft_trio.storage import partition_files
 from kraft_trio.storage.batch import check_crc, decode_control_batch, peek_header
 from kraft_trio.storage.batch_header import HEADER_BYTES
 from kraft_trio.storage.checkpoint import read_checkpoint_voters
+from kraft_trio.storage.control_records import ControlRecord, KRaftVersion, VotersRecord
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.known_good_point import (
     forget_known_good_points_above,

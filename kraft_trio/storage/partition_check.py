@@ -12,7 +12,6 @@ from contextlib import closing
 import attrs
 
 from kraft_trio.errors import CorruptSnapshotError, ProtocolError, StorageError
-from kraft_trio.protocol.control_records import KRaftVersion
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.snapshot_alignment import Alignment, align
@@ -25,6 +24,7 @@ from kraft_trio.storage.batch import (
     decode_control_batch,
     peek_header,
 )
+from kraft_trio.storage.control_records import KRaftVersion
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
 from kraft_trio.storage.producer_snapshot import decode_producer_snapshot

@@ -14,17 +14,17 @@ from typing import Protocol
 import attrs
 
 from kraft_trio.errors import CorruptSnapshotError, ProtocolError
-from kraft_trio.protocol.control_records import (
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.storage.batch import BatchHeader, check_crc, decode_control_batch, peek_header
+from kraft_trio.storage.batch_header import HEADER_BYTES
+from kraft_trio.storage.control_records import (
     ControlRecord,
     KRaftVersion,
     SnapshotFooter,
     SnapshotHeader,
     VotersRecord,
 )
-from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
-from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.batch import BatchHeader, check_crc, decode_control_batch, peek_header
-from kraft_trio.storage.batch_header import HEADER_BYTES
 from kraft_trio.storage.disk import Buffer, Disk
 
 

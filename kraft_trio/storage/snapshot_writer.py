@@ -14,16 +14,16 @@ from typing import Final, cast
 
 import trio
 
-from kraft_trio.protocol.control_records import (
+from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.storage.batch import NewRecord, RecordHeaders, encode_control_batch
+from kraft_trio.storage.column_batches import encode_records, encode_values
+from kraft_trio.storage.control_records import (
     ControlRecord,
     KRaftVersion,
     SnapshotFooter,
     SnapshotHeader,
     VotersRecord,
 )
-from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch import NewRecord, RecordHeaders, encode_control_batch
-from kraft_trio.storage.column_batches import encode_records, encode_values
 from kraft_trio.storage.disk import Buffer, Disk, join
 from kraft_trio.storage.part_file import PartFile
 from kraft_trio.storage.partition_files import checkpoint_name

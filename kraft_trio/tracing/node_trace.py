@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from kraft_trio.actors.published import Published
 from kraft_trio.messages import QuorumView
-from kraft_trio.protocol.control_records import VotersRecord
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import NewRecord, Record, decode_control_batch, peek_header
+from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.log_append import PlannedBatch
@@ -28,7 +28,7 @@ from kraft_trio.tracing.node_events import NodeEvents
 
 if TYPE_CHECKING:
     from kraft_trio.actors.state_machine_driver import OnCommit
-    from kraft_trio.state_snapshots import StateSnapshots
+    from kraft_trio.application.state_machine import StateSnapshots
 
 _running: ContextVar[NodeTrace | None] = ContextVar("kraft_trio.tracing", default=None)
 """The trace of the node whose task this is."""

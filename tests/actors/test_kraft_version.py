@@ -9,12 +9,12 @@ import pytest
 import trio
 
 from kraft_trio.node import Node
-from kraft_trio.protocol.control_records import KRaftVersion, VotersRecord
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import LISTENER
 from kraft_trio.storage.batch import decode_control_batch
+from kraft_trio.storage.control_records import KRaftVersion, VotersRecord
 from kraft_trio.wire.api import API_VERSIONS, UPDATE_FEATURES
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest, UpgradeType

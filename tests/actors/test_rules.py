@@ -21,12 +21,12 @@ from kraft_trio.messages import (
     TimedOut,
     VoteReceived,
 )
-from kraft_trio.protocol.control_records import VotersRecord
 from kraft_trio.protocol.roles import Follower, Leader
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import CLUSTER_ID
 from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch
+from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from kraft_trio.wire.apis.produce import ProducePartitionResponse

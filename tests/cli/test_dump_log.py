@@ -15,8 +15,8 @@ from kraft_trio.cli import run
 from kraft_trio.cli.log_dump import control_fields
 from kraft_trio.cli.metadata_frame import decode_metadata_frame
 from kraft_trio.errors import ProtocolError
-from kraft_trio.protocol.control_records import KRaftVersion, LeaderChange, SnapshotFooter, SnapshotHeader
 from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
+from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, SnapshotFooter, SnapshotHeader
 
 # A log and a snapshot as Apache Kafka's own raft classes wrote them at kraft.version 1.
 KAFKA_LOG = bytes.fromhex(

@@ -15,7 +15,6 @@ from kraft_trio.cli import run
 from kraft_trio.cli.restoration import plan_restoration, restore
 from kraft_trio.config import parse_config
 from kraft_trio.errors import StorageError, StorageFailure
-from kraft_trio.protocol.control_records import SnapshotFooter
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, directory_id_from_text
@@ -31,6 +30,7 @@ from kraft_trio.storage.batch import (
 )
 from kraft_trio.storage.batch_header import patch_base_offset_and_epoch
 from kraft_trio.storage.checkpoint import read_checkpoint
+from kraft_trio.storage.control_records import SnapshotFooter
 from kraft_trio.storage.directory import read_meta_properties
 from kraft_trio.storage.partition_check import check_partition
 from kraft_trio.storage.partition_files import checkpoint_name

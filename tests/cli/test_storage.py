@@ -11,9 +11,9 @@ import attrs
 import pytest
 
 from kraft_trio.cli import run
-from kraft_trio.protocol.control_records import KRaftVersion, SnapshotFooter, SnapshotHeader, VotersRecord
 from kraft_trio.protocol.types import Endpoint, directory_id_from_text
 from kraft_trio.storage.checkpoint import read_checkpoint
+from kraft_trio.storage.control_records import KRaftVersion, SnapshotFooter, SnapshotHeader, VotersRecord
 from kraft_trio.storage.meta_properties import MetaProperties, decode_meta_properties
 from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT
 from tests.storage.support import kafkas_files

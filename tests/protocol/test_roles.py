@@ -29,7 +29,6 @@ from kraft_trio.protocol.roles import (
     may_campaign,
     vote_of,
 )
-from kraft_trio.protocol.transition_diagram import transition_diagram
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 
@@ -237,11 +236,3 @@ def test_only_members_of_their_own_set_campaign(others: VoterSet) -> None:
 def test_after_a_lost_pre_vote(role: Prospective, event: Event, outcome: Role) -> None:
     assert after_lost_pre_vote(role) == (event, outcome)
     assert allowed(role, event, outcome)
-
-
-def test_the_diagram_has_every_row() -> None:
-    first, *rows = transition_diagram().splitlines()
-    assert first == "stateDiagram-v2"
-    assert len(rows) == len(TRANSITIONS) == len(set(rows))
-    assert "    Prospective --> Candidate: pre vote won, epoch + 1 *" in rows
-    assert "    Follower --> Prospective: fetch timed out" in rows

@@ -16,7 +16,6 @@ import attrs
 
 from kraft_trio.messages import QuorumView, Stamp
 from kraft_trio.node import Node
-from kraft_trio.protocol.control_records import ControlRecord, LeaderChange, VotersRecord
 from kraft_trio.protocol.roles import (
     Candidate,
     ElectionState,
@@ -45,6 +44,7 @@ from kraft_trio.simulation.violation import Violation
 from kraft_trio.storage.batch import NewRecord, Record, decode_records, encode_batch, encode_control_batch, peek_header
 from kraft_trio.storage.batch_header import patch_base_offset_and_epoch
 from kraft_trio.storage.checkpoint import encode_bootstrap_checkpoint
+from kraft_trio.storage.control_records import ControlRecord, LeaderChange, VotersRecord
 from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT, QUORUM_STATE, checkpoint_name
 from kraft_trio.storage.quorum_state import encode_quorum_state
 from kraft_trio.wire.api import FETCH, FETCH_SNAPSHOT, VOTE, Api

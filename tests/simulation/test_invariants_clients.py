@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kraft_trio.protocol.control_records import KRaftVersion, VotersRecord
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.history import ADD_VOTER, REMOVE_VOTER, UPGRADE, Operation
+from kraft_trio.storage.control_records import KRaftVersion, VotersRecord
 from tests.simulation.fabricated_cluster import FabricatedCluster
 from tests.simulation.fabricated_machine import key_of, voters_of
 from tests.simulation.invariant_stories import Stories, Story

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 import trio
 
-from kraft_trio.serde import MsgpackSerde
+from kraft_trio.application.serde import MsgpackSerde
 from kraft_trio.simulation.cluster import Cluster, simulate
 from kraft_trio.simulation.committed_records import CommittedRecords
 from kraft_trio.simulation.history import History, Operation, Outcome

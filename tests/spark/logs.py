@@ -9,7 +9,6 @@ from unittest import mock
 import attrs
 from hypothesis import strategies as st
 
-from kraft_trio.protocol.control_records import KRaftVersion, LeaderChange
 from kraft_trio.spark.decoding import record_starts
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.batch_rows import batch_rows, damage_row
@@ -29,6 +28,7 @@ from kraft_trio.storage.batch import (
     patch_base_offset_and_epoch,
 )
 from kraft_trio.storage.batch_header import LOG_APPEND_TIME_ATTRIBUTE, patch_crc
+from kraft_trio.storage.control_records import KRaftVersion, LeaderChange
 
 ATTRIBUTES_LOW_BYTE = 22
 COLUMNS = {"records": (*RECORDS[:-1], RECORD_HEADERS, RECORDS[-1]), "batches": BATCHES, "control": CONTROL}

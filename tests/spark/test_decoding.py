@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.protocol.control_records import KRaftVersion, LeaderChange, VotersRecord, encode_control_record
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.header_fields import MOST_HEADERS
 from kraft_trio.spark.decoding.headers import walk
@@ -23,6 +22,7 @@ from kraft_trio.storage.batch import (
     patch_base_offset_and_epoch,
 )
 from kraft_trio.storage.batch_header import CRC_START, FRAME_BYTES, HEADER_BYTES, MAGIC, MAGIC_POSITION, patch_crc
+from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, VotersRecord, encode_control_record
 from kraft_trio.storage.varint import encode_varint
 from tests.spark.logs import COLUMNS, as_truth, logs, read, truth
 from tests.storage.support import KAFKAS_VOTERS

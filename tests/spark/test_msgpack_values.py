@@ -11,7 +11,7 @@ import msgpack
 import pyarrow as pa
 import pytest
 
-from kraft_trio.serde import MsgpackSerde
+from kraft_trio.application.serde import MsgpackSerde
 from kraft_trio.spark.decoding.msgpack_values import msgpack_columns
 
 DEEP: list[Any] = []

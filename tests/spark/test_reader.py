@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
 from kraft_trio.errors import ConfigError, StorageError
-from kraft_trio.protocol.control_records import KRaftVersion, SnapshotFooter, SnapshotHeader
 from kraft_trio.storage.batch import (
     Compression,
     NewRecord,
@@ -19,6 +18,7 @@ from kraft_trio.storage.batch import (
     patch_base_offset_and_epoch,
 )
 from kraft_trio.storage.batch_header import HEADER_BYTES, MAGIC_POSITION, patch_crc
+from kraft_trio.storage.control_records import KRaftVersion, SnapshotFooter, SnapshotHeader
 from kraft_trio.storage.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
 from tests.spark.directories import CLUSTER, PARTITION, batches, make_kafkas, make_node, numbered
 from tests.spark.loading import column, errors, fields, load, reader_of, sound

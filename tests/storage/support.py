@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import UUID
 
-from kraft_trio.protocol.control_records import ControlRecord, KRaftVersion, VotersRecord
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import (
     Endpoint,
@@ -19,6 +18,7 @@ from kraft_trio.protocol.types import (
 )
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch, encode_control_batch
+from kraft_trio.storage.control_records import ControlRecord, KRaftVersion, VotersRecord
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.log_append import plan_leader_append

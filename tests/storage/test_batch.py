@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.protocol.control_records import KRaftVersion, LeaderChange, SnapshotFooter, VotersRecord
 from kraft_trio.storage.batch import (
     BatchHeader,
     Compression,
@@ -25,6 +24,7 @@ from kraft_trio.storage.batch import (
     whole_batches_size,
 )
 from kraft_trio.storage.batch_header import patch_crc
+from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, SnapshotFooter, VotersRecord
 from kraft_trio.storage.varint import decode_varint, encode_varint
 from tests.storage.support import KAFKAS_VOTERS, batch, kafkas_files
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kraft_trio.errors import ProtocolError, StorageError
-from kraft_trio.protocol.control_records import KRaftVersion, SnapshotFooter, SnapshotHeader, VotersRecord
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
@@ -17,6 +16,7 @@ from kraft_trio.storage.checkpoint import (
     read_checkpoint_voters,
     write_bootstrap_checkpoint,
 )
+from kraft_trio.storage.control_records import KRaftVersion, SnapshotFooter, SnapshotHeader, VotersRecord
 from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs, encode_leader_epochs
 from kraft_trio.storage.offset_index import OffsetIndex, TimeIndex
 from kraft_trio.storage.producer_snapshot import encode_producer_snapshot, load_producer_snapshot

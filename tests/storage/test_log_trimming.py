@@ -13,9 +13,9 @@ from kraft_trio.errors import (
     OffsetOutOfRangeError,
     StorageFailure,
 )
-from kraft_trio.protocol.control_records import LeaderChange
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.batch import encode_control_batch
+from kraft_trio.storage.control_records import LeaderChange
 from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.recovery_point import decode_recovery_point

@@ -14,8 +14,8 @@ import structlog
 import trio
 import trio.testing
 
+from kraft_trio.cli.open_files import HEADROOM, fitted
 from kraft_trio.config import NodeConfig
-from kraft_trio.open_files import HEADROOM, fitted
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet

@@ -13,18 +13,18 @@ import trio
 import trio.testing
 
 from kraft_trio.errors import DiskFullError, StorageFailure
-from kraft_trio.protocol.control_records import (
-    KRaftVersion,
-    SnapshotFooter,
-    SnapshotHeader,
-    VotersRecord,
-)
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage import part_file, snapshot_writer
 from kraft_trio.storage.batch import NewRecord, Record, iter_headers
 from kraft_trio.storage.batch_header import patch_crc
 from kraft_trio.storage.checkpoint import read_checkpoint
+from kraft_trio.storage.control_records import (
+    KRaftVersion,
+    SnapshotFooter,
+    SnapshotHeader,
+    VotersRecord,
+)
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.part_file import SPARED_BYTES
 from kraft_trio.storage.partition_files import checkpoint_name

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.cli import run
-from kraft_trio.protocol.control_records import ControlRecord, SnapshotHeader
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.batch import Compression, NewRecord, decode_records, encode_batch, encode_control_batch
+from kraft_trio.storage.control_records import ControlRecord, SnapshotHeader
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
 from kraft_trio.storage.simulated_disk import SimulatedDisk

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.protocol.control_records import VotersRecord
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.checkpoint import read_checkpoint
+from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.storage.disk import join
 from kraft_trio.storage.partition_files import checkpoint_ids, checkpoint_name
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.protocol.control_records import VotersRecord
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation.invariants.snapshot_files import is_rotten
 from kraft_trio.storage.checkpoint import read_checkpoint
+from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.storage.disk import join
 from kraft_trio.storage.partition_files import checkpoint_ids, checkpoint_name
 

@@ -9,7 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.protocol.control_records import (
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.spark.decoding.batch_filter import BatchFilter
+from kraft_trio.spark.decoding.numbered_records import numbered_records
+from kraft_trio.spark.decoding.rows import Rows, microseconds
+from kraft_trio.spark.decoding.scan import Run
+from kraft_trio.storage.batch import Record
+from kraft_trio.storage.control_records import (
     CONTROL_RECORD_NAMES,
     SNAPSHOT_FOOTER,
     KRaftVersion,
@@ -18,13 +25,6 @@ from kraft_trio.protocol.control_records import (
     control_record_type,
     decode_control_record,
 )
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
-from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.spark.decoding.batch_filter import BatchFilter
-from kraft_trio.spark.decoding.numbered_records import numbered_records
-from kraft_trio.spark.decoding.rows import Rows, microseconds
-from kraft_trio.spark.decoding.scan import Run
-from kraft_trio.storage.batch import Record
 
 _INT16 = struct.Struct(">h")
 

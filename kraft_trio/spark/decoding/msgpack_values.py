@@ -1,4 +1,4 @@
-"""Application values in MessagePack as columns: maps, and what `kraft_trio.serde.MsgpackSerde` writes."""
+"""Application values in MessagePack as columns: maps, and what `kraft_trio.application.serde.MsgpackSerde` writes."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ from kraft_trio.actors.vote_round import VoteRound
 from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
 from kraft_trio.actors.voter_change_steps import VoterChangeSteps
 from kraft_trio.protocol import voter_history
-from kraft_trio.protocol.control_records import VotersRecord
 from kraft_trio.protocol.high_watermark import next_high_watermark
 from kraft_trio.protocol.roles import Candidate, Event, Prospective
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
@@ -29,6 +28,7 @@ from kraft_trio.protocol.votes import VoteDecision
 from kraft_trio.simulation import Cluster, Violation
 from kraft_trio.simulation.cluster import LISTENER
 from kraft_trio.simulation.step_catalog import parse_step
+from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.wire.apis.update_raft_voter import UPDATE_RAFT_VOTER, UpdateRaftVoterRequest
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 from pyspark.sql import SparkSession
 
-from kraft_trio.serde import MsgpackSerde
+from kraft_trio.application.serde import MsgpackSerde
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.quorum import Quorum, produce_batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from kraft_trio.serde import MsgpackSerde, RawSerde, SerdeError
+from kraft_trio.application.serde import MsgpackSerde, RawSerde, SerdeError
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from kraft_trio.latest_by_key import LatestByKey
+from kraft_trio.application.latest_by_key import LatestByKey
 from kraft_trio.storage.batch import NewRecord, Record, decode_records, encode_batch, peek_header
 
 NOW_MS: Final = 1_000

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import inspect
 
+from kraft_trio.application.latest_by_key import LatestByKey
+from kraft_trio.application.state_machine import StateMachine
 from kraft_trio.config import NodeConfig
 from kraft_trio.config_keys import LATEST_BY_KEY, NO_STATE_MACHINE
 from kraft_trio.errors import ConfigError
-from kraft_trio.latest_by_key import LatestByKey
-from kraft_trio.state_snapshots import StateMachine
 
 _METHODS = ("on_commit", "load", "save")
 

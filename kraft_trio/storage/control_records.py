@@ -21,9 +21,9 @@ from kio.static.primitive import i16, i32, i64, u16
 from kio.static.protocol import Entity
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.protocol.flexible_reader import FlexibleReader
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.storage.flexible_reader import FlexibleReader
 
 LEADER_CHANGE = 2
 SNAPSHOT_HEADER = 3

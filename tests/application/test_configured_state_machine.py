@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from kraft_trio.application.configured_state_machine import state_machine_of
+from kraft_trio.application.latest_by_key import LatestByKey
 from kraft_trio.config import NodeConfig, parse_config
 from kraft_trio.errors import ConfigError
-from kraft_trio.latest_by_key import LatestByKey
-from kraft_trio.state_machines import state_machine_of
 from kraft_trio.storage.batch import NewRecord, Record
 
-HERE = "tests.test_state_machines"
+HERE = "tests.application.test_configured_state_machine"
 
 
 class Counter:
@@ -80,7 +80,7 @@ def test_a_value_that_names_none(machine: str) -> None:
     [
         ("nowhere:make", "there is no module nowhere where this node's Python looks for modules (see PYTHONPATH)"),
         ("tests.nowhere:make", "there is no module tests.nowhere where"),
-        (f"{HERE}:absent", "AttributeError: module 'tests.test_state_machines' has no attribute 'absent'"),
+        (f"{HERE}:absent", f"AttributeError: module '{HERE}' has no attribute 'absent'"),
         (f"{HERE}:HERE", "TypeError: 'str' object is not callable"),
         (f"{HERE}:breaks", "OSError: no such thing"),
         (f"{HERE}:ForgetsToSave", "made ForgetsToSave, which has no method load, save"),
