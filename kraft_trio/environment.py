@@ -1,4 +1,4 @@
-"""What a node needs of the world around it; production and simulation differ in nothing else (DESIGN D7)."""
+"""Everything in which production and simulation differ (docs/DECISIONS.md#tests-run-the-node-that-ships)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation says what the code says: generated parts, functions, tests, links and files that it names."""
+"""The documentation says what the code says: generated parts, and the functions and tests that it names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ DOCS = REPOSITORY / "docs"
 DOCUMENTS = [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))]
 PROTOCOL = (DOCS / "PROTOCOL.md").read_text()
 
-_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _TEST = re.compile(r"`([\w/]+\.py)::([\w:]+)`")
 _FUNCTION = re.compile(r"`((?:protocol|actors|storage|wire|cli|client)\.[\w.]+)`")
 _MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|work|root|Users|tmp)/")
@@ -109,27 +108,6 @@ def test_the_functions_that_are_named_exist(document: Path) -> None:
     for dotted in _FUNCTION.findall(document.read_text()):
         if not dotted.endswith((".py", ".md")):
             resolve(dotted)
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
-def test_links_lead_somewhere(document: Path) -> None:
-    for link in _LINK.findall(document.read_text()):
-        if link.startswith("https://"):
-            continue
-        path, _, anchor = link.partition("#")
-        target = document if not path else (document.parent / path).resolve()
-        assert target.exists(), link
-        if anchor:
-            headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
-            anchors = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
-            assert anchor in anchors, link
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
-def test_source_files_that_are_named_exist(document: Path) -> None:
-    roots = (REPOSITORY, REPOSITORY / "kraft_trio", REPOSITORY / "tests")
-    for name in re.findall(r"`([\w]+(?:/[\w]+)+\.(?:py|md))`", document.read_text()):
-        assert any((root / name).exists() for root in roots), name
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)

@@ -44,7 +44,7 @@ MAGIC_POSITION = 16
 
 
 class ClientRequests:
-    """One topic with one partition, led by the leader of the quorum; no groups, no transactions (DESIGN D4)."""
+    """One topic with one partition, led by the leader of the quorum (docs/DECISIONS.md#one-topic-one-partition)."""
 
     def __init__(
         self,

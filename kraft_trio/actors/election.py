@@ -207,7 +207,7 @@ class Election:
             self._epoch_nursery.start_soon(self._watch_timer, self._stamp)
 
     def _has_timer(self, role: Role) -> bool:
-        """Leaders and followers watch their own; only members campaign (KIP-853, INVARIANTS 16)."""
+        """Leaders and followers run their own timers; only members campaign (KIP-853, invariant MembersCampaign)."""
         match role:
             case Unattached():
                 return self._situation().is_needed and not self._is_shutting_down

@@ -17,7 +17,7 @@ TOPIC_IDS_SINCE = 13
 
 
 class FetchRequests:
-    """Routes Fetch.  The order of the checks is Kafka's (FACTS "Errors by handler")."""
+    """Routes Fetch, with Kafka's order of checks (docs/KAFKA.md#order-of-checks)."""
 
     def __init__(self, config: NodeConfig, cluster_id: str, view: Published[QuorumView]) -> None:
         self._config = config

@@ -84,7 +84,7 @@ class FollowerReplication:
         self._fetch_timer.deadline = min(trio.current_time() + self._timeout_s, self._successor_deadline)
 
     async def _watch_fetch_timer(self) -> None:
-        """FACTS: a voter whose fetch timer runs out becomes Prospective; an observer looks elsewhere for the leader."""
+        """When the fetch timer runs out, a voter becomes Prospective and an observer looks elsewhere for the leader."""
         while True:
             with self._fetch_timer:
                 await trio.sleep(math.inf)

@@ -204,7 +204,7 @@ class LeaderReplication:
         return appended.next_offset
 
     def _produce(self, message: ProduceReceived) -> None:
-        """Append one client batch (KIP-595 leaves the write path to Produce, DESIGN D4): answered when it commits."""
+        """Append one client batch, which is answered when it commits (docs/DECISIONS.md#one-topic-one-partition)."""
         try:
             header = peek_header(message.records)
         except ProtocolError as error:
@@ -233,12 +233,12 @@ class LeaderReplication:
 
     @property
     def high_watermark(self) -> int | None:
-        """Exclusive; None until a record of this epoch is on a majority (INVARIANTS 10), whatever was known before."""
+        """Exclusive; None until a majority has a record of this epoch (invariant HighWatermarkOfTheEpoch)."""
         known = self._log.high_watermark
         return known if known is not None and known > self._epoch_start_offset else None
 
     async def _sync_appended(self) -> None:
-        """Make the leader's own copy durable; it counts for the high watermark only then (DESIGN D8)."""
+        """Make the leader's own copy durable.  It counts for the high watermark only then."""
         while True:
             await self._appended.wait()
             self._appended = trio.Event()

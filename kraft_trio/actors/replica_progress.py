@@ -18,7 +18,10 @@ MAX_REPLICAS = 1000
 
 @attrs.define
 class ReplicaProgress:
-    """`end_offset` is exclusive, and durable on the replica: its Fetch position says so (DESIGN D8).  Times: Trio's."""
+    """How far one replica has got, as its requests say; times are Trio's.
+
+    `end_offset` is exclusive and durable on the replica (docs/DECISIONS.md#only-synced-records-count).
+    """
 
     end_offset: int
     last_fetch_s: float

@@ -1,7 +1,8 @@
 """Routes each request to the actor that owns the matter, after the checks that need no owner.
 
-Cluster id, topic and partition; then, for what only the leader may answer, epoch and leadership (FACTS "Errors by
-handler").  A request that fails here has changed nothing (INVARIANTS 23).
+The router checks cluster id, topic and partition first.  For requests that only the leader may answer, it then checks
+epoch and leadership (docs/KAFKA.md#order-of-checks).  A request that fails here changes nothing (invariant
+NothingFromStrangers).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class SnapshotFetch:
 
     The node owns it; only FollowerReplication of the present epoch uses it, so that nothing is written once that has
     ended (R1).  It outlives the epochs: what has come is not fetched again where the next leader names the same
-    snapshot, which has the same bytes on every replica (invariant 19).
+    snapshot, which has the same bytes on every replica (invariant EqualStates).
 
     Whatever it writes may raise StorageFailure, with which the node ends; but DiskFullError, where the log is not
     poisoned by it, has put the snapshot off and changed nothing else.

@@ -13,7 +13,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 
 
 class SnapshotRequests:
-    """Routes FetchSnapshot.  The order of the checks is Kafka's (FACTS "Errors by handler")."""
+    """Routes FetchSnapshot, with Kafka's order of checks (docs/KAFKA.md#order-of-checks)."""
 
     def __init__(self, config: NodeConfig, cluster_id: str, view: Published[QuorumView]) -> None:
         self._config = config

@@ -1,4 +1,4 @@
-"""Requests that change the voters: the checks before they reach the leader's coordinator (FACTS "Voter changes")."""
+"""Checks on voter-change requests before they reach the leader's coordinator (docs/KAFKA.md#voter-changes)."""
 
 from __future__ import annotations
 

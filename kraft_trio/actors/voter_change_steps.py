@@ -55,13 +55,13 @@ class VoterChangeSteps:
             yield
 
     async def _until_nothing_is_pending(self, change: VoterChange) -> None:
-        """Invariant 12: one uncommitted VotersRecord at most."""
+        """At most one VotersRecord is uncommitted (invariant OneUncommittedVoterChange)."""
         change.waits_for = "an earlier voter change to commit"
         while self._log.voters.uncommitted(self._log.high_watermark):
             await self._log.changed.park()
 
     async def _until_epoch_is_committed(self, change: VoterChange) -> None:
-        """Invariant 14: no other leader's set can win over this one's any more (the single-server bug of 2015)."""
+        """No other leader's set can win over this one's any more (invariant NoEarlyVoterChange)."""
         change.waits_for = f"a commit in epoch {self._context.epoch}"
         while self._leader.high_watermark is None:
             await self._log.changed.park()
@@ -107,7 +107,7 @@ class VoterChangeSteps:
     async def append(self, change: VoterChange, *records: ControlRecord) -> None:
         """Append the records of the change as one batch, in force from then on.
 
-        In turn only, so that invariants 12 and 14 hold.
+        In turn only, for invariants OneUncommittedVoterChange and NoEarlyVoterChange.
         """
         # Its time may have run out in this very step: then nothing is appended, and nothing waited for.
         await trio.lowlevel.checkpoint_if_cancelled()

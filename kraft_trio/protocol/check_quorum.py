@@ -64,7 +64,7 @@ def has_majority_contact(
     """Whether a majority of `voters` was in contact less than `timeout_ms` ago: see `ReplicaPosition`.
 
     The leader counts itself only if it is in the set, so a sole voter is always its own majority (S4).  Contacts of
-    observers and of other incarnations of a voter count for nothing (invariant 22).
+    observers and of other incarnations of a voter count for nothing (invariant DeadIncarnations).
     """
     in_contact = {
         key.id

@@ -18,10 +18,10 @@ def next_high_watermark(
     """The leader's high watermark (exclusive) now; None while it is unknown.
 
     `voters` is the newest set of the log, committed or not; `synced_end_offsets` says how far (exclusive) each replica
-    has synced its log, the leader's own entry included.  A leader that is not in the set counts for nothing, nor does
-    another incarnation of a voter (invariants 11 and 22).  The majority's offset counts only once it is above
-    `epoch_start_offset`, so once a record of this epoch is on a majority (invariant 10), and it never takes `current`
-    back (invariant 9).
+    has synced its log, the leader's own entry included.  A leader outside the set and another incarnation of a voter
+    do not count (invariants CommitByMajority and DeadIncarnations).  The majority's offset counts only above
+    `epoch_start_offset`, when a majority has a record of this epoch (invariant HighWatermarkOfTheEpoch).  The result
+    is never below `current` (invariant HighWatermarkNeverFalls).
     """
     if not len(voters):
         return current

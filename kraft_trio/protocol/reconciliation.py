@@ -53,7 +53,8 @@ def check_fetch_position(
 ) -> FetchPositionCheck:
     """The leader's judgement of a replica's fetch position; offset and epoch are 0 or more.
 
-    Raises ValueError when the leader's own log begins above 0 without a snapshot that ends there (invariant 18).
+    Raises ValueError when the leader's own log begins above 0 without a snapshot that ends there (invariant
+    SnapshotsCoverTheLog).
     """
     earliest = earliest_snapshot_id if earliest_snapshot_id != BOOTSTRAP_SNAPSHOT_ID else None
     latest = latest_snapshot_id if latest_snapshot_id != BOOTSTRAP_SNAPSHOT_ID else None

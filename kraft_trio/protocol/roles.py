@@ -170,7 +170,7 @@ TRANSITIONS: Mapping[tuple[type[Role], Event], Transition] = {
     (Resigned, Event.LEADER_DISCOVERED): Transition(Follower, True, EpochChange.HIGHER),
     (Resigned, Event.ELECTION_TIMED_OUT): Transition(Unattached, True, EpochChange.NEXT),
 }
-"""Every legal transition; whatever is not here is a bug of ours (invariant 17)."""
+"""Every legal transition; any other is a bug of ours (invariant RoleTransitions)."""
 
 
 class IllegalTransition(RuntimeError):
@@ -240,7 +240,7 @@ def after_lost_pre_vote(role: Prospective) -> tuple[Event, Unattached | Follower
 
 
 def may_campaign(voters: VoterSet, self_key: ReplicaKey) -> bool:
-    """Whether this node may become Prospective: only members of their own latest set do (invariant 16)."""
+    """Whether this node may become Prospective: only members do (invariant MembersCampaign)."""
     return voters.is_voter(self_key)
 
 
@@ -267,7 +267,7 @@ def initial_role(
 
     1. A log newer than the stored epoch: that state was lost; Unattached in the log's epoch.
     2. It was the leader: Resigned in the same epoch, as it may have appended records that it no longer has
-       (invariant 4).
+       (invariant RestartedLeaderResigns).
     3. It knows a leader and the leader's endpoints: Follower.
     4. It voted for itself, and its voter set still names it: Candidate.
     5. Else Unattached, keeping what it knows.  A vote for another incarnation of its own id is not one for itself.

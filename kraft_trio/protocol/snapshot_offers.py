@@ -10,7 +10,8 @@ def check_offered_snapshot(snapshot_id: OffsetAndEpoch, *, epoch: int, high_wate
     """Whether the log may give way to a snapshot of that id; `epoch` is the leader's, in which it was named.
 
     Raises ProtocolError where it ends at or below the high watermark (exclusive): everything that such a snapshot
-    covers is here, and committed, so that nothing is gained and what follows it would be lost (invariant 9).  Raises
+    covers is here, and committed, so that nothing is gained and what follows it would be lost (invariant
+    HighWatermarkNeverFalls).  Raises
     it, too, for an id that no snapshot of that epoch has; the bootstrap snapshot, 0-0, is never fetched.
     """
     if snapshot_id.offset < 1 or not 0 <= snapshot_id.epoch <= epoch:

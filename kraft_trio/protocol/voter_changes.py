@@ -1,7 +1,7 @@
 """What a change makes of a voter set, or why it is refused (KIP-853 "AddVoter", "RemoveVoter", "UpdateVoter").
 
-Each rule takes the set in force and returns the next one, or a refusal: never half of a change.  Invariant 13 is
-asserted on every way out.
+Each rule takes the set in force and returns the next one, or a refusal: never half of a change.  Every way out asserts
+invariant OverlappingVoterSets.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which voter set and which kraft.version are in force at which offset (KIP-853, "Voters" and "Snapshots").
 
 A VotersRecord is in force as soon as it is in the log, committed or not; truncating it brings the earlier set back
-(invariant 15).  The set of a snapshot sits at the last offset the snapshot covers, so that of the bootstrap snapshot,
-which covers nothing, at -1.  Without any, the static voters of the configuration hold.
+(invariant VotersInForce).  A snapshot's set sits at the last offset that the snapshot covers.  The bootstrap snapshot
+covers nothing, so its set sits at -1.  Without any set, the static voters of the configuration are in force.
 """
 
 from __future__ import annotations
@@ -186,7 +186,8 @@ class VoterHistory:
         return self._removed.at(offset)
 
     def uncommitted(self, high_watermark: int | None) -> tuple[int, ...]:
-        """The offsets of VotersRecords at or above the high watermark (exclusive); invariant 12 allows one.
+        """The offsets of VotersRecords at or above the high watermark (exclusive); invariant
+        OneUncommittedVoterChange allows one.
 
         While the high watermark is unknown (None), every VotersRecord of the log may be uncommitted.
         """

@@ -84,8 +84,8 @@ class VoterSet:
     def has_overlapping_majority(self, following: VoterSet) -> bool:
         """Whether `following` may come right after this set: each majority of the one meets each of the other.
 
-        So it is while the sets differ by one replica key at most (invariant 13).  A directory id that `following` fills
-        in for an unknown one, and other endpoints, are no difference.  One out and one in at once are two.
+        True if the sets differ by at most one replica key (invariant OverlappingVoterSets).  One voter out and another
+        in are two differences.  New endpoints are no difference, nor is a directory id that was unknown before.
         """
         kept = 0
         for voter in self.voters:

@@ -129,7 +129,8 @@ def voter_key_error(self_key: ReplicaKey, voter_id: int, voter_directory_id: UUI
 class VoteTally:
     """The answers to one round of votes or pre-votes, the candidate's own included by the caller.
 
-    Whoever is not in `voters`, or is there as another incarnation, is kept but not counted (invariants 16 and 22).
+    Answers of replicas outside `voters`, and of other incarnations, are kept but not counted (invariant
+    DeadIncarnations).
     """
 
     voters: VoterSet

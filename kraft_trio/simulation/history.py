@@ -1,4 +1,7 @@
-"""What clients asked of the log and what they were told, in order: the evidence for invariants 21 and 23."""
+"""What clients asked of the log and what they were told, in order.
+
+It is the evidence for invariants AcknowledgedWrites and NothingFromStrangers.
+"""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class LinkSettings:
     duplicates: float = attrs.field(default=0.0, validator=_check_probability)
 
 
-# The partitions of INVARIANTS "Faults"
+# Partitions
 
 
 def between_groups(groups: Sequence[Collection[str]]) -> BlockedBetween:

@@ -8,7 +8,7 @@ or, where they say so, for as long as the device takes.  `sync` and `replace` wa
 
 Cancellation: an fsync cannot be called back.  `DiskFile.sync` and `Disk.replace` therefore always wait for it to end,
 also when their caller is cancelled, and then return (or raise OSError) as usual; the cancellation is delivered at the
-caller's next checkpoint.  When a nursery has ended, no sync of its tasks is under way any more (DESIGN rule R1).
+caller's next checkpoint.  When a nursery has ended, no sync of its tasks is under way any more (rule R1).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The log of the one partition: append, sync, truncate, read; and what its batches say, folded as they come (rule R2).
 
 Three offsets, all exclusive: `end_offset` is where the next batch goes, `synced_end_offset` what this replica has made
-durable, `high_watermark` what is known to be committed.  Only the second may be counted or promised (DESIGN D8).
+durable, `high_watermark` what is known to be committed.  Only the second may be counted or promised
+(docs/DECISIONS.md#only-synced-records-count).
 
 Nothing here awaits between a check and what depends on it: append, truncate and read are synchronous, `sync` waits for
 the device and afterwards trusts only what could not have changed meanwhile.
@@ -286,8 +287,8 @@ class Log(TrimmedLog):
         """Drop every record at or above `offset`, which must be where a batch begins, or the end; durable after a sync.
 
         Folds epochs, voters and producers back.  An offset below the high watermark is a bug and raises AssertionError
-        (invariant 9).  Raises ValueError, changing nothing, for an offset inside a batch or outside the log;
-        StorageFailure.
+        (invariant HighWatermarkNeverFalls).  Raises ValueError, changing nothing, for an offset inside a batch or
+        outside the log; StorageFailure.
         """
         self._check_usable()
         assert self._high_watermark is None or offset >= self._high_watermark, (

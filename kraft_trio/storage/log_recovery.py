@@ -306,7 +306,7 @@ def _load_voters(
     log_start_offset: int,
     voters: VoterHistory,
 ) -> None:
-    """Invariant 15: the last VotersRecord of the log, else the snapshot's, else the static voters."""
+    """The last VotersRecord of the log, else the snapshot's, else the static voters."""
     from_offset = 0
     if log_start_offset > 0:
         from_offset = install_voters(voters, snapshots)

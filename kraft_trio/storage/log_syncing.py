@@ -1,4 +1,4 @@
-"""How far a log is durable, and how far it is committed; and the first failure, which is for ever (DESIGN D8)."""
+"""How far a log is durable and committed; its first failure (docs/DECISIONS.md#the-first-disk-error-is-final)."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ def _known_good_offset(disk: Disk, directory: str, names: list[str]) -> int:
 
 
 def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Boundaries) -> None:
-    """Invariant 18: what the log lacks before its start a snapshot has, and each snapshot is of this log."""
+    """A snapshot covers what the log lacks before its start, and each snapshot is of this log."""
     snapshots = [summary.snapshot_id for summary in report.snapshots if summary.snapshot_id.offset > 0]
     start, end = report.log_start_offset, report.log_end_offset
     if start > 0 and not any(snapshot_id.offset >= start for snapshot_id in snapshots):

@@ -1,4 +1,4 @@
-"""Two replicas side by side: the first batch, or the first byte of a snapshot, in which they differ (invariants 5, 19).
+"""Two replicas side by side: the first batch, or the first byte of a snapshot, in which they differ.
 
 What both have must be the same, byte for byte, up to the high watermark.  That is not on disk; but all that a snapshot
 covers was committed, so a difference below its end is a fault.  One above it may be a record that never was committed.

@@ -1,6 +1,6 @@
 """Writing a snapshot as a stream: one batch in memory, whatever its size, and the event loop free in between (KIP-630).
 
-The same id and the same records give the same bytes on every replica (invariant 19): what a batch holds depends on the
+The same id and the same records give the same bytes on every replica (invariant EqualStates).  A batch depends on the
 records alone, and its timestamp is that of the last record in the log that the snapshot covers.
 """
 

@@ -1,4 +1,4 @@
-"""The network as the actors see it: one of the two small interfaces that the simulator replaces (DESIGN D7)."""
+"""The network as the actors see it, an interface that the simulator replaces."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def tally_of(writer: KeyedWriter, others: Mapping[int, tuple[bytes, bytes]]) -> 
 
 
 def assert_equal_where_both_have_it(quorum: Quorum) -> None:
-    """Every snapshot that two nodes have under the same id has the same bytes (invariant 19)."""
+    """Every snapshot that two nodes have under the same id has the same bytes (invariant EqualStates)."""
     seen: dict[OffsetAndEpoch, tuple[NodeProcess, bytes]] = {}
     for node in quorum.nodes.values():
         for snapshot_id in snapshots_of(node):

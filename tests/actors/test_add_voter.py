@@ -72,7 +72,7 @@ async def test_a_change_waits_for_the_one_before_it(cluster: Cluster) -> None:
 
 @on_cluster(observers=1)
 async def test_nothing_is_appended_before_the_epoch_is_committed(cluster: Cluster) -> None:
-    """Scenario S1, invariant 14."""
+    """Scenario S1, invariant NoEarlyVoterChange."""
     leader = await elected(cluster)
     async with trio.open_nursery() as nursery:
         with held(cluster, leader):

@@ -154,7 +154,7 @@ async def test_votes_with_errors(cluster: Cluster) -> None:
 @pytest.mark.parametrize("cluster_id", ["another", None])
 @on_cluster()
 async def test_another_cluster_changes_nothing(cluster: Cluster, cluster_id: str | None) -> None:
-    """Invariant 23: not even the epoch of a request with a wrong cluster id, or with none, is looked at."""
+    """Invariant NothingFromStrangers: a request without our cluster id does not even move the epoch."""
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
     for node in (leader, *cluster.others(leader)):

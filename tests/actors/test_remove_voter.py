@@ -195,7 +195,7 @@ async def test_a_removal_does_not_wait_for_a_candidate_that_never_comes(cluster:
 
 @on_cluster()
 async def test_nothing_is_removed_before_the_epoch_is_committed(cluster: Cluster) -> None:
-    """Scenario S1, invariant 14."""
+    """Scenario S1, invariant NoEarlyVoterChange."""
     leader = await elected(cluster)
     async with trio.open_nursery() as nursery:
         with held(cluster, leader):

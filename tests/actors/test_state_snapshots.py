@@ -227,7 +227,7 @@ def test_a_cancelled_one_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("asked_for", [True, False])
 def test_a_node_that_cannot_write_one_ends(asked_for: bool) -> None:
-    """A disk that fails once is not trusted with anything any more (DESIGN D8), whoever wanted the snapshot."""
+    """A disk that fails once is not trusted with anything any more whoever wanted the snapshot."""
 
     async def test(cluster: Cluster) -> None:
         node = await cluster.wait_for_leader()
@@ -338,7 +338,7 @@ def test_a_retried_batch_is_known_by_who_has_only_the_snapshot() -> None:
 
 @pytest.mark.parametrize("kraft_version", [0, 1])
 def test_replicas_write_the_same_bytes(kraft_version: int) -> None:
-    """Whether a replica began with the log or with an earlier snapshot (invariant 19 is checked on the way)."""
+    """Whether a replica began with the log or with an earlier snapshot (invariant EqualStates)."""
 
     async def test(cluster: Cluster) -> None:
         leader = await cluster.wait_for_leader()

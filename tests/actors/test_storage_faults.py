@@ -58,7 +58,7 @@ async def test_a_sole_voter_leads_at_once_also_after_a_restart(cluster: Cluster)
 
 @on_cluster()
 async def test_a_leader_does_not_count_itself_before_its_fsync(cluster: Cluster) -> None:
-    """With one follower down it needs its own copy: D8, where Kafka counts the page cache."""
+    """With one follower down the leader needs its own copy; Kafka would count the page cache."""
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
     up, down = cluster.others(leader)
@@ -146,7 +146,7 @@ async def test_a_vote_is_answered_once_it_is_stored(cluster: Cluster) -> None:
 
 @on_cluster()
 async def test_a_follower_that_lost_its_tail_gets_it_again(cluster: Cluster) -> None:
-    """Power failed before its fsync; the leader never counted what it had not said it had synced (invariant 20)."""
+    """Power failed before its fsync; the leader had not counted the lost records (invariant ProgressIsDurable)."""
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
     follower, _ = cluster.others(leader)

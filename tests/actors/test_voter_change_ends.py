@@ -1,6 +1,6 @@
 """How the wait for a voter change ends, and what is left then: nobody who waits, no connection, no task.
 
-By commit, truncation, resignation, timeout or refusal (DESIGN: a voter change lives in a cancel scope).
+By commit, truncation, resignation, timeout or refusal (a voter change lives in a cancel scope).
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ async def test_nothing_is_changed_without_agreement(cluster: Cluster) -> None:
 
 @on_cluster(invariants=())
 async def test_two_replicas_never_recover_in_one_epoch(cluster: Cluster) -> None:
-    """Else two records could stand at one offset of one epoch (invariant 4)."""
+    """Else two records could stand at one offset of one epoch (invariant RestartedLeaderResigns)."""
     await cluster.wait_for_leader()
     await cluster.wait_until_alike()
     await kill_all(cluster)

@@ -60,7 +60,7 @@ def state_of(log: Log) -> tuple[list[bytes], list[bytes]]:
 
 
 def check_legal(log: Log, where: str) -> None:
-    """What must hold of any log that was opened (invariants 15 and 18)."""
+    """What must hold of any log that was opened (invariants VotersInForce and SnapshotsCoverTheLog)."""
     ids = log.snapshots.ids
     assert not log.snapshots.damaged, where
     if log.log_start_offset > 0:

@@ -14,7 +14,7 @@ class CommitByMajority(Invariant):
     """Committed means: whatever crashes, every majority that could elect has a replica that still holds the record.  So
     only what is on the devices counts, and only on those of members of the newest set in the leader's log: a
     VotersRecord counts by the set that it brings, another incarnation of a member is none, nor is a leader outside the
-    set (KIP-853 "High watermark", DESIGN D8).  A follower takes for committed only what the leader does.
+    set (KIP-853 "High watermark").  A follower takes for committed only what the leader does.
 
     A disk that is replaced takes its records with it, but not the promise: the incarnation it carried can never again
     vote for anybody, so what it claimed durably before still counts."""

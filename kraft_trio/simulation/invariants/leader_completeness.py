@@ -55,7 +55,7 @@ class LeaderCompleteness(Invariant):
                 self.violated(fact, other, (replica.key.id,))
 
     def _check_vote(self, replica: Replica, epoch: int, vote: ReplicaKey) -> None:
-        """When the vote is given: the log ends then where it ended when the decision was made (DESIGN R1)."""
+        """When the vote is given: the log ends then where it ended when the decision was made (rule R1)."""
         if (replica.key, epoch) in self._voted:
             return
         self._voted.add((replica.key, epoch))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 class ProgressIsDurable(Invariant):
     """The offset of a Fetch is an acknowledgement: the leader counts everything below it as durable there (KIP-595
-    "Fetch", DESIGN D8).  So a replica may send no offset above what its device would still hold after a crash, and the
+    "Fetch").  So a replica may send no offset above what its device would still hold after a crash, and the
     leader may believe of it no more than the most that it has sent in this epoch."""
 
     number = 20

@@ -97,7 +97,7 @@ def _before_the_log(replica: Replica) -> LoggedVoters:
         ids = [id for id in ids if id.offset == 0]
     ids = [id for id in ids if not is_rotten(replica, id)]
     content = disk.peek(join(directory, checkpoint_name(ids[-1]))) if ids else None
-    # A snapshot that is not whole is invariant 18's to report.
+    # A snapshot that is not whole is for SnapshotsCoverTheLog to report.
     with contextlib.suppress(ProtocolError):
         for record in read_checkpoint(content or b""):
             if isinstance(record, VotersRecord):

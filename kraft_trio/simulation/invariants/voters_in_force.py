@@ -60,7 +60,7 @@ class VotersInForce(Invariant):
                 self.violated(fact, f"it publishes {text_of(replica.view.voters)}", (replica.key.id,))
 
     def _check_snapshots(self, replica: Replica) -> None:
-        """Every one that is new here.  One of what is not committed is invariant 18's to report."""
+        """Every one that is new here.  One of what is not committed is for SnapshotsCoverTheLog to report."""
         committed = self.evidence.committed
         for snapshot_id in snapshots_of(replica):
             if (replica.key, snapshot_id) in self._known or snapshot_id.offset > committed.end:

@@ -1,4 +1,4 @@
-"""Produce: a client appends batches (the write path of DESIGN D4).
+"""Produce: a client appends batches (docs/DECISIONS.md#one-topic-one-partition).
 
 Up to version 12 a topic goes by its name, from version 13 on by its id (KIP-516); the other one is then empty.
 """

@@ -1,0 +1,103 @@
+"""Every reference resolves: links, anchors, files, invariants and rules that code or documentation names."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kraft_trio.simulation.invariants import INVARIANTS
+
+REPOSITORY = Path(__file__).parent.parent
+DOCUMENTS = sorted(path for pattern in ("*.md", "docs/*.md", "benchmarks/*.md") for path in REPOSITORY.glob(pattern))
+CODE = [
+    *(path for top in ("kraft_trio", "tests", "benchmarks", "examples") for path in (REPOSITORY / top).rglob("*.py")),
+    *(path for path in (REPOSITORY / "scripts").rglob("*") if path.is_file() and path.suffix in ("", ".py")),
+    *REPOSITORY.glob("*.py"),
+    *(REPOSITORY / "tests" / "scenarios").glob("*.txt"),
+]
+EXPECTATION_NUMBER = 0
+"""What a mutant run counts as a violation when a run does not go as expected."""
+
+_LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
+_CITED_DOCUMENT = re.compile(r"\b(docs/\w+\.md|(?<!/)(?:README|CONTRIBUTING|CHANGELOG)\.md)(?:#([\w-]+))?")
+_INVARIANT = re.compile(r"\b[Ii]nvariants? ((?:(?:, | and )?(?:\d+|[A-Z][a-z]+[A-Z]\w+))+)")
+_RULE = re.compile(r"\brule (R\d+)\b")
+_ELSEWHERE = re.compile(r"[(\"]FACTS\b|\bFACTS \"|\bDESIGN\b|\bINVARIANTS \d|\bshared/")
+
+
+@cache
+def text_of(path: Path) -> str:
+    """A file's text with line breaks, indentation and comment signs reduced to single spaces."""
+    return re.sub(r"\s*\n[ \t]*#?[ \t]*", " ", path.read_text())
+
+
+@cache
+def anchors(document: Path) -> frozenset[str]:
+    """The anchors that GitHub gives to the headings of a document."""
+    outside_blocks = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", outside_blocks, re.MULTILINE)
+    return frozenset(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)
+
+
+def names(path: Path) -> str:
+    return str(path.relative_to(REPOSITORY))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=names)
+def test_links_lead_somewhere(document: Path) -> None:
+    for _, link in _LINK.findall(document.read_text()):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = document if not path else (document.parent / path).resolve()
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=names)
+def test_source_files_that_are_named_exist(document: Path) -> None:
+    roots = (REPOSITORY, REPOSITORY / "kraft_trio", REPOSITORY / "tests")
+    for name in re.findall(r"`(\w+(?:/\w+)+\.(?:py|md))`", document.read_text()):
+        assert any((root / name).exists() for root in roots), name
+
+
+def test_documents_that_code_cites_have_that_heading() -> None:
+    for path in CODE:
+        for document, anchor in _CITED_DOCUMENT.findall(text_of(path)):
+            assert (REPOSITORY / document).exists(), f"{names(path)}: {document}"
+            assert not anchor or anchor in anchors(REPOSITORY / document), f"{names(path)}: {document}#{anchor}"
+
+
+def test_invariants_that_are_named_exist() -> None:
+    known = {invariant.__name__ for invariant in INVARIANTS}
+    known |= {str(number) for number in (EXPECTATION_NUMBER, *(invariant.number for invariant in INVARIANTS))}
+    for path in (*CODE, *DOCUMENTS):
+        for cited in _INVARIANT.findall(text_of(path)):
+            assert set(re.split(", | and ", cited)) <= known, f"{names(path)}: {cited}"
+
+
+def test_rules_that_are_named_are_explained() -> None:
+    explained = set(re.findall(r"\*\*(R\d+), ", (REPOSITORY / "docs" / "ARCHITECTURE.md").read_text()))
+    cited = {rule for path in (*CODE, *DOCUMENTS) for rule in _RULE.findall(text_of(path))}
+    assert cited == explained == {"R1", "R2", "R3"}
+
+
+def test_differences_from_kafka_are_referred_to_by_name() -> None:
+    protocol = (REPOSITORY / "docs" / "PROTOCOL.md").read_text()
+    table = protocol.partition("## Differences from Kafka\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([a-z][^|]*?) \|", table, re.MULTILINE)[1:]
+    assert len(rows) == len(set(rows)) > 30
+    for document in DOCUMENTS:
+        for text, link in _LINK.findall(document.read_text()):
+            if link == "#differences-from-kafka":
+                assert text in rows
+
+
+def test_nothing_is_cited_that_a_reader_cannot_open() -> None:
+    this_file = Path(__file__)
+    for path in (*CODE, *DOCUMENTS):
+        if path != this_file:
+            assert not _ELSEWHERE.search(text_of(path)), f"{names(path)}: {_ELSEWHERE.search(text_of(path))}"
