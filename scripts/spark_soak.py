@@ -20,7 +20,7 @@ import click
 import trio
 
 from kraft_trio.client.log_client import LogClient
-from kraft_trio.config_keys import parse_peer
+from kraft_trio.config.values import parse_peer
 from kraft_trio.errors import KraftError, NetworkError, OutcomeUnknownError
 from kraft_trio.spark import session
 from tests.acceptance.node_process import NodeProcess

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from kraft_trio.config import KEYS, NodeConfig, load_config, parse_config
-from kraft_trio.config_keys import Listener, StaticVoter, parse_endpoint
+from kraft_trio.config.values import Listener, StaticVoter, parse_endpoint
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint
 

@@ -21,7 +21,7 @@ import trio
 from pyspark.sql import SparkSession
 
 from kraft_trio import AdminClient, NoLeader, QuorumDescription
-from kraft_trio.config_keys import parse_peer
+from kraft_trio.config.values import parse_peer
 from kraft_trio.spark import session
 
 POLL = (

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 import trio
 
-from kraft_trio.config import CONNECTION_SHARE
+from kraft_trio.config.checks import CONNECTION_SHARE
 
 _RESERVED_SHARE: Final = 4
 _ANSWER_SHARE: Final = 8

@@ -8,7 +8,7 @@ import inspect
 from kraft_trio.application.latest_by_key import LatestByKey
 from kraft_trio.application.state_machine import StateMachine
 from kraft_trio.config import NodeConfig
-from kraft_trio.config_keys import LATEST_BY_KEY, NO_STATE_MACHINE
+from kraft_trio.config.values import LATEST_BY_KEY, NO_STATE_MACHINE
 from kraft_trio.errors import ConfigError
 
 _METHODS = ("on_commit", "load", "save")

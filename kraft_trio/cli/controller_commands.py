@@ -18,7 +18,7 @@ from kraft_trio.cli.voter_change_run import ChangeRefused, ChangeRun
 from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.config import NodeConfig
-from kraft_trio.config_keys import MAX_INT32
+from kraft_trio.config.key import MAX_INT32
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import (
     NO_DIRECTORY_ID,

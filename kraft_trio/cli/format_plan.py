@@ -14,7 +14,7 @@ from uuid import UUID
 import attrs
 
 from kraft_trio.config import NodeConfig
-from kraft_trio.config_keys import parse_peer, parse_replica_id
+from kraft_trio.config.values import parse_peer, parse_replica_id
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, directory_id_from_text
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet

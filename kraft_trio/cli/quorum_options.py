@@ -13,7 +13,8 @@ from kraft_trio.cli.quorum_layout import no_leader_text
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import NoLeader, QuorumDescription
 from kraft_trio.config import NodeConfig
-from kraft_trio.config_keys import BOOTSTRAP_SERVERS, MAX_INT32
+from kraft_trio.config.key import MAX_INT32
+from kraft_trio.config.values import BOOTSTRAP_SERVERS
 from kraft_trio.errors import ConfigError, NetworkError
 from kraft_trio.protocol.types import Endpoint
 

@@ -15,7 +15,7 @@ from kraft_trio.cli.epoch_recovery import lower_epoch
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.quorum_layout import labelled
 from kraft_trio.cli.recovery import RECORD, Recovery, only_voter, other_endpoints, recover
-from kraft_trio.config_keys import ADVERTISED_LISTENERS, parse_replica_id
+from kraft_trio.config.values import ADVERTISED_LISTENERS, parse_replica_id
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.protocol.types import Endpoint, Endpoints

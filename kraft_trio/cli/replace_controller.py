@@ -21,7 +21,8 @@ from kraft_trio.cli.voter_plan import VoterPlan, misfit_of, plan_add, plan_remov
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
 from kraft_trio.client.standing import keeping_of
 from kraft_trio.client.voter_change import VoterChangeError
-from kraft_trio.config_keys import ADVERTISED_LISTENERS, MAX_INT32
+from kraft_trio.config.key import MAX_INT32
+from kraft_trio.config.values import ADVERTISED_LISTENERS
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
 from kraft_trio.wire.error_codes import ErrorCode

@@ -18,7 +18,7 @@ from kraft_trio.cli.progress import progress
 from kraft_trio.cli.restoration import Restoration, plan_restoration, restore
 from kraft_trio.cli.snapshot_origin import find_origin, first_epoch
 from kraft_trio.config import NodeConfig
-from kraft_trio.config_keys import MAX_INT64
+from kraft_trio.config.key import MAX_INT64
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
 from kraft_trio.storage.directory import random_directory_id

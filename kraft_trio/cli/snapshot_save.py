@@ -15,7 +15,7 @@ from kraft_trio.cli.quorum_options import node_options
 from kraft_trio.cli.snapshot_origin import origin_path, write_origin
 from kraft_trio.cli.snapshot_take import nodes_of
 from kraft_trio.client.snapshot_saver import SavedSnapshot, SnapshotSaver
-from kraft_trio.config_keys import MAX_INT32
+from kraft_trio.config.key import MAX_INT32
 from kraft_trio.errors import ConfigError, DiskFullError, StorageError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.disk import Disk

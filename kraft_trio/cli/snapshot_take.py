@@ -15,7 +15,8 @@ from kraft_trio.cli.quorum_options import described, node_options
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.replica_snapshots import ReplicaSnapshots
 from kraft_trio.config import NodeConfig
-from kraft_trio.config_keys import BOOTSTRAP_SERVERS, MAX_INT32
+from kraft_trio.config.key import MAX_INT32
+from kraft_trio.config.values import BOOTSTRAP_SERVERS
 from kraft_trio.errors import ConfigError, KraftError, NetworkError
 from kraft_trio.protocol.types import Endpoint
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from kraft_trio.config_keys import parse_peer
+from kraft_trio.config.values import parse_peer
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.spark.options import Option, boolean, choice, read_options, whole_number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import trio
 
-from kraft_trio.config_keys import Listener
+from kraft_trio.config.values import Listener
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation import Cluster

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from kraft_trio.actors.vote_round import VoteRound
-from kraft_trio.config_keys import Listener
+from kraft_trio.config.values import Listener
 from kraft_trio.errors import ApiNotServedError, NetworkError
 from kraft_trio.messages import Stamp
 from kraft_trio.node import Node

@@ -6,7 +6,7 @@ import attrs
 import trio
 import trio.testing
 
-from kraft_trio.config_keys import StaticVoter
+from kraft_trio.config.values import StaticVoter
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import VOTE

@@ -1,30 +1,18 @@
-"""Configuration keys and the kinds of value they have: how each is read from text, and what it allows in words.
-
-A kind's `parse` raises ValueError; `Key` makes of it the ConfigError that a user sees, from the key, the value and the
-kind's `allowed`.  No kind looks at another key, at the file system or at the network.
-"""
+"""The values of the configuration keys that are more than numbers: how each is read from text, and written back."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, Protocol
 from uuid import UUID
 
 import attrs
 
-from kraft_trio.errors import ConfigError
+from kraft_trio.config.key import MAX_INT32, Integer, ListOf, Text
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, directory_id_from_text, directory_id_to_text
-
-MAX_INT32 = 2**31 - 1
-MAX_INT64 = 2**63 - 1
 
 NO_STATE_MACHINE = "none"
 LATEST_BY_KEY = "latest-by-key"
 """Values of kraft.state.machine besides a factory of the user's own."""
-
-KEY = "kraft_trio.config_keys"
-"""Under this name a field's metadata holds its `Key`."""
 
 _LISTENER = re.compile(r"^([A-Za-z0-9_.-]+)://(.*)$")
 _TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}$")
@@ -52,140 +40,6 @@ class StaticVoter:
 
     def __str__(self) -> str:
         return f"{self.id}@{self.endpoint}"
-
-
-class Kind(Protocol):
-    """One kind of value."""
-
-    @property
-    def allowed(self) -> str:
-        """What values it takes, in words that follow "expected"."""
-
-    def parse(self, text: str) -> Any:
-        """The value.  Raises ValueError with a reason, or with no text where `allowed` says it all."""
-
-    def format(self, value: Any) -> str:
-        """The text that `parse` reads as that value."""
-
-
-@attrs.frozen
-class Integer:
-    """A whole number, both ends inclusive."""
-
-    minimum: int
-    maximum: int = MAX_INT32
-
-    @property
-    def allowed(self) -> str:
-        return f"a whole number from {self.minimum} to {self.maximum}"
-
-    def check(self, value: object) -> None:
-        """Raises ValueError unless it is an int within the range."""
-        if not isinstance(value, int) or isinstance(value, bool) or not self.minimum <= value <= self.maximum:
-            raise ValueError
-
-    def parse(self, text: str) -> int:
-        if re.fullmatch(r"[+-]?[0-9]{1,20}", text) is None:
-            raise ValueError
-        value = int(text)
-        self.check(value)
-        return value
-
-    def format(self, value: int) -> str:
-        return str(value)
-
-
-@attrs.frozen
-class Truth:
-    """`true` or `false`, in any case."""
-
-    @property
-    def allowed(self) -> str:
-        return "true or false"
-
-    def parse(self, text: str) -> bool:
-        lowered = text.lower()
-        if lowered not in ("true", "false"):
-            raise ValueError
-        return lowered == "true"
-
-    def format(self, value: bool) -> str:
-        return "true" if value else "false"
-
-
-@attrs.frozen
-class Text:
-    """Text made by `read`, which raises ValueError."""
-
-    allowed: str
-    read: Callable[[str], Any]
-    write: Callable[[Any], str] = str
-
-    def parse(self, text: str) -> Any:
-        return self.read(text)
-
-    def format(self, value: Any) -> str:
-        return self.write(value)
-
-
-@attrs.frozen
-class ListOf:
-    """Items separated by commas, spaces around them ignored; the empty text is the empty list."""
-
-    allowed: str
-    read: Callable[[str], Any]
-
-    def parse(self, text: str) -> tuple[Any, ...]:
-        if not text.strip():
-            return ()
-        items = [item.strip() for item in text.split(",")]
-        if "" in items:
-            raise ValueError("an entry between two commas is empty")
-        return tuple(self.read(item) for item in items)
-
-    def format(self, value: tuple[Any, ...]) -> str:
-        return ",".join(str(item) for item in value)
-
-
-@attrs.frozen
-class Key:
-    """What a field knows of its configuration key."""
-
-    name: str
-    kind: Kind
-    unit: str
-    meaning: str
-
-    def refuse(self, value: object, reason: str = "") -> ConfigError:
-        """The error that names this key, the value, what is wrong with it (if known) and what is allowed."""
-        why = f": {reason}" if reason else ""
-        return ConfigError(f"{self.name}={value}{why}; expected {self.kind.allowed}")
-
-    def parse(self, text: str) -> Any:
-        """Read the text of a `.properties` file.  Raises ConfigError."""
-        try:
-            return self.kind.parse(text.strip())
-        except ValueError as error:
-            raise self.refuse(text, str(error)) from error
-
-
-def _check_integer(_config: object, field: attrs.Attribute[Any], value: Any) -> None:
-    key: Key = field.metadata[KEY]
-    assert isinstance(key.kind, Integer)
-    try:
-        key.kind.check(value)
-    except ValueError as error:
-        raise key.refuse(value) from error
-
-
-def config_key(name: str, kind: Kind, meaning: str, *, default: Any = attrs.NOTHING, unit: str = "") -> Any:
-    """An attrs field that is read from the configuration key `name`; without a default the key must be set."""
-    return attrs.field(
-        default=default,
-        validator=_check_integer if isinstance(kind, Integer) else None,
-        converter=tuple if isinstance(kind, ListOf) else None,
-        metadata={KEY: Key(name, kind, unit, meaning)},
-    )
 
 
 def parse_endpoint(text: str) -> Endpoint:

@@ -1,0 +1,100 @@
+"""What must hold between the values of several configuration keys."""
+
+from __future__ import annotations
+
+from kraft_trio.config.fields import KEY_OF_FIELD, ConfigFields
+from kraft_trio.errors import ConfigError
+
+CONNECTION_SHARE = 4
+"""One connection may use a quarter of `queued.max.request.bytes`."""
+REQUEST_SLACK_BYTES = 64 * 1024
+"""The room that a request may take in addition to its largest batch."""
+
+
+def refuse(field: str, value: object, reason: str) -> ConfigError:
+    """The error for one field of `ConfigFields`: its key, its value and the reason."""
+    return ConfigError(f"{KEY_OF_FIELD[field].name}={value}: {reason}")
+
+
+def check(config: ConfigFields) -> None:
+    """Raises ConfigError for the first value that is wrong, alone or beside another one."""
+    _check_roles(config)
+    _check_listeners(config)
+    _check_voters(config)
+    _check_sizes(config)
+    _check_timeouts(config)
+
+
+def _check_roles(config: ConfigFields) -> None:
+    roles = ",".join(config.process_roles)
+    if not roles or len(set(config.process_roles)) != len(config.process_roles):
+        raise KEY_OF_FIELD["process_roles"].refuse(roles)
+    if not config.controller_listener_names:
+        raise refuse("controller_listener_names", "", "at least one listener name is needed")
+
+
+def _check_listeners(config: ConfigFields) -> None:
+    text = ",".join(map(str, config.listeners))
+    names = [listener.name for listener in config.listeners]
+    if len(set(names)) != len(names):
+        raise refuse("listeners", text, "a listener name is given twice")
+    addresses = [listener.endpoint for listener in config.listeners if listener.endpoint.port != 0]
+    if len(set(addresses)) != len(addresses):
+        raise refuse("listeners", text, "two listeners have the same address")
+    if "controller" in config.process_roles and config.controller_listener_names[0] not in names:
+        wanted = config.controller_listener_names[0]
+        raise refuse("listeners", text, f"a node with the controller role needs the listener {wanted}://host:port")
+    for listener in config.advertised_listeners:
+        if listener.name not in names:
+            advertised = ",".join(map(str, config.advertised_listeners))
+            raise refuse("advertised_listeners", advertised, f"{listener.name} is not among the listeners {text!r}")
+
+
+def _check_voters(config: ConfigFields) -> None:
+    voters, ids = ",".join(map(str, config.quorum_voters)), [voter.id for voter in config.quorum_voters]
+    if len(set(ids)) != len(ids):
+        raise refuse("quorum_voters", voters, "a voter id is given twice")
+    if not ids:
+        return
+    is_controller = "controller" in config.process_roles
+    if is_controller and config.node_id not in ids:
+        raise refuse(
+            "quorum_voters", voters, f"node.id={config.node_id} is not among them; an observer has process.roles=broker"
+        )
+    if not is_controller and config.node_id in ids:
+        raise refuse("quorum_voters", voters, f"node.id={config.node_id} is among them and needs the controller role")
+
+
+def _check_timeouts(config: ConfigFields) -> None:
+    for field in ("fetch_timeout_ms", "election_timeout_ms"):
+        if config.retry_backoff_ms >= getattr(config, field):
+            key = KEY_OF_FIELD[field].name
+            raise refuse(
+                "retry_backoff_ms",
+                config.retry_backoff_ms,
+                f"a lost request would never be tried again in time; expected less than {key}={getattr(config, field)}",
+            )
+
+
+def _check_sizes(config: ConfigFields) -> None:
+    if config.max_message_bytes > config.max_request_bytes:
+        raise refuse(
+            "max_message_bytes",
+            config.max_message_bytes,
+            f"a batch that large never fits a request (socket.request.max.bytes={config.max_request_bytes})",
+        )
+    if config.initial_request_bytes > config.max_request_bytes:
+        raise refuse(
+            "initial_request_bytes",
+            config.initial_request_bytes,
+            f"more than socket.request.max.bytes={config.max_request_bytes}",
+        )
+
+    per_connection = config.queued_max_request_bytes // CONNECTION_SHARE
+    if config.max_message_bytes + REQUEST_SLACK_BYTES > per_connection:
+        needed = (config.max_message_bytes + REQUEST_SLACK_BYTES) * CONNECTION_SHARE
+        raise refuse(
+            "queued_max_request_bytes",
+            config.queued_max_request_bytes,
+            f"at least {needed} is needed for requests with message.max.bytes={config.max_message_bytes}",
+        )
