@@ -1,7 +1,7 @@
-"""The `kraft` command: sub-commands and flags as Kafka's own tools have them.
+"""The `kraft` command, with the sub-commands and flags of Kafka's own tools.
 
-Exit code 0 when it did what was asked, 2 for a command line that makes no sense, 3 when the disk failed a write, an
-fsync or a read, 4 when it was full, 1 for everything else that went wrong; what went wrong is one line on stderr.
+Exit codes: 0 success; 2 usage error; 3 a disk failed; 4 a disk is full; 130 interrupted; 1 any other failure.  A
+failure prints one line on stderr.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COMMANDS = {
 
 
 class _Commands(click.Group):
-    """Imports a sub-command when it is asked for, so that a small one does not wait for what the others need."""
+    """Imports a sub-command only when it is used, so that `kraft storage` does not pay for importing Spark."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -49,11 +49,11 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="kraft-trio", prog_name="kraft")
 def kraft() -> None:
-    """A KRaft quorum: format, inspect and recover directories, start nodes, describe and change a quorum, simulate."""
+    """Format, run, inspect and repair the nodes of a KRaft quorum, and simulate one."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; the answer is the process's exit code."""
+    """Run one command line and return the process's exit code."""
     try:
         result = kraft.main(list(arguments), prog_name="kraft", standalone_mode=False)
         sys.stdout.flush()
@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
     except BrokenPipeError:
-        # Whoever read our output has gone; what is still buffered must not fail again at exit.
+        # The reader of our output is gone.  What is still buffered must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KraftError, OSError) as error:
@@ -109,7 +109,6 @@ def _fail(message: str, exit_code: int) -> int:
 
 
 def main() -> None:
-    """Entry point of the console command."""
     with standard_streams(in_background=sys.argv[1:3] == ["server", "start"]):
         code = run(sys.argv[1:])
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""`python -m kraft_trio.cli`: the `kraft` command without its script."""
+"""`python -m kraft_trio.cli` runs the `kraft` command."""
 
 from kraft_trio.cli import main
 

@@ -1,4 +1,4 @@
-"""`kraft audit`: what the protocol promises, proved or disproved with Spark on directories of replicas or on traces."""
+"""`kraft audit`: checks the protocol's guarantees with Spark, on replicas' directories or on traces."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ class SparkMissingError(KraftError):
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="DIR...")
-@click.option("--trace", "are_traces", is_flag=True, help="The paths are traces, not directories of replicas.")
-@click.option("--out", metavar="DIR", help="Append what is found to Parquet tables there, and write a report.")
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
-@click.option("--check", "checks", multiple=True, metavar="NAME", help="Run this check only; may be given again.")
+@click.option("--trace", "are_traces", is_flag=True, help="The paths are traces, not replicas' directories.")
+@click.option("--out", metavar="DIR", help="Append the results to Parquet tables in DIR, and write a report there.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master URL.")
+@click.option("--check", "checks", multiple=True, metavar="NAME", help="Run only this check; may be repeated.")
 def audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, checks: Sequence[str]) -> int:
-    """Audit the logs, snapshots and states of any number of replicas, or traces of runs, of any number of clusters.
+    """Audit the logs, snapshots and quorum states of any number of replicas and clusters, or traces of runs.
 
-    A DIR is what a node has as metadata.log.dir, or a copy of it; paths may be globs and URLs.  Every promise of the
-    protocol that they can show is checked, and what contradicts it is told with its two facts.
+    DIR is a node's metadata.log.dir, or a copy of it; globs and URLs work too.  The audit checks every guarantee that
+    the data can show, and reports each violation with the two facts that contradict each other.
 
-    Exit code 1 when a check is violated, 2 when there is nothing to audit, or it cannot be; warnings change nothing.
+    Exit code: 1 if a check is violated, 2 if the audit could not run.  Warnings do not change the exit code.
     """
     try:
         found = _audit(paths, are_traces, out, master, checks)
     except OSError as error:
-        # An exit code of its own: nothing has been violated.
+        # This exit code differs from 1, because no check has been violated.
         raise SparkFailedError(f"{error.filename or 'the audit'}: {error.strerror or error}") from error
     return 1 if found.errors else 0
 
@@ -57,7 +57,7 @@ def _audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str,
             f"{error.name}: not installed; expected the extra spark (pip install 'kraft-trio[spark]')"
         ) from error
     directories, traces = ((), paths) if are_traces else (paths, ())
-    # What is wrong with them is said before Spark has been started.
+    # Report bad input before spending seconds on starting Spark.
     check_inputs(directories, traces, checks)
     folder = None if out is None else _made(out)
     with AuditProgress() as progress, quiet_session(master, "kraft audit") as spark:
@@ -77,13 +77,13 @@ def _audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str,
                 write_report(found, path)
                 echo(f"report: {path}")
         finally:
-            # Also where it cannot be kept.
+            # Print the results even if storing them failed.
             show(found)
     return found
 
 
 def _made(out: str) -> Path:
-    """The directory for what is kept.  Raises AuditInputError where there can be none."""
+    """Create the output directory.  Raises AuditInputError if that is impossible."""
     from kraft_trio.spark.audit import AuditInputError
 
     if "://" in out:

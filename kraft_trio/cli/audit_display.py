@@ -1,4 +1,4 @@
-"""What `kraft audit` shows: a bar on stderr, where that is a terminal, and what was found on stdout."""
+"""Output of `kraft audit`: a progress bar on stderr if that is a terminal, and the results on stdout."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from kraft_trio.spark.audit import Audit
 
 MOST_SHOWN: Final = 20
-"""So many violations are printed; the rest is counted."""
+"""How many violations are printed; the rest are only counted."""
 MOST_CLUSTERS: Final = 40
-"""Of a fleet so many have a line; --out has all."""
+"""How many clusters are listed; `--out` stores all of them."""
 
 
 class AuditProgress:
-    """A bar on stderr, where that is a terminal."""
+    """A progress bar on stderr, shown only on a terminal."""
 
     def __init__(self) -> None:
         console = Console(stderr=True)
@@ -44,16 +44,16 @@ class AuditProgress:
         self.stop()
 
     def stop(self) -> None:
-        """Take the bar away; once is enough."""
+        """Remove the bar."""
         self._progress.stop()
 
     def next(self, what: str, done: int, total: int) -> None:
-        """`what` is done now, after `done` of `total` steps."""
+        """Show that step `what` is running, after `done` of `total` steps."""
         self._progress.update(self._task, description=what.replace("_", " "), completed=done, total=total)
 
 
 def show(found: Audit) -> None:
-    """A line for each cluster, the violations, and what it amounts to."""
+    """Print a line per cluster, the violations and the totals."""
     rows = [
         (one.cluster, str(one.passed), str(one.without), str(one.errors), str(one.warnings))
         for one in found.clusters[:MOST_CLUSTERS]

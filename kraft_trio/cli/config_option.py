@@ -1,4 +1,4 @@
-"""The options by which a command is told its configuration file, and how its warnings reach the user."""
+"""The options that name a configuration file, and the printing of its warnings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def config_option(function: F) -> F:
 
 
 def read_config(path: str, overrides: Mapping[str, str] | None = None) -> NodeConfig:
-    """Load a configuration, its warnings printed on stderr.  Raises ConfigError."""
+    """Load a configuration and print its warnings on stderr.  Raises ConfigError."""
     loaded = load_config(path, overrides)
     for warning in loaded.warnings:
         echo(f"kraft: warning: {path}: {warning}", err=True)
@@ -30,7 +30,7 @@ def read_config(path: str, overrides: Mapping[str, str] | None = None) -> NodeCo
 
 
 def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
-    """Read `key=value` texts; of a repeated key the last counts.  Raises ConfigError naming the text."""
+    """Read `key=value` texts; the last value of a repeated key counts.  Raises ConfigError naming the text."""
     overrides = {}
     for text in texts:
         key, equals, value = text.partition("=")

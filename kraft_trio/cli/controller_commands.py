@@ -36,10 +36,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def change_options(function: F) -> F:
-    """Add the options of every change: `timeout_ms`, `dry_run`, `force`."""
+    """Add the options that all voter changes share: `timeout_ms`, `dry_run`, `force`."""
     for option in (
-        click.option("--force", is_flag=True, help="Ask for it also where it would stop the quorum."),
-        click.option("--dry-run", is_flag=True, help="Say what would change, and whether it would be refused."),
+        click.option("--force", is_flag=True, help="Send the request even if it would stop the quorum."),
+        click.option("--dry-run", is_flag=True, help="Show what would change and whether it would be refused."),
         click.option(
             "--timeout",
             "--timeout-ms",
@@ -48,7 +48,7 @@ def change_options(function: F) -> F:
             type=click.IntRange(1, MAX_INT32),
             default=30_000,
             show_default=True,
-            help="How long it may take, until a new controller has caught up included.",
+            help="Time limit, including the time a new controller takes to catch up.",
         ),
     ):
         function = option(function)
@@ -57,7 +57,7 @@ def change_options(function: F) -> F:
 
 @attrs.frozen
 class OwnNode:
-    """The node that a configuration file describes, with the identity its directory was formatted with."""
+    """The node that a configuration file describes, with the identity stored in its directory."""
 
     config: NodeConfig
     key: ReplicaKey
@@ -66,7 +66,7 @@ class OwnNode:
 
 
 def read_own_node(config_path: str) -> OwnNode:
-    """Read the file and the directory that it names.  Raises ConfigError, StorageError."""
+    """Read the file and the node's directory.  Raises ConfigError, StorageError."""
     config = read_config(config_path)
     directory = config.metadata_log_dir
     with contextlib.closing(RealDisk()) as disk:
@@ -76,7 +76,7 @@ def read_own_node(config_path: str) -> OwnNode:
     if properties.node_id != config.node_id:
         raise StorageError(f"{directory}: formatted for node {properties.node_id}, not for node.id={config.node_id}")
     if properties.directory_id == NO_DIRECTORY_ID:
-        raise StorageError(f"{directory}: it has no directory id yet; the node's next start gives it one")
+        raise StorageError(f"{directory}: no directory id yet; the node gets one at its next start")
     if "controller" not in config.process_roles:
         raise ConfigError(f"process.roles={','.join(config.process_roles)}: expected controller for a voter")
     key = ReplicaKey(config.node_id, properties.directory_id)
@@ -92,8 +92,8 @@ def add_controller(
 ) -> None:
     """Make the node that FILE describes a voter.
 
-    To be run where the node's directory is: id, directory id and listeners come from there.  Without
-    --bootstrap-controller the quorum is found by controller.quorum.bootstrap.servers of FILE.
+    Run this on the node's machine: the id, directory id and listeners come from its file and directory.  Without
+    --bootstrap-controller, FILE's controller.quorum.bootstrap.servers locate the quorum.
     """
     options: QuorumOptions = context.obj
     path = config_path or options.command_config
@@ -119,7 +119,7 @@ def add_controller(
     "-i", "--controller-id", type=click.IntRange(0, MAX_INT32), required=True, metavar="ID", help="The id of a voter."
 )
 @click.option(
-    "-d", "--controller-directory-id", metavar="DIRECTORY_ID", help="Its directory id; by default whichever it has."
+    "-d", "--controller-directory-id", metavar="DIRECTORY_ID", help="The voter's directory id; any if omitted."
 )
 @change_options
 @click.pass_context
@@ -131,7 +131,7 @@ def remove_controller(
     dry_run: bool,
     force: bool,
 ) -> None:
-    """Make the voter of that id, and of that directory id where one is given, no voter any more."""
+    """Remove a voter by its id, or by its id and directory id."""
     options: QuorumOptions = context.obj
     directory_id = None if controller_directory_id is None else parse_directory_id(controller_directory_id)
     client = options.client(context)
@@ -152,23 +152,23 @@ def parse_directory_id(text: str) -> UUID:
     except ValueError as error:
         raise ConfigError(f"--controller-directory-id {error}") from error
     if directory_id == NO_DIRECTORY_ID:
-        raise ConfigError(f"--controller-directory-id {text}: that is no directory's id, but stands for none")
+        raise ConfigError(f"--controller-directory-id {text}: reserved; it stands for an unknown directory id")
     return directory_id
 
 
 def _voter_key(quorum: QuorumDescription, replica_id: int, directory_id: UUID | None) -> ReplicaKey:
-    """Raises ChangeRefused where only an id is given, and no voter has it."""
+    """The voter with that id.  Raises ChangeRefused if only an id is given and no voter has it."""
     if directory_id is not None:
         return ReplicaKey(replica_id, directory_id)
     known = quorum.voter_of_id(replica_id)
     if known is None:
         names = ", ".join(str(state.key) for state in quorum.voters)
-        raise ChangeRefused(f"refused: no voter has the id {replica_id}: the voters are {names}")
+        raise ChangeRefused(f"refused: no voter has id {replica_id}: the voters are {names}")
     return known.key
 
 
 def dry_run_of(run: ChangeRun, what: str, make_plan: Callable[[QuorumDescription], VoterPlan]) -> None:
-    """Print the plan; raises ChangeRefused where it would be refused."""
+    """Print the plan.  Raises ChangeRefused if the leader would refuse it."""
     plan = trio.run(run.looked_at, make_plan)
     echo(f"DRY RUN of {what}")
     for line in plan.lines():
@@ -178,7 +178,7 @@ def dry_run_of(run: ChangeRun, what: str, make_plan: Callable[[QuorumDescription
 
 
 def told(key: ReplicaKey, listeners: Endpoints = NO_LISTENERS) -> str:
-    """A controller in Kafka's words."""
+    """Describe a controller in the words of Kafka's tools."""
     text = f"controller {key.id} with directory id {directory_id_to_text(key.directory_id)}"
     if len(listeners):
         text += f" and endpoints: {', '.join(field(f'{name}://{endpoint}') for name, endpoint in listeners)}"

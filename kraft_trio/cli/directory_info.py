@@ -1,4 +1,4 @@
-"""What a node's directory holds, read without changing it: its identity, first voters and stored election state."""
+"""Reads what a node's directory holds without changing it: identity, voters, log, snapshots and election state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from kraft_trio.storage.snapshot_reader import ControlState, SnapshotBatch, open
 
 @attrs.define
 class DirectoryInfo:
-    """The contents of a directory, as far as they could be read, and what is wrong with it."""
+    """The readable contents of a directory, and the problems found in it."""
 
     directory: str
     meta_properties: MetaProperties | None = None
@@ -44,11 +44,11 @@ class DirectoryInfo:
     log_bytes: int = 0
     election_state: ElectionState | None = None
     recoveries: tuple[str, ...] = ()
-    """What `kraft storage recover` has noted, in words."""
+    """Descriptions of what `kraft storage recover` has done."""
     problems: list[str] = attrs.field(factory=list)
 
     def lines(self) -> Iterator[str]:
-        """The text of `kraft storage info`, in the layout of kafka-storage with what it leaves out below."""
+        """The text of `kraft storage info`: the layout of kafka-storage, followed by what kafka-storage leaves out."""
         yield from ("Found log directory:", f"  {self.directory}", "")
         if self.meta_properties is not None:
             yield f"Found metadata: {_meta_text(self.meta_properties)}"
@@ -84,7 +84,7 @@ class DirectoryInfo:
 
 
 def describe_directory(disk: Disk, config: NodeConfig) -> DirectoryInfo:
-    """Read what the configured directory holds.  What cannot be read is a problem in the answer, not an error."""
+    """Read the configured directory.  Unreadable parts become problems in the result, never errors."""
     info = DirectoryInfo(config.metadata_log_dir)
     if not disk.exists(info.directory):
         info.problems.append(f"{info.directory}: there is no such directory")

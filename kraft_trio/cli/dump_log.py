@@ -1,4 +1,4 @@
-"""`kraft dump-log`: what the files of a log hold, batch by batch, in the layout of kafka-dump-log or as JSON lines."""
+"""`kraft dump-log`: the batches of log files, in the layout of kafka-dump-log or as JSON lines."""
 
 from __future__ import annotations
 
@@ -22,11 +22,9 @@ _FILE_NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.")
 
 @click.command("dump-log")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False))
-@click.option(
-    "--files", "more_files", multiple=True, help="The files, separated by commas, as kafka-dump-log takes them."
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: a batch with its records.")
-@click.option("--cluster-metadata-decoder", is_flag=True, help="Take values as Apache Kafka's metadata records.")
+@click.option("--files", "more_files", multiple=True, help="The files, separated by commas, as in kafka-dump-log.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch.")
+@click.option("--cluster-metadata-decoder", is_flag=True, help="Decode values as Apache Kafka's metadata records.")
 @click.option("--skip-records", is_flag=True, help="Batches only.")
 def dump_log(
     files: tuple[str, ...],
@@ -35,9 +33,9 @@ def dump_log(
     cluster_metadata_decoder: bool,
     skip_records: bool,
 ) -> None:
-    """Print batches, records and control records of .log and .checkpoint files, ours or Apache Kafka's.
+    """Print the batches and records of .log and .checkpoint files, of kraft-trio or Apache Kafka.
 
-    A damaged batch is printed with what is wrong with it; the exit code is then 1.
+    A damaged batch is printed with its problem; the exit code is then 1.
     """
     paths = [*files, *(path for text in more_files for path in text.split(","))]
     if not paths:
@@ -46,7 +44,7 @@ def dump_log(
         _check_name(path)
     problems: list[str] = []
     lines = _json_lines if as_json else _text_lines
-    # Where the dump goes to a terminal it shows by itself how far it is.
+    # On a terminal, the dump itself shows the progress.
     total = None if sys.stdout.isatty() else sum(os.path.getsize(path) for path in paths)
     with nullcontext(NO_BAR) if total is None else progress("dumping", total) as bar:
         for path in paths:
@@ -169,7 +167,7 @@ def _record_fields(dumped: DumpedRecord) -> dict[str, Any]:
 
 
 def _bytes_field(name: str, data: bytes | None) -> dict[str, str | None]:
-    """Text where the bytes are UTF-8, else hexadecimal under another name, so that neither is taken for the other."""
+    """Text if the bytes are UTF-8; otherwise hexadecimal under another name, so that the two cannot be confused."""
     try:
         return {name: None if data is None else data.decode()}
     except UnicodeDecodeError:

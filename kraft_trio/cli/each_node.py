@@ -1,4 +1,4 @@
-"""One question to several nodes at the same time, each of which answers for itself, or does not."""
+"""Asks several nodes the same question concurrently; each one answers for itself or fails."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kraft_trio.errors import KraftError, NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint
 
 Told = dict[Endpoint, ReplicaSnapshots | KraftError]
-"""What each node says, or why it says nothing."""
+"""A node's answer, or the reason why there is no answer."""
 
 
 async def ask_each(nodes: Sequence[Endpoint], ask: Callable[[Endpoint], Awaitable[ReplicaSnapshots]]) -> Told:
-    """The answers in the order of the nodes, whoever answers first; each node is asked once."""
+    """Ask each node once.  The answers come back in the order of the nodes."""
     told: Told = {node: KraftError("not asked") for node in nodes}
 
     async def ask_one(node: Endpoint) -> None:

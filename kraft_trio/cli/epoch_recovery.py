@@ -1,7 +1,7 @@
-"""Recovery from epochs that have run out: the quorum-state of a stopped replica back in an epoch just above the logs.
+"""Recovery when the epochs have run out: lowers the epoch in a stopped replica's quorum-state to just above the logs.
 
-The log is not touched.  Safe only where it is done to every replica of the quorum, with the same epoch, above that of
-every log: then no record, and no leader or vote that a running process remembers, is of that epoch or a later one.
+The log stays unchanged.  This is safe only if every replica of the quorum gets the same epoch, above the last epoch of
+every log.  Then no record carries that epoch or a later one, and no running process remembers a leader or vote in one.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ class EpochRecovery(Recovery):
     """The voters stay as they are."""
 
     def lines(self) -> dict[str, str]:
-        """What a person has to know before agreeing, by label."""
+        """What a person must know before confirming, by label."""
         return {
             "Replica": str(self.key),
             "ClusterId": self.cluster_id,
             "LogEnd": f"offset {self.log_end.offset} (exclusive), epoch {self.log_end.epoch}",
             "Epoch": f"{self.epoch}, then {self.new_epoch}",
             "Forgotten": "whom this replica has voted for and followed",
-            "Condition": f"every replica is stopped, is given {self.new_epoch}, and has a lower epoch in LogEnd",
+            "Condition": f"every replica is stopped, is given {self.new_epoch}, and shows a lower epoch in LogEnd",
         }
 
 
 async def lower_epoch(
     disk: Disk, config: NodeConfig, new_epoch: int, *, confirmed: Agreed, now_ms: int
 ) -> EpochRecovery:
-    """Work it out, and carry it out where `confirmed` agrees; until then nothing is changed.
+    """Plan the recovery, and carry it out if `confirmed` agrees.  Nothing changes before that.
 
-    Raises ConfigError for an epoch that is not between the log's and the stored one, StorageError, AlreadyLockedError
-    where a process uses the directory, CorruptLogError, StorageFailure.
+    Raises ConfigError if the epoch is not between the log's and the stored one, StorageError, AlreadyLockedError if a
+    process uses the directory, CorruptLogError, StorageFailure.
     """
     directory = config.metadata_log_dir
     partition = partition_path(directory, config.topic_name)
     if disk.exists(directory):
         read_meta_properties(disk, directory)
         if not disk.exists(partition) or not disk.list_directory(partition):
-            raise StorageError(f"{partition}: there is no log; a replica that never ran has no epoch to bring down")
+            raise StorageError(f"{partition}: there is no log; a replica that never ran has no epoch to lower")
     with LockedDirectory.open(disk, directory, config.node_id, random.SystemRandom()) as locked:
         identity = locked.meta_properties
         quorum_state = QuorumStateFile(disk, locked.quorum_state_path(config.topic_name))
-        with capture_logs():  # of what opening does: it is not done
+        with capture_logs():  # opening the preview logs actions that nobody has carried out
             log = open_log(PreviewDisk(disk), config, now_ms)
         try:
             state, end, history = quorum_state.read(), log.end, log.voters
@@ -88,4 +88,4 @@ def _check(new_epoch: int, log_epoch: int, epoch: int) -> None:
             "expected an epoch above that of every replica's LogEnd"
         )
     if new_epoch >= epoch:
-        raise ConfigError(f"--unsafe-epoch {new_epoch}: the replica is in epoch {epoch}: nothing is to be brought down")
+        raise ConfigError(f"--unsafe-epoch {new_epoch}: the replica is in epoch {epoch}, so there is nothing to lower")

@@ -26,14 +26,14 @@ def features(
     command_config: str | None,
     timeout_ms: int,
 ) -> None:
-    """Describe or raise the feature levels of a running quorum; kraft.version is the only feature here."""
+    """Describe or raise the feature levels of a running quorum.  The only feature is kraft.version."""
     context.obj = QuorumOptions(bootstrap_controller, bootstrap_server, command_config, timeout_ms)
 
 
 @features.command()
 @click.pass_context
 def describe(context: click.Context) -> None:
-    """Print which levels the leader supports, and which are finalized."""
+    """Print the levels that the leader supports, and the finalized level."""
     options: QuorumOptions = context.obj
     told = trio.run(options.client(context).describe_features, options.timeout_ms)
     epoch = "-" if told.epoch is None else told.epoch
@@ -46,23 +46,37 @@ def describe(context: click.Context) -> None:
 
 
 @features.command()
-@click.option("--feature", "texts", multiple=True, required=True, metavar="NAME=LEVEL", help="As kraft.version=1.")
-@click.option("--dry-run", is_flag=True, help="Only ask whether it would be done.")
+@click.option(
+    "--feature",
+    "texts",
+    multiple=True,
+    required=True,
+    metavar="NAME=LEVEL",
+    help="The new level, such as kraft.version=1.",
+)
+@click.option("--dry-run", is_flag=True, help="Only ask whether the upgrade would succeed.")
 @click.pass_context
 def upgrade(context: click.Context, texts: tuple[str, ...], dry_run: bool) -> None:
-    """Finalize a level: of kraft.version 1, after which the voters are in the log and can be changed.
+    """Finalize a feature level.  kraft.version 1 moves the voters into the log, where they can be changed.
 
-    Refused, with the list of them, while some voter or observer does not support it.  There is no way back.
+    Refused while a voter or observer does not support the level.  There is no way back.
     """
     _update(context, "upgrade", texts, dry_run)
 
 
 @features.command()
-@click.option("--feature", "texts", multiple=True, required=True, metavar="NAME=LEVEL", help="As kraft.version=0.")
-@click.option("--dry-run", is_flag=True, help="Only ask whether it would be done.")
+@click.option(
+    "--feature",
+    "texts",
+    multiple=True,
+    required=True,
+    metavar="NAME=LEVEL",
+    help="The new level, such as kraft.version=0.",
+)
+@click.option("--dry-run", is_flag=True, help="Only ask whether the downgrade would succeed.")
 @click.pass_context
 def downgrade(context: click.Context, texts: tuple[str, ...], dry_run: bool) -> None:
-    """Ask for a lower level; that of kraft.version is never lowered (KIP-853), which the leader says."""
+    """Ask for a lower level.  The leader never lowers kraft.version (KIP-853)."""
     _update(context, "downgrade", texts, dry_run)
 
 
@@ -76,7 +90,7 @@ def _update(context: click.Context, what: str, texts: Sequence[str], dry_run: bo
     except VoterChangeError as error:
         raise KraftError(f"Could not {what} {text}. {str(error).removeprefix('update features: ')}") from error
     except NetworkError as error:
-        # Which of the two questions it was that nobody could be asked says nothing to the user.
+        # The user does not care which of the two requests found no leader.
         reason = str(error).removeprefix("describe features: ").removeprefix("update features: ")
         raise NetworkError(f"Could not {what} {text}: {reason}") from error
     for name, level in levels.items():
@@ -89,9 +103,9 @@ def _update(context: click.Context, what: str, texts: Sequence[str], dry_run: bo
 async def _levels_before(
     client: AdminClient, levels: Mapping[str, int], allow_downgrade: bool, dry_run: bool, find_leader_ms: int
 ) -> dict[str, int]:
-    """Finalize the levels; which ones were finalized before that.
+    """Finalize the levels and return those that were finalized before.
 
-    Where the leader's answer is lost, the next one is asked: what is done already it says once it has committed.
+    If the leader's answer is lost, ask the current leader again; it reports a level that is finalized already.
     """
     told = await client.describe_features(find_leader_ms)
     try:
@@ -100,7 +114,7 @@ async def _levels_before(
         try:
             await client.update_features(levels, validate_only=dry_run, allow_downgrade=allow_downgrade)
         except NetworkError as error:
-            raise OutcomeUnknownError(f"{lost}; whether it was done could not be learned: {error}") from lost
+            raise OutcomeUnknownError(f"{lost}; could not find out whether it was done: {error}") from lost
     return {feature.name: feature.finalized for feature in told.features}
 
 

@@ -1,8 +1,8 @@
-"""What `kraft storage format` is about to write, decided before anything is touched.
+"""Decides what `kraft storage format` will write, before it touches anything.
 
-KIP-853 "kafka-storage format", with the names and rules of Kafka 4.x: `--standalone`, `--initial-controllers` and
-`--no-initial-controllers` exclude each other (two of them would begin two quorums, KAFKA-19489), and a controller
-without static voters needs one of them.
+The names and rules are those of Kafka 4.x (KIP-853 "kafka-storage format").  `--standalone`, `--initial-controllers`
+and `--no-initial-controllers` exclude each other, because two of them would start two quorums (KAFKA-19489).  A
+controller without static voters needs one of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kraft_trio.storage.directory import RESERVED_DIRECTORY_IDS
 
 
 class Bootstrap(enum.Enum):
-    """Where the first voters come from; the value is the flag that says so."""
+    """How the first voters are chosen.  The value is the flag."""
 
     STANDALONE = "--standalone"
     INITIAL_CONTROLLERS = "--initial-controllers"
@@ -39,7 +39,7 @@ class InitialController:
 
 @attrs.frozen
 class FormatPlan:
-    """The contents of a freshly formatted directory.  `voters` None: no bootstrap checkpoint is written."""
+    """The contents of a newly formatted directory.  If `voters` is None, no bootstrap checkpoint is written."""
 
     cluster_id: str
     key: ReplicaKey
@@ -57,7 +57,7 @@ def plan_format(
     kraft_version: int | None,
     new_directory_id: Callable[[], UUID],
 ) -> FormatPlan:
-    """Decide what to write.  Raises ConfigError naming the flag or key that does not fit the others."""
+    """Decide what to write.  Raises ConfigError naming the flag or key that conflicts with the others."""
     check_cluster_id(cluster_id)
     _check_bootstrap(config, bootstrap)
     kraft_version = _check_kraft_version(bootstrap, kraft_version, has_static_voters=bool(config.quorum_voters))
@@ -84,7 +84,7 @@ def _check_bootstrap(config: NodeConfig, bootstrap: Bootstrap | None) -> None:
         if is_controller and not config.quorum_voters:
             raise ConfigError(
                 "controller.quorum.voters is not set, so one of --standalone, --initial-controllers and "
-                "--no-initial-controllers must say where the first voters come from"
+                "--no-initial-controllers must select the first voters"
             )
         return
     if config.quorum_voters:
@@ -126,7 +126,7 @@ def _plan_initial_controllers(
 
 
 def parse_initial_controllers(text: str) -> tuple[InitialController, ...]:
-    """Read `id@host:port:directory-id,…`; ids, directory ids and endpoints unique.  Raises ConfigError."""
+    """Read `id@host:port:directory-id,…`.  Ids, directory ids and endpoints must be unique.  Raises ConfigError."""
     try:
         controllers = tuple(_parse_initial_controller(entry.strip()) for entry in text.split(","))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`kraft log`: what a stopped node's directory holds, checked, and held against those of other replicas."""
+"""`kraft log`: checks the directory of a stopped node, and compares those of several replicas."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from kraft_trio.storage.replica_comparison import first_difference
 
 @click.group()
 def log() -> None:
-    """Check the log of a stopped node, and compare those of several."""
+    """Check the logs of stopped nodes, and compare replicas."""
 
 
 @log.command("verify")
 @click.argument("directories", nargs=-1, required=True, metavar="DIR…", type=click.Path(exists=True, file_okay=False))
 @click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object a line: a directory, and at last the comparison."
+    "--json", "as_json", is_flag=True, help="Print one JSON object per directory, then one for the comparison."
 )
 def verify(directories: tuple[str, ...], as_json: bool) -> None:
-    """Check every byte of a node's directory, and compare several replicas batch by batch.
+    """Check every byte of stopped nodes' directories, and compare replicas batch by batch.
 
-    DIR is a metadata.log.dir or a topic's directory in it, of a node that is stopped; nothing in it is changed.  CRCs,
-    epochs, offsets and records of the log and of its snapshots are checked, and each file against the others.  Of
-    several directories the first difference is named.  The exit code is 1 where anything is wrong.
+    DIR is a node's metadata.log.dir, or the topic's directory in it.  The command changes nothing.  It checks the CRCs,
+    epochs, offsets and records of the log and the snapshots, and the files against each other.  With several
+    directories it reports the first difference.  The exit code is 1 if anything is wrong.
     """
     disk = RealDisk()
     try:
@@ -61,7 +61,7 @@ def verify(directories: tuple[str, ...], as_json: bool) -> None:
 
 
 def _partition(disk: Disk, directory: str) -> str:
-    """The one directory with a log, here or just below.  Raises StorageError."""
+    """The directory of the log: this one, or the only one directly below.  Raises StorageError."""
     directory = directory.rstrip("/") or "/"
     if _has_log(disk, directory):
         return directory
@@ -69,7 +69,7 @@ def _partition(disk: Disk, directory: str) -> str:
     found = [path for path in below if _has_log(disk, path)]
     if len(found) != 1:
         there = ", ".join(found) or "none"
-        raise StorageError(f"{directory}: expected a topic's directory, or one of them in it; found {there}")
+        raise StorageError(f"{directory}: expected a topic's directory, or a directory with one of them; found {there}")
     return found[0]
 
 
@@ -107,9 +107,9 @@ def _common(reports: list[PartitionReport]) -> str:
     start, end = max(r.log_start_offset for r in reports), min(r.log_end_offset for r in reports)
     damaged = [report.directory for report in reports if report.is_damaged]
     if damaged:
-        return f"no difference in what could be compared; damaged: {', '.join(damaged)}"
+        return f"no difference in the readable parts; damaged: {', '.join(damaged)}"
     if start >= end:
-        return f"the logs have no offsets in common: the last begins at {start}, the first ends at {end}"
+        return f"the logs share no offsets: the last begins at {start}, the first ends at {end}"
     return f"offsets {start} to {end} are the same in all {len(reports)}"
 
 

@@ -1,6 +1,6 @@
-"""What a `.log` or `.checkpoint` file holds, as plain values: one per batch, and one for each stretch that is damaged.
+"""Reads a `.log` or `.checkpoint` file as plain values: one per batch, and one for a damaged end.
 
-The names are those of Apache Kafka's own dump tool.  A file is mapped, not loaded: a segment may have a gigabyte.
+The names are those of kafka-dump-log.  The file is mapped instead of loaded, because a segment may have a gigabyte.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SEQUENCES = 2**31
 
 @attrs.frozen
 class DumpedRecord:
-    """One record.  Of `control`, `metadata` and the raw key and value, what the record is decides which is shown."""
+    """One record.  If `control` or `metadata` is set, it describes the record; otherwise the raw key and value do."""
 
     record: Record
     sequence: int
@@ -49,7 +49,7 @@ class DumpedRecord:
 
 @attrs.frozen
 class DumpedBatch:
-    """One batch at `position` bytes into its file.  Where `problem` says what is wrong with it, `records` is empty."""
+    """One batch, `position` bytes into its file.  If `problem` is set, `records` is empty."""
 
     position: int
     header: BatchHeader
@@ -59,13 +59,13 @@ class DumpedBatch:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record; -1 in a batch of no idempotent producer."""
+        """The sequence of the last record; -1 unless an idempotent producer wrote the batch."""
         return _sequence(self.header, self.header.last_offset_delta)
 
 
 @attrs.frozen
 class Damage:
-    """The end of a file, from `position` on, that is no batch."""
+    """The rest of a file from `position` on, which is not a batch."""
 
     position: int
     invalid_bytes: int
@@ -73,10 +73,10 @@ class Damage:
 
 
 def dump_file(path: str, *, metadata_frames: bool = False) -> Iterator[DumpedBatch | Damage]:
-    """The batches of a file in order.  With `metadata_frames`, values are taken as Kafka's metadata records.
+    """Yield the batches of a file in order.  With `metadata_frames`, decode values as Kafka's metadata records.
 
-    A batch that is whole but wrong (CRC, records) is given with its problem, and the dump goes on after it; a stretch
-    that is no batch ends the dump.  Raises OSError where the file cannot be read, or from where it cannot.
+    A complete batch with a bad CRC or bad records carries its problem, and the dump continues after it.  Anything that
+    is not a batch ends the dump.  Raises OSError when the file cannot be read.
     """
     with closing(RealDisk().open_to_read(path)) as file, file.view() as buffer:
         yield from _dump_buffer(file, buffer, metadata_frames)
@@ -150,7 +150,7 @@ def _control(record: Record) -> tuple[str, dict[str, Any]]:
 
 
 def control_fields(record: ControlRecord) -> tuple[str, dict[str, Any]]:
-    """A control record's name and its fields, named as in Kafka's schemas."""
+    """The name and the fields of a control record, as in Kafka's schemas."""
     fields: dict[str, Any] = {"version": 0}
     match record:
         case LeaderChange(leader_id, voter_ids, granting_voter_ids):

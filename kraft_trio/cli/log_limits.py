@@ -1,4 +1,4 @@
-"""How often the log of a node repeats itself: what strangers can provoke must not fill disks or hide the rest."""
+"""Limits how often a node's log repeats a line, so that strangers cannot fill disks or hide other lines."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import attrs
 import structlog
 
 MAX_LINES: Final = 20
-"""Lines with the same event and level within a period."""
+"""Maximum number of lines with the same event and level in one period."""
 PERIOD_S: Final = 10.0
 MAX_EVENTS: Final = 1_000
-"""How many different ones are told apart; beyond them all count as one."""
+"""Maximum number of distinct events; further ones count as one."""
 
 
 @attrs.define
@@ -24,16 +24,16 @@ class _Repeated:
 
 
 class LineLimit:
-    """A structlog processor that lets the first lines of a kind pass and counts the others, period by period.
+    """A structlog processor that passes the first lines of each kind in a period and counts the others.
 
-    The event and the level make the kind: what else a line says may be a stranger's choice.  `left_out` tells the
-    counts, once each; any thread may call it.
+    Event and level define the kind; a stranger may control the rest of the line.  `left_out` returns each count once.
+    Thread-safe.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._repeated: dict[tuple[str, str], _Repeated] = {}
-        """The one that began first comes first."""
+        """Ordered by the start of their periods."""
         self._ended: list[tuple[str, str, int]] = []
         self._lock = threading.Lock()
 
@@ -52,7 +52,7 @@ class LineLimit:
         return event
 
     def left_out(self, *, at_once: bool = False) -> list[tuple[str, str, int]]:
-        """Event, level and number of the lines left out in periods that have ended, or `at_once` in all."""
+        """Event, level and count of the lines dropped in ended periods, or in all periods if `at_once`."""
         with self._lock:
             self._end_periods(float("inf") if at_once else self._now_s())
             ended, self._ended = self._ended, []

@@ -1,4 +1,4 @@
-"""Where the log of a running node goes: stderr, through structlog, for people or as one JSON object a line."""
+"""The log of a running node: written to stderr through structlog, as text or as JSON lines."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from kraft_trio.tracing.node_trace import trace_log_line
 MAX_TRACEBACK: Final = 20_000
 """Characters of one."""
 MAX_ITEMS: Final = 100
-"""Of a list or a mapping in a line."""
+"""Maximum number of items shown of a list or mapping."""
 
 _TRACEBACKS: Final = ("exception", "stack")
 _UNTOUCHED: Final = ("exc_info", "stack_info")
 
 
 def configure_logging(log_format: str, level: str, *, traced: bool = False) -> None:
-    """Set structlog up for this process.  `log_format` is `console` or `json`, `level` a name of Python's logging.
+    """Configure structlog for this process.  `log_format` is `console` or `json`; `level` names a level of Python's
+    logging.
 
-    With `traced`, what a traced node logs goes into its trace too, from level info on whatever `level` is.  Where
-    stderr is a BackgroundLog, as in `kraft server start`, a line never waits for whoever reads it.
+    With `traced`, log lines from info upwards also go into the node's trace, whatever `level` is.  If stderr is a
+    BackgroundLog, as in `kraft server start`, logging never waits for the reader of stderr.
     """
     number = getattr(logging, level.upper())
     limit = LineLimit(time.monotonic)
@@ -58,11 +59,11 @@ def configure_logging(log_format: str, level: str, *, traced: bool = False) -> N
 
 
 def _rendering(log_format: str, *, colors: bool) -> list[Any]:
-    """From a line's fields to its text."""
+    """The processors that turn a line's fields into text."""
     is_json = log_format == "json"
     shared = [structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=is_json)]
     if is_json:
-        # Locals would be whatever a request holds.
+        # Local variables could hold the contents of requests.
         tracebacks = structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False))
         return [*shared, tracebacks, _bounded_traceback, structlog.processors.JSONRenderer()]
     console = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
@@ -70,7 +71,7 @@ def _rendering(log_format: str, *, colors: bool) -> list[Any]:
 
 
 def _line(rendering: list[Any], event: str, **fields: object) -> str:
-    """A line of our own, which nothing leaves out."""
+    """A line of our own, which no limit drops."""
     made: Any = {"event": event, **fields}
     for processor in rendering:
         made = processor(None, "warning", made)
@@ -78,12 +79,12 @@ def _line(rendering: list[Any], event: str, **fields: object) -> str:
 
 
 def _bounded(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A processor: what a line says may come from anybody, and be of any length."""
+    """A processor that bounds the length of everything in a line: parts of it may come from strangers."""
     return {name: value if name in _UNTOUCHED else _bounded_value(value) for name, value in event.items()}
 
 
 def _bounded_traceback(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A processor: of an exception that has been made a value."""
+    """A processor that bounds an exception already rendered as a value."""
     if "exception" in event:
         event["exception"] = _bounded_value(event["exception"])
     return event
@@ -111,7 +112,9 @@ def _few(items: list[object], count: int) -> Iterator[object]:
 
 
 def _printable(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A processor: nothing in a line commands the terminal, or looks like another line."""
+    """A processor that escapes control characters, so that a line can neither command the terminal nor fake another
+    line.
+    """
     printable: dict[str, Any] = {}
     for name, value in event.items():
         if name in _TRACEBACKS and isinstance(value, str):
@@ -125,7 +128,7 @@ def _printable(_logger: object, _method: str, event: MutableMapping[str, Any]) -
 
 
 class _Above:
-    """A processor that lets only lines of a level and of those above it pass."""
+    """A processor that passes lines of one level and above."""
 
     def __init__(self, level: int) -> None:
         self._level = level

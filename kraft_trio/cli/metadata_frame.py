@@ -1,7 +1,7 @@
-"""The frame around Apache Kafka's own metadata records: which record it is, and the bytes of it.
+"""The frame around Apache Kafka's metadata records.
 
-The frame is three unsigned varints (frame version 1, the record's API key, its version) before the message.  Only the
-names of the records are known here; a message stays the bytes it is.
+The frame is three unsigned varints before the message: frame version 1, the record's API key and its version.  Only the
+names of the records are known here; messages stay bytes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MAX_VARINT_BYTES = 5
 
 @attrs.frozen
 class MetadataFrame:
-    """One framed record: `message` is what follows the frame."""
+    """One framed record.  `message` is everything after the frame."""
 
     api_key: int
     version: int
@@ -53,12 +53,12 @@ class MetadataFrame:
 
     @property
     def name(self) -> str:
-        """The record's name, UNKNOWN(key) for one that is not known here."""
+        """The record's name, or UNKNOWN(key)."""
         return _NAMES.get(self.api_key, f"UNKNOWN({self.api_key})")
 
 
 def decode_metadata_frame(value: bytes) -> MetadataFrame:
-    """Take the frame off a record's value.  Raises ProtocolError unless the value begins with a frame of version 1."""
+    """Split a record's value into frame and message.  Raises ProtocolError unless it has a frame of version 1."""
     frame_version, position = _unsigned_varint(value, 0)
     if frame_version != _FRAME_VERSION:
         raise ProtocolError(f"metadata frame: version {frame_version}, expected {_FRAME_VERSION}")

@@ -1,4 +1,4 @@
-"""`kraft metadata-quorum`: what a running quorum says of itself, and changing its voters."""
+"""`kraft metadata-quorum`: describes a running quorum and changes its voters."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def metadata_quorum(
     command_config: str | None,
     timeout_ms: int,
 ) -> None:
-    """Describe a running quorum, or change its voters; the leader is found from any of its nodes."""
+    """Describe a running quorum, or change its voters.  Any of its nodes can locate the leader."""
     context.obj = QuorumOptions(bootstrap_controller, bootstrap_server, command_config, timeout_ms)
 
 
 @metadata_quorum.command()
-@click.option("--status", is_flag=True, help="Leader, epoch, high watermark, voters and observers.")
-@click.option("--replication", is_flag=True, help="One line a replica: log end offset, lag, timestamps.")
-@click.option("--snapshots", is_flag=True, help="One line a node, as it says itself: where its log begins, sizes.")
-@click.option("--human-readable", "-hr", is_flag=True, help="Timestamps as UTC times, but in the status.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON value.")
+@click.option("--status", is_flag=True, help="Show leader, epoch, high watermark, voters and observers.")
+@click.option("--replication", is_flag=True, help="Show log end offset, lag and timestamps of each replica.")
+@click.option("--snapshots", is_flag=True, help="Show each node's log start, log size and snapshots.")
+@click.option("--human-readable", "-hr", is_flag=True, help="Show timestamps as UTC times (not with --status).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
 @click.pass_context
 def describe(
     context: click.Context, status: bool, replication: bool, snapshots: bool, human_readable: bool, as_json: bool
 ) -> None:
-    """Describe the quorum.  Where it has no leader, print what each node says instead, and exit with 1."""
+    """Describe the quorum.  Without a leader, print each node's view and exit with 1."""
     options: QuorumOptions = context.obj
     client = options.client(context)
     if status + replication + snapshots != 1:
@@ -58,7 +58,7 @@ def describe(
         echo(json.dumps(snapshot_fields(told)) if as_json else snapshot_text(told, human_readable=human_readable))
         silent = sum(isinstance(answer, KraftError) for answer in told.values())
         if silent:
-            raise NetworkError(f"{silent} of the {len(told)} nodes asked did not tell")
+            raise NetworkError(f"{silent} of the {len(told)} nodes asked did not answer")
         return
     answer = trio.run(client.describe_metadata_quorum, options.timeout_ms)
     if isinstance(answer, NoLeader):

@@ -1,4 +1,4 @@
-"""`kraft metrics`: what a running node measures of itself, read from the file that it writes."""
+"""`kraft metrics`: prints the metrics file that a running node writes."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _STALE_AFTER_AT_LEAST_S = 3.0
 
 @click.command()
 @config_option
-@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A key that wins over the file's.")
-@click.option("--prometheus", is_flag=True, help="As the node has written them, in the Prometheus text format.")
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key, overriding the file.")
+@click.option("--prometheus", is_flag=True, help="Print the file as it is, in Prometheus text format.")
 @click.option("--json", "as_json", is_flag=True, help="As one JSON value.")
 @click.pass_context
 def metrics(
     context: click.Context, config_path: str, overrides: tuple[str, ...], prometheus: bool, as_json: bool
 ) -> None:
-    """Print the metrics of the running node that FILE describes, and how old they are.
+    """Print the metrics of the running node that FILE describes, and their age.
 
-    Where the node has not written any for a while, print what it has written last, and exit with 1.
+    If the node has stopped writing, print its last metrics and exit with 1.
     """
     if prometheus and as_json:
         raise click.UsageError("--prometheus and --json exclude each other", context)
@@ -47,7 +47,7 @@ def metrics(
     else:
         echo(f"Node {found.node_id}, {age_s:.1f} s ago\n\n{_table(metrics_of(config.process_roles), found)}")
     if age_s > max(_STALE_AFTER_AT_LEAST_S, _STALE_AFTER_INTERVALS * config.metrics_interval_ms / 1000):
-        raise StorageError(f"{path}: {age_s:.0f} s old: the node does not run, or hangs")
+        raise StorageError(f"{path}: {age_s:.0f} s old: the node is not running, or hangs")
 
 
 def _read(path: str, config: NodeConfig) -> bytes:
@@ -55,7 +55,7 @@ def _read(path: str, config: NodeConfig) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except FileNotFoundError:
-        why = "the node does not run" if config.metrics_interval_ms else "kraft.metrics.interval.ms is 0"
+        why = "the node is not running" if config.metrics_interval_ms else "kraft.metrics.interval.ms is 0"
         raise StorageError(f"{path}: there is no such file: {why}") from None
 
 

@@ -1,4 +1,4 @@
-"""A disk on which something can be tried: what it reads is another disk's, what it writes is kept in memory."""
+"""A disk for trials: it reads from another disk, and keeps what is written in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kraft_trio.storage.disk import Buffer, DirectoryLock, Disk, DiskFile, base_
 
 
 class PreviewFile:
-    """An open file: the first `kept` bytes of the one below, if there is one, and then what was written here."""
+    """An open file: the first `kept` bytes of the underlying file, if any, followed by what was written here."""
 
     def __init__(self, path: str, below: DiskFile | None, content: bytes = b"") -> None:
         self.path = path
@@ -69,13 +69,13 @@ class PreviewFile:
         self._kept = min(self._kept, size)
 
     async def sync(self) -> None:
-        """Nothing is to be made durable."""
+        """Does nothing: a preview is never durable."""
 
     async def sync_aside(self) -> None:
-        """Nothing is to be made durable."""
+        """Does nothing: a preview is never durable."""
 
     def sync_now(self) -> None:
-        """Nothing is to be made durable."""
+        """Does nothing: a preview is never durable."""
 
     def forget_cached(self, position: int) -> None:
         if self._below is not None:
@@ -87,15 +87,16 @@ class PreviewFile:
 
 
 class PreviewDisk:
-    """A Disk over another one, which it does not change but for taking locks there; whoever made that one closes it.
+    """A Disk on top of another one, which it leaves unchanged except for locks.  Closing the other disk is the caller's
+    job.
 
-    What is written to an open file is seen by who has it open, and by nobody who opens it again.
+    Data written to an open file is visible through that file only, not to anyone who opens the path again.
     """
 
     def __init__(self, below: Disk) -> None:
         self._below = below
         self._replaced: dict[str, bytes | None] = {}
-        """New content by path; None for what was removed."""
+        """New content by path; None for a removed file."""
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False, mode: int = FILE_MODE) -> PreviewFile:
         if exclusive and self.exists(path):
@@ -134,7 +135,7 @@ class PreviewDisk:
         return sorted((*kept, *(name for name, content in changed.items() if content is not None)))
 
     def make_directory(self, path: str) -> None:
-        """Only to make sure that it is there.  Raises FileNotFoundError."""
+        """Only check that the directory exists.  Raises FileNotFoundError."""
         self._below.list_directory(path)
 
     def read_bytes(self, path: str) -> bytes:
@@ -161,7 +162,7 @@ class PreviewDisk:
         self.rename(old_path, new_path)
 
     def sync_directory(self, path: str) -> None:
-        """Nothing is to be made durable."""
+        """Does nothing: a preview is never durable."""
 
     def replace_now(self, path: str, data: bytes, *, mode: int = FILE_MODE, durable: bool = True) -> None:
         self._replaced[path] = data
@@ -176,7 +177,7 @@ class PreviewDisk:
         return self._below.lock(path)
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Does nothing: there are no threads to stop."""
 
 
 def _not_found(path: str) -> FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A bar on stderr for what takes longer than a second; nothing where nobody looks, and nothing for what is quick."""
+"""A progress bar on stderr.  It appears only on a terminal, and only for work that takes longer than a second."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 QUIET_S: Final = 1.0
-"""What is done by then needs no bar."""
+"""Work that finishes within this time shows no bar."""
 
 
 class Bar(Protocol):
-    """Counts what is done."""
+    """Counts finished work."""
 
     def advance(self, size_in_bytes: int) -> None: ...
 
     def reach(self, size_in_bytes: int, total_bytes: int) -> None:
-        """So much is done in all, of a total that was not known before; also less than before."""
+        """Set the finished amount; it may go down."""
         ...
 
 
 @contextmanager
 def progress(what: str, total_bytes: int | None) -> Iterator[Bar]:
-    """Shows how far it is once it has taken a second, if stderr is a terminal; gone again at the end.
+    """Show progress once the work has taken a second, if stderr is a terminal.  The bar disappears at the end.
 
-    `total_bytes` None: not known yet.
+    If `total_bytes` is None, the total is unknown so far.
     """
     console = Console(stderr=True)
     bar = _Bar(what, total_bytes, console) if console.is_terminal else _NoBar()

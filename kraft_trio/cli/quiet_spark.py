@@ -1,4 +1,4 @@
-"""A Spark session for a command, whose user has asked for nothing of what Spark and its JVM say at every start."""
+"""A Spark session for commands, without the start-up messages of Spark and its JVM."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ exec {java} "$@" 2>> {log}
 
 
 class SparkFailedError(KraftError):
-    """Spark could not do what was asked of it: what it says of that, in a line."""
+    """Spark failed; the message is Spark's own, on one line."""
 
     exit_code = 2
 
 
 @contextmanager
 def quiet_session(master: str, app_name: str) -> Iterator[SparkSession]:
-    """A session that is stopped at the end of the block; what the JVM writes to stderr goes to a file.
+    """A session that stops at the end of the block; the JVM's stderr goes to a file.
 
-    Where Spark fails, the file is kept, and named on stderr.  To be used once in a process: it starts the JVM.  Raises
-    SparkFailedError for that, and where no Java is found; ImportError without the extra `spark`.
+    If Spark fails, the file is kept and its path is printed on stderr.  Use it once per process, because it starts the
+    JVM.  Raises SparkFailedError if Spark fails or Java is missing; ImportError without the extra `spark`.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -65,13 +65,13 @@ def quiet_session(master: str, app_name: str) -> Iterator[SparkSession]:
         raise
     finally:
         if is_kept:
-            echo(f"kraft: what Spark has said of it is in {folder / _LOG}", err=True)
+            echo(f"kraft: Spark's own messages are in {folder / _LOG}", err=True)
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _in_a_line(error: Exception) -> str:
-    """The first line that says what has happened, not where."""
+    """The first line that says what has happened rather than where."""
     try:
         lines = str(error).strip().splitlines()
     except Exception:  # An error of the JVM is asked for in the JVM, which may be no more.
@@ -81,7 +81,7 @@ def _in_a_line(error: Exception) -> str:
 
 
 def _java_home(folder: Path) -> Path:
-    """A JAVA_HOME in the folder, that leads to the Java that is found without it."""
+    """Create a JAVA_HOME in the folder that points to the Java on the path."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin" if home else None)
     assert found is not None, "there was one a moment ago"

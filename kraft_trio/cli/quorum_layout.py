@@ -1,4 +1,4 @@
-"""How `kraft metadata-quorum describe` lays a quorum out: as the examples of KIP-853 and KIP-836, or as JSON."""
+"""Layouts of `kraft metadata-quorum describe`: those of the examples in KIP-853 and KIP-836, or JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kraft_trio.protocol.types import directory_id_to_text
 
 _LABEL_WIDTH = 24
 _MAX_STATUS = 1_000_000
-"""Characters of one line: the voters' endpoints are one."""
+"""Maximum number of characters of one line, such as the voters with their endpoints."""
 _COLUMNS = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status")
 
 
@@ -24,9 +24,10 @@ def labelled(label: str, text: str) -> str:
 
 
 def status_fields(quorum: QuorumDescription) -> dict[str, Any]:
-    """The status as a JSON value; offsets exclusive, -1 for what is unknown.
+    """The status as a JSON value.  Offsets are exclusive; -1 means unknown.
 
-    With the committed voters and how the current ones differ from them, while they do (KIP-853 "describe --status").
+    While a voter change is uncommitted, it includes the committed voters and the difference (KIP-853 "describe
+    --status").
     """
     return {
         "clusterId": quorum.cluster_id,
@@ -42,7 +43,7 @@ def status_fields(quorum: QuorumDescription) -> dict[str, Any]:
 
 
 def status_text(quorum: QuorumDescription) -> str:
-    """The status, one line a field."""
+    """The status, one field per line."""
     lines = []
     for name, value in status_fields(quorum).items():
         text = json.dumps(value) if isinstance(value, list) else "unknown" if value is None else str(value)
@@ -51,7 +52,7 @@ def status_text(quorum: QuorumDescription) -> str:
 
 
 def replication_fields(quorum: QuorumDescription) -> list[dict[str, Any]]:
-    """One JSON object a replica: the leader, the other voters, the observers."""
+    """One JSON object per replica: the leader, the other voters, the observers."""
     rows = []
     for state, status in _by_status(quorum):
         rows.append(
@@ -69,7 +70,7 @@ def replication_fields(quorum: QuorumDescription) -> list[dict[str, Any]]:
 
 
 def replication_text(quorum: QuorumDescription, *, human_readable: bool = False) -> str:
-    """The table of replicas; timestamps in ms since 1970, or with `human_readable` as UTC times."""
+    """The table of replicas.  Timestamps are ms since 1970, or UTC times with `human_readable`."""
     time: Callable[[int], str] = human_time if human_readable else str
     rows = [_COLUMNS]
     for fields in replication_fields(quorum):
@@ -79,7 +80,7 @@ def replication_text(quorum: QuorumDescription, *, human_readable: bool = False)
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns of text, as wide as they have to be; the first row is of their names."""
+    """A table with columns as wide as needed.  The first row holds the titles."""
     rows = [[field(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
@@ -88,7 +89,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def no_leader_fields(answer: NoLeader) -> dict[str, Any]:
-    """What the nodes say where there is no leader, as a JSON value."""
+    """The nodes' answers as a JSON value, when there is no leader."""
     return {
         "clusterId": answer.cluster_id,
         "leaderId": UNKNOWN,
@@ -106,7 +107,7 @@ def no_leader_fields(answer: NoLeader) -> dict[str, Any]:
 
 
 def no_leader_text(answer: NoLeader) -> str:
-    """What the nodes say where there is no leader, in the layout of the status."""
+    """The nodes' answers in the layout of the status, when there is no leader."""
     lines = [
         labelled("ClusterId", answer.cluster_id or "unknown"),
         labelled("LeaderId", "none"),
@@ -151,7 +152,7 @@ def _replica_fields(quorum: QuorumDescription, state: ReplicaState) -> dict[str,
 
 
 def human_time(timestamp_ms: int) -> str:
-    """In UTC; - where it is not known."""
+    """As a UTC time; - if unknown."""
     if timestamp_ms == UNKNOWN:
         return "-"
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")

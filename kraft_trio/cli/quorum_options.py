@@ -1,4 +1,4 @@
-"""The options by which a command is told where a running quorum is, and the client that they make."""
+"""The options that locate a running quorum, and the client made from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kraft_trio.protocol.types import Endpoint
 F = TypeVar("F", bound=Callable[..., Any])
 
 FETCH_TIMEOUT_MS: Final = 2000
-"""The default of controller.quorum.fetch.timeout.ms: what counts as lately where no file says otherwise."""
+"""The default of controller.quorum.fetch.timeout.ms, used when no configuration file is given."""
 
 _NO_LEADER = "no leader: {} of the {} nodes asked could be reached"
 
@@ -39,9 +39,9 @@ def quorum_options(function: F) -> F:
         click.option(
             "--command-config",
             metavar="FILE",
-            help="Kafka's other place for the -c of add-controller; nothing else is read from it.",
+            help="Kafka's alternative to add-controller -c; read for nothing else.",
         ),
-        click.option("--bootstrap-server", metavar="HOST:PORT[,…]", help="The same, under Kafka's other name for it."),
+        click.option("--bootstrap-server", metavar="HOST:PORT[,…]", help="An alias of --bootstrap-controller."),
         click.option("--bootstrap-controller", metavar="HOST:PORT[,…]", help="Any nodes of the quorum."),
     ):
         function = option(function)
@@ -49,7 +49,7 @@ def quorum_options(function: F) -> F:
 
 
 def node_options(function: F) -> F:
-    """Add the options that name nodes themselves: `bootstrap_controller` and `config_path`."""
+    """Add the options that name individual nodes: `bootstrap_controller` and `config_path`."""
     for option in (
         click.option("-c", "--config", "config_path", metavar="FILE", help="The .properties file of a running node."),
         click.option("--bootstrap-controller", metavar="HOST:PORT[,…]", help="Running nodes."),
@@ -60,7 +60,7 @@ def node_options(function: F) -> F:
 
 @attrs.frozen
 class QuorumOptions:
-    """What those options said."""
+    """The values of those options."""
 
     bootstrap_controller: str | None
     bootstrap_server: str | None
@@ -68,7 +68,7 @@ class QuorumOptions:
     timeout_ms: int
 
     def client(self, context: click.Context, config: NodeConfig | None = None) -> AdminClient:
-        """A client for the nodes that are named, or else for those that a node's configuration names.
+        """A client for the given nodes, or for those that a node's configuration names.
 
         Raises UsageError, ConfigError.
         """
@@ -94,7 +94,7 @@ class QuorumOptions:
 
 
 async def described(client: AdminClient, timeout_ms: int) -> QuorumDescription:
-    """The leader's description; without a leader, what each node says is printed.  Raises NetworkError then."""
+    """The leader's description.  Without a leader, print each node's view and raise NetworkError."""
     answer = await client.describe_metadata_quorum(timeout_ms)
     if isinstance(answer, NoLeader):
         echo(no_leader_text(answer))

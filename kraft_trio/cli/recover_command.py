@@ -1,4 +1,4 @@
-"""`kraft storage recover`: what to do when the majority of the voters, or all of their addresses, are gone for good."""
+"""`kraft storage recover`: for a majority lost for good, or voters whose addresses have all changed."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from kraft_trio.storage.real_disk import RealDisk
 
 @click.command("recover")
 @config_option
-@click.option("-t", "--cluster-id", help="The cluster's id, as the confirmation; without it nothing is changed.")
+@click.option("-t", "--cluster-id", help="The cluster's id, as confirmation.  Without it nothing changes.")
 @click.option("--unsafe-only-voter", is_flag=True, help="Make this replica the only voter.")
 @click.option(
     "--unsafe-endpoints",
     metavar="ID@NAME://HOST:PORT[,…]",
-    help="Say where voters listen now; of each id that is named, all of its listeners.",
+    help="The new endpoints of voters; list all listeners of each voter named.",
 )
 @click.option(
     "--unsafe-epoch",
     type=click.IntRange(1, MAX_EPOCH),
     metavar="EPOCH",
-    help="Bring the replica's epoch down to this one; the same for every replica of the stopped quorum.",
+    help="Lower the replica's epoch to this one; use the same for every replica of the stopped quorum.",
 )
 @click.pass_context
 def recover_command(
@@ -49,13 +49,14 @@ def recover_command(
 ) -> None:
     """Rewrite the voters in the log of the stopped replica that FILE describes, without asking the quorum.
 
-    Only for a majority that is lost for good: records that it committed, and this replica does not have, are lost with
-    it.  Of the replicas left choose the one whose LogEnd has the highest epoch, and of those the highest offset; do it
-    on no other one.
+    Use it only if a majority is lost for good: records that the majority committed and this replica lacks are lost.
+    Among the remaining replicas, choose the one whose LogEnd has the highest epoch, then the highest offset.  Run the
+    command on no other replica.
 
-    With --unsafe-epoch the voters stay: for a quorum whose epochs have run out, on each of its replicas.
+    --unsafe-epoch keeps the voters.  It is for a quorum whose epochs have run out, and must run on each of its
+    replicas.
 
-    Without --cluster-id it says what it would do and what may be lost.
+    Without --cluster-id, the command only shows what it would do and what may be lost.
     """
     if [unsafe_only_voter, unsafe_endpoints is not None, unsafe_epoch is not None].count(True) != 1:
         raise click.UsageError("give one of --unsafe-only-voter, --unsafe-endpoints and --unsafe-epoch", context)
@@ -72,19 +73,19 @@ def recover_command(
         recovery: Recovery = trio.run(work)
     if cluster_id is None:
         raise StorageError(
-            f"nothing was changed: --cluster-id {recovery.cluster_id} says that you accept what may be lost"
+            f"nothing was changed; --cluster-id {recovery.cluster_id} confirms that you accept what may be lost"
         )
     echo_line(f"Recovered {config.metadata_log_dir}: {recovery.what}; noted in {join(config.metadata_log_dir, RECORD)}")
 
 
 def _confirmation(cluster_id: str | None) -> Callable[[Recovery], bool]:
-    """Prints what would be done; agrees where the cluster id is given.  Raises ConfigError where it is another one."""
+    """Print the plan; agree if the right cluster id is given.  Raises ConfigError if it is another cluster's."""
 
     def confirmed(recovery: Recovery) -> bool:
         for label, text in recovery.lines().items():
             echo(labelled(label, text))
         if cluster_id not in (None, recovery.cluster_id):
-            raise ConfigError(f"--cluster-id {cluster_id}: the directory is of cluster {recovery.cluster_id}")
+            raise ConfigError(f"--cluster-id {cluster_id}: the directory belongs to cluster {recovery.cluster_id}")
         return cluster_id is not None
 
     return confirmed

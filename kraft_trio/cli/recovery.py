@@ -1,11 +1,11 @@
-"""Recovery of last resort: the voter set of a stopped replica rewritten without its quorum's consent.
+"""Last-resort recovery: rewrites the voter set of a stopped replica without its quorum's consent.
 
-A VotersRecord is appended to the replica's own log, in an epoch that nobody can have led, as if this replica had been
-elected in it.  Its log counts as the newest from then on, whatever the others have committed: that is why it is unsafe,
-and why no running quorum needs it.
+It appends a VotersRecord to the replica's own log, in an epoch that nobody can have led, as if the replica had been
+elected in it.  From then on its log counts as the newest, no matter what the others have committed.  That makes it
+unsafe; no quorum that can still elect a leader needs it.
 
-The crash of this at any point leaves a replica that can be started, with the old set or the new one: quorum-state takes
-the new epoch first, then the log the record.
+A crash at any point leaves a replica that can start, with the old or the new voter set: the new epoch goes to
+quorum-state first, then the record to the log.
 """
 
 from __future__ import annotations
@@ -37,36 +37,36 @@ from kraft_trio.storage.partition_files import checkpoint_ids
 from kraft_trio.storage.quorum_state import QuorumStateFile
 
 RECORD: Final = "recovery-record.ndjson"
-"""In the node's directory: one line for what was about to be done, one when it was done, for every recovery."""
+"""In the node's directory.  Each recovery adds one line before it starts and one when it is done."""
 
 EPOCH_STEP: Final = 1000
-"""No quorum is this many elections ahead of a replica that was worth recovering."""
+"""No quorum is this many elections ahead of a replica worth recovering."""
 
 
 @attrs.frozen
 class Recovery:
-    """What is to be done to one replica.  Offsets are exclusive ends but for `may_be_uncommitted_from`."""
+    """What will be done to one replica.  Offsets are exclusive ends, except for `may_be_uncommitted_from`."""
 
     what: str
     key: ReplicaKey
     cluster_id: str
     log_end: OffsetAndEpoch
     may_be_uncommitted_from: int
-    """The records from here on, up to the log's end, may never have been committed: no file says."""
+    """Records from this offset to the log's end may never have been committed; no file tells."""
     epoch: int
-    """What the replica has stored, or its log says."""
+    """The epoch in quorum-state, or the log's if that is higher."""
     new_epoch: int
     before: VoterSet
     after: VoterSet
 
     def lines(self) -> dict[str, str]:
-        """What a person has to know before agreeing, by label."""
+        """What a person must know before confirming, by label."""
         end = self.log_end.offset
         kept = "no record"
         if self.may_be_uncommitted_from < end:
             kept = (
-                f"offsets {self.may_be_uncommitted_from} to {end - 1}: those of them that never committed will count "
-                "as committed"
+                f"offsets {self.may_be_uncommitted_from} to {end - 1}: records that never committed will count as "
+                "committed"
             )
         return {
             "Replica": str(self.key),
@@ -75,20 +75,20 @@ class Recovery:
             "Epoch": f"{self.epoch}, then {self.new_epoch}",
             "VotersBefore": _told(self.before),
             "VotersAfter": _told(self.after),
-            "MayBeLost": f"offsets {end} and above: whatever the other voters have committed there",
+            "MayBeLost": f"offsets {end} and above: anything the other voters committed there",
             "MayBeMadeCommitted": kept,
         }
 
 
 Agreed = Callable[[Recovery], bool]
-"""Whether a person agrees to what is to be done."""
+"""Whether a person agrees to the plan."""
 
 Change = Callable[[NodeConfig, ReplicaKey, VoterSet], tuple[str, VoterSet]]
-"""Makes the next voter set out of the present one, with a word for it.  Raises ConfigError, StorageError."""
+"""Makes the new voter set from the current one, with a description.  Raises ConfigError, StorageError."""
 
 
 def only_voter(config: NodeConfig, key: ReplicaKey, voters: VoterSet) -> tuple[str, VoterSet]:
-    """The replica as the only voter, where its configuration says it listens."""
+    """Make the replica the only voter, at the listeners in its configuration."""
     after = VoterSet([config.as_voter(key.directory_id)])
     if voters == after:
         raise StorageError(f"{config.metadata_log_dir}: {key} is the only voter already: start it")
@@ -96,16 +96,16 @@ def only_voter(config: NodeConfig, key: ReplicaKey, voters: VoterSet) -> tuple[s
 
 
 def other_endpoints(endpoints: Mapping[int, Endpoints]) -> Change:
-    """The same voters, some of them listening elsewhere (KIP-1347)."""
+    """Keep the voters and change the endpoints of some (KIP-1347)."""
 
     def change(config: NodeConfig, key: ReplicaKey, voters: VoterSet) -> tuple[str, VoterSet]:
         unknown = sorted(set(endpoints) - set(voters.ids))
         if unknown:
             raise ConfigError(
-                f"--unsafe-endpoints: no voter has the id {unknown[0]}: it is one of {', '.join(map(str, voters.ids))}"
+                f"--unsafe-endpoints: no voter has id {unknown[0]}: the voters are {', '.join(map(str, voters.ids))}"
             )
         if not voters.is_voter(key):
-            raise StorageError(f"{config.metadata_log_dir}: {key} is no voter: nobody would elect it")
+            raise StorageError(f"{config.metadata_log_dir}: {key} is not a voter: nobody would elect it")
         after = VoterSet(attrs.evolve(v, endpoints=endpoints.get(v.id, v.endpoints)) for v in voters)
         for voter in after:
             refused = check_new_voter(voter, config.controller_listener_name)
@@ -121,26 +121,26 @@ def other_endpoints(endpoints: Mapping[int, Endpoints]) -> Change:
 async def recover(
     disk: Disk, config: NodeConfig, change: Change, *, confirmed: Callable[[Recovery], bool], now_ms: int
 ) -> Recovery:
-    """Work the recovery out, and carry it out where `confirmed` agrees; blocks for fsyncs.
+    """Plan the recovery, and carry it out if `confirmed` agrees.  Blocks for fsyncs.
 
-    Until it agrees nothing is changed, not even the torn tail cut that opening the log cuts; after that, the directory
-    is locked all the while, so that what was confirmed is what is done.  Raises ConfigError, StorageError,
-    AlreadyLockedError where a process uses the directory, CorruptLogError, StorageFailure.
+    Nothing changes before that, not even a torn tail.  The directory stays locked throughout, so the confirmed plan is
+    the one carried out.  Raises ConfigError, StorageError, AlreadyLockedError if a process uses the directory,
+    CorruptLogError, StorageFailure.
     """
     _check_config(config)
     directory = config.metadata_log_dir
     partition = partition_path(directory, config.topic_name)
     properties = read_meta_properties(disk, directory) if disk.exists(directory) else None
     if properties is not None:
-        # Formatted and never started: it is empty.
+        # It was formatted and never started, so it has no log.
         if not disk.exists(partition) or not disk.list_directory(partition):
             raise StorageError(f"{partition}: there is no log to recover from")
         if properties.directory_id == NO_DIRECTORY_ID:
-            raise StorageError(f"{directory}: it has no directory id: it cannot be a voter of kraft.version 1")
+            raise StorageError(f"{directory}: no directory id, so it cannot be a voter of kraft.version 1")
     with LockedDirectory.open(disk, directory, config.node_id, random.SystemRandom()) as locked:
         identity = locked.meta_properties
         quorum_state = QuorumStateFile(disk, locked.quorum_state_path(config.topic_name))
-        with capture_logs():  # of what opening does: it is not done yet
+        with capture_logs():  # opening the preview logs actions that nobody has carried out
             log = open_log(PreviewDisk(disk), config, now_ms)
         try:
             recovery = _plan(disk, config, identity, log, quorum_state.read(), change)
@@ -162,7 +162,7 @@ async def recover(
 
 
 def past_recoveries(disk: Disk, directory: str) -> Iterator[str]:
-    """What was done to a directory, oldest first, in words.  Raises StorageError for a record that is none, OSError."""
+    """The recoveries of a directory, oldest first, in words.  Raises StorageError for a malformed record, OSError."""
     path = join(directory, RECORD)
     if not disk.exists(path):
         return
@@ -176,15 +176,15 @@ def past_recoveries(disk: Disk, directory: str) -> Iterator[str]:
             )
             step = fields["step"]
         except (ValueError, KeyError, TypeError) as error:
-            raise StorageError(f"{path}: line {number} is not of a recovery: {error!r}") from None
+            raise StorageError(f"{path}: line {number} does not describe a recovery: {error!r}") from None
         if step == "done":
             yield told
         elif number == len(lines):
-            yield f"{told}; begun, and not noted as done"
+            yield f"{told}; begun, but not noted as done"
 
 
 def open_log(disk: Disk, config: NodeConfig, now_ms: int) -> Log:
-    """The log of that replica; opening cuts a torn tail."""
+    """Open the replica's log.  This cuts a torn tail."""
     return Log.open(
         disk,
         partition_path(config.metadata_log_dir, config.topic_name),
@@ -210,8 +210,7 @@ def _plan(
 ) -> Recovery:
     if log.voters.kraft_version == 0:
         raise StorageError(
-            f"{config.metadata_log_dir}: kraft.version is 0: the voters are those of controller.quorum.voters, "
-            "to be changed in the configuration"
+            f"{config.metadata_log_dir}: kraft.version is 0: change the voters in controller.quorum.voters instead"
         )
     key = ReplicaKey(config.node_id, identity.directory_id)
     before = log.voters.voters
@@ -219,7 +218,8 @@ def _plan(
     epoch = max(log.end.epoch, 0 if state is None else state.epoch)
     if epoch > MAX_EPOCH - 4 * EPOCH_STEP:
         raise StorageError(
-            f"{config.metadata_log_dir}: epoch {epoch} leaves no epoch to recover in; bring it down with --unsafe-epoch"
+            f"{config.metadata_log_dir}: epoch {epoch} leaves no epoch to recover in; lower it with "
+            "--unsafe-epoch first"
         )
     snapshots = checkpoint_ids(disk.list_directory(partition_path(config.metadata_log_dir, config.topic_name)))
     return Recovery(
@@ -236,13 +236,13 @@ def _plan(
 
 
 def _unused_epoch(epoch: int, voters: VoterSet, key: ReplicaKey) -> int:
-    """Ahead of what the others can have come to, and another one than any other voter recovers in."""
+    """An epoch ahead of any that the others can have reached, and different for each voter."""
     place = voters.ids.index(key.id) if key.id in voters.ids else len(voters)
     return (epoch // EPOCH_STEP + 2) * EPOCH_STEP + place % EPOCH_STEP
 
 
 def _batch(recovery: Recovery, now_ms: int) -> bytes:
-    """What the first batch of an epoch is, and the voters."""
+    """The first batch of the new epoch: the leader change and the voters."""
     leader_change = LeaderChange(recovery.key.id, recovery.after.ids, (recovery.key.id,))
     return encode_control_batch([leader_change, VotersRecord(recovery.after)], timestamp_ms=now_ms)
 

@@ -1,8 +1,8 @@
-"""`kraft metadata-quorum replace`: a controller's disk was replaced; its new incarnation takes the old one's place.
+"""`kraft metadata-quorum replace`: gives a replaced disk its predecessor's place among the voters.
 
-Two changes, the old directory id removed and the new one added (KIP-853 "Disk failure recovery"; one id cannot be a
-voter twice).  Each step begins with a look at the quorum and goes on from what it finds, so that the same command,
-given again after an interruption, does what is left to do.
+This takes two changes: remove the old directory id, then add the new one (KIP-853 "Disk failure recovery").  One id
+cannot be a voter twice.  Each step first looks at the quorum and continues from what it finds, so that running the
+command again after an interruption finishes the job.
 """
 
 from __future__ import annotations
@@ -28,15 +28,19 @@ from kraft_trio.protocol.types import Endpoints, ReplicaKey
 from kraft_trio.wire.error_codes import ErrorCode
 
 _DONE_BY_OTHERS: Final = (ErrorCode.voter_not_found, ErrorCode.duplicate_voter)
-"""Somebody else has made this step, as a node that joins by itself does."""
+"""Someone else took this step, such as a node that joins by itself."""
 
 _CLOCK_JITTER_MS: Final = 100
-"""A leader that is asked twice tells the time of one fetch a little differently; a follower fetches every 500 ms."""
+"""Tolerance for comparing two answers: a leader reports the time of one fetch slightly differently each time.  A
+follower fetches every 500 ms.
+"""
 
 
 @attrs.frozen
 class Replacement:
-    """What is left to do.  `old` None: it is removed already.  `new` None: nobody follows who could take its place."""
+    """What remains to be done.  `old` is None if it is removed already; `new` is None if no replacement follows the
+    leader.
+    """
 
     old: ReplicaState | None = None
     new: ReplicaState | None = None
@@ -47,9 +51,10 @@ class Replacement:
 def what_is_left(
     quorum: QuorumDescription, controller_id: int, patience_ms: int, new_key: ReplicaKey | None = None
 ) -> Replacement:
-    """Who is to go, and who takes its place: `new_key`, or else the one other incarnation that follows the leader.
+    """Determine the voter to remove and its replacement: `new_key`, or the only other incarnation that follows the
+    leader.
 
-    Raises ChangeRefused where it is not clear who.
+    Raises ChangeRefused if the replacement is ambiguous.
     """
     voter = quorum.voter_of_id(controller_id)
     if voter is not None and voter.key == new_key:
@@ -60,18 +65,18 @@ def what_is_left(
     following = [state for state in others if keeping_of(quorum, state, patience_ms).is_up]
     if len(following) > 1:
         names = ", ".join(str(state.key) for state in following)
-        raise ChangeRefused(f"refused: {names} all follow the leader: give the file of the new one with -c")
+        raise ChangeRefused(f"refused: {names} all follow the leader: name the new one by its file with -c")
     if voter is not None and not following and new_key is None and keeping_of(quorum, voter, patience_ms).is_up:
-        # Who observes then is an incarnation from before: a leader remembers them for minutes.
+        # The observer is an earlier incarnation: a leader remembers those for minutes.
         return Replacement(is_done=True)
     new = following[0] if following else next(iter(others), None)
     return Replacement(voter, new, bool(following))
 
 
 def may_have_died(first: QuorumDescription, quorum: QuorumDescription, controller_id: int, patience_ms: int) -> bool:
-    """Whether the voter of that id counts as up only by what it did before the `first` look.
+    """Whether the voter counts as up only because of what it did before the `first` look.
 
-    A node that is killed keeps up with the leader, as far as the leader knows, until its fetch timeout is over.
+    The leader considers a killed node up until its fetch timeout has passed.
     """
     before, voter = first.voter_of_id(controller_id), quorum.voter_of_id(controller_id)
     if before is None or voter is None or voter is quorum.leader or before.key != voter.key:
@@ -82,15 +87,19 @@ def may_have_died(first: QuorumDescription, quorum: QuorumDescription, controlle
 
 @click.command()
 @click.option(
-    "-i", "--controller-id", type=click.IntRange(0, MAX_INT32), metavar="ID", help="The controller with the new disk."
+    "-i",
+    "--controller-id",
+    type=click.IntRange(0, MAX_INT32),
+    metavar="ID",
+    help="The id of the controller with the new disk.",
 )
 @click.option(
-    "-c", "--config", "config_path", metavar="FILE", help="Its .properties file; run it where its directory is, then."
+    "-c", "--config", "config_path", metavar="FILE", help="Its .properties file; only on the node's own machine."
 )
 @click.option(
     "--listeners",
     metavar="NAME://HOST:PORT[,…]",
-    help="Where the new one is reached; by default where the old one was.",
+    help="The new listeners; by default those of the old incarnation.",
 )
 @change_options
 @click.pass_context
@@ -103,10 +112,10 @@ def replace(
     dry_run: bool,
     force: bool,
 ) -> None:
-    """Put a controller's new disk in the place of its old one, among the voters.
+    """Replace a voter whose disk was replaced: remove its old directory id and add the new one.
 
-    Before: format the new disk with --no-initial-controllers, and start the node.  It waits until the new incarnation
-    has caught up, removes the old directory id, and adds the new one.  After an interruption, give it again.
+    First format the new disk with --no-initial-controllers and start the node.  The command waits until the new
+    incarnation has caught up, then makes both changes.  After an interruption, run it again.
     """
     options: QuorumOptions = context.obj
     path = config_path or options.command_config
@@ -139,9 +148,9 @@ def _parse_listeners(text: str) -> Endpoints:
 
 @attrs.define
 class Replacing:
-    """One run of the command; `listeners` are where the new incarnation will be a voter.
+    """One run of the command.  `listeners` are those of the new voter.
 
-    `command` is how to go on with it, but for the controller's id and the listeners where no file says them.
+    `command` resumes it, once completed by the controller's id and, unless a file names them, the listeners.
     """
 
     changes: ChangeRun
@@ -151,7 +160,7 @@ class Replacing:
     command: str = "kraft metadata-quorum … replace"
 
     async def show(self) -> None:
-        """The dry run: both steps, in order.  Raises ChangeRefused where one of them would be refused."""
+        """Dry run: show both steps in order.  Raises ChangeRefused if one of them would be refused."""
         quorum, left = await self._look()
         if left.is_done:
             self._tell_done(quorum)
@@ -175,7 +184,7 @@ class Replacing:
             raise ChangeRefused(f"would be refused: {'; '.join(objections)}")
 
     async def run(self) -> None:
-        """Take the steps that are left, each after another look."""
+        """Take the remaining steps, each after another look."""
         while True:
             quorum, left = await self._until_new_is_up()
             if left.is_done:
@@ -185,7 +194,7 @@ class Replacing:
             self.listeners = self._listeners(quorum)
             if self.listeners is None:
                 raise ChangeRefused(f"refused: {self._no_listeners()}")
-            # Before the old one is removed: nothing could take its place.
+            # Check this before removing the old one; otherwise nothing could replace it.
             misfit = misfit_of(quorum, new.key, self.listeners, self._cluster_id)
             if misfit is not None and not self.changes.force:
                 raise ChangeRefused(f"refused: {misfit}")
@@ -193,8 +202,8 @@ class Replacing:
                 if left.old is not None:
                     objections = self.objections_to(quorum, left.old)
                     if objections and not self.changes.force:
-                        raise ChangeRefused(f"refused: {objections[0]} (--force replaces the voter nevertheless)")
-                    echo(f"Replacing controller {self.controller_id}; after an interruption, go on with:")
+                        raise ChangeRefused(f"refused: {objections[0]} (--force replaces the voter anyway)")
+                    echo(f"Replacing controller {self.controller_id}; to resume after an interruption:")
                     echo(f"  {self._how_to_go_on()}")
                     await self.changes.remove(left.old.key, quorum.cluster_id)
                     echo(f"Removed KRaft {told(left.old.key)}")
@@ -208,10 +217,10 @@ class Replacing:
                 await trio.sleep(LOOK_AGAIN_S)
 
     async def _look(self) -> tuple[QuorumDescription, Replacement]:
-        """The quorum and what is left to do, once it is known whether the voter of that id lives."""
+        """Describe the quorum and what remains, once it is certain whether the voter with that id is alive."""
         new_key = None if self.own is None else self.own.key
         patience_ms = self.changes.patience_ms
-        # As a clock that stands still would have it live for ever, where the leader does not tell the time.
+        # The deadline guards against a leader that does not report its time: the voter would look alive forever.
         deadline = trio.current_time() + patience_ms / 1000
         first = await self.changes.describe()
         quorum = first
@@ -221,7 +230,7 @@ class Replacing:
         return quorum, what_is_left(quorum, self.controller_id, patience_ms, new_key)
 
     async def _until_new_is_up(self) -> tuple[QuorumDescription, Replacement]:
-        """Look until the new incarnation has caught up, or nothing is left to do.  Raises ChangeRefused."""
+        """Wait until the new incarnation has caught up or nothing remains to be done.  Raises ChangeRefused."""
         deadline = trio.current_time() + self.changes.timeout_ms / 1000
         waits_for = ""
         while True:
@@ -245,12 +254,12 @@ class Replacing:
     def _tell_done(self, quorum: QuorumDescription) -> None:
         voter = quorum.voter_of_id(self.controller_id)
         assert voter is not None, "nothing is left to do"
-        echo(f"Nothing to replace: {told(voter.key)} is a voter, and no other incarnation waits for its place")
+        echo(f"Nothing to replace: {told(voter.key)} is a voter, and no other incarnation is waiting")
 
     def _new_of(self, left: Replacement) -> ReplicaState:
-        """Raises ChangeRefused where nobody could take the place."""
+        """Raises ChangeRefused if there is no replacement."""
         if left.new is None:
-            no_voter = "" if left.old is not None else f"controller {self.controller_id} is no voter, and "
+            no_voter = "" if left.old is not None else f"controller {self.controller_id} is not a voter, and "
             raise ChangeRefused(
                 f"refused: {no_voter}no other incarnation of controller {self.controller_id} follows the leader: "
                 "format its new disk with --no-initial-controllers, and start it"
@@ -258,20 +267,17 @@ class Replacing:
         return left.new
 
     def objections_to(self, quorum: QuorumDescription, old: ReplicaState) -> list[str]:
-        """Why that voter should not be taken for dead."""
+        """Why the voter may still be alive."""
         if not keeping_of(quorum, old, self.changes.patience_ms).is_up:
             return []
-        return [
-            f"{old.key} keeps up with the leader: two processes have the id {old.key.id}, stop the one that is not "
-            "wanted"
-        ]
+        return [f"{old.key} keeps up with the leader: two processes have id {old.key.id}; stop the wrong one"]
 
     @property
     def _cluster_id(self) -> str | None:
         return None if self.own is None else self.own.cluster_id
 
     def _listeners(self, quorum: QuorumDescription) -> Endpoints | None:
-        """As given, as in the file, or as the old one's, which the leader knows as long as it is a voter."""
+        """The given listeners, the file's, or the old incarnation's, known while that one is a voter."""
         if self.listeners is not None:
             return self.listeners
         if self.own is not None:
@@ -280,8 +286,8 @@ class Replacing:
 
     def _no_listeners(self) -> str:
         return (
-            f"controller {self.controller_id} is no voter any more, so that nobody knows where it listens: "
-            "give --listeners, or its file with -c"
+            f"controller {self.controller_id} is no longer a voter, so its listeners are unknown: give "
+            "--listeners, or its file with -c"
         )
 
     def _how_to_go_on(self) -> str:

@@ -1,9 +1,9 @@
-"""A new cluster of one voter, made out of a snapshot of another one, ours or Apache Kafka's.
+"""Builds a new one-voter cluster from a snapshot of another cluster, of kraft-trio or Apache Kafka.
 
-The records are taken over byte for byte, under the snapshot's id, so that offsets go on where they were.  What the old
-cluster committed after the snapshot is not there.  Epochs begin ahead of what the old cluster can come to, as it may
-live on: no epoch and offset, and no producer id, which comes of the epoch, is given by both.  The voters are the one
-thing that is rewritten: the new node, with a directory id that no old one has.
+The records are copied byte for byte under the snapshot's id, so offsets continue where they were.  Anything that the
+old cluster committed after the snapshot is missing.  The old cluster may live on, so epochs begin far beyond its own:
+no pair of epoch and offset, and no producer id (derived from the epoch), can occur in both.  Only the voters are
+rewritten: the single voter is the new node, with a new directory id.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from kraft_trio.storage.snapshot_reader import ControlState, SnapshotSummary, op
 from kraft_trio.storage.snapshot_writer import CHECKPOINT_MODE, first_records
 
 _NOT_OURS: Final = frozenset({"lost+found"})
-"""What a file system of its own begins with."""
+"""Names that a new file system of its own contains."""
 
 OnBytes = Callable[[int], None]
 
 
 @attrs.frozen
 class Restoration:
-    """What is to be written.  `voters` None: they are static (kraft.version 0)."""
+    """What will be written.  If `voters` is None, they are static (kraft.version 0)."""
 
     file: str
     summary: SnapshotSummary
@@ -57,7 +57,7 @@ class Restoration:
 
     @property
     def epoch(self) -> int:
-        """What the node stores; its first election is for the next one."""
+        """The epoch stored in quorum-state; the node's first election is for the next one."""
         return (self.snapshot_id.epoch // EPOCH_STEP + 1) * EPOCH_STEP
 
     @property
@@ -75,9 +75,9 @@ def plan_restoration(
     directory_id: UUID,
     on_bytes: OnBytes,
 ) -> Restoration:
-    """Check every byte of the snapshot, and that the node can be what is made of it; nothing is written.
+    """Check every byte of the snapshot, and that the node can be built from it.  Writes nothing.
 
-    Raises CorruptSnapshotError, ConfigError, StorageError where something is in the node's directory already; OSError.
+    Raises CorruptSnapshotError, ConfigError, StorageError if the node's directory is not empty, OSError.
     """
     if "controller" not in config.process_roles:
         raise ConfigError(f"process.roles={','.join(config.process_roles)}: expected controller for a voter")
@@ -95,22 +95,22 @@ def plan_restoration(
     if version == 0:
         if [voter.id for voter in config.quorum_voters] != [config.node_id]:
             raise ConfigError(
-                f"controller.quorum.voters={static}: the snapshot has kraft.version 0, whose voters stand in the "
-                f"configuration: expected this node alone, {config.node_id}@host:port"
+                f"controller.quorum.voters={static}: the snapshot has kraft.version 0, which keeps the voters in "
+                f"the configuration; expected this node alone, {config.node_id}@host:port"
             )
         return Restoration(file, summary, cluster_id, key, None)
     if config.quorum_voters:
         raise ConfigError(
-            f"controller.quorum.voters={static}: the snapshot has kraft.version {version}, whose voters stand in the "
-            "log: expected controller.quorum.bootstrap.servers instead"
+            f"controller.quorum.voters={static}: the snapshot has kraft.version {version}, which keeps the "
+            "voters in the log; expected controller.quorum.bootstrap.servers instead"
         )
     return Restoration(file, summary, cluster_id, key, VoterSet([config.as_voter(directory_id)]))
 
 
 async def restore(disk: Disk, config: NodeConfig, plan: Restoration, *, on_bytes: OnBytes, now_ms: int) -> None:
-    """Write the directory; `meta.properties` comes last, so that it counts as formatted only when all of it is there.
+    """Write the directory.  `meta.properties` comes last, so an incomplete directory does not count as formatted.
 
-    Raises StorageError where something is there meanwhile, StorageFailure where it cannot be written.
+    Raises StorageError if the directory is no longer empty, StorageFailure if it cannot be written.
     """
     directory = config.metadata_log_dir
     try:
@@ -138,9 +138,9 @@ async def restore(disk: Disk, config: NodeConfig, plan: Restoration, *, on_bytes
 
 
 def _check_directory(disk: Disk, config: NodeConfig) -> None:
-    """Raises StorageError; an empty topic's directory is what an attempt leaves that could not write.
+    """Raises StorageError unless the directory is empty.  An empty topic directory is what a failed attempt leaves.
 
-    The directory above must be there: where it is not, the file system that it is to be on may not be mounted.
+    The parent directory must exist: if it is missing, the file system may not be mounted.
     """
     directory = config.metadata_log_dir
     above = os.path.dirname(os.path.abspath(directory))
@@ -153,7 +153,7 @@ def _check_directory(disk: Disk, config: NodeConfig) -> None:
     if names:
         found = META_PROPERTIES if META_PROPERTIES in names else min(names)
         raise StorageError(
-            f"{directory}: holds {found}; expected an empty directory, or none: what is there is not overwritten"
+            f"{directory}: holds {found}; expected an empty or missing directory: nothing is overwritten"
         )
 
 
@@ -172,7 +172,7 @@ async def _write_snapshot(disk: Disk, path: str, plan: Restoration, on_bytes: On
 
 
 def _batches(disk: Disk, plan: Restoration) -> Generator[bytes, None, None]:
-    """Those of the file; the first one is made anew, and whatever follows it moves up where it has other records."""
+    """The file's batches.  The first one is rewritten, which may shift the offsets of the others."""
     moved_by = 0
     for batch in open_snapshot(disk, plan.file, plan.snapshot_id):
         if batch.position == 0:
@@ -188,7 +188,7 @@ def _batches(disk: Disk, plan: Restoration) -> Generator[bytes, None, None]:
 
 
 async def _make_log(disk: Disk, config: NodeConfig, partition: str, plan: Restoration, now_ms: int) -> None:
-    """The log that begins where the snapshot ends, as opening makes it; with that it is shown that it opens."""
+    """Open the log that begins where the snapshot ends.  Opening creates it, and proves that it opens."""
     log = Log.open(
         disk,
         partition,

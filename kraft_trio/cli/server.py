@@ -1,4 +1,4 @@
-"""`kraft server`: one node in the foreground."""
+"""`kraft server`: runs one node in the foreground."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def server() -> None:
 
 @server.command()
 @config_option
-@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A key that wins over the file's.")
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key, overriding the file.")
 @click.option("--log-format", type=click.Choice(["console", "json"]), default="console", show_default=True)
 @click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
-@click.option("--trace", metavar="FILE", help="Write every event of the node; a FILE that is there is renamed.")
+@click.option("--trace", metavar="FILE", help="Write a trace of every event; an existing FILE is renamed.")
 def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_level: str, trace: str | None) -> None:
     """Start the node that FILE describes; it runs in the foreground and logs to stderr.
 
-    SIGTERM, SIGINT (Ctrl-C), SIGQUIT and SIGHUP stop it: a leader first hands over to a successor.
+    SIGTERM, SIGINT (Ctrl-C), SIGQUIT and SIGHUP stop it; a leader first hands over to a successor.
     """
     configure_logging(log_format, log_level, traced=trace is not None)
     config = read_config(config_path, parse_overrides(overrides))

@@ -1,4 +1,4 @@
-"""`kraft simulate`: whole clusters in one process under virtual time, with random faults or by a scenario script."""
+"""`kraft simulate`: runs whole clusters in virtual time, with random faults or from scenario scripts."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from kraft_trio.simulation.shrink import shrink
 from kraft_trio.simulation.step_parts import duration_from_text
 
 _SEED_IN_PATH = "{seed}"
-_OUT = "Keep results, and the traces of seeds that fail, as Parquet; a second run with it goes on."
+_OUT = "Keep results and the traces of failing seeds as Parquet; a later run continues there."
 
 
 @attrs.frozen
 class _Request:
-    """What the command line asks for, besides the seeds."""
+    """The command line's options, except the seeds."""
 
     runs: SeedRuns
     jobs: int
@@ -44,28 +44,33 @@ class _Request:
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--seed", type=click.IntRange(0), help="Run this seed; a random one where none is given.")
-@click.option("--seeds", metavar="A:B", help="Run the seeds from A to B, B excluded.")
-@click.option("--nodes", type=int, help="How many voters; as each seed says where not given.")
-@click.option("--observers", type=int, help="How many observers; as each seed says where not given.")
+@click.option("--seed", type=click.IntRange(0), help="Run this seed (default: a random one).")
+@click.option("--seeds", metavar="A:B", help="Run the seeds from A to B, excluding B.")
+@click.option("--nodes", type=int, help="Number of voters (default: each seed chooses).")
+@click.option("--observers", type=int, help="Number of observers (default: each seed chooses).")
 @click.option("--time", "duration", default="60s", show_default=True, help="How long faults happen, in virtual time.")
 @click.option(
-    "--faults", default="all", show_default=True, help=f"all, none, or some of {','.join(PROFILES)}, with commas."
+    "--faults",
+    default="all",
+    show_default=True,
+    help=f"all, none, or a comma-separated subset of {','.join(PROFILES)}.",
 )
 @click.option(
-    "--clique", is_flag=True, help="Only break links, for good, around a majority that must go on committing."
+    "--clique",
+    is_flag=True,
+    help="Break links for good around a majority, which must go on committing; no other faults.",
 )
-@click.option("--jobs", type=click.IntRange(1), help="How many processes; as many as there are CPUs where not given.")
-@click.option("--trace", metavar="FILE", help="Write every event; of several seeds, {seed} in the name is each one's.")
-@click.option("--ndjson", is_flag=True, help="Write the trace as lines of JSON, not as msgpack.")
-@click.option("--messages", is_flag=True, help="Have every message on the network in the trace as well.")
+@click.option("--jobs", type=click.IntRange(1), help="Number of processes (default: number of CPUs).")
+@click.option(
+    "--trace", metavar="FILE", help="Write a trace of every event; with several seeds, FILE must contain {seed}."
+)
+@click.option("--ndjson", is_flag=True, help="Write the trace as lines of JSON instead of msgpack.")
+@click.option("--messages", is_flag=True, help="Include every network message in the trace.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help=_OUT)
-@click.option("--spark", is_flag=True, help="Run the seeds as tasks of Spark, here or on the executors of --master.")
-@click.option("--master", metavar="URL", help="Spark's master, as in local[4] or spark://host:7077.")
-@click.option("--chunk", type=click.IntRange(1), help="How many seeds a task; about a second of work where not given.")
-@click.option(
-    "--shrink", "shrinks", is_flag=True, help="Make the first seed that fails as small as possible, a script."
-)
+@click.option("--spark", is_flag=True, help="Run the seeds as Spark tasks, locally or on --master.")
+@click.option("--master", metavar="URL", help="Spark's master, such as local[4] or spark://host:7077.")
+@click.option("--chunk", type=click.IntRange(1), help="Seeds per task (default: about a second of work).")
+@click.option("--shrink", "shrinks", is_flag=True, help="Reduce the first failing seed to a minimal scenario script.")
 @click.pass_context
 def simulate(
     context: click.Context,
@@ -87,16 +92,16 @@ def simulate(
     chunk: int | None,
     shrinks: bool,
 ) -> int:
-    """Run clusters of whole nodes in virtual time and check the invariants at every step.
+    """Run clusters of whole nodes in virtual time, checking the invariants at every step.
 
-    With seeds, faults are random, and every run ends with the demand that a majority makes progress.  With --clique
-    faults stay: links break for good around a majority of three to five voters, and appends must commit.  With FILEs,
-    what happens is what each of these scenario scripts says, and what comes of it is printed below each step.
+    With seeds, the faults are random, and each run ends by demanding that a majority makes progress.  With --clique the
+    faults stay: links around a majority break for good, and the majority must go on committing.  With FILEs, run these
+    scenario scripts and print the effects below each step.
 
-    Exit code 1 when an invariant was violated or an expectation not met, with the command line that runs it again.
+    Exit code 1 if an invariant is violated or an expectation fails; the output has the command that repeats the run.
     """
     if files and (option := _given_for_seeds(context)) is not None:
-        raise click.UsageError(f"{option} and FILE exclude each other: a script says all of it by itself", context)
+        raise click.UsageError(f"{option} and FILE exclude each other: a script is complete in itself", context)
     if trace is None and (ndjson or messages):
         raise click.UsageError(f"{'--ndjson' if ndjson else '--messages'} needs --trace FILE", context)
     if seed is not None and seeds is not None:
@@ -108,7 +113,7 @@ def simulate(
         raise click.UsageError("--chunk needs --spark or --out DIR", context)
     if trace is not None and is_campaign:
         raise click.UsageError(
-            f"--trace and {'--spark' if spark else '--out'} exclude each other: --out keeps the traces of what fails",
+            f"--trace and {'--spark' if spark else '--out'} exclude each other: --out keeps the traces of failures",
             context,
         )
     request = _Request(
@@ -146,7 +151,7 @@ def _plan_options(nodes: int | None, observers: int | None, duration: str, fault
 
 
 def _given_for_seeds(context: click.Context) -> str | None:
-    """The first option on the command line that says something about random runs."""
+    """The first option given that applies to seeds only."""
     for parameter in context.command.params:
         is_given = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
         if is_given and parameter.name not in ("files", "trace", "ndjson", "messages"):
@@ -188,12 +193,12 @@ def _exit_code(summary: Summary, request: _Request, shrinks: bool) -> int:
     if not summary.violations:
         return 0
     if shrinks:
-        # One that took its process along would take this one along.
+        # A seed that ended its process would end this one too.
         ended = [outcome for outcome in summary.violations if outcome.digest]
         if ended:
             _shrink(min(ended, key=lambda outcome: outcome.seed), request)
         else:
-            echo("nothing to shrink: none of these seeds came to an end of its own", err=True)
+            echo("nothing to shrink: every failing seed took its process down", err=True)
     return 1
 
 
@@ -233,7 +238,7 @@ def _run_scripts(paths: Sequence[Path], request: _Request) -> int:
 
 
 def _run_script(script: Script, request: _Request) -> bool:
-    """Whether everything was as expected, and no invariant violated."""
+    """Whether the script met its expectations and violated no invariant."""
     echo(f"# {script.name}")
     outcome = _traced(script, request)
     if outcome.failure is None:

@@ -1,4 +1,4 @@
-"""`kraft simulate` with `--out` or `--spark`: a campaign that is kept, goes on where it was, and bears bad seeds."""
+"""`kraft simulate` with `--out` or `--spark`: a campaign that keeps its results, resumes, and survives bad seeds."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class FanOut:
-    """Where the seeds of a campaign are run."""
+    """Where and how the seeds of a campaign run."""
 
     jobs: int
     chunk: int | None
-    """How many seeds a task has; None: as many as take about a second."""
+    """Seeds per task; None for about a second of work."""
     spark: bool
     master: str | None
     out: Path | None
 
 
 def run_kept_campaign(seeds: Sequence[int], runs: SeedRuns, where: FanOut) -> Summary:
-    """Run those of the seeds that have no result in the directory yet, and print what all of them amount to.
+    """Run the seeds that have no result in the directory yet, and print a summary of all of them.
 
-    Raises ConfigError for a directory of another campaign, and without the extra `spark`; CampaignError, OSError.
+    Raises ConfigError if the directory belongs to another campaign or the extra `spark` is missing; CampaignError,
+    OSError.
     """
     began = time.monotonic()
     directory = None if where.out is None else _begun(where.out, runs)
@@ -71,7 +72,7 @@ def run_kept_campaign(seeds: Sequence[int], runs: SeedRuns, where: FanOut) -> Su
 def _running(
     seeds: Sequence[int], runs: SeedRuns, where: FanOut, directory: CampaignDirectory | None
 ) -> Iterator[Iterator[Outcome]]:
-    """The outcomes of the seeds, as they come."""
+    """The outcomes of the seeds, in the order in which they finish."""
     task = _imported("campaign_task").ChunkTask(runs, directory)
     split = partial(_split, seeds, runs, where)
     if not where.spark:
@@ -95,7 +96,7 @@ def _begun(out: Path, runs: SeedRuns) -> CampaignDirectory:
 
 
 def _imported(name: str) -> Any:
-    """A module of the Spark package.  Raises ConfigError where what it needs is not installed."""
+    """Import a module of the Spark package.  Raises ConfigError if a dependency is missing."""
     import importlib
 
     try:

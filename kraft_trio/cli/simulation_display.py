@@ -1,4 +1,4 @@
-"""What `kraft simulate` shows while it runs: bars on stderr, where that is a terminal, and violations on stdout."""
+"""Output of `kraft simulate` while it runs: progress on stderr if that is a terminal, violations on stdout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kraft_trio.simulation.plan import Plan
 
 
 class SeedsDisplay:
-    """A bar on stderr, where that is a terminal; violations on stdout, as they come."""
+    """A progress bar on stderr, shown only on a terminal; violations go to stdout as they happen."""
 
     def __init__(self, total: int) -> None:
         console = Console(stderr=True)
@@ -41,13 +41,13 @@ class SeedsDisplay:
         self._progress.stop()
 
     def known(self, outcome: Outcome) -> None:
-        """Count a run that had ended before this began."""
+        """Count a run that an earlier process finished."""
         self._count(outcome)
 
     def ended(self, outcome: Outcome, replay: Callable[[int], str]) -> None:
         self._count(outcome)
         if outcome.failure is not None:
-            # The bar is out of the way while a report is printed.
+            # Hide the bar while a report is printed.
             self._progress.stop()
             for line in outcome.failure.lines(outcome.seed):
                 echo_line(line)
@@ -61,7 +61,7 @@ class SeedsDisplay:
 
 
 class ShrinkDisplay:
-    """Tells on stderr, where that is a terminal, how small the plan has become."""
+    """Shows on stderr, if that is a terminal, how far the plan has shrunk."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""`kraft snapshot`: snapshots of running nodes, and snapshot files."""
+"""`kraft snapshot`: works with snapshots of running nodes and with snapshot files."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def snapshot() -> None:
 @snapshot.command("verify")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 def verify(file: str) -> None:
-    """Check every byte of a snapshot, and say what is in it.
+    """Check every byte of a snapshot and summarize it.
 
-    FILE is a .checkpoint of a node, ours or Apache Kafka's, or a copy of one under another name; its id is in the name
-    it has on a node, or in FILE.properties of one that was saved.  The exit code is 1 where it is damaged, cut or no
+    FILE is a .checkpoint of a node, of kraft-trio or Apache Kafka, or a copy of one.  Its id comes from its original
+    name, or from FILE.properties beside a saved copy.  The exit code is 1 if the file is damaged, cut or not a
     snapshot.
     """
     disk = RealDisk()
@@ -56,7 +56,7 @@ def _lines(file: str, summary: SnapshotSummary, cluster_id: str | None) -> Itera
     snapshot_id = summary.snapshot_id
     yield f"{file}: whole"
     if snapshot_id.offset == _UNKNOWN_OFFSET:
-        yield f"  id: its epoch is {snapshot_id.epoch}; the name does not tell where it ends"
+        yield f"  id: its epoch is {snapshot_id.epoch}; the file name does not give its end offset"
     else:
         yield f"  id: {snapshot_id}"
     if cluster_id is not None:

@@ -1,4 +1,4 @@
-"""How `kraft metadata-quorum describe --snapshots` lays out what each node says of its own log and snapshots."""
+"""Layout of `kraft metadata-quorum describe --snapshots`: each node's view of its own log and snapshots."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COLUMNS = (
 
 
 async def snapshots_of_all(client: AdminClient, named: Sequence[Endpoint], timeout_ms: int) -> Told:
-    """Ask the nodes that are named, and the voters that the leader knows; without a leader, the first alone."""
+    """Ask the given nodes and the voters that the leader knows; without a leader, only the given nodes."""
     quorum = await client.describe_metadata_quorum(timeout_ms)
     nodes = list(named)
     if isinstance(quorum, QuorumDescription):
@@ -38,12 +38,12 @@ async def snapshots_of_all(client: AdminClient, named: Sequence[Endpoint], timeo
 
 
 def snapshot_fields(told: Told) -> list[dict[str, Any]]:
-    """One JSON object a node; offsets exclusive ends but for the start."""
+    """One JSON object per node.  Offsets are exclusive ends, except for the log's start."""
     return [_fields(node, answer) for node, answer in _by_id(told)]
 
 
 def snapshot_text(told: Told, *, human_readable: bool = False) -> str:
-    """The table, and below it the nodes that say nothing."""
+    """The table, followed by the nodes that did not answer."""
     time: Callable[[int], str] = human_time if human_readable else str
     rows, silent = [_COLUMNS], []
     for node, answer in _by_id(told):
@@ -71,7 +71,7 @@ def _told_newest(newest: ReplicaSnapshot, time: Callable[[int], str]) -> tuple[s
 
 
 def _by_id(told: Told) -> list[tuple[Endpoint, ReplicaSnapshots | KraftError]]:
-    """In the order of the ids; those that say nothing last."""
+    """Sorted by node id, with the silent nodes last."""
 
     def place(item: tuple[Endpoint, ReplicaSnapshots | KraftError]) -> tuple[bool, int]:
         answer = item[1]

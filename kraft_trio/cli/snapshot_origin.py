@@ -1,7 +1,7 @@
-"""Where a snapshot file comes from: its id and its cluster, neither of which stands in the file itself.
+"""Finds the id and the cluster of a snapshot file; the file itself contains neither.
 
-A node's own has its id in its name, and its cluster in the node's `meta.properties`, two directories up.  Beside one
-that was saved elsewhere stands `<name>.properties`, which says both.
+For a node's own snapshot, the id is in the file name and the cluster in `meta.properties`, two directories up.  A saved
+snapshot has both in `<name>.properties` beside it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _NUMBER = re.compile(r"[0-9]{1,19}")
 
 @attrs.frozen
 class SnapshotOrigin:
-    """What is known of a snapshot file; None for what is not."""
+    """The id and cluster of a snapshot file; None if unknown."""
 
     snapshot_id: OffsetAndEpoch | None
     cluster_id: str | None
 
 
 def origin_path(path: str) -> str:
-    """Where it is noted beside a file of that path."""
+    """The path of the note beside a snapshot file."""
     return path + _SUFFIX
 
 
 def write_origin(disk: Disk, path: str, snapshot_id: OffsetAndEpoch, cluster_id: str | None) -> None:
-    """Note it beside the file, durably.  Raises OSError."""
+    """Write the note beside the file, durably.  Raises OSError."""
     lines = {"snapshot.end.offset": str(snapshot_id.offset), "snapshot.epoch": str(snapshot_id.epoch)}
     if cluster_id is not None:
         lines["cluster.id"] = cluster_id
@@ -47,7 +47,7 @@ def write_origin(disk: Disk, path: str, snapshot_id: OffsetAndEpoch, cluster_id:
 
 
 def find_origin(disk: Disk, path: str) -> SnapshotOrigin:
-    """What stands beside the file, else in its name and its node's directory.  Raises StorageError for a bad note."""
+    """Read the note beside the file, or else its name and its node's directory.  Raises StorageError for a bad note."""
     note = origin_path(path)
     if disk.exists(note):
         return _read_note(note, disk.read_bytes(note))
@@ -57,7 +57,7 @@ def find_origin(disk: Disk, path: str) -> SnapshotOrigin:
 
 
 def first_epoch(disk: Disk, path: str) -> int:
-    """The epoch of a snapshot file's first batch, which is that of its id.  Raises CorruptSnapshotError, OSError."""
+    """The epoch of the file's first batch, which is the epoch of its id.  Raises CorruptSnapshotError, OSError."""
     with closing(disk.open_to_read(path)) as opened:
         try:
             return peek_header(opened.read_at(0, HEADER_BYTES)).leader_epoch

@@ -1,4 +1,4 @@
-"""`kraft snapshot restore`: a new cluster begins with a snapshot."""
+"""`kraft snapshot restore`: starts a new cluster from a snapshot."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from kraft_trio.storage.real_disk import RealDisk
 @click.command("restore")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @config_option
-@click.option("-t", "--cluster-id", required=True, help="The new cluster's id (kraft storage random-uuid).")
+@click.option("-t", "--cluster-id", required=True, help="The new cluster's id (see kraft storage random-uuid).")
 @click.option(
     "--end-offset",
     metavar="OFFSET",
     type=click.IntRange(1, MAX_INT64),
-    help="Where the snapshot ends, for a FILE whose name does not tell: where the new log begins.",
+    help="The snapshot's end offset (exclusive), if FILE's name does not give it.",
 )
 def restore_command(file: str, config_path: str, cluster_id: str, end_offset: int | None) -> None:
-    """Begin a new cluster with the state in FILE.
+    """Start a new cluster with the state in FILE.
 
-    The node that -c names, whose directory is empty, becomes its only voter.  FILE is a snapshot that was saved, or a
-    .checkpoint of a node's, ours or Apache Kafka's; every byte of it is checked first.  Offsets go on where it ends.
-    Start the node, and add other voters to it.
+    The node that -c names becomes its only voter; its directory must be empty.  FILE is a saved snapshot or a node's
+    .checkpoint, of kraft-trio or Apache Kafka; every byte is checked first.  Offsets continue where the snapshot ends.
+    Afterwards start the node and add other voters.
     """
     config = read_config(config_path)
     check_cluster_id(cluster_id)
@@ -75,27 +75,27 @@ async def _restore(
 
 
 def _snapshot_id(disk: Disk, file: str, cluster_id: str, end_offset: int | None) -> OffsetAndEpoch:
-    """Raises ConfigError, StorageError; what is no snapshot is found when it is checked."""
+    """Raises ConfigError, StorageError.  Whether the file is a snapshot at all is checked later."""
     origin = find_origin(disk, file)
     if origin.cluster_id == cluster_id:
         raise ConfigError(
-            f"--cluster-id {cluster_id}: the snapshot is of that cluster; a new one needs an id of its own, so that "
-            "neither takes the other's nodes for its own"
+            f"--cluster-id {cluster_id}: this is the snapshot's own cluster; the new cluster needs a new id, "
+            "so that the nodes of both never mix"
         )
     if origin.cluster_id is None:
         echo(
-            f"kraft: warning: {file}: of which cluster it is nobody tells; --cluster-id must be that of no other",
+            f"kraft: warning: {file}: its cluster is unknown; make sure that --cluster-id is not that cluster's id",
             err=True,
         )
     found = origin.snapshot_id
     if found is None:
         if end_offset is None:
-            raise ConfigError(f"{file}: neither its name nor {file}.properties tells where it ends: give --end-offset")
+            raise ConfigError(f"{file}: neither its name nor {file}.properties gives its end offset: give --end-offset")
         found = OffsetAndEpoch(end_offset, first_epoch(disk, file))
     elif end_offset not in (None, found.offset):
         raise ConfigError(f"--end-offset {end_offset}: the snapshot is {found}")
     if found.offset == 0:
         raise ConfigError(
-            f"{file}: snapshot {found} holds the first voters of a cluster and no records: format a new one instead"
+            f"{file}: snapshot {found} holds the first voters of a cluster and no records: format a new cluster instead"
         )
     return found

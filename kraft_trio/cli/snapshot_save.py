@@ -1,4 +1,4 @@
-"""`kraft snapshot save`: a backup of a running quorum's state."""
+"""`kraft snapshot save`: backs up a running quorum's state."""
 
 from __future__ import annotations
 
@@ -32,20 +32,19 @@ from kraft_trio.storage.real_disk import RealDisk
     type=click.IntRange(1, MAX_INT32),
     default=30_000,
     show_default=True,
-    help="How long it goes on without a byte: over lost connections and elections.",
+    help="How long to continue without receiving a byte, across lost connections and elections.",
 )
 @click.argument("file", type=click.Path())
 @click.pass_context
 def save(
     context: click.Context, bootstrap_controller: str | None, config_path: str | None, timeout_ms: int, file: str
 ) -> None:
-    """Copy a running quorum's newest snapshot into FILE.
+    """Copy a running quorum's newest snapshot to FILE.
 
-    It is the leader's, and all in it is committed.  The leader is found from any of the nodes, ours or Apache Kafka's.
-    Where FILE is a directory, the snapshot gets the name in it that it has on a node, with its id.  Until it is whole
-    and checked it is FILE.part.  FILE.properties beside it says which snapshot of which cluster it is.  Where there is
-    a FILE or FILE.properties already nothing is done.  For the state of now, have a new one taken first (kraft snapshot
-    take).
+    The leader's snapshot is copied, from kraft-trio or Apache Kafka; all of it is committed.  If FILE is a directory,
+    the snapshot keeps its own name there.  Until it is complete and checked, it is called FILE.part.  FILE.properties
+    beside it records its id and cluster.  Existing files are never overwritten.  For the current state, first take a
+    new snapshot (kraft snapshot take).
     """
     nodes = nodes_of(context, bootstrap_controller, config_path, and_its_quorum=True)
     saved = trio.run(_save, nodes, *_place(file), timeout_ms)
@@ -57,17 +56,17 @@ def save(
 
 
 def _place(file: str) -> tuple[str, str | None]:
-    """Directory and name, None for a snapshot's own one.  Raises ConfigError, StorageError."""
+    """Directory and name; the name is None to keep the snapshot's own.  Raises ConfigError, StorageError."""
     if not file:
-        raise ConfigError("FILE: an empty name; expected that of a new file, or a directory")
+        raise ConfigError("FILE: an empty name; expected a new file or a directory")
     if os.path.isdir(file):
         return file.rstrip("/") or "/", None
     directory, name = os.path.split(file)
     if not name or not os.path.isdir(directory or "."):
         raise ConfigError(f"{file}: there is no directory {directory}")
-    # It may be anything, a node's configuration for one.
+    # The file may be anything, even a node's configuration.
     if os.path.lexists(origin_path(file)):
-        raise StorageError(f"{origin_path(file)}: is there already, and is not overwritten")
+        raise StorageError(f"{origin_path(file)}: already exists and is not overwritten")
     return directory or ".", name
 
 
@@ -84,7 +83,7 @@ async def _save(nodes: tuple[Endpoint, ...], directory: str, name: str | None, t
 
 
 def note_origin(disk: Disk, saved: SavedSnapshot) -> None:
-    """Where that cannot be written the snapshot goes again: the next attempt finds its place free.
+    """Write the note.  If that fails, delete the snapshot, so that the next attempt can use the same name.
 
     Raises StorageFailure.
     """

@@ -1,4 +1,4 @@
-"""`kraft snapshot take`: nodes that run take a snapshot now."""
+"""`kraft snapshot take`: has running nodes take a snapshot now."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _FIND_LEADER_MS = 5000
 
 @click.command()
 @node_options
-@click.option("--all", "all_voters", is_flag=True, help="Every voter that the leader knows, found from any of them.")
+@click.option(
+    "--all", "all_voters", is_flag=True, help="Ask every voter that the leader knows, starting from any node."
+)
 @click.option(
     "--timeout",
     "timeout_ms",
@@ -33,7 +35,7 @@ _FIND_LEADER_MS = 5000
     type=click.IntRange(1, MAX_INT32),
     default=600_000,
     show_default=True,
-    help="How long a node may take.",
+    help="Time limit for each node.",
 )
 @click.pass_context
 def take(
@@ -45,8 +47,8 @@ def take(
 ) -> None:
     """Have running nodes take a snapshot now.
 
-    Each node that is named takes its own, and trims its log behind it; none is written where the newest is as new as
-    the state.  The exit code is 1 where a node did not do it, and the others have nevertheless.
+    Each node takes its own snapshot and trims its log behind it.  A node whose newest snapshot is up to date writes
+    nothing.  The exit code is 1 if any node failed; the others have taken theirs.
     """
     nodes = nodes_of(context, bootstrap_controller, config_path)
     outcomes = trio.run(_take_all, nodes, all_voters, timeout_ms)
@@ -64,7 +66,7 @@ def take(
 def nodes_of(
     context: click.Context, text: str | None, config_path: str | None, *, and_its_quorum: bool = False
 ) -> tuple[Endpoint, ...]:
-    """The nodes that are named, or the one that a file describes; with `and_its_quorum`, those too that it asks.
+    """The given nodes, or the one that a file describes; with `and_its_quorum`, also the nodes that this one names.
 
     Raises UsageError, ConfigError.
     """
@@ -87,7 +89,7 @@ def nodes_of(
 def _own_endpoint(config: NodeConfig) -> Endpoint:
     for listener in (*config.advertised_listeners, *config.listeners):
         return listener.endpoint
-    raise ConfigError("listeners: not set, so that nobody can ask this node; name others with --bootstrap-controller")
+    raise ConfigError("listeners: not set, so this node cannot be asked; name others with --bootstrap-controller")
 
 
 async def _take_all(nodes: Sequence[Endpoint], all_voters: bool, timeout_ms: int) -> Told:
@@ -99,15 +101,15 @@ async def _take_all(nodes: Sequence[Endpoint], all_voters: bool, timeout_ms: int
         nodes = endpoints_of_voters(quorum)
         if len(nodes) < len(quorum.voters):
             raise NetworkError(
-                "--all: the leader does not know where its voters listen, as the voters of kraft.version 0 are in the "
-                "nodes' files alone: name each of them with --bootstrap-controller"
+                "--all: with kraft.version 0, the leader does not know its voters' listeners: name each of them "
+                "with --bootstrap-controller"
             )
     return await ask_each(nodes, lambda node: client.take_snapshot(node, cluster_id=cluster_id, timeout_ms=timeout_ms))
 
 
 def _line(told: ReplicaSnapshots) -> str:
     newest = told.snapshots[-1]
-    how = f"taken in {told.took_ms / 1000:.3f} s" if told.took_ms >= 0 else "as new as the state, nothing was written"
+    how = f"taken in {told.took_ms / 1000:.3f} s" if told.took_ms >= 0 else "already up to date, nothing written"
     return (
         f"Node {told.key.id} at {told.endpoint}: snapshot {newest.snapshot_id}, "
         f"{counted(newest.size_in_bytes, 'byte')}, {how}; its log begins at offset {told.log_start_offset}"

@@ -1,4 +1,4 @@
-"""What a command's stdout and stderr are, whatever state whoever started it left them in."""
+"""Sets up stdout and stderr, in whatever state the parent process left them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kraft_trio.background_log import BackgroundLog
 
 @contextmanager
 def standard_streams(*, in_background: bool) -> Iterator[None]:
-    """For a whole process: stdout and stderr are there, and with `in_background` nothing waits for stderr.
+    """For a whole process: make sure that stdout and stderr are open; with `in_background`, never wait for stderr.
 
-    Tracebacks and warnings go the same way as the log, so a node ends in bounded time though nobody reads its stderr.
-    An exception that leaves the block is told, and ends the process with 1.
+    Tracebacks and warnings go the same way as the log, so a node ends in bounded time even if nobody reads its stderr.
+    An exception that leaves the block is printed, and the process exits with 1.
     """
     _open_missing_descriptors()
     if not in_background:
@@ -29,12 +29,14 @@ def standard_streams(*, in_background: bool) -> Iterator[None]:
         sys.exit(1)
     finally:
         stderr.close()
-        # The interpreter flushes it at the end: that must neither wait nor fail.
+        # The interpreter flushes stdout at exit; that must neither wait nor fail.
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def _open_missing_descriptors() -> None:
-    """A file or socket opened later would else have the number of a standard stream, and be written to as such."""
+    """Open /dev/null on a free standard descriptor.  Otherwise the next file or socket would get that number, and
+    output would go there.
+    """
     for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(descriptor)

@@ -1,4 +1,4 @@
-"""`kraft storage`: the identity and the first contents of a node's directory."""
+"""`kraft storage`: formats, inspects and recovers a node's directory."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ from kraft_trio.storage.real_disk import RealDisk
 
 @click.group()
 def storage() -> None:
-    """Make ids, format a node's directory, look at it, recover it when its quorum is lost."""
+    """Generate ids; format, inspect and recover a node's directory."""
 
 
 @storage.command("random-uuid")
 def random_uuid() -> None:
-    """Print a new random UUID, fit for a cluster id or a directory id."""
+    """Print a random UUID for a cluster id or a directory id."""
     echo(directory_id_to_text(random_directory_id(random.SystemRandom())))
 
 
 @storage.command("format")
 @config_option
-@click.option("-t", "--cluster-id", required=True, help="The cluster's id: one for all its nodes.")
-@click.option("-s", "--standalone", is_flag=True, help="This node alone is the first voter.")
+@click.option("-t", "--cluster-id", required=True, help="The cluster's id, the same for all its nodes.")
+@click.option("-s", "--standalone", is_flag=True, help="Make this node the only initial voter.")
 @click.option(
     "-I",
     "--initial-controllers",
     metavar="ID@HOST:PORT:DIRECTORY-ID,…",
-    help="The first voters, this node among them; the same text on all of them.",
+    help="The initial voters, including this node; the same text on each of them.",
 )
-@click.option("-N", "--no-initial-controllers", is_flag=True, help="This node joins voters that exist.")
-@click.option("-f", "--feature", metavar="kraft.version=N", help="0: static voters; 1: dynamic ones.")
-@click.option("-g", "--ignore-formatted", is_flag=True, help="Leave a directory that is formatted as it is.")
+@click.option("-N", "--no-initial-controllers", is_flag=True, help="Join an existing quorum.")
+@click.option("-f", "--feature", metavar="kraft.version=N", help="kraft.version 0: static voters; 1: dynamic voters.")
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Succeed without changes if the directory is formatted.")
 def format_(
     config_path: str,
     cluster_id: str,
@@ -70,7 +70,7 @@ def format_(
 ) -> None:
     """Format the directory of the node that FILE describes.
 
-    On a node with static voters (controller.quorum.voters) none of -s, -I, -N is given; on any other controller, one.
+    A node with static voters (controller.quorum.voters) takes none of -s, -I and -N; any other controller needs one.
     """
     config = read_config(config_path)
     plan = plan_format(
@@ -89,7 +89,7 @@ def format_(
             return
         _check_place(disk, config, plan)
         _write(disk, config, plan)
-    # A node that joins takes the version of the quorum that it finds.
+    # A node that joins takes the version of the quorum.
     joins = plan.voters is None and not config.quorum_voters
     how = "to join a quorum" if joins else f"with kraft.version {plan.kraft_version}"
     echo(
@@ -114,7 +114,9 @@ def _bootstrap(standalone: bool, initial_controllers: str | None, no_initial_con
 
 
 def _is_formatted(disk: Disk, config: NodeConfig, plan: FormatPlan, ignore_formatted: bool) -> bool:
-    """Whether there is nothing to do.  Raises StorageError for a directory of another cluster or node, or unasked."""
+    """Whether the directory is formatted already and may stay.  Raises StorageError if it belongs to another cluster or
+    node, or `--ignore-formatted` is missing.
+    """
     found = read_meta_properties(disk, config.metadata_log_dir)
     if found is None:
         return False
@@ -129,7 +131,7 @@ def _is_formatted(disk: Disk, config: NodeConfig, plan: FormatPlan, ignore_forma
 
 
 def _check_place(disk: Disk, config: NodeConfig, plan: FormatPlan) -> None:
-    """Raises StorageError where the directory cannot be made, or holds a log that a new identity would take over."""
+    """Raises StorageError if the directory cannot be created, or holds a log that a new identity would take over."""
     directory = config.metadata_log_dir
     above = os.path.dirname(os.path.abspath(directory))
     if not os.path.isdir(above):
@@ -137,11 +139,11 @@ def _check_place(disk: Disk, config: NodeConfig, plan: FormatPlan) -> None:
     partition = partition_path(directory, config.topic_name)
     if not disk.exists(partition):
         return
-    # What an interrupted format may have left is written again; anything else is somebody's data.
+    # Leftovers of an interrupted format are written again; anything else is someone's data.
     leftovers = set(disk.list_directory(partition)) - ({BOOTSTRAP_CHECKPOINT} if plan.voters is not None else set())
     if leftovers:
         raise StorageError(
-            f"{partition}: holds {min(leftovers)}, but {directory} has no {META_PROPERTIES}: what is there is not "
+            f"{partition}: holds {min(leftovers)}, but {directory} has no {META_PROPERTIES}: nothing is "
             "overwritten; move it away to format"
         )
 
@@ -163,7 +165,7 @@ def _write(disk: Disk, config: NodeConfig, plan: FormatPlan) -> None:
 @storage.command()
 @config_option
 def info(config_path: str) -> None:
-    """Say what is in the directory of the node that FILE describes; exit with 1 where something is wrong with it."""
+    """Print what is in the node's directory; exit with 1 if anything is wrong with it."""
     config = read_config(config_path)
     with contextlib.closing(RealDisk()) as disk:
         description = describe_directory(disk, config)

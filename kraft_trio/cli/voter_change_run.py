@@ -1,4 +1,4 @@
-"""Making one change of the voters: looked at first, asked for, and made sure of where the answer is lost."""
+"""Makes one voter change: checks it first, requests it, and finds out the result if the answer is lost."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ _MAY_HAVE_HAPPENED: Final = (ErrorCode.request_timed_out, *NOT_LEADING)
 
 
 def tell(note: str) -> None:
-    """Say what is going on, or what will be, beside the command's output."""
+    """Print a note on stderr, beside the command's output."""
     echo_line(f"kraft: note: {note}", err=True)
 
 
 class ChangeRefused(KraftError):
-    """The change was not asked for, as it would do harm or could not be made."""
+    """The change was not requested, because it would do harm or cannot be made."""
 
 
 @attrs.frozen
 class ChangeRun:
-    """What the changes of one command have in common; times in milliseconds."""
+    """What all changes of one command share.  Times are in milliseconds."""
 
     client: AdminClient
     find_leader_ms: int
     timeout_ms: int
     patience_ms: int
-    """Who has not kept up for that long is not counted on."""
+    """A voter that has not kept up for this long does not count as up."""
     force: bool = False
 
     async def describe(self) -> QuorumDescription:
-        """Raises NetworkError where there is no leader, what each node says having been printed."""
+        """Raises NetworkError without a leader, after printing each node's view."""
         return await described(self.client, self.find_leader_ms)
 
     async def add(self, key: ReplicaKey, listeners: Endpoints, cluster_id: str | None) -> None:
-        """Make the replica a voter.  Raises ChangeRefused, and what AdminClient raises."""
+        """Make the replica a voter.  Raises ChangeRefused, and the errors of AdminClient."""
         await self.checked(lambda quorum: plan_add(quorum, key, self.patience_ms, listeners, cluster_id))
         await self._made_sure(
             lambda: self.client.add_metadata_voter(key, listeners, cluster_id=cluster_id, timeout_ms=self.timeout_ms),
@@ -57,7 +57,7 @@ class ChangeRun:
         )
 
     async def remove(self, key: ReplicaKey, cluster_id: str | None) -> None:
-        """Make exactly that replica no voter any more.  Raises ChangeRefused, and what AdminClient raises."""
+        """Remove exactly that replica from the voters.  Raises ChangeRefused, and the errors of AdminClient."""
         await self.checked(lambda quorum: plan_remove(quorum, key, self.patience_ms))
         await self._made_sure(
             lambda: self.client.remove_metadata_voter(key, cluster_id=cluster_id, timeout_ms=self.timeout_ms),
@@ -65,23 +65,24 @@ class ChangeRun:
         )
 
     async def checked(self, make_plan: Callable[[QuorumDescription], VoterPlan]) -> VoterPlan:
-        """The plan as things are now, its notes told.  Raises ChangeRefused for objections, which `force` ignores.
+        """Check the plan against the current quorum and print its notes.  Raises ChangeRefused for objections unless
+        `force`.
 
-        Who seems not to keep up is given time to: after an election nobody has fetched from the new leader yet.
+        Voters that seem to lag get time to catch up: right after an election nobody has fetched from the new leader.
         """
         plan = await self.looked_at(make_plan)
         for objection in plan.objections if self.force else ():
             echo_line(f"kraft: warning: {objection}", err=True)
         if plan.objections and not self.force:
-            # Anything else the leader would refuse too.
-            hint = " (--force asks the leader nevertheless)" if plan.may_pass else ""
+            # Any other objection would also be the leader's.
+            hint = " (--force sends the request anyway)" if plan.may_pass else ""
             raise ChangeRefused(f"refused: {'; '.join(plan.objections)}{hint}")
         for note in plan.notes:
             tell(note)
         return plan
 
     async def looked_at(self, make_plan: Callable[[QuorumDescription], VoterPlan]) -> VoterPlan:
-        """The plan as things are now, objections and all."""
+        """The plan for the current quorum, with its objections."""
         deadline = trio.current_time() + self.patience_ms / 1000
         while True:
             plan = make_plan(await self.describe())
@@ -92,7 +93,9 @@ class ChangeRun:
     async def _made_sure(
         self, change: Callable[[], Awaitable[None]], is_done: Callable[[QuorumDescription], bool]
     ) -> None:
-        """Make the change; where its outcome is open, ask the quorum, until that is settled.  Raises what it raised."""
+        """Make the change.  If the outcome is unknown, ask the quorum until it is settled.  Raises the change's own
+        error.
+        """
         try:
             await change()
         except (OutcomeUnknownError, VoterChangeError) as error:
@@ -101,14 +104,14 @@ class ChangeRun:
             try:
                 quorum = await self._settled()
             except NetworkError as unanswered:
-                raise OutcomeUnknownError(f"{error}; whether it was done could not be learned: {unanswered}") from error
+                raise OutcomeUnknownError(f"{error}; could not find out whether it was done: {unanswered}") from error
             if quorum.committed_voters:
                 raise OutcomeUnknownError(f"{error}; a change has not committed yet") from error
             if not is_done(quorum):
-                raise OutcomeUnknownError(f"{error}; it has not been done as of now") from error
+                raise OutcomeUnknownError(f"{error}; it has not been done so far") from error
 
     async def _settled(self) -> QuorumDescription:
-        """The quorum once no change of its voters is uncommitted, or after the time to find a leader."""
+        """The quorum once all its voter changes have committed, or after the time limit for finding a leader."""
         deadline = trio.current_time() + self.find_leader_ms / 1000
         while True:
             quorum = await self.describe()

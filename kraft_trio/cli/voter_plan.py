@@ -1,7 +1,7 @@
-"""What a change of the voters would mean, worked out before it is asked for: both sets, what each survives, who is up.
+"""Works out the effect of a voter change before it is requested: both voter sets, the failures they survive, who is up.
 
-A change is objected to where the leader would refuse it, or where afterwards, as things are now, no majority would be
-left to commit anything, the change itself included.
+The plan objects if the leader would refuse the change, or if too few of the resulting voters are up to commit anything,
+including the change itself.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class PlannedVoter:
 
 @attrs.frozen
 class VoterPlan:
-    """One change.  `objections`: why it should not be made; `notes`: what else its maker should know."""
+    """One change.  `objections` say why not to make it; `notes` say what else to know about it."""
 
     before: tuple[PlannedVoter, ...]
     after: tuple[PlannedVoter, ...]
     objections: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     may_pass: bool = False
-    """Whether the only objection is to how the voters keep up at this moment."""
+    """Whether the only objection is that too few voters keep up at the moment."""
 
     def lines(self) -> Iterator[str]:
         """The plan in the layout of the quorum's status."""
@@ -57,7 +57,7 @@ def plan_add(
     listeners: Endpoints | None = None,
     cluster_id: str | None = None,
 ) -> VoterPlan:
-    """Making the replica a voter; its listeners and its cluster are looked at where they are given."""
+    """Plan to make the replica a voter.  Its listeners and cluster are checked if given."""
     before = _planned(quorum, patience_ms)
     known = next((state for state in quorum.observers if state.key == key), None)
     keeping = keeping_of(quorum, known or ReplicaState(key), patience_ms)
@@ -67,12 +67,14 @@ def plan_add(
         reason = (
             f"{key} is a voter already"
             if present.key == key
-            else f"controller {key.id} is a voter with another directory id, {present.key}: it has to be removed first "
-            f"(`replace` does both)"
+            else (
+                f"controller {key.id} is a voter with another directory id, {present.key}: remove that one first "
+                "(`replace` does both)"
+            )
         )
         return VoterPlan(before, before, (reason,), notes)
     if known is None:
-        keeping = Keeping(Standing.OFFLINE, "is not known to the leader: it has not fetched yet")
+        keeping = Keeping(Standing.OFFLINE, "is unknown to the leader: it has not fetched yet")
     if not keeping.is_up:
         notes = (*notes, f"the leader waits until {key} has caught up; until then nothing changes")
     after = tuple(sorted((*before, PlannedVoter(key, keeping)), key=lambda voter: voter.key))
@@ -80,17 +82,17 @@ def plan_add(
         return VoterPlan(before, after, (static,), notes)
     if misfit := misfit_of(quorum, key, listeners, cluster_id):
         return VoterPlan(before, after, (misfit,), notes)
-    # It is appended only once the new voter has caught up, so that it counts as one that is up.
+    # The leader appends the change only once the new voter has caught up, so it counts as up.
     return _checked(before, after, notes, up=_up(before) + 1)
 
 
 def misfit_of(
     quorum: QuorumDescription, key: ReplicaKey, listeners: Endpoints | None, cluster_id: str | None
 ) -> str | None:
-    """Why the leader would not have that replica in its quorum, whoever the voters are."""
+    """Why the leader would not accept that replica, whoever the voters are."""
     if cluster_id is not None and quorum.cluster_id not in (None, cluster_id):
         return f"{key} is of cluster {cluster_id}, the quorum of cluster {quorum.cluster_id}"
-    # A voter's first listener is the one by which it reaches the others.
+    # A voter reaches the others by its first listener.
     of_leader = next((name for name, _ in quorum.endpoints.get(quorum.leader_id, ())), None)
     if listeners is None or of_leader is None:
         return None
@@ -99,7 +101,7 @@ def misfit_of(
 
 
 def plan_remove(quorum: QuorumDescription, key: ReplicaKey, patience_ms: int) -> VoterPlan:
-    """Making exactly that replica no voter any more."""
+    """Plan to remove exactly that replica from the voters."""
     before = _planned(quorum, patience_ms)
     notes = _notes(quorum)
     if all(voter.key != key for voter in before):
@@ -107,11 +109,11 @@ def plan_remove(quorum: QuorumDescription, key: ReplicaKey, patience_ms: int) ->
         return VoterPlan(before, before, (f"{key} is not among the voters {names}",), notes)
     after = tuple(voter for voter in before if voter.key != key)
     if key.id == quorum.leader_id:
-        notes = (*notes, f"{key} leads: once its removal has committed it hands over, and another one is elected")
+        notes = (*notes, f"{key} leads: once its removal has committed, it hands over and another leader is elected")
     if static := _is_static(quorum):
         return VoterPlan(before, after, (static,), notes)
     if not after:
-        reason = f"{key} is the only voter: a quorum without voters could never go on"
+        reason = f"{key} is the only voter: a quorum without voters could never continue"
         return VoterPlan(before, after, (reason,), notes)
     return _checked(before, after, notes, up=_up(after))
 
@@ -124,7 +126,7 @@ def _checked(
         return VoterPlan(before, after, (), notes)
     down = "; ".join(f"{voter.key} {voter.keeping.reason}" for voter in after if not voter.keeping.is_up)
     reason = (
-        f"it would stop the quorum: of the {len(after)} voters there would be, {needed} must keep up and {up} "
+        f"it would stop the quorum: of the {len(after)} resulting voters, {needed} must keep up but only {up} "
         f"{'does' if up == 1 else 'do'}: {down}"
     )
     return VoterPlan(before, after, (reason,), notes, may_pass=True)
@@ -135,11 +137,11 @@ def _planned(quorum: QuorumDescription, patience_ms: int) -> tuple[PlannedVoter,
 
 
 def _is_static(quorum: QuorumDescription) -> str | None:
-    """Directory ids are in the set from kraft.version 1 on."""
+    """Why the voters cannot be changed: only kraft.version 1 and above record directory ids."""
     if any(state.key.directory_id == NO_DIRECTORY_ID for state in quorum.voters):
         return (
-            "kraft.version is 0: the voters are those of controller.quorum.voters "
-            "(`kraft features upgrade --feature kraft.version=1` makes them changeable)"
+            "kraft.version is 0: the voters are those of controller.quorum.voters (`kraft features upgrade "
+            "--feature kraft.version=1` makes them changeable)"
         )
     return None
 
@@ -147,7 +149,7 @@ def _is_static(quorum: QuorumDescription) -> str | None:
 def _notes(quorum: QuorumDescription) -> tuple[str, ...]:
     if not quorum.committed_voters:
         return ()
-    return ("an earlier change of the voters has not committed yet: this one waits for it",)
+    return ("an earlier voter change has not committed yet: this one waits for it",)
 
 
 def _majority(voters: tuple[PlannedVoter, ...]) -> int:

@@ -201,7 +201,7 @@ def _download(disk: Disk, directory: str, name: str | None, snapshot_id: OffsetA
     download_name = checkpoint_name(snapshot_id) if name is None else name
     path = join(directory, download_name)
     if disk.exists(path):
-        raise StorageError(f"{path}: is there already, and is not overwritten")
+        raise StorageError(f"{path}: already exists and is not overwritten")
     try:
         return SnapshotDownload(disk, directory, snapshot_id, name=download_name, spared_bytes=0)
     except DiskFullError:

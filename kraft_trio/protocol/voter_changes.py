@@ -80,7 +80,7 @@ def remove_voter(voters: VoterSet, key: ReplicaKey) -> VoterSet | Refused:
     if known.key != key:
         return Refused("VOTER_NOT_FOUND", f"voter {key.id} has another directory id: it is {known.key}, not {key}")
     if len(voters) == 1:
-        return Refused("VOTER_NOT_FOUND", f"{key} is the only voter: a quorum without voters could never go on")
+        return Refused("VOTER_NOT_FOUND", f"{key} is the only voter: a quorum without voters could never continue")
     return _checked(voters, VoterSet(voter for voter in voters if voter.id != key.id))
 
 

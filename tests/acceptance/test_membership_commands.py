@@ -109,8 +109,8 @@ def test_one_replica_out_of_three_goes_on_with_exactly_what_it_said(
     # Until the right cluster is named nothing is changed.
     before = contents(survivor.directory)
     for confirmation, complaint in (
-        ([], f"nothing was changed: --cluster-id {quorum.cluster_id} says that you accept what may be lost"),
-        (["--cluster-id", other := random_uuid()], f"--cluster-id {other}: the directory is of cluster"),
+        ([], f"nothing was changed; --cluster-id {quorum.cluster_id} confirms that you accept what may be lost"),
+        (["--cluster-id", other := random_uuid()], f"--cluster-id {other}: the directory belongs to cluster"),
     ):
         completed = kraft(*command, *confirmation)
         assert (completed.returncode, complaint in completed.stderr) == (1, True), completed.stderr
@@ -191,7 +191,7 @@ def test_a_replacement_that_was_interrupted_goes_on_where_it_was(make_quorum: Ma
     join_blank(quorum, replaced)
     beginning = f"metadata-quorum --bootstrap-controller {leader.endpoint} replace -i {replaced.id}"
     how_to_go_on = (
-        f"Replacing controller {replaced.id}; after an interruption, go on with:\n"
+        f"Replacing controller {replaced.id}; to resume after an interruption:\n"
         f"  kraft {beginning} --listeners CONTROLLER://{replaced.endpoint}\n"
     )
     # There is no room in the pipe for what is said next, of the removal: there the command waits for its reader.

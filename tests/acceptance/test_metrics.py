@@ -39,9 +39,9 @@ def test_a_quorum_is_seen_through_its_nodes_metrics(make_quorum: MakeQuorum) -> 
         lambda: metrics_of(quorum.nodes[leader_id]).get("number-of-offline-voters") == 1,
     )
     stopped.stop()
-    assert "there is no such file: the node does not run" in kraft("metrics", "-c", str(stopped.properties)).stderr
+    assert "there is no such file: the node is not running" in kraft("metrics", "-c", str(stopped.properties)).stderr
     wait_until("the killed node's metrics are old", lambda: not metrics_of(killed))
     completed = kraft("metrics", "-c", str(killed.properties))
     assert completed.returncode == 1
-    assert completed.stderr.endswith("s old: the node does not run, or hangs\n")
+    assert completed.stderr.endswith("s old: the node is not running, or hangs\n")
     assert "current-state                     follower" in completed.stdout

@@ -126,7 +126,7 @@ class TestAdd:
         ("fields", "message"),
         [
             ({"formatted_as": "5"}, "formatted for node 5, not for node.id=4"),
-            ({"directory_id": None}, "it has no directory id yet; the node's next start gives it one"),
+            ({"directory_id": None}, "no directory id yet; the node gets one at its next start"),
             ({"process.roles": "broker"}, "process.roles=broker: expected controller for a voter"),
         ],
     )
@@ -192,15 +192,15 @@ class TestRemove:
     ) -> None:
         fake.errors = [OutcomeUnknownError("no answer")]
         assert run([*QUORUM, "remove-controller", "-i", "3"]) == 1
-        assert capsys.readouterr().err == "kraft: error: no answer; it has not been done as of now\n"
+        assert capsys.readouterr().err == "kraft: error: no answer; it has not been done so far\n"
 
     @pytest.mark.parametrize(
         ("arguments", "exit_code", "message"),
         [
-            (["-i", "9"], 1, f"refused: no voter has the id 9: the voters are {key(1)}, {key(2)}, {key(3)}"),
+            (["-i", "9"], 1, f"refused: no voter has id 9: the voters are {key(1)}, {key(2)}, {key(3)}"),
             (["-i", "3", "-d", DIRECTORY_ID], 1, f"refused: 3-{DIRECTORY_ID} is not among the voters"),
             (["-i", "3", "-d", "short"], 1, "--controller-directory-id 'short' is not a UUID"),
-            (["-i", "3", "-d", "A" * 22], 1, f"--controller-directory-id {'A' * 22}: that is no directory's id"),
+            (["-i", "3", "-d", "A" * 22], 1, f"--controller-directory-id {'A' * 22}: reserved"),
             (["-i", "-3"], 2, "-3 is not in the range 0<=x<=2147483647"),
             (["-i", "2147483648"], 2, "2147483648 is not in the range"),
             (["-i", "3", "--timeout", "2147483648"], 2, "2147483648 is not in the range"),
@@ -228,7 +228,7 @@ class TestReplace:
         assert fake.asked[1][2] == listeners(3)
         # The command that goes on from anywhere, before anything is changed.
         assert capsys.readouterr().out.splitlines()[:2] == [
-            "Replacing controller 3; after an interruption, go on with:",
+            "Replacing controller 3; to resume after an interruption:",
             "  kraft metadata-quorum --bootstrap-controller a:1 replace -i 3 --listeners CONTROLLER://node-3:9093",
         ]
 
@@ -264,14 +264,14 @@ class TestReplace:
     def test_two_processes_with_one_id(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
         fake.description = quorum(leading(), up(2), up(3), observers=(up(3, 2),))
         assert run([*QUORUM, "replace", "-i", "3"]) == 1
-        assert f"{key(3)} keeps up with the leader: two processes have the id 3" in capsys.readouterr().err
+        assert f"{key(3)} keeps up with the leader: two processes have id 3" in capsys.readouterr().err
         assert fake.asked == []
         assert run([*QUORUM, "replace", "-i", "3", "--force"]) == 0
 
     def test_the_dry_run_is_refused_by_the_same(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
         fake.description = quorum(leading(), up(2), up(3), observers=(up(3, 2),))
         assert run([*QUORUM, "replace", "-i", "3", "--dry-run"]) == 1
-        assert "two processes have the id 3" in capsys.readouterr().err
+        assert "two processes have id 3" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         ("arguments", "exit_code", "message"),
@@ -279,7 +279,7 @@ class TestReplace:
             ([], 2, "give the controller's id with -i, or its file with -c"),
             (["-i", "3", "--listeners", "x"], 1, "--listeners x: 'x' is not NAME://host:port"),
             (["-i", "3", "--timeout", "1"], 1, "refused: no other incarnation of controller 3 follows the leader"),
-            (["-i", "9", "--timeout", "1"], 1, "refused: controller 9 is no voter, and no other incarnation"),
+            (["-i", "9", "--timeout", "1"], 1, "refused: controller 9 is not a voter, and no other incarnation"),
         ],
     )
     def test_what_makes_no_sense(

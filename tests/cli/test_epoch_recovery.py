@@ -74,7 +74,7 @@ async def test_nothing_is_changed_without_agreement(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize(
     ("epoch", "reason"),
-    [(1, "the log ends in epoch 1; expected an epoch above"), (MAX_EPOCH, "nothing is to be brought down")],
+    [(1, "the log ends in epoch 1; expected an epoch above"), (MAX_EPOCH, "there is nothing to lower")],
 )
 @on_cluster(invariants=())
 async def test_an_epoch_that_cannot_be_right_is_refused(cluster: Cluster, epoch: int, reason: str) -> None:
@@ -87,5 +87,5 @@ async def test_an_epoch_that_cannot_be_right_is_refused(cluster: Cluster, epoch:
 @on_cluster(invariants=())
 async def test_voters_are_not_recovered_in_an_epoch_too_many(cluster: Cluster) -> None:
     await run_out(cluster)
-    with pytest.raises(StorageError, match="bring it down with --unsafe-epoch"):
+    with pytest.raises(StorageError, match="lower it with --unsafe-epoch"):
         await recovered(cluster.machines[1], only_voter)

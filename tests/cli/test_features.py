@@ -94,7 +94,7 @@ def test_after_a_lost_answer_the_next_leader_is_asked(fake: FakeQuorum, capsys: 
 def test_where_nobody_answers_it_is_open(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
     fake.errors = [OutcomeUnknownError("no answer"), NetworkError("no leader")]
     assert run([*FEATURES, "upgrade", "--feature", "kraft.version=1"]) == 1
-    assert capsys.readouterr().err == ("kraft: error: no answer; whether it was done could not be learned: no leader\n")
+    assert capsys.readouterr().err == ("kraft: error: no answer; could not find out whether it was done: no leader\n")
 
 
 def test_a_level_that_is_there_already(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:

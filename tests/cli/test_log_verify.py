@@ -105,7 +105,7 @@ class TestLogVerify:
     def test_a_directory_without_a_log(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["log", "verify", str(tmp_path)]) == 1
         assert output(capsys)[1] == (
-            f"kraft: error: {tmp_path}: expected a topic's directory, or one of them in it; found none\n"
+            f"kraft: error: {tmp_path}: expected a topic's directory, or a directory with one of them; found none\n"
         )
         assert run(["log", "verify"]) == 2
 
@@ -127,7 +127,7 @@ class TestSnapshotVerify:
         path = kafkas / "backup"
         path.write_bytes((kafkas / "__cluster_metadata-0" / SNAPSHOT).read_bytes())
         assert run(["snapshot", "verify", str(path)]) == 0
-        assert output(capsys)[0][1] == "  id: its epoch is 1; the name does not tell where it ends"
+        assert output(capsys)[0][1] == "  id: its epoch is 1; the file name does not give its end offset"
 
     async def test_one_with_producers_and_no_time(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         producers = ProducerStates()

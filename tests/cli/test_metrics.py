@@ -99,7 +99,7 @@ def test_old_metrics_are_printed_and_said_to_be_old(
     assert place.run(option) == 1
     captured = capsys.readouterr()
     assert "follower" in captured.out
-    assert f"kraft: error: {place.file}: 73 s old: the node does not run, or hangs" in captured.err
+    assert f"kraft: error: {place.file}: 73 s old: the node is not running, or hangs" in captured.err
 
 
 def test_how_old_is_old_depends_on_how_often_they_are_written(place: Place) -> None:
@@ -110,7 +110,7 @@ def test_how_old_is_old_depends_on_how_often_they_are_written(place: Place) -> N
 
 def test_without_a_file_it_says_why(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.run() == 1
-    assert capsys.readouterr().err == f"kraft: error: {place.file}: there is no such file: the node does not run\n"
+    assert capsys.readouterr().err == f"kraft: error: {place.file}: there is no such file: the node is not running\n"
     assert place.run("--override", "kraft.metrics.interval.ms=0") == 1
     assert capsys.readouterr().err.endswith("there is no such file: kraft.metrics.interval.ms is 0\n")
 

@@ -92,7 +92,7 @@ def test_a_failure_of_spark_is_one_line_and_an_exit_code_of_its_own(
         raise error
     assert str(caught.value) == told
     assert caught.value.exit_code == 2
-    assert ("what Spark has said of it" in capfd.readouterr().err) == told.startswith("Spark")
+    assert ("Spark's own messages" in capfd.readouterr().err) == told.startswith("Spark")
 
 
 class OfSpark(KraftError):
@@ -110,7 +110,7 @@ def test_what_was_said_is_kept_where_spark_has_failed(session: Session, capfd: p
     with pytest.raises(OfSpark), quiet_session("local", "quiet"):
         fail()
     assert session.stopped
-    named = re.fullmatch(r"kraft: what Spark has said of it is in (\S+)\n", capfd.readouterr().err)
+    named = re.fullmatch(r"kraft: Spark's own messages are in (\S+)\n", capfd.readouterr().err)
     assert named is not None
     assert "class Main" in Path(named[1]).read_text()
 

@@ -202,7 +202,7 @@ async def test_a_running_node_is_left_alone(cluster: Cluster) -> None:
 async def test_static_voters_are_changed_in_the_configuration(cluster: Cluster) -> None:
     await cluster.wait_for_leader()
     await kill_all(cluster)
-    with pytest.raises(StorageError, match=r"kraft\.version is 0: the voters are those of controller\.quorum\.voters"):
+    with pytest.raises(StorageError, match=r"kraft\.version is 0: change the voters in controller\.quorum\.voters"):
         await recovered(cluster.machines[1])
 
 
@@ -216,10 +216,10 @@ async def test_other_addresses_are_of_voters_and_differ(cluster: Cluster) -> Non
         return other_endpoints({node_id: Endpoints({name: endpoint})})
 
     for machine_id, change, kind, message in (
-        (1, at(7, Endpoint("host", 1)), ConfigError, "no voter has the id 7: it is one of 1, 2, 3"),
+        (1, at(7, Endpoint("host", 1)), ConfigError, "no voter has id 7: the voters are 1, 2, 3"),
         (1, at(2, cluster.endpoint_of(2)), StorageError, "the voters have these endpoints already"),
         (1, at(2, Endpoint("host", 1), "OTHER"), ConfigError, "voter 2: listeners OTHER: expected CONTROLLER"),
-        (4, at(2, Endpoint("host", 1)), StorageError, "is no voter: nobody would elect it"),
+        (4, at(2, Endpoint("host", 1)), StorageError, "is not a voter: nobody would elect it"),
     ):
         with pytest.raises(kind, match=message):
             await recovered(cluster.machines[machine_id], change)
@@ -252,11 +252,11 @@ class TestCommand:
             "2-ILZ5MPTeRWakmJu99uBJCA at CONTROLLER://host-2:9093, "
             "3-3Db5QLSqSZieL3rJBUUegA at CONTROLLER://host-3:9093",
             "VotersAfter:            1-b8tRS7h4TJ2Vt43Dp85v2A at CONTROLLER://new-host-1:9093",
-            "MayBeLost:              offsets 0 and above: whatever the other voters have committed there",
+            "MayBeLost:              offsets 0 and above: anything the other voters committed there",
             "MayBeMadeCommitted:     no record",
         ]
         assert err == (
-            f"kraft: error: nothing was changed: --cluster-id {CLUSTER_ID} says that you accept what may be lost\n"
+            f"kraft: error: nothing was changed; --cluster-id {CLUSTER_ID} confirms that you accept what may be lost\n"
         )
 
     def test_with_the_cluster_id_it_does_it(self, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,10 +281,10 @@ class TestCommand:
         begun, done = record.read_text().splitlines()
         record.write_text(f"{begun}\n{done}\n{begun}\n")
         assert run(info) == 0
-        assert capsys.readouterr().out.splitlines()[-1].endswith("; begun, and not noted as done")
+        assert capsys.readouterr().out.splitlines()[-1].endswith("; begun, but not noted as done")
         record.write_text(f"{begun}\nnot a line of it\n")
         assert run(info) == 1
-        assert f"{record}: line 2 is not of a recovery: JSONDecodeError" in capsys.readouterr().err
+        assert f"{record}: line 2 does not describe a recovery: JSONDecodeError" in capsys.readouterr().err
 
     @pytest.mark.parametrize("confirmation", [[], ["-t", "nd6XarTiRhefV_HoP0mp1A"]])
     def test_until_it_is_confirmed_not_a_byte_changes(
@@ -329,7 +329,7 @@ class TestCommand:
             (
                 ["--unsafe-only-voter", "-t", "wrong"],
                 1,
-                f"--cluster-id wrong: the directory is of cluster {CLUSTER_ID}",
+                f"--cluster-id wrong: the directory belongs to cluster {CLUSTER_ID}",
             ),
         ],
     )

@@ -26,7 +26,7 @@ async def test_both_steps(cluster: Cluster, capsys: pytest.CaptureFixture[str]) 
     lines = capsys.readouterr().out.splitlines()
     endpoint = cluster.endpoint_of(old.id)
     assert lines == [
-        f"Replacing controller {old.id}; after an interruption, go on with:",
+        f"Replacing controller {old.id}; to resume after an interruption:",
         f"  kraft metadata-quorum … replace -i {old.id} --listeners CONTROLLER://{endpoint}",
         f"Removed KRaft {told(old)}",
         f"Added {told(new, cluster.config_of(old.id).advertised_endpoints())}",
@@ -63,7 +63,7 @@ async def test_it_goes_on_after_the_first_step(cluster: Cluster) -> None:
     old, new = await with_new_disk(cluster)
     run = run_on(cluster)
     await run.remove(old, None)
-    with pytest.raises(ChangeRefused, match="nobody knows where it listens: give --listeners"):
+    with pytest.raises(ChangeRefused, match="its listeners are unknown: give --listeners"):
         await Replacing(run, old.id, None, None).run()
     await Replacing(run, old.id, None, cluster.config_of(old.id).advertised_endpoints()).run()
     assert (await run.describe()).voter(new) is not None
@@ -78,7 +78,7 @@ async def test_a_second_time_there_is_nothing_to_do(cluster: Cluster, capsys: py
     await trio.sleep(1)
     await Replacing(run, old.id, None, None).run()
     assert capsys.readouterr().out == (
-        f"Nothing to replace: {told(new)} is a voter, and no other incarnation waits for its place\n"
+        f"Nothing to replace: {told(new)} is a voter, and no other incarnation is waiting\n"
     )
 
 
@@ -147,7 +147,7 @@ class TestWhatIsLeft:
 
     def test_two_for_one_place(self) -> None:
         asked = quorum(leading(), up(2), silent(3), observers=(up(3, 2), up(3, 3)))
-        with pytest.raises(ChangeRefused, match="all follow the leader: give the file of the new one with -c"):
+        with pytest.raises(ChangeRefused, match="all follow the leader: name the new one by its file with -c"):
             what_is_left(asked, 3, PATIENCE_MS)
         assert what_is_left(asked, 3, PATIENCE_MS, key(3, 3)).new == up(3, 3)
 

@@ -116,8 +116,8 @@ def test_a_campaign_that_was_killed_goes_on(tmp_path: Path) -> None:
     [
         (["--master", "local[2]"], "--master local[2]: needs --spark"),
         (["--chunk", "3"], "--chunk needs --spark or --out DIR"),
-        (["--spark", "--trace", "x"], "--trace and --spark exclude each other: --out keeps the traces of what fails"),
-        (["--out", "x", "--trace", "y"], "--trace and --out exclude each other: --out keeps the traces of what fails"),
+        (["--spark", "--trace", "x"], "--trace and --spark exclude each other: --out keeps the traces of failures"),
+        (["--out", "x", "--trace", "y"], "--trace and --out exclude each other: --out keeps the traces of failures"),
     ],
 )
 def test_options_that_make_no_sense(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -137,7 +137,7 @@ def test_without_a_leader_those_named_are_asked(
     assert run(["metadata-quorum", "--bootstrap-controller", f"{ONE},{TWO}", "describe", "--snapshots"]) == 1
     out, err = capsys.readouterr()
     assert out.splitlines()[-1] == "a:9093: no answer"
-    assert err == "kraft: error: 1 of the 2 nodes asked did not tell\n"
+    assert err == "kraft: error: 1 of the 2 nodes asked did not answer\n"
 
 
 @pytest.mark.parametrize("flags", [[], ["--status", "--snapshots"], ["--replication", "--snapshots"]])
@@ -153,7 +153,7 @@ class TestTake:
         scripted.use(monkeypatch)
         assert run(["snapshot", "take", "--bootstrap-controller", f"{ONE},{TWO},{ONE}"]) == 0
         assert capsys.readouterr().out.splitlines() == [
-            "Node 1 at a:9093: snapshot 9@3, 344 bytes, as new as the state, nothing was written; its log begins at "
+            "Node 1 at a:9093: snapshot 9@3, 344 bytes, already up to date, nothing written; its log begins at "
             "offset 3",
             "Node 2 at b:9093: snapshot 100@4, 2000 bytes, taken in 1.500 s; its log begins at offset 7",
         ]

@@ -125,7 +125,7 @@ def test_the_node_is_the_only_voter_of_a_new_cluster_that_begins_where_the_snaps
     assert file.read_bytes() == before
     out, err = capsys.readouterr()
     assert (
-        err == f"kraft: warning: {file}: of which cluster it is nobody tells; --cluster-id must be that of no other\n"
+        err == f"kraft: warning: {file}: its cluster is unknown; make sure that --cluster-id is not that cluster's id\n"
     )
     assert out == (
         f"Restored {node} from {file}: snapshot 500@7, 3000 records, kraft.version 1; cluster id {NEW_CLUSTER}, "
@@ -186,7 +186,7 @@ class TestRefusals:
         (tmp_path / "node" / "precious").write_text("data")
         assert restored(written(tmp_path), properties()) == 1
         assert self.error(capsys) == (
-            f"{tmp_path}/node: holds precious; expected an empty directory, or none: what is there is not overwritten"
+            f"{tmp_path}/node: holds precious; expected an empty or missing directory: nothing is overwritten"
         )
         assert contents(tmp_path / "node") == {"precious": b"data"}
 
@@ -210,7 +210,7 @@ class TestRefusals:
         (tmp_path / "old" / "meta.properties").write_text(f"version=1\ncluster.id={NEW_CLUSTER}\nnode.id=1\n")
         for file in (saved, nodes):
             assert restored(file, properties()) == 1
-            assert self.error(capsys).startswith(f"--cluster-id {NEW_CLUSTER}: the snapshot is of that cluster; ")
+            assert self.error(capsys).startswith(f"--cluster-id {NEW_CLUSTER}: this is the snapshot's own cluster; ")
 
     def test_no_id_of_a_cluster(
         self, tmp_path: Path, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]
@@ -243,7 +243,7 @@ class TestRefusals:
         assert restored(file, properties()) == 1
         assert (
             self.error(capsys)
-            == f"{file}: neither its name nor {file}.properties tells where it ends: give --end-offset"
+            == f"{file}: neither its name nor {file}.properties gives its end offset: give --end-offset"
         )
 
     def test_an_end_that_contradicts_the_name(
@@ -257,7 +257,7 @@ class TestRefusals:
     ) -> None:
         file = written(tmp_path, records=(), end=OffsetAndEpoch(0, 0))
         assert restored(file, properties()) == 1
-        assert "format a new one instead" in self.error(capsys)
+        assert "format a new cluster instead" in self.error(capsys)
 
     @pytest.mark.parametrize(
         ("version", "changes", "reason"),
@@ -268,7 +268,11 @@ class TestRefusals:
                 {"controller.quorum.voters": "4@h:1"},
                 "controller.quorum.voters=4@h:1: the snapshot has kraft.version 1",
             ),
-            (0, {}, "controller.quorum.voters=: the snapshot has kraft.version 0, whose voters stand in the config"),
+            (
+                0,
+                {},
+                "controller.quorum.voters=: the snapshot has kraft.version 0, which keeps the voters in the config",
+            ),
             (0, {"controller.quorum.voters": "4@h:1,5@h:2"}, "controller.quorum.voters=4@h:1,5@h:2: the snapshot has"),
         ],
     )

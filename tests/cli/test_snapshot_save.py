@@ -36,14 +36,14 @@ def test_what_has_the_name_of_the_note_is_not_overwritten(
     else:
         taken.write_text("node.id=1")
     assert save(str(tmp_path / "node-1")) == 1
-    assert error_of(capsys) == f"{taken}: is there already, and is not overwritten"
+    assert error_of(capsys) == f"{taken}: already exists and is not overwritten"
     assert list(tmp_path.iterdir()) == [taken]
     assert is_directory or taken.read_text() == "node.id=1"
 
 
 def test_a_name_in_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert save("") == 1
-    assert error_of(capsys) == "FILE: an empty name; expected that of a new file, or a directory"
+    assert error_of(capsys) == "FILE: an empty name; expected a new file or a directory"
     assert save(f"{tmp_path}/no/backup") == 1
     assert error_of(capsys) == f"{tmp_path}/no/backup: there is no directory {tmp_path}/no"
 

@@ -174,7 +174,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("changes", "options", "message"),
         [
-            ({}, [], "one of --standalone, --initial-controllers and --no-initial-controllers must say"),
+            ({}, [], "one of --standalone, --initial-controllers and --no-initial-controllers must select"),
             ({}, ["-s", "-I", INITIAL], "--standalone and --initial-controllers exclude each other"),
             ({}, ["-s", "-N"], "--standalone and --no-initial-controllers exclude each other"),
             ({}, ["-I", INITIAL, "-N"], "--initial-controllers and --no-initial-controllers exclude each other"),

@@ -73,13 +73,13 @@ class TestAdd:
     def test_one_that_never_fetched(self) -> None:
         plan = plan_add(quorum(leading()), key(2), PATIENCE_MS)
         assert plan.objections == ()
-        assert text_of(plan)["Offline"] == f"{key(2)} is not known to the leader: it has not fetched yet"
+        assert text_of(plan)["Offline"] == f"{key(2)} is unknown to the leader: it has not fetched yet"
 
     @pytest.mark.parametrize(
         ("added", "objection"),
         [
             (key(2), f"{key(2)} is a voter already"),
-            (key(2, 2), f"controller 2 is a voter with another directory id, {key(2)}: it has to be removed first"),
+            (key(2, 2), f"controller 2 is a voter with another directory id, {key(2)}: remove that one first"),
         ],
     )
     def test_an_id_is_a_voter_once(self, added: object, objection: str) -> None:
@@ -91,7 +91,7 @@ class TestAdd:
     def test_it_would_never_commit_where_the_others_lag(self) -> None:
         plan = plan_add(quorum(leading(), lagging(2), silent(3), observers=(up(4),)), key(4), PATIENCE_MS)
         assert plan.objections == (
-            "it would stop the quorum: of the 4 voters there would be, 3 must keep up and 2 do: "
+            "it would stop the quorum: of the 4 resulting voters, 3 must keep up but only 2 do: "
             f"{key(2)} is 200 offsets behind, and was last caught up 9.0 s ago; {key(3)} has not fetched for 12.3 s",
         )
         assert plan.may_pass
@@ -135,7 +135,7 @@ class TestRemove:
         plan = plan_remove(quorum(leading(), up(2), other), key(2), PATIENCE_MS)
         [objection] = plan.objections
         assert objection.startswith(
-            f"it would stop the quorum: of the 2 voters there would be, 2 must keep up and 1 does: {key(3)} "
+            f"it would stop the quorum: of the 2 resulting voters, 2 must keep up but only 1 does: {key(3)} "
         )
         assert text_of(plan)["MajorityAfter"] == (
             "2 of 2, survives 0 failures; 1 up, survives none now: too few are up"
@@ -145,7 +145,7 @@ class TestRemove:
         plan = plan_remove(quorum(leading(), up(2)), key(1), PATIENCE_MS)
         assert plan.objections == ()
         assert plan.notes == (
-            f"{key(1)} leads: once its removal has committed it hands over, and another one is elected",
+            f"{key(1)} leads: once its removal has committed, it hands over and another leader is elected",
         )
 
     def test_a_leader_must_leave_somebody_who_is_up(self) -> None:
@@ -154,7 +154,7 @@ class TestRemove:
     @pytest.mark.parametrize(
         ("removed", "voters", "objection"),
         [
-            (key(1), (leading(),), f"{key(1)} is the only voter: a quorum without voters could never go on"),
+            (key(1), (leading(),), f"{key(1)} is the only voter: a quorum without voters could never continue"),
             (key(4), (leading(), up(2)), f"{key(4)} is not among the voters {key(1)}, {key(2)}"),
             (key(2, 2), (leading(), up(2)), f"{key(2, 2)} is not among the voters {key(1)}, {key(2)}"),
         ],
@@ -169,7 +169,7 @@ class TestRemove:
 def test_an_earlier_change_is_waited_for() -> None:
     asked = quorum(leading(), up(2), up(3), committed_voters=(leading(), up(2)))
     for plan in (plan_remove(asked, key(2), PATIENCE_MS), plan_add(asked, key(4), PATIENCE_MS)):
-        assert "an earlier change of the voters has not committed yet: this one waits for it" in plan.notes
+        assert "an earlier voter change has not committed yet: this one waits for it" in plan.notes
 
 
 def test_static_voters_are_not_changed() -> None:

@@ -89,7 +89,7 @@ def test_it_is_the_leaders_newest_byte_for_byte() -> None:
         other = await save("mine")
         assert other.path == f"{BACKUP}/mine"
         assert disk.read_bytes(other.path) == expected
-        with pytest.raises(StorageError, match="/backup/mine: is there already, and is not overwritten"):
+        with pytest.raises(StorageError, match="/backup/mine: already exists and is not overwritten"):
             await save("mine")
         assert sorted(disk.list_directory(BACKUP)) == sorted([checkpoint_name(snapshot_id), "mine"])
 
