@@ -1,29 +1,43 @@
-"""The program in docs/API.md is run, typed and formatted, as it stands there."""
+"""docs/API.md: its programs and its lines for Kafka clients run as they stand there."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import signal
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.programs import REPOSITORY, run
+from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, check_program, run
 
 DOCUMENT = (REPOSITORY / "docs" / "API.md").read_text()
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
+
+
+def block_that_begins_with(start: str) -> str:
+    [block] = [text for _, text in BLOCKS if text.startswith(start)]
+    return str(block)
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    [text] = re.findall(r"^```python\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
-    path = tmp_path_factory.mktemp("api") / "membership.py"
-    path.write_text(text)
-    return path
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of the programs; each finds its ports and directories by itself."""
+    directory = tmp_path_factory.mktemp("api")
+    for language, program in BLOCKS:
+        if language == "python":
+            named = re.search(r"^\"\"\".* python (\w+\.py)\"\"\"$", program, re.MULTILINE)
+            assert named is not None, "a program's first line says how to run it"
+            (directory / named[1]).write_text(program)
+    return directory
 
 
 @pytest.mark.acceptance
-def test_the_program_changes_the_voters(program: Path) -> None:
-    assert run([sys.executable, str(program)]).splitlines() == [
+def test_the_program_changes_the_voters(programs: Path) -> None:
+    assert run([sys.executable, str(programs / "membership.py")]).splitlines() == [
         "voters: [1]",
         "voters: [(1, 0), (2, 0)]",
         "refused: duplicate_voter",
@@ -31,8 +45,52 @@ def test_the_program_changes_the_voters(program: Path) -> None:
     ]
 
 
-def test_the_program_is_typed_and_formatted(program: Path) -> None:
-    settings = str(REPOSITORY / "pyproject.toml")
-    run([sys.executable, "-m", "mypy", "--strict", "--config-file", settings, str(program)])
-    run([sys.executable, "-m", "ruff", "check", "--config", settings, str(program)])
-    run([sys.executable, "-m", "ruff", "format", "--check", "--config", settings, str(program)])
+@pytest.mark.acceptance
+def test_the_state_machine_starts_from_its_snapshot(programs: Path) -> None:
+    before, loaded, after = run([sys.executable, str(programs / "tally.py")]).splitlines()
+    assert before == "{b'be': 2, b'not': 1, b'or': 1, b'to': 2}"
+    assert f"`{loaded}`" in DOCUMENT
+    assert after == "{b'be': 2, b'is': 1, b'not': 1, b'or': 1, b'that': 1, b'to': 2}"
+
+
+def test_the_programs_are_typed_and_formatted(programs: Path) -> None:
+    files = sorted(programs.iterdir())
+    assert [file.name for file in files] == ["membership.py", "tally.py"]
+    check_program(*files)
+
+
+@pytest.fixture(scope="module")
+def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The quickstart's quorum, up until the tests are over; its addresses."""
+    with subprocess.Popen(
+        [sys.executable, "scripts/quickstart.py"], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            lines = iter(process.stdout.readline, "")
+            # The quickstart bounds itself: without a quorum it gives up and its output ends.
+            found = next(
+                (match for line in lines if (match := re.search(r"up at (\S+), topic quickstart", line))), None
+            )
+            assert found is not None, "the quickstart ended without a quorum"
+            yield found[1]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(ALLOWED_SECONDS)
+
+
+@pytest.mark.acceptance
+def test_the_lines_for_kafka_python_work(quickstart: str) -> None:
+    program = f"B = {quickstart!r}\n" + block_that_begins_with("from kafka import")
+    offset, *records = run([sys.executable, "-c", program]).splitlines()
+    assert records[-1] == f"{offset} b'from kafka-python'"
+    assert [line.split(" ", 1)[1] for line in records[:5]] == [f"b'record {number}'" for number in range(1, 6)]
+
+
+@pytest.mark.acceptance
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
+def test_the_lines_for_kcat_work(quickstart: str) -> None:
+    output = run(["bash", "-ec", block_that_begins_with("printf")], B=quickstart)
+    values = [line.split(" ", 1)[1] for line in output.splitlines()]
+    assert values[:5] == [f"record {number}" for number in range(1, 6)]
+    assert values[-2:] == ["one", "two"]

@@ -1,101 +1,123 @@
-"""What README.md shows is run: its embedding example and its lines for Kafka clients, as they stand there."""
+"""README.md: its two commands come first, its program runs, and its picture of the tree shows what the code starts."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
-import shutil
-import signal
-import subprocess
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, run
+from kraft_trio.actors.epoch_tasks import start_epoch_tasks
+from kraft_trio.node import Node
+from tests.acceptance.node_process import free_ports
+from tests.support.programs import REPOSITORY, check_program, run
 
 README = (REPOSITORY / "README.md").read_text()
+ARCHITECTURE = (REPOSITORY / "docs" / "ARCHITECTURE.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+FIRST_PORT = 9093
 
 
-def block_that_begins_with(start: str) -> str:
-    [block] = [text for _, text in BLOCKS if text.startswith(start)]
-    return block
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory of the Python programs of README.md; each finds its ports and directories by itself."""
-    directory = tmp_path_factory.mktemp("readme")
-    for language, program in BLOCKS:
-        if language == "python":
-            named = re.search(r"^\"\"\".* python (\w+\.py)\"\"\"$", program, re.MULTILINE)
-            assert named is not None, "a program's first line says how to run it"
-            (directory / named[1]).write_text(program)
-    return directory
-
-
-@pytest.mark.acceptance
-def test_the_embedding_example_runs_and_its_replicas_agree(programs: Path) -> None:
-    leader, *replicas = run([sys.executable, str(programs / "bank.py")]).splitlines()
-    assert re.fullmatch(r"leader: node [123], last offset: \d+", leader)
-    assert replicas == [f"node {id}: {{'alice': 70, 'bob': 20, 'carol': 60}}" for id in (1, 2, 3)]
-
-
-@pytest.mark.acceptance
-def test_the_example_with_snapshots_begins_again_with_what_it_saved(programs: Path) -> None:
-    before, loaded, after = run([sys.executable, str(programs / "tally.py")]).splitlines()
-    assert before == "{b'be': 2, b'not': 1, b'or': 1, b'to': 2}"
-    assert f"`{loaded}`" in README
-    assert after == "{b'be': 2, b'is': 1, b'not': 1, b'or': 1, b'that': 1, b'to': 2}"
-
-
-def test_the_programs_are_typed_and_formatted(programs: Path) -> None:
-    settings = str(REPOSITORY / "pyproject.toml")
-    files = [str(path) for path in sorted(programs.iterdir())]
-    assert len(files) == 2
-    run([sys.executable, "-m", "mypy", "--strict", "--config-file", settings, *files])
-    run([sys.executable, "-m", "ruff", "format", "--check", "--config", settings, *files])
+def picture(document: str) -> str:
+    [block] = re.findall(r"^```\n(trio\.run →.*?)^```$", document, re.MULTILINE | re.DOTALL)
+    return str(block)
 
 
 @pytest.fixture(scope="module")
-def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The quickstart's quorum, up until the tests are over; its addresses."""
-    with subprocess.Popen(
-        [sys.executable, "scripts/quickstart.py"], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            lines = iter(process.stdout.readline, "")
-            # The quickstart bounds itself: without a quorum it gives up and its output ends.
-            found = next(
-                (match for line in lines if (match := re.search(r"up at (\S+), topic quickstart", line))), None
-            )
-            assert found is not None, "the quickstart ended without a quorum"
-            yield found[1]
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(ALLOWED_SECONDS)
-
-
-@pytest.mark.acceptance
-def test_the_lines_for_kafka_python_work_against_the_quickstart(quickstart: str) -> None:
-    program = f"B = {quickstart!r}\n" + block_that_begins_with("from kafka import")
-    offset, *records = run([sys.executable, "-c", program]).splitlines()
-    assert records[-1] == f"{offset} b'from kafka-python'"
-    assert [line.split(" ", 1)[1] for line in records[:5]] == [f"b'record {number}'" for number in range(1, 6)]
-
-
-@pytest.mark.acceptance
-@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
-def test_the_lines_for_kcat_work_against_the_quickstart(quickstart: str) -> None:
-    output = run(["bash", "-ec", block_that_begins_with("printf")], B=quickstart)
-    values = [line.split(" ", 1)[1] for line in output.splitlines()]
-    assert values[:5] == [f"record {number}" for number in range(1, 6)]
-    assert values[-2:] == ["one", "two"]
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program of README.md, on ports that are free now."""
+    [text] = [text for language, text in BLOCKS if language == "python"]
+    for number, port in enumerate(free_ports(3)):
+        shown = f"127.0.0.1:{FIRST_PORT + number}"
+        assert shown in text
+        text = text.replace(shown, f"127.0.0.1:{port}")
+    path = tmp_path_factory.mktemp("readme") / "bank.py"
+    path.write_text(text)
+    return path
 
 
 def test_the_two_commands_come_first() -> None:
     _, first = BLOCKS[0]
     assert re.findall(r"^scripts/\w+", first, re.MULTILINE) == ["scripts/quickstart", "scripts/test"]
     assert README.index("```") < 20
+
+
+@pytest.mark.acceptance
+def test_the_program_runs_and_its_replicas_agree(program: Path) -> None:
+    balances = "{'alice': 70, 'bob': 50}"
+    assert run([sys.executable, str(program)]).splitlines() == [f"node {node_id}: {balances}" for node_id in (1, 2, 3)]
+
+
+def test_the_program_is_typed_and_formatted(program: Path) -> None:
+    check_program(program)
+
+
+def test_readme_and_architecture_show_one_picture() -> None:
+    assert picture(README) == picture(ARCHITECTURE)
+
+
+def test_the_picture_shows_what_a_node_starts() -> None:
+    upper, _, _ = picture(README).partition("└─ epoch nursery")
+    drawn = set(re.findall(r"^   [├└]─ (.*?)(?: \(two\))?  ", upper, re.MULTILINE))
+    assert {name for names in drawn for name in names.split(", ")} == set(started_by(Node.run))
+
+
+def test_the_picture_shows_what_each_role_starts() -> None:
+    _, _, lower = picture(README).partition("└─ epoch nursery")
+    drawn = {
+        frozenset(roles.split("/")): set(actors.split(", "))
+        for roles, actors in re.findall(r"^ +[├└]─ ([\w/]+): +(.*)$", lower, re.MULTILINE)
+    }
+    [match] = [node for node in ast.walk(parsed(start_epoch_tasks)) if isinstance(node, ast.Match)]
+    started = {roles_of(case.pattern): set(tasks_in(case)) for case in match.cases}
+    assert drawn == started
+
+
+def parsed(function: Callable[..., Any]) -> ast.AST:
+    return ast.parse(textwrap.dedent(inspect.getsource(function)))
+
+
+def roles_of(pattern: ast.pattern) -> frozenset[str]:
+    """`Prospective() | Candidate()` as lower-case names."""
+    classes = [node.cls for node in ast.walk(pattern) if isinstance(node, ast.MatchClass)]
+    return frozenset(ast.unparse(one).lower() for one in classes)
+
+
+def started_by(method: Callable[..., Any]) -> list[str]:
+    return list(tasks_in(parsed(method)))
+
+
+def tasks_in(tree: ast.AST) -> Iterator[str]:
+    """The class of each actor that is given to a nursery, or the name of a method of the node."""
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("nursery.start", "nursery.start_soon"):
+            runs = [one.value for one in call.args if isinstance(one, ast.Attribute) and one.attr == "run"]
+            yield class_of(runs[0], tree) if runs else ast.unparse(call.args[0]).removeprefix("self.")
+
+
+def class_of(expression: ast.expr, tree: ast.AST) -> str:
+    """The name of the class that makes what the expression names, in this function or in `Node`."""
+    if isinstance(expression, ast.Call) and isinstance(expression.func, ast.Name):
+        return expression.func.id
+    name = ast.unparse(expression)
+    for scope in (tree, parsed(Node.__init__)):
+        for node in ast.walk(scope):
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if any(name == ast.unparse(one) for target in targets for one in flattened(target)):
+                    made = [one for one in ast.walk(node.value) if isinstance(one, ast.Call)]
+                    if made:
+                        return ast.unparse(made[0].func)
+    member = inspect.getattr_static(Node, name.removeprefix("self.").removesuffix("()"))
+    function = member.fget if isinstance(member, property) else member
+    return str(inspect.signature(function).return_annotation)
+
+
+def flattened(target: ast.expr) -> list[ast.expr]:
+    return list(target.elts) if isinstance(target, ast.Tuple) else [target]

@@ -23,6 +23,7 @@ EXPECTATION_NUMBER = 0
 
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 _CITED_DOCUMENT = re.compile(r"\b(docs/\w+\.md|(?<!/)(?:README|CONTRIBUTING|CHANGELOG)\.md)(?:#([\w-]+))?")
+_PATH = re.compile(r"`((?:kraft_trio|tests|docs|scripts|benchmarks|examples)/[\w./-]+|\w+(?:/\w+)+\.(?:py|md))`")
 _INVARIANT = re.compile(r"\b[Ii]nvariants? ((?:(?:, | and )?(?:\d+|[A-Z][a-z]+[A-Z]\w+))+)")
 _RULE = re.compile(r"\brule (R\d+)\b")
 _ELSEWHERE = re.compile(r"[(\"]FACTS\b|\bFACTS \"|\bDESIGN\b|\bINVARIANTS \d|\bshared/")
@@ -58,9 +59,9 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=names)
-def test_source_files_that_are_named_exist(document: Path) -> None:
+def test_paths_that_are_named_exist(document: Path) -> None:
     roots = (REPOSITORY, REPOSITORY / "kraft_trio", REPOSITORY / "tests")
-    for name in re.findall(r"`(\w+(?:/\w+)+\.(?:py|md))`", document.read_text()):
+    for name in _PATH.findall(document.read_text()):
         assert any((root / name).exists() for root in roots), name
 
 

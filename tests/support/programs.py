@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -24,3 +25,12 @@ def run(command: list[str], **environment: str) -> str:
     )
     assert completed.returncode == 0, completed.stdout + completed.stderr
     return completed.stdout
+
+
+def check_program(*programs: Path) -> None:
+    """Programs of the documents keep the rules of the package: types, lint and format."""
+    settings = str(REPOSITORY / "pyproject.toml")
+    files = [str(program) for program in programs]
+    run([sys.executable, "-m", "mypy", "--strict", "--config-file", settings, *files])
+    run([sys.executable, "-m", "ruff", "check", "--config", settings, *files])
+    run([sys.executable, "-m", "ruff", "format", "--check", "--config", settings, *files])
