@@ -19,9 +19,9 @@ from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE
 from kraft_trio.protocol.producers import DEFAULT_MAX_PRODUCERS
 from kraft_trio.protocol.roles import TRANSITIONS, EpochChange
 from kraft_trio.simulation.invariants import INVARIANTS
-from kraft_trio.simulation.scenario_header import HEADER_ITEMS
-from kraft_trio.simulation.step_catalog import STEP_MODULES
-from kraft_trio.simulation.steps import STEPS
+from kraft_trio.simulation.script.catalog import STEP_MODULES
+from kraft_trio.simulation.script.header import HEADER_ITEMS
+from kraft_trio.simulation.script.steps import STEPS
 from kraft_trio.spark.audit.check import CHECKS
 from kraft_trio.spark.campaign_files import COLUMNS as CAMPAIGN_RESULTS
 from kraft_trio.spark.options import READ_OPTIONS, TRACE_OPTIONS, Option

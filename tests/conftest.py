@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kraft_trio.actors import leader_replication
-from kraft_trio.simulation.operations import OPERATIONS
+from kraft_trio.simulation.clients.operations import OPERATIONS
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

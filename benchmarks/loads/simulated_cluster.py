@@ -9,8 +9,8 @@ import click
 import trio
 
 from kraft_trio.simulation import Cluster, Setup, simulate
-from kraft_trio.simulation.nemesis import PlanOptions
-from kraft_trio.simulation.seed_run import run_seed
+from kraft_trio.simulation.campaign.seed_run import run_seed
+from kraft_trio.simulation.faults.nemesis import PlanOptions
 
 
 @click.group()

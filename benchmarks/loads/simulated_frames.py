@@ -14,8 +14,8 @@ import trio
 
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation.deterministic import run_deterministically
-from kraft_trio.simulation.message import Message
-from kraft_trio.simulation.network import SimulatedNetwork
+from kraft_trio.simulation.network.message import Message
+from kraft_trio.simulation.network.simulated_network import SimulatedNetwork
 from kraft_trio.wire.api import FETCH
 from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.immediate_stream import ImmediateStream

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import click
 
-from kraft_trio.simulation import chunk_pool
-from kraft_trio.simulation.chunks import chunk_size, chunks_of
-from kraft_trio.simulation.nemesis import PlanOptions
-from kraft_trio.simulation.outcome import Outcome
-from kraft_trio.simulation.seed_runs import SeedRuns
+from kraft_trio.simulation.campaign import chunk_pool
+from kraft_trio.simulation.campaign.chunks import chunk_size, chunks_of
+from kraft_trio.simulation.campaign.outcome import Outcome
+from kraft_trio.simulation.campaign.seed_runs import SeedRuns
+from kraft_trio.simulation.faults.nemesis import PlanOptions
 from kraft_trio.spark.campaign_files import CampaignDirectory
 from kraft_trio.spark.campaign_task import ChunkTask
 

@@ -17,15 +17,15 @@ from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.simulate_campaign import FanOut, run_kept_campaign
 from kraft_trio.cli.simulation_display import SeedsDisplay, ShrinkDisplay
 from kraft_trio.errors import ConfigError
-from kraft_trio.simulation.campaign import Summary, run_campaign
-from kraft_trio.simulation.nemesis import PROFILES, PlanOptions, make_plan, parse_profiles
-from kraft_trio.simulation.outcome import Outcome
-from kraft_trio.simulation.scenario_run import ScriptOutcome, run_script
-from kraft_trio.simulation.scenario_script import Script, StepLine, read_script
-from kraft_trio.simulation.seed_run import TraceTo, run_plan, run_seed
-from kraft_trio.simulation.seed_runs import SeedRuns
-from kraft_trio.simulation.shrink import shrink
-from kraft_trio.simulation.step_parts import duration_from_text
+from kraft_trio.simulation.campaign.campaign import Summary, run_campaign
+from kraft_trio.simulation.campaign.outcome import Outcome
+from kraft_trio.simulation.campaign.seed_run import TraceTo, run_plan, run_seed
+from kraft_trio.simulation.campaign.seed_runs import SeedRuns
+from kraft_trio.simulation.campaign.shrink import shrink
+from kraft_trio.simulation.faults.nemesis import PROFILES, PlanOptions, make_plan, parse_profiles
+from kraft_trio.simulation.script.parts import duration_from_text
+from kraft_trio.simulation.script.run import ScriptOutcome, run_script
+from kraft_trio.simulation.script.script import Script, StepLine, read_script
 
 _SEED_IN_PATH = "{seed}"
 _OUT = "Keep results and the traces of failing seeds as Parquet; a later run continues there."

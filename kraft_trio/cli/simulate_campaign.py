@@ -16,12 +16,12 @@ from kraft_trio.cli.output import echo_line
 from kraft_trio.cli.quiet_spark import quiet_session
 from kraft_trio.cli.simulation_display import SeedsDisplay
 from kraft_trio.errors import ConfigError
-from kraft_trio.simulation import chunk_pool
-from kraft_trio.simulation.campaign import Summary
-from kraft_trio.simulation.campaign_report import report
-from kraft_trio.simulation.chunks import Chunk, chunk_size, chunks_of
-from kraft_trio.simulation.outcome import Outcome
-from kraft_trio.simulation.seed_runs import SeedRuns
+from kraft_trio.simulation.campaign import chunk_pool
+from kraft_trio.simulation.campaign.campaign import Summary
+from kraft_trio.simulation.campaign.campaign_report import report
+from kraft_trio.simulation.campaign.chunks import Chunk, chunk_size, chunks_of
+from kraft_trio.simulation.campaign.outcome import Outcome
+from kraft_trio.simulation.campaign.seed_runs import SeedRuns
 
 if TYPE_CHECKING:
     from kraft_trio.spark.campaign_files import CampaignDirectory

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from kraft_trio.cli.output import echo, echo_line
-from kraft_trio.simulation.campaign import Summary
-from kraft_trio.simulation.outcome import Outcome
-from kraft_trio.simulation.plan import Plan
+from kraft_trio.simulation.campaign.campaign import Summary
+from kraft_trio.simulation.campaign.outcome import Outcome
+from kraft_trio.simulation.faults.plan import Plan
 
 
 class SeedsDisplay:

@@ -23,22 +23,22 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.simulation.administrator import Administrator
-from kraft_trio.simulation.checker import Checker
+from kraft_trio.simulation.clients.administrator import Administrator
 from kraft_trio.simulation.deterministic import run_deterministically
-from kraft_trio.simulation.history import History, Operation
+from kraft_trio.simulation.facts.history import History, Operation
+from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.invariants import INVARIANTS, Invariant
+from kraft_trio.simulation.invariants.checker import Checker
 from kraft_trio.simulation.machine import EPOCH_MS, Machine
-from kraft_trio.simulation.message import Message
-from kraft_trio.simulation.network import SimulatedNetwork
+from kraft_trio.simulation.network.message import Message
+from kraft_trio.simulation.network.simulated_network import SimulatedNetwork
 from kraft_trio.simulation.observing import captured_logs
-from kraft_trio.simulation.outlook import Outlook
-from kraft_trio.simulation.replica import Replica
+from kraft_trio.simulation.survivability import Outlook
 from kraft_trio.simulation.violation import InvariantViolated, Violation
 from kraft_trio.tracing.events import NO_STATE, NodeState, Trace
 
 if TYPE_CHECKING:
-    from kraft_trio.simulation.workload import Workload
+    from kraft_trio.simulation.clients.workload import Workload
 
 T = TypeVar("T")
 

@@ -18,14 +18,14 @@ from kraft_trio.errors import KraftError
 from kraft_trio.node import Node, open_node
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation.deterministic import process, run_queue
+from kraft_trio.simulation.disk.inode import Loss
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
+from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.observing import ReplicaWatch
-from kraft_trio.simulation.replica import Replica
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.storage.batch import NewRecord, Record
 from kraft_trio.storage.directory import format_directory, partition_path, random_directory_id
 from kraft_trio.storage.record_thread import InLoop
-from kraft_trio.storage.simulated_disk import SimulatedDisk
-from kraft_trio.storage.simulated_inode import Loss
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster

@@ -12,7 +12,7 @@ import structlog
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.deterministic import process
-from kraft_trio.simulation.replica import Replica
+from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.storage.batch import Record
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.log_append import PlannedBatch

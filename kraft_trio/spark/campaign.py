@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark import AccumulatorParam, InheritableThread, TaskContext
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.simulation.campaign import CampaignError
-from kraft_trio.simulation.chunks import Chunk
-from kraft_trio.simulation.outcome import Outcome
+from kraft_trio.simulation.campaign.campaign import CampaignError
+from kraft_trio.simulation.campaign.chunks import Chunk
+from kraft_trio.simulation.campaign.outcome import Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

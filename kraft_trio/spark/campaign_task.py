@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from kraft_trio.simulation.chunks import Chunk, run_chunk
-from kraft_trio.simulation.outcome import Outcome
-from kraft_trio.simulation.seed_runs import Runs
+from kraft_trio.simulation.campaign.chunks import Chunk, run_chunk
+from kraft_trio.simulation.campaign.outcome import Outcome
+from kraft_trio.simulation.campaign.seed_runs import Runs
 from kraft_trio.spark.campaign_files import CampaignDirectory
 
 

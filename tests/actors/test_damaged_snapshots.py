@@ -11,7 +11,7 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.steps_disk import FreeDisk, FullDisk
+from kraft_trio.simulation.script.steps_disk import FreeDisk, FullDisk
 from kraft_trio.storage.part_file import SPARED_BYTES
 from tests.support.trimming import (
     Requests,

@@ -13,8 +13,8 @@ from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.cluster import CLUSTER_ID
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.retention import RetentionLimits
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_reader import ControlState
 from kraft_trio.storage.snapshots import Snapshots
 from kraft_trio.wire.api import FETCH_SNAPSHOT

@@ -9,7 +9,7 @@ import trio
 
 from kraft_trio.errors import DiskFullError, OutcomeUnknownError
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.steps_disk import FreeDisk, FullDisk
+from kraft_trio.simulation.script.steps_disk import FreeDisk, FullDisk
 from kraft_trio.storage.disk import join
 from kraft_trio.storage.disk_reserve import DISK_RESERVE
 from tests.support.logs import values_in

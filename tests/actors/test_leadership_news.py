@@ -15,7 +15,7 @@ from kraft_trio.messages import Stamp, VoteRoundEnded
 from kraft_trio.protocol.roles import Candidate, Event, Follower, Prospective
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.step_catalog import parse_step
+from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.wire.api import API_VERSIONS, BEGIN_QUORUM_EPOCH
 from kraft_trio.wire.apis.vote import VOTE, VoteResponse
 from kraft_trio.wire.error_codes import ErrorCode

@@ -10,8 +10,8 @@ import trio
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.message import Message
-from kraft_trio.simulation.network_faults import FrameFate, frames_of
+from kraft_trio.simulation.network.link_faults import FrameFate, frames_of
+from kraft_trio.simulation.network.message import Message
 from kraft_trio.wire.api import ADD_RAFT_VOTER, API_VERSIONS, BEGIN_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.on_cluster import on_cluster

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kraft_trio.actors.piece_memory import MAX_KEPT, PieceMemory
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.disk import DiskFile
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 
 CONTENT = b"".join(b"%09d;" % number for number in range(100))
 

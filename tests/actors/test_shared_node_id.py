@@ -17,8 +17,8 @@ from kraft_trio.errors import StorageError
 from kraft_trio.node import Node, open_node
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.directory import format_directory
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.support.lone_node import lone_node
 from tests.support.on_cluster import on_cluster
 

@@ -10,8 +10,8 @@ from kraft_trio.messages import QuorumView
 from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Follower, Leader
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.latency import Latency
-from kraft_trio.simulation.network_faults import FrameFate, frames_of
+from kraft_trio.simulation.network.latency import Latency
+from kraft_trio.simulation.network.link_faults import FrameFate, frames_of
 from kraft_trio.wire.api import END_QUORUM_EPOCH
 from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster

@@ -11,9 +11,9 @@ import trio.testing
 from kraft_trio.actors import snapshot_doubts
 from kraft_trio.actors.snapshot_doubts import RECHECK_S, SnapshotDoubts
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.disk import DiskFile
 from kraft_trio.storage.log import Log
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import log_with_snapshot
 
 REPLICAS = [ReplicaKey(2), ReplicaKey(3)]

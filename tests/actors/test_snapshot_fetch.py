@@ -14,7 +14,7 @@ from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.snapshot_offers import check_offered_snapshot
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster, Setup
-from kraft_trio.simulation.network_faults import FrameFate, frames_of
+from kraft_trio.simulation.network.link_faults import FrameFate, frames_of
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.wire.api import FETCH_SNAPSHOT
 from tests.support.on_cluster import run_on_cluster

@@ -11,8 +11,8 @@ from kraft_trio.protocol.roles import ElectionState, Unattached
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.quorum_state import encode_quorum_state
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.support.lone_node import lone_node
 from tests.support.on_cluster import on_cluster
 

@@ -17,11 +17,11 @@ from kraft_trio.errors import NodeClosedError, OffsetOutOfRangeError, StorageErr
 from kraft_trio.node import open_node
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster, Setup
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.simulation.violation import InvariantViolated
 from kraft_trio.storage.batch import NewRecord, Record
 from kraft_trio.storage.record_thread import InLoop
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_reader import check_snapshot
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.storage.support import log_with_snapshot

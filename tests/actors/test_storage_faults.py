@@ -11,7 +11,7 @@ import trio.testing
 from kraft_trio.errors import NetworkError, OutcomeUnknownError, StorageFailure
 from kraft_trio.protocol.roles import Follower, election_state_of
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.steps_disk import FailSync
+from kraft_trio.simulation.script.steps_disk import FailSync
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.logs import values_in
 from tests.support.lone_node import lone_node

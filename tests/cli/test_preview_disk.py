@@ -6,7 +6,7 @@ import pytest
 
 from kraft_trio.cli.preview_disk import PreviewDisk
 from kraft_trio.errors import AlreadyLockedError
-from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 
 
 @pytest.fixture

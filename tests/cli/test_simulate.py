@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.cli import run
-from kraft_trio.simulation.scenario_run import run_script
-from kraft_trio.simulation.scenario_script import parse_script
-from kraft_trio.simulation.steps_campaign import Recover
+from kraft_trio.simulation.script.run import run_script
+from kraft_trio.simulation.script.script import parse_script
+from kraft_trio.simulation.script.steps_campaign import Recover
 from kraft_trio.tracing.files import open_trace
 
 QUICK = ("--time", "4s", "--nodes", "3", "--observers", "0")

@@ -19,6 +19,7 @@ from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, directory_id_from_text
 from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.batch import (
     NewRecord,
     Record,
@@ -36,7 +37,6 @@ from kraft_trio.storage.partition_check import check_partition
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
 from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot
 from kraft_trio.storage.snapshot_writer import SnapshotWriter
 from tests.storage.support import kafkas_files

@@ -12,7 +12,7 @@ from kraft_trio.cli.snapshot_save import note_origin
 from kraft_trio.client.snapshot_saver import SavedSnapshot
 from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_reader import ControlState, SnapshotSummary
 
 

@@ -17,10 +17,10 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.cluster import CLUSTER_ID
-from kraft_trio.simulation.latency import Latency
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
+from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.support.on_cluster import run_on_cluster
 
 SETTINGS: Final = {

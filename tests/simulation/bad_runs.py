@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from kraft_trio.simulation.outcome import Failure, Outcome
+from kraft_trio.simulation.campaign.outcome import Failure, Outcome
 
 RAISES, LOOPS, DIES, IS_KILLED, VIOLATES = 3, 5, 7, 8, 9
 """Seeds that end otherwise than with an outcome in which all is well."""

@@ -12,9 +12,9 @@ import trio
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.simulation.latency import Latency
-from kraft_trio.simulation.message import Message
-from kraft_trio.simulation.network import SimulatedNetwork
+from kraft_trio.simulation.network.latency import Latency
+from kraft_trio.simulation.network.message import Message
+from kraft_trio.simulation.network.simulated_network import SimulatedNetwork
 from kraft_trio.wire.api import FETCH, Api
 from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.immediate_stream import ImmediateStream

@@ -31,14 +31,14 @@ from kraft_trio.protocol.roles import (
 )
 from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.simulation.checker import Checker
 from kraft_trio.simulation.cluster import Cluster
-from kraft_trio.simulation.history import History
+from kraft_trio.simulation.facts.history import History
+from kraft_trio.simulation.facts.replica import Entry, Replica
+from kraft_trio.simulation.facts.voter_sets import VoterSets
 from kraft_trio.simulation.invariants import INVARIANTS, Invariant
-from kraft_trio.simulation.invariants.voter_sets import VoterSets
+from kraft_trio.simulation.invariants.checker import Checker
 from kraft_trio.simulation.machine import Machine
-from kraft_trio.simulation.message import Message
-from kraft_trio.simulation.replica import Entry, Replica
+from kraft_trio.simulation.network.message import Message
 from kraft_trio.simulation.state_machine import NOTHING, digest_after
 from kraft_trio.simulation.violation import Violation
 from kraft_trio.storage.batch import NewRecord, Record, decode_records, encode_batch, encode_control_batch, peek_header

@@ -10,7 +10,7 @@ import attrs
 
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.simulation.replica import Replica
+from kraft_trio.simulation.facts.replica import Replica
 
 CLUSTER_ID = "fabricated-cluster"
 DIRECTORY = "/data/log-0"

@@ -8,9 +8,9 @@ from collections import Counter
 import attrs
 import pytest
 
-from kraft_trio.simulation import campaign
-from kraft_trio.simulation.campaign import CampaignError, Summary, run_campaign
-from kraft_trio.simulation.outcome import Failure, Outcome
+from kraft_trio.simulation.campaign import campaign
+from kraft_trio.simulation.campaign.campaign import CampaignError, Summary, run_campaign
+from kraft_trio.simulation.campaign.outcome import Failure, Outcome
 
 FAILURE = Failure("invariant 1", "At most one leader per epoch", 1.5, ("1 leads epoch 3", "2 leads epoch 3"))
 

@@ -14,11 +14,11 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs the extra `spark`")
 
-from kraft_trio.simulation import chunk_pool
-from kraft_trio.simulation.campaign import AHEAD, CampaignError
-from kraft_trio.simulation.chunk_pool import ATTEMPTS, Task, run_chunks
-from kraft_trio.simulation.chunks import Chunk, chunks_of
-from kraft_trio.simulation.outcome import Outcome
+from kraft_trio.simulation.campaign import chunk_pool
+from kraft_trio.simulation.campaign.campaign import AHEAD, CampaignError
+from kraft_trio.simulation.campaign.chunk_pool import ATTEMPTS, Task, run_chunks
+from kraft_trio.simulation.campaign.chunks import Chunk, chunks_of
+from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.spark.campaign_task import ChunkTask
 from tests.simulation.bad_runs import DIES, IS_KILLED, RULES, BadRuns
 

@@ -13,13 +13,13 @@ from itertools import permutations
 import pytest
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.simulation.broken_links import broken_links
-from kraft_trio.simulation.campaign import run_campaign
-from kraft_trio.simulation.nemesis import PlanOptions, make_plan
-from kraft_trio.simulation.scenario_run import run_script
-from kraft_trio.simulation.scenario_script import parse_script
-from kraft_trio.simulation.seed_run import run_seed
-from kraft_trio.simulation.seed_runs import SeedRuns
+from kraft_trio.simulation.campaign.campaign import run_campaign
+from kraft_trio.simulation.campaign.seed_run import run_seed
+from kraft_trio.simulation.campaign.seed_runs import SeedRuns
+from kraft_trio.simulation.faults.nemesis import PlanOptions, make_plan
+from kraft_trio.simulation.script.broken_links import broken_links
+from kraft_trio.simulation.script.run import run_script
+from kraft_trio.simulation.script.script import parse_script
 
 CLIQUES = PlanOptions(clique=True)
 

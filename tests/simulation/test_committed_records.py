@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from kraft_trio.simulation.cluster import Cluster, simulate
-from kraft_trio.simulation.committed_records import CommittedRecords
+from kraft_trio.simulation.facts.committed_records import CommittedRecords
 
 
 def test_values_are_found_by_offset_and_by_value_and_gaps_are_nobodys() -> None:

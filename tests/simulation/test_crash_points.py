@@ -10,8 +10,8 @@ import trio
 
 from kraft_trio import KraftError
 from kraft_trio.simulation import Cluster, Setup, simulate
+from kraft_trio.simulation.disk.inode import Loss
 from kraft_trio.simulation.machine import Machine
-from kraft_trio.storage.simulated_inode import Loss
 from tests.storage.support import values_in
 
 SETUP = Setup(seed=3, settings={"metadata.log.segment.bytes": "1024"}, started=())

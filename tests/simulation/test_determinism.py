@@ -9,8 +9,8 @@ import sys
 import trio
 
 from kraft_trio.simulation import Cluster, Setup, simulate
-from kraft_trio.simulation.nemesis import PlanOptions
-from kraft_trio.simulation.seed_run import run_seed
+from kraft_trio.simulation.campaign.seed_run import run_seed
+from kraft_trio.simulation.faults.nemesis import PlanOptions
 
 PLAN = "from tests.simulation.test_determinism import digest_of_plan; print(digest_of_plan({seed}))"
 PROGRAM = "from tests.simulation.test_determinism import digest_of; print(digest_of({seed}))"

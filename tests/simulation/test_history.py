@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_trio.simulation.history import History, Operation, Outcome
+from kraft_trio.simulation.facts.history import History, Operation, Outcome
 
 
 class Clock:

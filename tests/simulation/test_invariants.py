@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.simulation import invariants
-from kraft_trio.simulation.checker import Checker
 from kraft_trio.simulation.invariants import INVARIANTS, Invariant
+from kraft_trio.simulation.invariants.checker import Checker
 from kraft_trio.simulation.violation import InvariantViolated, Violation
 from tests.simulation import (
     test_invariants_clients,

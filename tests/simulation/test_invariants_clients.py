@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.simulation.history import ADD_VOTER, REMOVE_VOTER, UPGRADE, Operation
+from kraft_trio.simulation.facts.history import ADD_VOTER, REMOVE_VOTER, UPGRADE, Operation
 from kraft_trio.storage.control_records import KRaftVersion, VotersRecord
 from tests.simulation.fabricated_cluster import FabricatedCluster
 from tests.simulation.fabricated_machine import key_of, voters_of

@@ -8,9 +8,9 @@ import signal
 
 import pytest
 
-from kraft_trio.simulation.chunks import chunk_size, chunks_of, run_chunk
-from kraft_trio.simulation.isolation import forked, guarded
-from kraft_trio.simulation.outcome import Failure, Outcome
+from kraft_trio.simulation.campaign.chunks import chunk_size, chunks_of, run_chunk
+from kraft_trio.simulation.campaign.isolation import forked, guarded
+from kraft_trio.simulation.campaign.outcome import Failure, Outcome
 from tests.simulation.bad_runs import DIES, IS_KILLED, LIMIT_S, LOOPS, RAISES, BadRuns
 
 RUN = BadRuns().run

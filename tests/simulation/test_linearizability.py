@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_trio.simulation.committed_records import CommittedRecords
-from kraft_trio.simulation.history import History, Operation
-from kraft_trio.simulation.linearizability import contradictions, effect_contradiction
+from kraft_trio.simulation.facts.committed_records import CommittedRecords
+from kraft_trio.simulation.facts.history import History, Operation
+from kraft_trio.simulation.invariants.linearizability import contradictions, effect_contradiction
 
 
 def history_of(events: str) -> History:

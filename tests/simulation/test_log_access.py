@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from kraft_trio.errors import NetworkError
+from kraft_trio.simulation.clients.log_access import EmbeddedAccess, LogAccess, NetworkAccess, Values
 from kraft_trio.simulation.cluster import Cluster, simulate
-from kraft_trio.simulation.log_access import EmbeddedAccess, LogAccess, NetworkAccess, Values
 
 Opening = Callable[[Cluster], AbstractAsyncContextManager[LogAccess]]
 

@@ -12,14 +12,14 @@ from functools import cache
 import pytest
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.simulation.fault_kinds import FAULT_KINDS
-from kraft_trio.simulation.nemesis import PROFILES, PlanOptions, is_fair, make_plan, parse_profiles
-from kraft_trio.simulation.plan import Plan, TimedStep
-from kraft_trio.simulation.scenario_header import Header
-from kraft_trio.simulation.scenario_run import SNAPSHOTS_KEY
-from kraft_trio.simulation.scenario_script import parse_script
-from kraft_trio.simulation.steps_disk import BlankDisk, Rot
-from kraft_trio.simulation.steps_process import Kill, Pause, Start
+from kraft_trio.simulation.faults.fault_kinds import FAULT_KINDS
+from kraft_trio.simulation.faults.nemesis import PROFILES, PlanOptions, is_fair, make_plan, parse_profiles
+from kraft_trio.simulation.faults.plan import Plan, TimedStep
+from kraft_trio.simulation.script.header import Header
+from kraft_trio.simulation.script.run import SNAPSHOTS_KEY
+from kraft_trio.simulation.script.script import parse_script
+from kraft_trio.simulation.script.steps_disk import BlankDisk, Rot
+from kraft_trio.simulation.script.steps_process import Kill, Pause, Start
 
 SEEDS = range(250)
 

@@ -11,8 +11,8 @@ import sys
 import trio
 
 from kraft_trio.simulation.deterministic import run_deterministically
-from kraft_trio.simulation.latency import Latency
-from kraft_trio.simulation.message import Message
+from kraft_trio.simulation.network.latency import Latency
+from kraft_trio.simulation.network.message import Message
 from tests.simulation.echo_world import EchoWorld
 
 HOSTS = ("a", "b", "c", "d")

@@ -8,8 +8,8 @@ import trio.testing
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.simulation.latency import Latency
-from kraft_trio.simulation.network_faults import Blocked, Manner, on_link
+from kraft_trio.simulation.network.latency import Latency
+from kraft_trio.simulation.network.link_faults import Blocked, Manner, on_link
 from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.framing import FrameReader
 from tests.simulation.echo_world import ANSWERED, HEARD, LATENCY_S, NOTHING, EchoWorld, request_frame

@@ -20,9 +20,8 @@ from kraft_trio.errors import (
     RecordTooLargeError,
     UnsupportedVersionError,
 )
-from kraft_trio.simulation.history import History, Operation, Outcome
-from kraft_trio.simulation.log_access import LogAccess, Values
-from kraft_trio.simulation.operations import (
+from kraft_trio.simulation.clients.log_access import LogAccess, Values
+from kraft_trio.simulation.clients.operations import (
     OPERATIONS,
     Append,
     OperationKind,
@@ -31,6 +30,7 @@ from kraft_trio.simulation.operations import (
     Request,
     register,
 )
+from kraft_trio.simulation.facts.history import History, Operation, Outcome
 
 
 @attrs.define

@@ -6,9 +6,9 @@ import pytest
 import trio
 
 from kraft_trio.simulation.cluster import Cluster, simulate
-from kraft_trio.simulation.network_faults import Blocked
-from kraft_trio.simulation.step_catalog import parse_step
-from kraft_trio.simulation.steps import NotAsExpected
+from kraft_trio.simulation.network.link_faults import Blocked
+from kraft_trio.simulation.script.catalog import parse_step
+from kraft_trio.simulation.script.steps import NotAsExpected
 from kraft_trio.wire.api import VOTE
 
 

@@ -10,15 +10,15 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.simulation import steps_time
 from kraft_trio.simulation.cluster import Cluster, simulate
-from kraft_trio.simulation.expectations import ExpectAlike
-from kraft_trio.simulation.narration import Narrator
-from kraft_trio.simulation.scenario_run import run_script
-from kraft_trio.simulation.scenario_script import parse_script
-from kraft_trio.simulation.steps import NotAsExpected
-from kraft_trio.simulation.steps_disk import BlankDisk
-from kraft_trio.simulation.steps_time import Settle
+from kraft_trio.simulation.script import steps_time
+from kraft_trio.simulation.script.expectations import ExpectAlike
+from kraft_trio.simulation.script.narration import Narrator
+from kraft_trio.simulation.script.run import run_script
+from kraft_trio.simulation.script.script import parse_script
+from kraft_trio.simulation.script.steps import NotAsExpected
+from kraft_trio.simulation.script.steps_disk import BlankDisk
+from kraft_trio.simulation.script.steps_time import Settle
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "SCENARIOS.md"
@@ -140,8 +140,8 @@ def test_the_outcome_is_the_same_in_every_process() -> None:
     path = SCENARIOS / "s17_all_at_once.txt"
     program = (
         "import sys; from pathlib import Path\n"
-        "from kraft_trio.simulation.scenario_run import run_script\n"
-        "from kraft_trio.simulation.scenario_script import read_script\n"
+        "from kraft_trio.simulation.script.run import run_script\n"
+        "from kraft_trio.simulation.script.script import read_script\n"
         "outcome = run_script(read_script(Path(sys.argv[1])))\n"
         "print(outcome.digest, outcome.virtual_s)\n"
     )

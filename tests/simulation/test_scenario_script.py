@@ -2,11 +2,11 @@
 
 import pytest
 
-from kraft_trio.simulation.scenario_header import Header
-from kraft_trio.simulation.scenario_script import Remark, ScenarioError, Script, StepLine, parse_script
-from kraft_trio.simulation.steps_network import Cut, Heal
-from kraft_trio.simulation.steps_process import Crash
-from kraft_trio.simulation.steps_time import Wait
+from kraft_trio.simulation.script.header import Header
+from kraft_trio.simulation.script.script import Remark, ScenarioError, Script, StepLine, parse_script
+from kraft_trio.simulation.script.steps_network import Cut, Heal
+from kraft_trio.simulation.script.steps_process import Crash
+from kraft_trio.simulation.script.steps_time import Wait
 
 TEXT = """\
 # Why it holds.

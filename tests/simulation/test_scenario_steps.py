@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from kraft_trio.simulation import step_parts as parts
-from kraft_trio.simulation.delay import Delay, DelayPart
-from kraft_trio.simulation.step_catalog import parse_step
-from kraft_trio.simulation.step_syntax import syntax_of
-from kraft_trio.simulation.step_words import StepError, Words, split_words
-from kraft_trio.simulation.steps import STEPS, Step
-from kraft_trio.simulation.steps_network import Bridge, Cut, Loss, SetLatency
-from kraft_trio.simulation.steps_process import Crash
-from kraft_trio.simulation.steps_time import Drift, Wait
+from kraft_trio.simulation.script import parts
+from kraft_trio.simulation.script.catalog import parse_step
+from kraft_trio.simulation.script.delay import Delay, DelayPart
+from kraft_trio.simulation.script.steps import STEPS, Step
+from kraft_trio.simulation.script.steps_network import Bridge, Cut, Loss, SetLatency
+from kraft_trio.simulation.script.steps_process import Crash
+from kraft_trio.simulation.script.steps_time import Drift, Wait
+from kraft_trio.simulation.script.syntax import syntax_of
+from kraft_trio.simulation.script.words import StepError, Words, split_words
 
 NODE_IDS = st.integers(0, 10**6)
 NODES = st.lists(NODE_IDS, min_size=1, max_size=5, unique=True).map(tuple)

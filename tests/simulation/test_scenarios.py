@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kraft_trio.simulation.scenario_run import run_script
-from kraft_trio.simulation.scenario_script import Script, parse_script, read_script
+from kraft_trio.simulation.script.run import run_script
+from kraft_trio.simulation.script.script import Script, parse_script, read_script
 
 DIRECTORY = Path(__file__).parent.parent / "scenarios"
 PATHS = sorted(DIRECTORY.glob("*.txt"))

@@ -12,23 +12,24 @@ import trio
 
 from kraft_trio.errors import DiskFullError
 from kraft_trio.protocol import votes
-from kraft_trio.simulation import recovery, seed_run
+from kraft_trio.simulation.campaign import seed_run
+from kraft_trio.simulation.campaign.outcome import Outcome
+from kraft_trio.simulation.campaign.seed_run import TraceTo, run_plan, run_seed
+from kraft_trio.simulation.campaign.shrink import shrink
 from kraft_trio.simulation.cluster import Cluster, Setup, simulate
-from kraft_trio.simulation.nemesis import PlanOptions, make_plan
-from kraft_trio.simulation.outcome import Outcome
-from kraft_trio.simulation.plan import Plan, TimedStep
-from kraft_trio.simulation.recovery import PROGRESS
-from kraft_trio.simulation.scenario_header import Header
-from kraft_trio.simulation.scenario_run import run_script
-from kraft_trio.simulation.scenario_script import parse_script
-from kraft_trio.simulation.seed_run import TraceTo, run_plan, run_seed
-from kraft_trio.simulation.shrink import shrink
-from kraft_trio.simulation.steps import Step
-from kraft_trio.simulation.steps_campaign import StrikeLeader
-from kraft_trio.simulation.steps_disk import FullDisk, Rot
-from kraft_trio.simulation.steps_election import Elect
-from kraft_trio.simulation.steps_network import Cut, Isolate
-from kraft_trio.simulation.steps_process import Kill, Pause, Restart
+from kraft_trio.simulation.faults.nemesis import PlanOptions, make_plan
+from kraft_trio.simulation.faults.plan import Plan, TimedStep
+from kraft_trio.simulation.script import recovery
+from kraft_trio.simulation.script.header import Header
+from kraft_trio.simulation.script.recovery import PROGRESS
+from kraft_trio.simulation.script.run import run_script
+from kraft_trio.simulation.script.script import parse_script
+from kraft_trio.simulation.script.steps import Step
+from kraft_trio.simulation.script.steps_campaign import StrikeLeader
+from kraft_trio.simulation.script.steps_disk import FullDisk, Rot
+from kraft_trio.simulation.script.steps_election import Elect
+from kraft_trio.simulation.script.steps_network import Cut, Isolate
+from kraft_trio.simulation.script.steps_process import Kill, Pause, Restart
 from kraft_trio.storage.log import Log
 from kraft_trio.tracing.events import Trace, TraceEvent
 from kraft_trio.tracing.files import open_trace

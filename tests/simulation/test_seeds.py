@@ -12,9 +12,9 @@ import os
 
 import pytest
 
-from kraft_trio.simulation.campaign import run_campaign
-from kraft_trio.simulation.nemesis import PlanOptions
-from kraft_trio.simulation.seed_run import run_seed
+from kraft_trio.simulation.campaign.campaign import run_campaign
+from kraft_trio.simulation.campaign.seed_run import run_seed
+from kraft_trio.simulation.faults.nemesis import PlanOptions
 
 MINUTE_US = 60_000_000
 

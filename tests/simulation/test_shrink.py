@@ -7,15 +7,15 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from kraft_trio.simulation.nemesis import PlanOptions, is_fair, make_plan
-from kraft_trio.simulation.outcome import Failure, Outcome
-from kraft_trio.simulation.plan import Plan, TimedStep
-from kraft_trio.simulation.scenario_header import Header
-from kraft_trio.simulation.shrink import MOST_RUNS, shrink
-from kraft_trio.simulation.steps import Step
-from kraft_trio.simulation.steps_disk import Rot
-from kraft_trio.simulation.steps_network import Cut, Heal, Isolate
-from kraft_trio.simulation.steps_process import Crash, Kill, Start
+from kraft_trio.simulation.campaign.outcome import Failure, Outcome
+from kraft_trio.simulation.campaign.shrink import MOST_RUNS, shrink
+from kraft_trio.simulation.faults.nemesis import PlanOptions, is_fair, make_plan
+from kraft_trio.simulation.faults.plan import Plan, TimedStep
+from kraft_trio.simulation.script.header import Header
+from kraft_trio.simulation.script.steps import Step
+from kraft_trio.simulation.script.steps_disk import Rot
+from kraft_trio.simulation.script.steps_network import Cut, Heal, Isolate
+from kraft_trio.simulation.script.steps_process import Crash, Kill, Start
 
 Rule = Callable[[Plan], str | None]
 """By which rule a plan fails; None where it does not."""

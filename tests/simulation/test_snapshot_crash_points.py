@@ -14,10 +14,10 @@ import trio
 
 from kraft_trio import KraftError
 from kraft_trio.simulation import Cluster, Setup, simulate
+from kraft_trio.simulation.disk.inode import Loss
 from kraft_trio.simulation.machine import Machine
-from kraft_trio.simulation.scenario_run import SNAPSHOTS_KEY
+from kraft_trio.simulation.script.run import SNAPSHOTS_KEY
 from kraft_trio.simulation.state_machine import RememberedValues
-from kraft_trio.storage.simulated_inode import Loss
 
 VICTIM = 4
 OFF_S = 0.3

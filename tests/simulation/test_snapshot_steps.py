@@ -9,11 +9,11 @@ import trio
 
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.cluster import Cluster, simulate
-from kraft_trio.simulation.invariants.snapshot_files import is_rotten, path_of, snapshots_of
-from kraft_trio.simulation.scenario_run import SNAPSHOTS_KEY
+from kraft_trio.simulation.facts.snapshot_files import is_rotten, path_of, snapshots_of
+from kraft_trio.simulation.script.catalog import parse_step
+from kraft_trio.simulation.script.run import SNAPSHOTS_KEY
+from kraft_trio.simulation.script.steps import NotAsExpected
 from kraft_trio.simulation.state_machine import RememberedValues
-from kraft_trio.simulation.step_catalog import parse_step
-from kraft_trio.simulation.steps import NotAsExpected
 from kraft_trio.tracing.events import TraceEvent
 
 SETTINGS = {

@@ -9,14 +9,14 @@ import pytest
 import trio
 
 from kraft_trio.actors.voter_change_steps import VoterChangeSteps
+from kraft_trio.simulation.campaign.seed_run import run_plan
 from kraft_trio.simulation.cluster import Cluster, simulate
-from kraft_trio.simulation.history import Operation, Outcome
-from kraft_trio.simulation.plan import Plan, TimedStep
-from kraft_trio.simulation.recovery import CHANGES
-from kraft_trio.simulation.scenario_header import Header
-from kraft_trio.simulation.seed_run import run_plan
-from kraft_trio.simulation.step_catalog import parse_step
-from kraft_trio.simulation.steps import NotAsExpected
+from kraft_trio.simulation.facts.history import Operation, Outcome
+from kraft_trio.simulation.faults.plan import Plan, TimedStep
+from kraft_trio.simulation.script.catalog import parse_step
+from kraft_trio.simulation.script.header import Header
+from kraft_trio.simulation.script.recovery import CHANGES
+from kraft_trio.simulation.script.steps import NotAsExpected
 
 SECOND = 1_000_000
 

@@ -9,14 +9,14 @@ import pytest
 import trio
 
 from kraft_trio.application.serde import MsgpackSerde
+from kraft_trio.simulation.clients.log_access import EmbeddedAccess, NetworkAccess, Values
+from kraft_trio.simulation.clients.operations import OPERATIONS, OperationKind, register
+from kraft_trio.simulation.clients.workload import Workload
 from kraft_trio.simulation.cluster import Cluster, simulate
-from kraft_trio.simulation.committed_records import CommittedRecords
-from kraft_trio.simulation.history import History, Operation, Outcome
-from kraft_trio.simulation.linearizability import contradictions
-from kraft_trio.simulation.log_access import EmbeddedAccess, NetworkAccess, Values
-from kraft_trio.simulation.operations import OPERATIONS, OperationKind, register
+from kraft_trio.simulation.facts.committed_records import CommittedRecords
+from kraft_trio.simulation.facts.history import History, Operation, Outcome
+from kraft_trio.simulation.invariants.linearizability import contradictions
 from kraft_trio.simulation.violation import InvariantViolated
-from kraft_trio.simulation.workload import Workload
 
 
 def committed_of(cluster: Cluster) -> CommittedRecords:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 import attrs
 from pyspark import cloudpickle
 
-from kraft_trio.simulation.chunks import chunks_of
-from kraft_trio.simulation.nemesis import PlanOptions
-from kraft_trio.simulation.outcome import Outcome
-from kraft_trio.simulation.seed_runs import SeedRuns
+from kraft_trio.simulation.campaign.chunks import chunks_of
+from kraft_trio.simulation.campaign.outcome import Outcome
+from kraft_trio.simulation.campaign.seed_runs import SeedRuns
+from kraft_trio.simulation.faults.nemesis import PlanOptions
 from kraft_trio.spark import session
 from kraft_trio.spark.audit import audit
 from kraft_trio.spark.campaign import run_chunks

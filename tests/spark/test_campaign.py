@@ -14,9 +14,9 @@ import pytest
 
 from kraft_trio.cli import run
 from kraft_trio.errors import ConfigError
-from kraft_trio.simulation.chunks import chunks_of, run_chunk
-from kraft_trio.simulation.nemesis import PlanOptions
-from kraft_trio.simulation.seed_runs import SeedRuns
+from kraft_trio.simulation.campaign.chunks import chunks_of, run_chunk
+from kraft_trio.simulation.campaign.seed_runs import SeedRuns
+from kraft_trio.simulation.faults.nemesis import PlanOptions
 from kraft_trio.spark.campaign import retrying, run_chunks
 from kraft_trio.spark.campaign_task import ChunkTask
 from tests.acceptance.waiting import wait_until

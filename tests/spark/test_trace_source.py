@@ -13,8 +13,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from kraft_trio.cli import run
-from kraft_trio.simulation.nemesis import PlanOptions
-from kraft_trio.simulation.seed_run import TraceTo, run_seed
+from kraft_trio.simulation.campaign.seed_run import TraceTo, run_seed
+from kraft_trio.simulation.faults.nemesis import PlanOptions
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.tracing.files import TraceHeader, TraceWriter, open_trace
 from tests.support.programs import REPOSITORY

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from kraft_trio.simulation.seed_run import TraceTo, run_seed
+from kraft_trio.simulation.campaign.seed_run import TraceTo, run_seed
 from tests.simulation.bad_runs import RULES
 from tests.spark.audit.directories import write_directories
 from tests.spark.conftest import SCRUBBED

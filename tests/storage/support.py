@@ -17,14 +17,14 @@ from kraft_trio.protocol.types import (
     directory_id_from_text,
 )
 from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
+from kraft_trio.simulation.disk.simulated_file import SimulatedFile
 from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch, encode_control_batch
 from kraft_trio.storage.control_records import ControlRecord, KRaftVersion, VotersRecord
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.log_append import plan_leader_append
 from kraft_trio.storage.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
-from kraft_trio.storage.simulated_disk import SimulatedDisk
-from kraft_trio.storage.simulated_file import SimulatedFile
 from kraft_trio.storage.snapshot_reader import ControlState, open_snapshot
 from kraft_trio.storage.snapshot_writer import SnapshotWriter
 

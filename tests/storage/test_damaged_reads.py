@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraft_trio.errors import CorruptLogError
-from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from tests.storage.support import FIRST_SEGMENT, batch, open_log
 
 

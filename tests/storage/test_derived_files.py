@@ -8,6 +8,7 @@ from kraft_trio.errors import ProtocolError, StorageError
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch
 from kraft_trio.storage.checkpoint import (
@@ -20,7 +21,6 @@ from kraft_trio.storage.control_records import KRaftVersion, SnapshotFooter, Sna
 from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs, encode_leader_epochs
 from kraft_trio.storage.offset_index import OffsetIndex, TimeIndex
 from kraft_trio.storage.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import KAFKAS_VOTERS, kafkas_files
 
 

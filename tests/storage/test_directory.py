@@ -11,6 +11,7 @@ import pytest
 from kraft_trio.errors import AlreadyLockedError, StorageError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.directory import (
     RESERVED_DIRECTORY_IDS,
     LockedDirectory,
@@ -19,7 +20,6 @@ from kraft_trio.storage.directory import (
     read_meta_properties,
 )
 from kraft_trio.storage.meta_properties import MetaProperties, decode_meta_properties, encode_meta_properties
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import DIRECTORY_ID, KAFKAS_VOTERS
 
 BOOTSTRAP = "/data/t-0/00000000000000000000-0000000000.checkpoint"

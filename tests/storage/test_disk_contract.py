@@ -12,9 +12,9 @@ import trio
 import trio.testing
 
 from kraft_trio.errors import AlreadyLockedError
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 
 
 class Place:

@@ -11,11 +11,11 @@ import pytest
 from kraft_trio.errors import DiskFullError, StorageFailure
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.disk_reserve import DISK_RESERVE, RESERVE_BYTES, DiskReserve
 from kraft_trio.storage.log import Log, LogConfig
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import DIRECTORY, STATIC_VOTERS, TOPIC_ID, batch, open_log, values_in
 
 PATH = f"{DIRECTORY}/quorum-state"

@@ -7,12 +7,12 @@ import pytest
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.batch import NewRecord, Record, encode_batch, encode_control_batch, iter_headers
 from kraft_trio.storage.checkpoint import encode_bootstrap_checkpoint, read_checkpoint
 from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, SnapshotFooter, SnapshotHeader, VotersRecord
 from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
 from kraft_trio.storage.quorum_state import decode_quorum_state, encode_quorum_state
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import (
     DIRECTORY,
     FIRST_SEGMENT,

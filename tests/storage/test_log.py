@@ -12,10 +12,10 @@ from kraft_trio.errors import ProtocolError, RecordTooLargeError
 from kraft_trio.protocol.producers import Accept, Duplicate
 from kraft_trio.protocol.reconciliation import Diverging, Valid
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch, iter_headers
 from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, VotersRecord
 from kraft_trio.storage.log import Appended, Log, LogConfig
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import (
     DIRECTORY,
     KAFKAS_VOTERS,

@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from kraft_trio.errors import StorageFailure
+from kraft_trio.simulation.disk.inode import Loss
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.log import Log
-from kraft_trio.storage.simulated_disk import SimulatedDisk
-from kraft_trio.storage.simulated_inode import Loss
 from tests.storage.support import batch, open_log, values_in
 
 SEGMENT_BYTES = 320

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from kraft_trio.errors import NodeClosedError, StorageFailure
-from kraft_trio.storage.simulated_disk import SimulatedDisk
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from tests.storage.support import DIRECTORY, at, batch, log_of, open_log, values_in
 
 

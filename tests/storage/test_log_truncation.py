@@ -6,8 +6,8 @@ import pytest
 
 from kraft_trio.protocol.producers import Accept, Duplicate
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.log import Appended
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import DIRECTORY, batch, log_of, open_log, values_in
 
 

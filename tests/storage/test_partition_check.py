@@ -10,6 +10,7 @@ from kraft_trio.errors import CorruptLogError
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from kraft_trio.storage.batch_header import patch_base_offset_and_epoch, patch_crc
 from kraft_trio.storage.log import Log
@@ -18,7 +19,6 @@ from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.quorum_state import encode_quorum_state
 from kraft_trio.storage.replica_comparison import first_difference
 from kraft_trio.storage.retention import RetentionLimits
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_reader import ControlState
 from tests.storage.support import (
     DIRECTORY,

@@ -15,9 +15,9 @@ from kraft_trio.errors import StorageError, StorageFailure
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.quorum_state import QuorumStateFile, decode_quorum_state, encode_quorum_state, with_crc
 from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import DIRECTORY, DIRECTORY_ID, STATIC_VOTERS, batch, open_log
 
 PATH = "/q/quorum-state"

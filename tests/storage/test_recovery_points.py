@@ -6,9 +6,9 @@ import pytest
 import structlog.testing
 
 from kraft_trio.errors import CorruptLogError, StorageFailure
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.disk import SECTOR_BYTES
 from kraft_trio.storage.recovery_point import decode_recovery_point, encode_recovery_point
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import (
     DIRECTORY,
     FIRST_SEGMENT,

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.disk import SECTOR_BYTES
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import disk_with_file
 
 

@@ -8,9 +8,9 @@ import pytest
 import trio
 import trio.testing
 
+from kraft_trio.simulation.disk.inode import Inode
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.disk import SECTOR_BYTES
-from kraft_trio.storage.simulated_disk import SimulatedDisk
-from kraft_trio.storage.simulated_inode import Inode
 from tests.storage.support import disk_with_file
 
 

@@ -11,8 +11,8 @@ import trio
 
 from kraft_trio.errors import CorruptSnapshotError, ProtocolError, StorageFailure
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage import snapshot_reader
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_download import BATCHES_AT_A_TIME, SnapshotDownload
 from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot
 from tests.storage.support import KAFKAS_VOTERS, kafkas_files, write_snapshot

@@ -15,6 +15,7 @@ import trio.testing
 from kraft_trio.errors import DiskFullError, StorageFailure
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage import part_file, snapshot_writer
 from kraft_trio.storage.batch import NewRecord, Record, iter_headers
 from kraft_trio.storage.batch_header import patch_crc
@@ -30,7 +31,6 @@ from kraft_trio.storage.part_file import SPARED_BYTES
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
 from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_reader import (
     ControlState,
     check_snapshot,

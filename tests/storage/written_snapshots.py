@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.batch import NewRecord, decode_records
 from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_reader import (
     ControlState,
     open_snapshot,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.latency import Latency
+from kraft_trio.simulation.network.latency import Latency
 
 
 def set_timing(cluster: Cluster, *, latency_s: float = 0.0, sync_s: float = 0.0) -> None:

@@ -9,8 +9,8 @@ import trio
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.message import Message
-from kraft_trio.simulation.network_faults import FrameFate, frames_of
+from kraft_trio.simulation.network.link_faults import FrameFate, frames_of
+from kraft_trio.simulation.network.message import Message
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.wire.api import FETCH_SNAPSHOT
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest

@@ -2,18 +2,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kraft_trio.simulation.history import ADD_VOTER, UPGRADE, Outcome
-from kraft_trio.simulation.invariants.evidence import Evidence
+from kraft_trio.simulation.facts.facts import Evidence
+from kraft_trio.simulation.facts.history import ADD_VOTER, UPGRADE, Outcome
+from kraft_trio.simulation.facts.membership import is_member, text_of
 from kraft_trio.simulation.invariants.invariant import Invariant
-from kraft_trio.simulation.invariants.membership import is_member, text_of
-from kraft_trio.simulation.linearizability import contradictions, effect_contradiction
+from kraft_trio.simulation.invariants.linearizability import contradictions, effect_contradiction
 
 if TYPE_CHECKING:
     from kraft_trio.protocol.voter_set import VoterSet
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.history import Operation
-    from kraft_trio.simulation.linearizability import Contradiction
-    from kraft_trio.simulation.replica import Replica
+    from kraft_trio.simulation.facts.history import Operation
+    from kraft_trio.simulation.facts.replica import Replica
+    from kraft_trio.simulation.invariants.linearizability import Contradiction
 
 
 class AcknowledgedWrites(Invariant):

@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING
 
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.simulation.facts.membership import is_majority, is_member, is_same_replica, text_of, text_of_keys
 from kraft_trio.simulation.invariants.invariant import Invariant
-from kraft_trio.simulation.invariants.membership import is_majority, is_member, is_same_replica, text_of, text_of_keys
 from kraft_trio.wire.apis.fetch import FETCH, FetchRequest
 from kraft_trio.wire.apis.vote import VOTE, VoteRequest
 
 if TYPE_CHECKING:
     from kraft_trio.messages import QuorumView
-    from kraft_trio.simulation.message import Message
-    from kraft_trio.simulation.replica import Replica
+    from kraft_trio.simulation.facts.replica import Replica
+    from kraft_trio.simulation.network.message import Message
 
 
 class DeadIncarnations(Invariant):

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.simulation.invariants.evidence import Evidence
+from kraft_trio.simulation.facts.facts import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
 from kraft_trio.simulation.invariants.one_leader_per_epoch import named_leader
 from kraft_trio.storage.disk import join
@@ -13,7 +13,7 @@ from kraft_trio.storage.partition_files import QUORUM_STATE
 if TYPE_CHECKING:
     from kraft_trio.messages import QuorumView
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.replica import Replica
+    from kraft_trio.simulation.facts.replica import Replica
 
 
 class EpochsNeverFall(Invariant):

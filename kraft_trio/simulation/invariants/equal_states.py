@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
-from kraft_trio.simulation.invariants.evidence import Evidence
+from kraft_trio.simulation.facts.facts import Evidence
+from kraft_trio.simulation.facts.snapshot_files import content_of, snapshots_of
 from kraft_trio.simulation.invariants.invariant import Invariant
-from kraft_trio.simulation.invariants.snapshot_files import content_of, snapshots_of
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.replica import Replica
+    from kraft_trio.simulation.facts.replica import Replica
     from kraft_trio.storage.batch import Record
 
 

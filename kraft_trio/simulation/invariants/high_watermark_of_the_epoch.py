@@ -7,8 +7,8 @@ from kraft_trio.wire.apis.fetch import FETCH, FetchResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from kraft_trio.simulation.message import Message
-    from kraft_trio.simulation.replica import Replica
+    from kraft_trio.simulation.facts.replica import Replica
+    from kraft_trio.simulation.network.message import Message
 
 
 class HighWatermarkOfTheEpoch(Invariant):

@@ -10,10 +10,10 @@ from kraft_trio.simulation.violation import Violation
 if TYPE_CHECKING:
     from kraft_trio.messages import QuorumView
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.history import Operation
-    from kraft_trio.simulation.invariants.evidence import Evidence
-    from kraft_trio.simulation.message import Message
-    from kraft_trio.simulation.replica import Entry, Replica
+    from kraft_trio.simulation.facts.facts import Evidence
+    from kraft_trio.simulation.facts.history import Operation
+    from kraft_trio.simulation.facts.replica import Entry, Replica
+    from kraft_trio.simulation.network.message import Message
     from kraft_trio.storage.batch import Record
 
 

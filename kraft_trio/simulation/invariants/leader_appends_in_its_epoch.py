@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.roles import Follower, Leader
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.simulation.invariants.evidence import Evidence
+from kraft_trio.simulation.facts.facts import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
 from kraft_trio.storage.batch import check_crc, peek_header
 
 if TYPE_CHECKING:
     from kraft_trio.messages import QuorumView
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.replica import Entry, Replica
+    from kraft_trio.simulation.facts.replica import Entry, Replica
 
 
 class LeaderAppendsInItsEpoch(Invariant):

@@ -4,16 +4,16 @@ from typing import TYPE_CHECKING
 
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.simulation.history import Outcome
+from kraft_trio.simulation.facts.facts import Evidence
+from kraft_trio.simulation.facts.history import Outcome
 from kraft_trio.simulation.invariants.epochs_never_fall import given_vote
-from kraft_trio.simulation.invariants.evidence import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
 
 if TYPE_CHECKING:
     from kraft_trio.messages import QuorumView
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.history import Operation
-    from kraft_trio.simulation.replica import Entry, Replica
+    from kraft_trio.simulation.facts.history import Operation
+    from kraft_trio.simulation.facts.replica import Entry, Replica
 
 
 class LeaderCompleteness(Invariant):

@@ -3,12 +3,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kraft_trio.simulation.invariants.evidence import Evidence
+from kraft_trio.simulation.facts.facts import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.replica import Entry, Replica
+    from kraft_trio.simulation.facts.replica import Entry, Replica
 
 
 class LogMatching(Invariant):

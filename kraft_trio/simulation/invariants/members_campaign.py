@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kraft_trio.protocol.roles import Candidate, Leader, Prospective
+from kraft_trio.simulation.facts.membership import is_member, text_of
 from kraft_trio.simulation.invariants.invariant import Invariant
-from kraft_trio.simulation.invariants.membership import is_member, text_of
 
 if TYPE_CHECKING:
     from kraft_trio.messages import QuorumView
-    from kraft_trio.simulation.invariants.voter_sets import LoggedVoters
-    from kraft_trio.simulation.replica import Replica
+    from kraft_trio.simulation.facts.replica import Replica
+    from kraft_trio.simulation.facts.voter_sets import LoggedVoters
 
 
 class MembersCampaign(Invariant):

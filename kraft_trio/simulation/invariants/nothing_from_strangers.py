@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING
 
 from kraft_trio.protocol.roles import Candidate, Resigned, Unattached
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.simulation.invariants.evidence import Evidence
+from kraft_trio.simulation.facts.facts import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
 from kraft_trio.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from kraft_trio.messages import QuorumView
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.message import Message
-    from kraft_trio.simulation.replica import Replica
+    from kraft_trio.simulation.facts.replica import Replica
+    from kraft_trio.simulation.network.message import Message
 
 
 class NothingFromStrangers(Invariant):

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 from kraft_trio.protocol.roles import Follower, Leader, Prospective, Resigned, Role, Unattached
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.simulation.invariants.evidence import Evidence
+from kraft_trio.simulation.facts.facts import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
 
 if TYPE_CHECKING:
     from kraft_trio.messages import QuorumView
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.replica import Replica
+    from kraft_trio.simulation.facts.replica import Replica
 
 
 class OneLeaderPerEpoch(Invariant):

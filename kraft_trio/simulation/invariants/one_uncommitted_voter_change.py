@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from kraft_trio.simulation.invariants.invariant import Invariant
 
 if TYPE_CHECKING:
-    from kraft_trio.simulation.replica import Entry, Replica
+    from kraft_trio.simulation.facts.replica import Entry, Replica
 
 
 class OneUncommittedVoterChange(Invariant):

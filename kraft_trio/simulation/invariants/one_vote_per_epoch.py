@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.simulation.facts.facts import Evidence
 from kraft_trio.simulation.invariants.epochs_never_fall import given_vote
-from kraft_trio.simulation.invariants.evidence import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
 from kraft_trio.wire.apis.vote import VOTE, VoteRequest, VoteResponse
 from kraft_trio.wire.error_codes import ErrorCode
@@ -12,8 +12,8 @@ from kraft_trio.wire.error_codes import ErrorCode
 if TYPE_CHECKING:
     from kraft_trio.messages import QuorumView
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.message import Message
-    from kraft_trio.simulation.replica import Replica
+    from kraft_trio.simulation.facts.replica import Replica
+    from kraft_trio.simulation.network.message import Message
 
 
 class OneVotePerEpoch(Invariant):

@@ -3,11 +3,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kraft_trio.simulation.facts.membership import changed_members, text_of, text_of_keys
 from kraft_trio.simulation.invariants.invariant import Invariant
-from kraft_trio.simulation.invariants.membership import changed_members, text_of, text_of_keys
 
 if TYPE_CHECKING:
-    from kraft_trio.simulation.replica import Entry, Replica
+    from kraft_trio.simulation.facts.replica import Entry, Replica
 
 
 class OverlappingVoterSets(Invariant):

@@ -6,8 +6,8 @@ from kraft_trio.simulation.invariants.invariant import Invariant
 from kraft_trio.wire.apis.fetch import FETCH, FetchRequest
 
 if TYPE_CHECKING:
-    from kraft_trio.simulation.message import Message
-    from kraft_trio.simulation.replica import Replica
+    from kraft_trio.simulation.facts.replica import Replica
+    from kraft_trio.simulation.network.message import Message
 
 
 class ProgressIsDurable(Invariant):

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from kraft_trio.protocol.roles import Leader, Resigned
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.simulation.invariants.evidence import Evidence
+from kraft_trio.simulation.facts.facts import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
 
 if TYPE_CHECKING:
     from kraft_trio.messages import QuorumView
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.replica import Entry, Replica
+    from kraft_trio.simulation.facts.replica import Entry, Replica
 
 
 class RestartedLeaderResigns(Invariant):

@@ -9,7 +9,7 @@ from kraft_trio.simulation.invariants.one_leader_per_epoch import named_leader
 
 if TYPE_CHECKING:
     from kraft_trio.messages import QuorumView
-    from kraft_trio.simulation.replica import Replica
+    from kraft_trio.simulation.facts.replica import Replica
 
 FIRST: Final[tuple[type[Role], ...]] = (Unattached, Candidate, Follower, Resigned)
 """What a process may begin as: never as one who asks for pre-votes, nor as a leader."""

@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
-from kraft_trio.simulation.invariants.evidence import Evidence
+from kraft_trio.simulation.facts.facts import Evidence
+from kraft_trio.simulation.facts.snapshot_files import problem_with_cover, snapshots_of
 from kraft_trio.simulation.invariants.invariant import Invariant
-from kraft_trio.simulation.invariants.snapshot_files import problem_with_cover, snapshots_of
 from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.message import Message
-    from kraft_trio.simulation.replica import Replica
+    from kraft_trio.simulation.facts.replica import Replica
+    from kraft_trio.simulation.network.message import Message
     from kraft_trio.storage.batch import Record
 
 

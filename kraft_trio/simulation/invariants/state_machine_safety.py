@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from kraft_trio.actors.record_reader import MOST_RECORDS
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.simulation.invariants.evidence import Evidence
+from kraft_trio.simulation.facts.facts import Evidence
 from kraft_trio.simulation.invariants.invariant import Invariant
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.replica import Entry, Replica
+    from kraft_trio.simulation.facts.replica import Entry, Replica
     from kraft_trio.storage.batch import Record
 
 

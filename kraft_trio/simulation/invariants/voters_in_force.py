@@ -3,15 +3,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kraft_trio.simulation.facts.membership import text_of
+from kraft_trio.simulation.facts.snapshot_files import content_of, snapshots_of, voters_in
 from kraft_trio.simulation.invariants.invariant import Invariant
-from kraft_trio.simulation.invariants.membership import text_of
-from kraft_trio.simulation.invariants.snapshot_files import content_of, snapshots_of, voters_in
 
 if TYPE_CHECKING:
     from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
     from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.invariants.evidence import Evidence
-    from kraft_trio.simulation.replica import Entry, Replica
+    from kraft_trio.simulation.facts.facts import Evidence
+    from kraft_trio.simulation.facts.replica import Entry, Replica
 
 
 class VotersInForce(Invariant):

@@ -18,8 +18,8 @@ from kraft_trio.protocol.high_watermark import next_high_watermark
 from kraft_trio.protocol.producers import Accept, ProducerStates
 from kraft_trio.protocol.reconciliation import Valid
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.network import FrameFate, frames_of
-from kraft_trio.simulation.step_catalog import parse_step
+from kraft_trio.simulation.network.simulated_network import FrameFate, frames_of
+from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.log_reading import ReadableLog

@@ -26,7 +26,7 @@ from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.protocol.votes import VoteDecision
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.step_catalog import parse_step
+from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.storage.quorum_state import QuorumStateFile, encode_quorum_state
 
 from .mutant import Change, mutant, without_assertions

@@ -18,9 +18,9 @@ from kraft_trio.actors.follower_replication import FollowerReplication
 from kraft_trio.actors.state_machine_driver import StateMachineDriver
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.step_catalog import parse_step
+from kraft_trio.simulation.disk.inode import SECTOR_BYTES
+from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.storage.log import Log
-from kraft_trio.storage.simulated_inode import SECTOR_BYTES
 
 from .commits import COMES_BACK
 from .mutant import Change, mutant, without_assertions

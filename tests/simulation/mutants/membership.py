@@ -27,7 +27,7 @@ from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.protocol.votes import VoteDecision
 from kraft_trio.simulation import Cluster, Violation
 from kraft_trio.simulation.cluster import LISTENER
-from kraft_trio.simulation.step_catalog import parse_step
+from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.wire.apis.update_raft_voter import UPDATE_RAFT_VOTER, UpdateRaftVoterRequest
 from kraft_trio.wire.connection import Connection

@@ -14,9 +14,9 @@ from unittest import mock
 import attrs
 
 from kraft_trio.simulation import InvariantViolated, Violation, simulate
+from kraft_trio.simulation.campaign.watchdog import real_time_limit
 from kraft_trio.simulation.invariants import INVARIANTS
-from kraft_trio.simulation.steps import NotAsExpected
-from kraft_trio.simulation.watchdog import real_time_limit
+from kraft_trio.simulation.script.steps import NotAsExpected
 
 from .runs import Run
 

@@ -12,14 +12,14 @@ import trio
 from kraft_trio.messages import TimedOut, VoteRoundEnded
 from kraft_trio.protocol.roles import Prospective
 from kraft_trio.simulation import Cluster, Setup, Violation
-from kraft_trio.simulation.fault_kinds import FAULT_KINDS
-from kraft_trio.simulation.scenario_header import Header
-from kraft_trio.simulation.scenario_run import setup_of
-from kraft_trio.simulation.scenario_script import parse_script
-from kraft_trio.simulation.steps import NotAsExpected
-from kraft_trio.simulation.steps_campaign import At, Recover
-from kraft_trio.simulation.timeline import Timeline
-from kraft_trio.simulation.workload import Workload
+from kraft_trio.simulation.clients.workload import Workload
+from kraft_trio.simulation.faults.fault_kinds import FAULT_KINDS
+from kraft_trio.simulation.faults.timeline import Timeline
+from kraft_trio.simulation.script.header import Header
+from kraft_trio.simulation.script.run import setup_of
+from kraft_trio.simulation.script.script import parse_script
+from kraft_trio.simulation.script.steps import NotAsExpected
+from kraft_trio.simulation.script.steps_campaign import At, Recover
 
 FAST = {
     "controller.quorum.election.timeout.ms": "200",

@@ -13,11 +13,11 @@ from kraft_trio.actors.state_machine_driver import StateMachineDriver
 from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.invariants.snapshot_files import path_of, snapshots_of
-from kraft_trio.simulation.message import Message
-from kraft_trio.simulation.scenario_header import Header
-from kraft_trio.simulation.scenario_run import setup_of
-from kraft_trio.simulation.step_catalog import parse_step
+from kraft_trio.simulation.facts.snapshot_files import path_of, snapshots_of
+from kraft_trio.simulation.network.message import Message
+from kraft_trio.simulation.script.catalog import parse_step
+from kraft_trio.simulation.script.header import Header
+from kraft_trio.simulation.script.run import setup_of
 from kraft_trio.storage import log as log_module
 from kraft_trio.storage import log_trimming, snapshot_reader
 from kraft_trio.storage.batch import iter_headers

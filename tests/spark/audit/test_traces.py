@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraft_trio.simulation.nemesis import PlanOptions
+from kraft_trio.simulation.faults.nemesis import PlanOptions
 
 from .traces import FOUND, lawful_runs, write_lawful, write_mutant, write_piece, write_random
 

@@ -1,0 +1,1 @@
+"""Many seeds: running, isolating, shrinking and reporting them."""

@@ -1,0 +1,146 @@
+"""Many runs, over several processes: outcomes as they come, and what they amount to."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from itertools import chain, islice
+from typing import Final
+
+import attrs
+
+from kraft_trio.errors import KraftError
+from kraft_trio.simulation.campaign.outcome import Outcome
+
+AHEAD = 4
+"""How many seeds are handed out for each process: enough to keep it busy, few enough to stop soon."""
+
+_RUNS_OF_A_PROCESS = 200
+"""In the mean, after which all are replaced: what a run leaves behind must not add up over thousands."""
+
+SLOWEST: Final = 5
+"""How many of the slowest elections a summary names."""
+
+
+class CampaignError(KraftError):
+    """A process that runs seeds has died: names the seeds it may have been running."""
+
+
+@attrs.define
+class Summary:
+    """What a campaign has amounted to so far."""
+
+    seeds: int = 0
+    violations: list[Outcome] = attrs.field(factory=list)
+    virtual_s: float = 0.0
+    real_s: float = 0.0
+    """Of all processes together."""
+    counts: Counter[str] = attrs.field(factory=Counter)
+    faults: Counter[str] = attrs.field(factory=Counter)
+    transitions: Counter[str] = attrs.field(factory=Counter)
+    slowest_elections: list[Outcome] = attrs.field(factory=list)
+    """The runs with the slowest ones, the slowest first, SLOWEST at most."""
+
+    def add(self, outcome: Outcome) -> None:
+        """Take in one more run."""
+        self.seeds += 1
+        self.virtual_s += outcome.virtual_s
+        self.real_s += outcome.real_s
+        self.counts.update(outcome.counts)
+        self.faults.update(outcome.faults)
+        self.transitions.update(outcome.transitions)
+        if outcome.slowest_election_us is not None:
+            slowest = sorted([*self.slowest_elections, outcome], key=_slowest_first)
+            self.slowest_elections = slowest[:SLOWEST]
+        if outcome.failure is not None:
+            self.violations.append(outcome)
+
+    @property
+    def speed(self) -> float:
+        """Virtual seconds per real second of one process; 0 before anything has run."""
+        return self.virtual_s / self.real_s if self.real_s else 0.0
+
+    def lines(self, elapsed_s: float) -> Iterator[str]:
+        """The summary, as it is printed at the end."""
+        yield self.headline(elapsed_s)
+        if self.counts:
+            yield in_words(self.counts)
+
+    def headline(self, elapsed_s: float) -> str:
+        return (
+            f"{self.seeds} seeds, {self.virtual_s / 3600:.2f} virtual hours in {elapsed_s:.1f} s "
+            f"({self.speed:.0f} virtual seconds a second and process), {len(self.violations)} violations"
+        )
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+
+
+def _slowest_first(outcome: Outcome) -> tuple[int, int]:
+    return -(outcome.slowest_election_us or 0), outcome.seed
+
+
+def run_campaign(
+    seeds: Iterable[int],
+    run_seed: Callable[[int], Outcome],
+    *,
+    jobs: int,
+    on_outcome: Callable[[Outcome], object] = lambda _outcome: None,
+) -> Summary:
+    """Run every seed, `jobs` at a time, and tell of each as it ends.
+
+    With one job they run in this process, in order; with more, `run_seed` must be picklable, and the order is that in
+    which they end.  Raises CampaignError when a process dies, and what `run_seed` raises; both end the others.
+    """
+    summary = Summary()
+    outcomes = map(run_seed, seeds) if jobs == 1 else _outcomes_of_processes(seeds, run_seed, jobs)
+    for outcome in outcomes:
+        summary.add(outcome)
+        on_outcome(outcome)
+    return summary
+
+
+def _outcomes_of_processes(seeds: Iterable[int], run_seed: Callable[[int], Outcome], jobs: int) -> Iterator[Outcome]:
+    seeds = iter(seeds)
+    for seed in seeds:
+        of_a_pool = chain((seed,), islice(seeds, jobs * _RUNS_OF_A_PROCESS - 1))
+        yield from _outcomes_of_a_pool(of_a_pool, run_seed, jobs)
+
+
+def _outcomes_of_a_pool(waiting: Iterator[int], run_seed: Callable[[int], Outcome], jobs: int) -> Iterator[Outcome]:
+    running: dict[Future[Outcome], int] = {}
+    pool = new_pool(jobs)
+    try:
+        while True:
+            for seed in islice(waiting, jobs * AHEAD - len(running)):
+                running[pool.submit(run_seed, seed)] = seed
+            if not running:
+                return
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in sorted(done, key=running.__getitem__):
+                yield future.result()
+                del running[future]
+    except BrokenProcessPool as error:
+        seeds_text = ", ".join(map(str, sorted(running.values())))
+        raise CampaignError(f"a process died while it ran one of the seeds {seeds_text}") from error
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def new_pool(jobs: int) -> ProcessPoolExecutor:
+    """Processes that begin afresh and end at an interrupt.
+
+    They are not replaced one by one: with `max_tasks_per_child` the pool of Python 3.11 may wait for ever for what the
+    last of them are to run.
+    """
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_end_at_interrupts)
+
+
+def _end_at_interrupts() -> None:
+    # Ctrl-C reaches every process of the terminal; a child says nothing about it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,0 +1,182 @@
+"""One run of one plan: what came of it, as plain values."""
+
+from __future__ import annotations
+
+import gc
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from kraft_trio.simulation.campaign.coverage import RunCoverage
+from kraft_trio.simulation.campaign.outcome import STUCK, Failure, Outcome
+from kraft_trio.simulation.campaign.watchdog import Stuck, real_time_limit
+from kraft_trio.simulation.cluster import Cluster
+from kraft_trio.simulation.deterministic import run_deterministically
+from kraft_trio.simulation.facts.history import ADMINISTRATION
+from kraft_trio.simulation.facts.history import Outcome as OperationOutcome
+from kraft_trio.simulation.faults.nemesis import PlanOptions, make_plan
+from kraft_trio.simulation.faults.plan import Plan
+from kraft_trio.simulation.script.run import setup_of
+from kraft_trio.simulation.script.steps import take
+from kraft_trio.simulation.violation import InvariantViolated
+from kraft_trio.tracing.events import Trace, TraceEvent
+from kraft_trio.tracing.files import TraceHeader, TraceWriter
+
+CPU_LIMIT_S: Final = 120.0
+"""How long a run of a virtual minute may take, in CPU seconds, before it counts as stuck; longer ones in proportion."""
+
+_TRACEBACK_LINES: Final = 60
+
+_CHANGES: Final = {
+    OperationOutcome.OK: "voter changes made",
+    OperationOutcome.FAIL: "voter changes refused",
+    OperationOutcome.UNKNOWN: "voter changes of unknown fate",
+    OperationOutcome.PENDING: "voter changes never answered",
+}
+"""What became of what administrators asked for."""
+
+_NOTED: Final = {"replace": "snapshots fetched", "load": "snapshots loaded", "trim": "logs trimmed"}
+"""Events that are counted, by kind."""
+
+
+@attrs.frozen
+class TraceTo:
+    """Where the trace of a run goes.  The file is made or emptied."""
+
+    path: str
+    command: str
+    """The command line that replays the run, for the header."""
+    ndjson: bool = False
+    messages: bool = False
+    """Whether every message on the network becomes an event too."""
+
+    def writer(self, seed: int, script: str) -> TraceWriter:
+        """Make the file.  Raises OSError."""
+        header = TraceHeader(seed, self.command, script)
+        return TraceWriter(self.path, header, ndjson=self.ndjson, messages=self.messages)
+
+
+def cpu_limit_s(duration_us: int) -> float:
+    """After how many CPU seconds a run with that long a faulty time counts as stuck."""
+    return CPU_LIMIT_S * max(1.0, duration_us / 60e6)
+
+
+def run_seed(seed: int, options: PlanOptions, trace_to: TraceTo | None = None) -> Outcome:
+    """Make the plan of that seed and run it.  Raises OSError where the trace cannot be written."""
+    plan = make_plan(seed, options)
+    if trace_to is None:
+        return run_plan(plan)
+    with trace_to.writer(seed, plan.script().text) as writer:
+        return run_plan(plan, writer.attach)
+
+
+def run_plan(plan: Plan, on_trace: Callable[[Trace], object] | None = None) -> Outcome:
+    """Run a plan in this process.  Every fault of the code under test is in the outcome; nothing is raised.
+
+    `on_trace` is given the trace as soon as there is one, before the first event of a node, to listen to it.
+    """
+    outcome = _Run(plan, on_trace).outcome()
+    if outcome.failure is not None and outcome.failure.rule == STUCK:
+        # The tasks that it has left behind must end here: within another run they would meddle with that one's.
+        gc.collect()
+    return outcome
+
+
+@attrs.define
+class _Run:
+    plan: Plan
+    on_trace: Callable[[Trace], object] | None
+    cluster: Cluster | None = None
+    virtual_s: float = 0.0
+    noted: Counter[str] = attrs.field(factory=Counter)
+    coverage: RunCoverage = attrs.field(factory=RunCoverage)
+
+    def outcome(self) -> Outcome:
+        began = time.perf_counter()
+        failure: Failure | None = None
+        try:
+            with real_time_limit(cpu_limit_s(self.plan.duration_us)):
+                run_deterministically(self._main, seed=self.plan.seed)
+        except InvariantViolated as violated:
+            failure = _violation(violated)
+        except (Exception, Stuck) as error:
+            failure = self._bug(error)
+        except BaseExceptionGroup as group:
+            # Trio puts what a task raises into groups, the watchdog's alarm too.
+            if group.split((Exception, Stuck))[1] is not None:
+                raise
+            failure = self._bug(group)
+        real_s = time.perf_counter() - began
+        digest = "" if self.cluster is None else self.cluster.trace.digest()
+        return Outcome(
+            self.plan.seed,
+            failure,
+            self.virtual_s,
+            real_s,
+            digest,
+            self._counts(),
+            Counter(fault.step.verb for fault in self.plan.faults),
+            self.coverage.transitions,
+            self.coverage.slowest_election_us,
+            self.coverage.slowest_election_at_us,
+        )
+
+    async def _main(self) -> None:
+        cluster = self.cluster = Cluster(setup_of(self.plan.header))
+        cluster.checker.knows_every_write = True
+        cluster.trace.listeners += [self._noted, self.coverage.heard]
+        if self.on_trace is not None:
+            self.on_trace(cluster.trace)
+        async with cluster.running():
+            for step in self.plan.steps():
+                await take(step, cluster)
+
+    def _noted(self, event: TraceEvent) -> None:
+        self.virtual_s = event.time_us / 1e6
+        if event.kind == "role" and event.role == "Leader":
+            self.noted["elections"] += 1
+        elif event.kind == "log" and event.cause == "snapshot taken":
+            self.noted["snapshots taken"] += 1
+        elif event.kind in _NOTED:
+            self.noted[_NOTED[event.kind]] += 1
+
+    def _bug(self, error: BaseException) -> Failure:
+        lines = traceback.format_exception(error)[-_TRACEBACK_LINES:]
+        events = [] if self.cluster is None else self.cluster.trace.last_events(sorted(self.cluster.machines), 30)
+        return Failure(
+            STUCK if _is_stuck(error) else type(error).__name__,
+            str(error) or "no message",
+            self.virtual_s,
+            tuple("".join(lines).splitlines()),
+            tuple(map(str, events)),
+        )
+
+    def _counts(self) -> Counter[str]:
+        counts = Counter(fault.step.verb for fault in self.plan.faults)
+        if self.cluster is not None:
+            counts += self.noted
+            counts["acknowledged appends"] = self.cluster.history.count("append", OperationOutcome.OK)
+            counts["reads"] = self.cluster.history.count("read", OperationOutcome.OK)
+            for outcome, name in _CHANGES.items():
+                counts[name] = sum(self.cluster.history.count(kind, outcome) for kind in ADMINISTRATION)
+            evidence = self.cluster.checker.evidence
+            counts["voter sets committed"] = len(evidence.committed.voter_sets)
+            counts["voter sets truncated"] = evidence.voters.truncated_sets
+        return counts
+
+
+def _violation(violated: InvariantViolated) -> Failure:
+    violation = violated.violation
+    rule = f"invariant {violation.invariant}" if violation.invariant else "simulation"
+    return Failure(rule, violation.title, violation.time_s, violation.facts, tuple(map(str, violated.last_events)))
+
+
+def _is_stuck(error: BaseException | None) -> bool:
+    """Whether the watchdog ended the run, be it that Trio took its alarm for a bug of its own."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(_is_stuck(member) for member in error.exceptions)
+    return error is not None and (isinstance(error, Stuck) or _is_stuck(error.__cause__))

@@ -1,0 +1,76 @@
+"""The names in one directory of the simulated disk: as they are, and as a crash may leave them."""
+
+from __future__ import annotations
+
+import random
+
+import attrs
+
+from kraft_trio.simulation.disk.inode import Inode, Loss
+
+
+@attrs.frozen
+class _Change:
+    """A name made, removed, or by a rename both."""
+
+    inode: Inode
+    added: str | None
+
+
+class Names:
+    """Every change takes effect as a whole or not at all, a rename included."""
+
+    __slots__ = ("_unsynced", "durable", "present")
+
+    def __init__(self) -> None:
+        self.present: dict[str, Inode] = {}
+        self.durable: dict[str, Inode] = {}
+        """As they are after a crash that loses everything unsynced."""
+        self._unsynced: list[_Change] = []
+
+    def add(self, name: str, inode: Inode) -> None:
+        """A new file, in the place of one of that name."""
+        self.present[name] = inode
+        self._unsynced.append(_Change(inode, name))
+
+    def remove(self, name: str) -> None:
+        self._unsynced.append(_Change(self.present.pop(name), None))
+
+    def rename(self, old: str, new: str) -> None:
+        inode = self.present.pop(old)
+        self.present[new] = inode
+        self._unsynced.append(_Change(inode, new))
+
+    def sync(self) -> None:
+        self.durable = dict(self.present)
+        self._unsynced.clear()
+
+    def crash(self, lose: Loss, source: random.Random) -> None:
+        """Lose unsynced changes; what is left is what readers see, and durable."""
+        if lose == "all":
+            kept = []
+        elif lose == "some":
+            kept = self._unsynced[: source.randint(0, len(self._unsynced))]
+        else:
+            kept = [change for change in self._unsynced if source.random() < 0.5]
+        for change in kept:
+            # Whatever its name was: a file has one.
+            self.durable = {name: inode for name, inode in self.durable.items() if inode is not change.inode}
+            if change.added is not None:
+                self.durable[change.added] = change.inode
+        self.present = dict(self.durable)
+        self._unsynced.clear()
+
+    def copy(self, copies: dict[Inode, Inode]) -> Names:
+        """The same names, and the same of them durable, for copies of the files, which are put into `copies`."""
+
+        def copy_of(inode: Inode) -> Inode:
+            if inode not in copies:
+                copies[inode] = inode.copy()
+            return copies[inode]
+
+        other = Names()
+        other.present = {name: copy_of(inode) for name, inode in self.present.items()}
+        other.durable = {name: copy_of(inode) for name, inode in self.durable.items()}
+        other._unsynced = [_Change(copy_of(change.inode), change.added) for change in self._unsynced]
+        return other

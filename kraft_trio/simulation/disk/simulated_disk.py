@@ -1,0 +1,356 @@
+"""A disk in memory under virtual time, which loses what was not synced when it crashes.
+
+What it can do to its user: crash, at a moment or at any of its calls, and lose of what was not synced all, a random end
+or random sectors and names (see `Loss`); fail any call with an OSError, a failed fsync losing what it should have made
+durable although later ones succeed; be full; be slow; flip bits.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+
+import trio
+
+from kraft_trio.errors import AlreadyLockedError
+from kraft_trio.simulation.disk.failing_calls import CallPredicate, DiskFaults, Hook
+from kraft_trio.simulation.disk.inode import Inode, Loss
+from kraft_trio.simulation.disk.names import Names
+from kraft_trio.simulation.disk.simulated_file import SimulatedFile, SimulatedLock
+from kraft_trio.storage.created_files import FILE_MODE
+from kraft_trio.storage.disk import base_name, parent
+
+
+class SimulatedDisk:
+    """See `Disk`.  One random source decides everything, so that one seed replays one history.
+
+    `sync_latency` gives the seconds of virtual time that the next `sync` or `replace` takes; `now_ms` is the clock that
+    files get their times from.
+    """
+
+    def __init__(
+        self,
+        source: random.Random | None = None,
+        *,
+        sync_latency: Callable[[], float] = lambda: 0.0,
+        now_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.random = source if source is not None else random.Random(0)
+        self.sync_latency = sync_latency
+        self.now_ms = now_ms
+        self.capacity: int | None = None
+        """How many bytes all files together may have; None: any number.  What is there already stays."""
+        self.is_attached = True
+        """Whether a process may use it.  While not, every call raises OSError: a dead process writes nothing more."""
+        self.crashes = 0
+        """How often the disk has crashed; files and locks of an earlier count are dead."""
+        self.locked: set[str] = set()
+        self._faults = DiskFaults()
+        self._directories: dict[str, Names] = {"/": Names(), ".": Names()}
+
+    # What the simulation does to its user
+
+    @property
+    def hook(self) -> Hook | None:
+        """Called before every call; it may raise, or crash the disk."""
+        return self._faults.hook
+
+    @hook.setter
+    def hook(self, hook: Hook | None) -> None:
+        self._faults.hook = hook
+
+    @property
+    def calls(self) -> int:
+        """How many calls there were, failed ones included."""
+        return self._faults.calls
+
+    def crash(self, lose: Loss = "some") -> None:
+        """Lose power and what of the unsynced `lose` says; open files and locks are dead."""
+        if lose not in ("all", "some", "reordered"):
+            raise ValueError(f'lose: {lose!r}, expected "all", "some" or "reordered"')
+        self.kill()
+        inodes: dict[Inode, None] = {}
+        for path in sorted(self._directories):
+            names = self._directories[path]
+            names.crash(lose, self.random)
+            inodes.update(dict.fromkeys(names.present.values()))
+        for inode in inodes:
+            inode.crash(lose, self.random)
+
+    def crash_at(
+        self,
+        point: CallPredicate | int,
+        *,
+        after: bool = False,
+        lose: Loss = "some",
+        crash: Callable[[], object] | None = None,
+    ) -> None:
+        """Crash at the call with this number (the first of a disk is 1), or the next one that the predicate names.
+
+        Before it takes effect, or `after` it did but before its caller hears of it (calls that only read have no such
+        moment); the call raises OSError.  `crash` is what to do instead of `self.crash(lose)`, where more than the disk
+        loses power.
+        """
+        self._faults.crash_at(point, crash if crash is not None else lambda: self.crash(lose), after=after)
+
+    def kill(self) -> None:
+        """End the process that uses the disk, and lose nothing: open files and locks are dead."""
+        self.crashes += 1
+        self.locked.clear()
+
+    def fail(self, operation: str, *, name: str = "", code: int = errno.EIO, times: int = 1) -> None:
+        """Let the next `times` calls of an operation fail, those on files whose name ends with `name`.
+
+        A failing "sync" loses the changes it should have made durable; readers see them until the next crash.  A
+        failing "append" leaves a part of its bytes behind the end that its writer knows.
+        """
+        self._faults.fail(operation, name, code, times)
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether a call may fail: a failure or crash point is yet to be met, or there is a hook or a capacity."""
+        return self._faults.is_pending or self.capacity is not None
+
+    def clear_faults(self) -> None:
+        """From now on nothing fails: no hook, failure, crash point or capacity is left; slowness stays."""
+        self._faults.clear()
+        self.capacity = None
+
+    def damage(self, path: str, position: int, mask: int = 0x01) -> None:
+        """Flip the bits of `mask` in one byte of a file, as a failing medium does: without any call failing."""
+        self._inode(path).damage(position, mask)
+
+    def copy(self) -> SimulatedDisk:
+        """Another disk with the same content, the same of it durable; without open files, locks and faults.
+
+        Its random source begins where this one's is now, its latencies come from the same function.
+        """
+        source = random.Random()
+        source.setstate(self.random.getstate())
+        other = SimulatedDisk(source, sync_latency=self.sync_latency, now_ms=self.now_ms)
+        copies: dict[Inode, Inode] = {}
+        other._directories = {path: names.copy(copies) for path, names in self._directories.items()}
+        return other
+
+    # What the simulation looks at: none of this counts as a call
+
+    def mode(self, path: str) -> int:
+        """The permission bits a file was made with."""
+        return self._inode(path).mode
+
+    def peek(self, path: str) -> bytes | None:
+        """The content of a file as readers see it; None where there is no such file."""
+        names = self._directories.get(parent(path))
+        inode = None if names is None else names.present.get(base_name(path))
+        return None if inode is None else bytes(inode.content)
+
+    def peek_names(self, path: str) -> list[str]:
+        """The names of the files in a directory, sorted; none where there is no such directory."""
+        names = self._directories.get(path)
+        return [] if names is None else sorted(names.present)
+
+    def durable_bytes(self, path: str) -> bytes | None:
+        """What would be read after a crash that loses everything unsynced, names included; None: no such file."""
+        inode = self._durable_inode(path)
+        return None if inode is None else bytes(inode.durable)
+
+    def durable_slice(self, path: str, start: int, size: int) -> bytes | None:
+        """Up to `size` bytes from `start` of `durable_bytes`."""
+        inode = self._durable_inode(path)
+        return None if inode is None else bytes(inode.durable[start : start + size])
+
+    def durable_size(self, path: str) -> int | None:
+        """The length of `durable_bytes`."""
+        inode = self._durable_inode(path)
+        return None if inode is None else len(inode.durable)
+
+    def room(self) -> int | None:
+        """How many more bytes the files may have; None: any number."""
+        if self.capacity is None:
+            return None
+        used = sum(len(inode.content) for names in self._directories.values() for inode in names.present.values())
+        return max(0, self.capacity - used)
+
+    # Disk
+
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False, mode: int = FILE_MODE) -> SimulatedFile:
+        self.call("open", path)
+        names = self._names(parent(path))
+        inode = names.present.get(base_name(path))
+        if inode is not None and exclusive:
+            raise FileExistsError(errno.EEXIST, "the file is there", path)
+        if inode is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "no such file", path)
+            inode = Inode(mode)
+            names.add(base_name(path), inode)
+        self.done("open", path)
+        return SimulatedFile(self, path, inode)
+
+    def open_to_read(self, path: str) -> SimulatedFile:
+        return self.open(path)
+
+    def exists(self, path: str) -> bool:
+        if path in self._directories:
+            return True
+        names = self._directories.get(parent(path))
+        return names is not None and base_name(path) in names.present
+
+    def allocate(self, path: str, size: int) -> None:
+        self.call("allocate", path)
+        names = self._names(parent(path))
+        inode = names.present.get(base_name(path))
+        if inode is None:
+            inode = Inode()
+            names.add(base_name(path), inode)
+        room = self.room()
+        missing = max(0, size - len(inode.content))
+        inode.allocate(len(inode.content) + (missing if room is None else min(missing, room)))
+        if room is not None and room < missing:
+            raise OSError(errno.ENOSPC, "no space left on the simulated disk", path)
+        self.done("allocate", path)
+
+    def free_bytes(self, path: str) -> int | None:
+        return self.room()
+
+    def modified_ms(self, path: str) -> int:
+        return self._inode(path).modified_ms
+
+    def list_directory(self, path: str) -> list[str]:
+        self.call("list_directory", path)
+        below = [base_name(other) for other in self._directories if parent(other) == path and other not in ("/", ".")]
+        return sorted([*self._names(path).present, *below])
+
+    def make_directory(self, path: str) -> None:
+        self.call("make_directory", path)
+        missing = []
+        directory = path
+        while directory not in self._directories:
+            if self.exists(directory):
+                raise FileExistsError(errno.EEXIST, "a file is in the way", directory)
+            missing.append(directory)
+            directory = parent(directory)
+        for directory in reversed(missing):
+            self._directories[directory] = Names()
+        self.done("make_directory", path)
+
+    def read_bytes(self, path: str) -> bytes:
+        self.call("read_bytes", path)
+        return bytes(self._inode(path).content)
+
+    def rename(self, old_path: str, new_path: str) -> None:
+        self.call("rename", new_path)
+        if parent(old_path) != parent(new_path):
+            raise OSError(errno.EXDEV, "the simulated disk renames within one directory", new_path)
+        self._inode(old_path)
+        self._names(parent(new_path)).rename(base_name(old_path), base_name(new_path))
+        self.done("rename", new_path)
+
+    def remove(self, path: str) -> None:
+        self.call("remove", path)
+        self._inode(path)
+        self._names(parent(path)).remove(base_name(path))
+        self.done("remove", path)
+
+    async def remove_aside(self, path: str) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.lowlevel.checkpoint()
+        self.remove(path)
+
+    async def move(self, old_path: str, new_path: str) -> None:
+        crashes = self.crashes
+        with trio.CancelScope(shield=True):
+            await trio.sleep(self.sync_latency())
+        if crashes != self.crashes:
+            raise OSError(errno.EBADF, "the disk crashed while the file was being moved", new_path)
+        self.rename(old_path, new_path)
+        self.sync_directory(parent(new_path))
+
+    def sync_directory(self, path: str) -> None:
+        self.call("sync_directory", path)
+        self._names(path).sync()
+        self.done("sync_directory", path)
+
+    def replace_now(self, path: str, data: bytes, *, mode: int = FILE_MODE, durable: bool = True) -> None:
+        temporary = f"{path}.tmp"
+        crashes = self.crashes
+        self.call("open", temporary)
+        inode = Inode(mode)
+        self._names(parent(path)).add(base_name(temporary), inode)
+        self.done("open", temporary)
+        file = SimulatedFile(self, temporary, inode)
+        try:
+            file.append(data)
+            if durable:
+                file.sync_now()
+            self.rename(temporary, path)
+        except OSError:
+            if crashes == self.crashes:
+                self._names(parent(path)).remove(base_name(temporary))
+            raise
+        if durable:
+            self.sync_directory(parent(path))
+
+    async def replace(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
+        crashes = self.crashes
+        with trio.CancelScope(shield=True):
+            await trio.sleep(self.sync_latency())
+        if crashes != self.crashes:
+            raise OSError(errno.EBADF, "the disk crashed while the file was being replaced", path)
+        self.replace_now(path, data, mode=mode)
+
+    async def replace_aside(self, path: str, data: bytes) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.lowlevel.checkpoint()
+        self.replace_now(path, data, durable=False)
+
+    def lock(self, path: str) -> SimulatedLock:
+        self.call("lock", path)
+        if path in self.locked:
+            raise AlreadyLockedError(
+                f"{path}: the lock is held by another process; one node at a time may use its directory"
+            )
+        names = self._names(parent(path))
+        if base_name(path) not in names.present:
+            names.add(base_name(path), Inode())
+        self.locked.add(path)
+        self.done("lock", path)
+        return SimulatedLock(self, path)
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    # Every call passes here
+
+    def call(self, operation: str, path: str) -> None:
+        """A call begins.  Raises OSError where it is to fail, or the disk crashes there."""
+        if not self.is_attached:
+            raise OSError(errno.EIO, f"the process that called {operation} is dead", path)
+        crashes = self.crashes
+        self._faults.call(operation, path)
+        if crashes != self.crashes:
+            raise OSError(errno.EBADF, f"the disk crashed at {operation}", path)
+
+    def done(self, operation: str, path: str) -> None:
+        """A call has taken effect.  Raises OSError where the disk crashes then."""
+        crashes = self.crashes
+        self._faults.done(operation, path)
+        if crashes != self.crashes:
+            raise OSError(errno.EBADF, f"the disk crashed after {operation}", path)
+
+    def _names(self, path: str) -> Names:
+        try:
+            return self._directories[path]
+        except KeyError:
+            raise FileNotFoundError(errno.ENOENT, "no such directory", path) from None
+
+    def _inode(self, path: str) -> Inode:
+        try:
+            return self._names(parent(path)).present[base_name(path)]
+        except KeyError:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path) from None
+
+    def _durable_inode(self, path: str) -> Inode | None:
+        names = self._directories.get(parent(path))
+        return None if names is None else names.durable.get(base_name(path))

@@ -1,0 +1,150 @@
+"""Open files and locks of the simulated disk."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from kraft_trio.simulation.disk.inode import Inode
+from kraft_trio.storage.disk import Buffer
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
+
+
+class SimulatedFile:
+    """An open file of the simulated disk; see `DiskFile`.  A crash of the disk closes it."""
+
+    def __init__(self, disk: SimulatedDisk, path: str, inode: Inode) -> None:
+        self._disk = disk
+        self._path = path
+        self._inode = inode
+        self._size = len(inode.content)
+        """As its writer knows it: a failed append may have left bytes beyond."""
+        self._incarnation = disk.crashes
+        self._closed = False
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def size(self) -> int:
+        return self._size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        self._call("read_at")
+        return bytes(self._inode.content[position : min(self._size, position + max(0, size))])
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        data = self.read_at(position, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    @contextmanager
+    def view(self) -> Iterator[memoryview]:
+        self._call("view")
+        with memoryview(bytes(self._inode.content[: self._size])) as view:
+            yield view
+
+    def ensure_readable(self, position: int, size: int) -> int:
+        return min(self._size, position + size)
+
+    def append(self, data: Buffer) -> None:
+        self._check_usable()
+        try:
+            self._disk.call("append", self._path)
+        except OSError:
+            if self._incarnation == self._disk.crashes:
+                self._write(self._size, data[: self._disk.random.randint(0, len(data))])
+            raise
+        room = self._disk.room()
+        if room is not None and room < len(data):
+            self._write(self._size, data[:room])
+            raise OSError(errno.ENOSPC, "no space left on the simulated disk", self._path)
+        self._write(self._size, data)
+        self._size += len(data)
+        self._disk.done("append", self._path)
+
+    def overwrite(self, position: int, data: Buffer) -> None:
+        if not 0 <= position <= self._size - len(data):
+            raise ValueError(
+                f"{self._path}: cannot overwrite {len(data)} bytes at {position}, the file has {self._size}"
+            )
+        self._call("overwrite")
+        self._write(position, data)
+        self._disk.done("overwrite", self._path)
+
+    def truncate(self, size: int) -> None:
+        if not 0 <= size <= self._size:
+            raise ValueError(f"{self._path}: cannot truncate to {size} bytes, the file has {self._size}")
+        self._call("truncate")
+        self._inode.truncate(size)
+        self._inode.modified_ms = self._disk.now_ms()
+        self._size = size
+        self._disk.done("truncate", self._path)
+
+    def _write(self, position: int, data: Buffer) -> None:
+        self._inode.write(position, data)
+        self._inode.modified_ms = self._disk.now_ms()
+
+    async def sync(self) -> None:
+        changes = self._inode.changes_made
+        self._check_usable()
+        with trio.CancelScope(shield=True):
+            await trio.sleep(self._disk.sync_latency())
+        self._check_not_crashed()
+        self._settle(changes)
+
+    async def sync_aside(self) -> None:
+        await self.sync()
+
+    def sync_now(self) -> None:
+        self._check_usable()
+        self._settle(self._inode.changes_made)
+
+    def _settle(self, changes: int) -> None:
+        try:
+            self._disk.call("sync", self._path)
+        except OSError:
+            if self._incarnation == self._disk.crashes:
+                self._inode.settle(changes, lost=True)
+            raise
+        self._inode.settle(changes)
+        self._disk.done("sync", self._path)
+
+    def forget_cached(self, position: int) -> None:
+        self._call("forget_cached")
+        self._inode.forget_cached(position)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _call(self, operation: str) -> None:
+        self._check_usable()
+        self._disk.call(operation, self._path)
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise ValueError(f"{self._path}: the file is closed")
+        self._check_not_crashed()
+
+    def _check_not_crashed(self) -> None:
+        if self._incarnation != self._disk.crashes:
+            raise OSError(errno.EBADF, "the disk has crashed since the file was opened", self._path)
+
+
+class SimulatedLock:
+    """See `DirectoryLock`.  A crash of the disk releases it."""
+
+    def __init__(self, disk: SimulatedDisk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._incarnation = disk.crashes
+
+    def release(self) -> None:
+        if self._incarnation == self._disk.crashes:
+            self._disk.locked.discard(self._path)

@@ -1,0 +1,1 @@
+"""Random plans of faults, made from a seed."""

@@ -1,0 +1,121 @@
+"""Random faults of machines' power and of disks."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from kraft_trio.simulation.disk.inode import Loss
+from kraft_trio.simulation.faults.process import down, everyone_down
+from kraft_trio.simulation.faults.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
+from kraft_trio.simulation.script.steps import Step
+from kraft_trio.simulation.script.steps_disk import (
+    BlankDisk,
+    CrashIn,
+    FailSync,
+    FailWrite,
+    FreeDisk,
+    FullDisk,
+    Rot,
+    SlowDisk,
+)
+from kraft_trio.simulation.script.steps_process import Crash, Restart, Start
+
+_LOSSES: Final[tuple[Loss, ...]] = ("all", "some", "reordered")
+
+
+def any_loss(timeline: Timeline) -> Loss:
+    """What a power failure takes with it of what was not synced."""
+    return timeline.random.choice(_LOSSES)
+
+
+@fault("disk")
+def crash(timeline: Timeline, at_us: int) -> None:
+    lose = any_loss(timeline)
+    down(timeline, at_us, lambda node: Crash((node,), lose))
+
+
+@fault("disk")
+def crash_all(timeline: Timeline, at_us: int) -> None:
+    lose = any_loss(timeline)
+    everyone_down(timeline, at_us, lambda nodes: Crash(nodes, lose))
+
+
+@fault("disk")
+def slow_disk(timeline: Timeline, at_us: int) -> None:
+    node = timeline.random.choice(timeline.node_ids)
+    timeline.add(at_us, SlowDisk(node, timeline.span_us(5 * MILLISECOND_US, 5 * SECOND_US)))
+    timeline.add(at_us + timeline.span_us(100 * MILLISECOND_US, 20 * SECOND_US), SlowDisk(node, MILLISECOND_US))
+
+
+@fault("disk")
+def fail_sync(timeline: Timeline, at_us: int) -> None:
+    _fail(timeline, at_us, FailSync)
+
+
+@fault("disk")
+def fail_write(timeline: Timeline, at_us: int) -> None:
+    _fail(timeline, at_us, FailWrite)
+
+
+def _fail(timeline: Timeline, at_us: int, failing: type[FailSync | FailWrite]) -> None:
+    """The node ends at its next such call; a Restart brings back also one that has made none."""
+    span_us = timeline.span_us(100 * MILLISECOND_US, 15 * SECOND_US)
+    if (node := timeline.claim(at_us, span_us)) is not None:
+        timeline.add(at_us, failing(node))
+        timeline.add(at_us + span_us, Restart((node,)))
+
+
+@fault("disk")
+def full_disk(timeline: Timeline, at_us: int) -> None:
+    span_us = timeline.span_us(100 * MILLISECOND_US, 15 * SECOND_US)
+    if (node := timeline.claim(at_us, span_us)) is not None:
+        timeline.add(at_us, FullDisk(node, round(math.exp(timeline.random.uniform(0.0, math.log(20_000))))))
+        timeline.add(at_us + span_us, FreeDisk(node))
+        timeline.add(at_us + span_us, Restart((node,)))
+
+
+@fault("disk")
+def crash_in(timeline: Timeline, at_us: int) -> None:
+    """A crash within whatever the storage is doing: of one call of it, chosen among the next hundred."""
+    span_us = timeline.span_us(100 * MILLISECOND_US, 15 * SECOND_US)
+    if (node := timeline.claim(at_us, span_us)) is not None:
+        timeline.add(at_us, CrashIn(node, timeline.random.randint(1, 100), any_loss(timeline)))
+        timeline.add(at_us + span_us, Restart((node,)))
+
+
+@fault("disk")
+def blank_disk(timeline: Timeline, at_us: int) -> None:
+    """The machine comes back as another replica, an observer: its old directory id is dead."""
+    if timeline.header.kraft_version == 0:
+        return
+    span_us = timeline.span_us(10 * MILLISECOND_US, 15 * SECOND_US)
+    if (node := spoil_disk(timeline, at_us, span_us)) is not None:
+        timeline.add(at_us, BlankDisk(node))
+        timeline.add(at_us + span_us, Start((node,)))
+
+
+@fault("disk")
+def rot(timeline: Timeline, at_us: int) -> None:
+    """Damage that is found at the next start at the latest; the disk is then replaced, where its id allows it."""
+    span_us = timeline.span_us(1 * SECOND_US, 20 * SECOND_US)
+    if (node := spoil_disk(timeline, at_us, span_us)) is not None:
+        timeline.add(at_us, Rot(node, timeline.random.choice(("log", "log", "quorum-state"))))
+        restart_us = at_us + timeline.random.randrange(span_us)
+        timeline.add(restart_us, Restart((node,)))
+        if timeline.header.kraft_version == 1 and timeline.random.random() < 0.7:
+            timeline.add(at_us + span_us, BlankDisk(node))
+            timeline.add(at_us + span_us, Start((node,)))
+
+
+def spoil_disk(timeline: Timeline, at_us: int, span_us: int) -> int | None:
+    """A node whose disk is about to be spoiled, kept for that as by `claim`; None where none can be spared."""
+    node = timeline.claim(at_us, span_us, timeline.spoilable())
+    if node is not None:
+        timeline.spoil(node)
+    return node
+
+
+def spoiled_by(step: Step) -> tuple[int, ...]:
+    """The nodes whose disks lose, by that step, what they had promised and acknowledged."""
+    return (step.node,) if isinstance(step, BlankDisk | Rot) else ()

@@ -1,0 +1,157 @@
+"""Random changes of the voters: one at a time or two at once, in the middle of whatever else goes wrong.
+
+Nobody knows beforehand which of them will be made, refused or lost, and so not who is a voter when; what no quorum
+could survive is left out when its time comes (`outlook`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kraft_trio.simulation.faults.disk import spoil_disk
+from kraft_trio.simulation.faults.process import strike_for_a_while
+from kraft_trio.simulation.faults.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
+from kraft_trio.simulation.script.steps import Step
+from kraft_trio.simulation.script.steps_campaign import StrikeLeader
+from kraft_trio.simulation.script.steps_disk import BlankDisk, SlowDisk
+from kraft_trio.simulation.script.steps_membership import AddVoter, Move, RemoveLeader, RemoveVoter, UpgradeKRaftVersion
+from kraft_trio.simulation.script.steps_network import Heal
+from kraft_trio.simulation.script.steps_process import Restart, Start
+
+_PATIENCE_US: Final = (2 * SECOND_US, 10 * SECOND_US, 30 * SECOND_US)
+
+
+def _add(timeline: Timeline, node: int) -> Step:
+    return AddVoter(node, None, timeline.random.choice(_PATIENCE_US), True)
+
+
+def _remove(timeline: Timeline, node: int) -> Step:
+    return RemoveVoter(node, None, timeline.random.choice(_PATIENCE_US), True)
+
+
+def _one(timeline: Timeline) -> Step:
+    change = timeline.random.choice((_add, _remove))
+    return change(timeline, timeline.random.choice(timeline.node_ids))
+
+
+def _remove_leader(timeline: Timeline) -> Step:
+    return RemoveLeader(timeline.random.choice(_PATIENCE_US), True)
+
+
+def _likely_change(timeline: Timeline) -> list[Step]:
+    """That the leader is removed; or that a node is added and removed, of which one is possible."""
+    if timeline.random.random() < 0.3:
+        return [_remove_leader(timeline)]
+    node = timeline.random.choice(timeline.node_ids)
+    return [_add(timeline, node), _remove(timeline, node)]
+
+
+def _add_all(timeline: Timeline, at_us: int, steps: Iterable[Step]) -> None:
+    for step in steps:
+        timeline.add(at_us, step)
+
+
+def _one_after_the_other(timeline: Timeline, at_us: int, steps: Iterable[Step]) -> None:
+    for step in steps:
+        timeline.add(at_us, step)
+        at_us += timeline.span_us(1 * MILLISECOND_US, 5 * SECOND_US)
+
+
+@fault("membership", min_nodes=2)
+def add_voter(timeline: Timeline, at_us: int) -> None:
+    timeline.add(at_us, _add(timeline, timeline.random.choice(timeline.node_ids)))
+
+
+@fault("membership", min_nodes=2)
+def remove_voter(timeline: Timeline, at_us: int) -> None:
+    timeline.add(at_us, _remove(timeline, timeline.random.choice(timeline.node_ids)))
+
+
+@fault("membership", min_nodes=2)
+def two_changes(timeline: Timeline, at_us: int) -> None:
+    """At once, and perhaps of two leaders who each take themselves for the newest."""
+    timeline.add(at_us, _one(timeline))
+    timeline.add(at_us, _one(timeline))
+
+
+@fault("membership", min_nodes=2)
+def grow(timeline: Timeline, at_us: int) -> None:
+    """Everyone becomes a voter."""
+    nodes = timeline.random.sample(timeline.node_ids, len(timeline.node_ids))
+    _one_after_the_other(timeline, at_us, [_add(timeline, node) for node in nodes])
+
+
+@fault("membership", min_nodes=2)
+def dwindle(timeline: Timeline, at_us: int) -> None:
+    """All but one are removed; who leads is among them as often as not."""
+    nodes = timeline.random.sample(timeline.node_ids, len(timeline.node_ids) - 1)
+    _one_after_the_other(timeline, at_us, [_remove(timeline, node) for node in nodes])
+
+
+@fault("membership", min_nodes=2)
+def remove_leader(timeline: Timeline, at_us: int) -> None:
+    timeline.add(at_us, _remove_leader(timeline))
+
+
+@fault("membership", min_nodes=2)
+def change_and_strike(timeline: Timeline, at_us: int) -> None:
+    """The leader is lost when it has the change in its log, and perhaps before anybody else has."""
+    _add_all(timeline, at_us, _likely_change(timeline))
+    strike_for_a_while(timeline, at_us, mid_change=True)
+
+
+@fault("membership", min_nodes=2)
+def change_of_a_lost_leader(timeline: Timeline, at_us: int) -> None:
+    """A leader that is cut off does not know that yet, and appends the change to its own log alone."""
+    timeline.add(at_us, StrikeLeader(timeline.random.choice(("isolate", "stall"))))
+    _add_all(timeline, at_us, _likely_change(timeline))
+    timeline.add(at_us + timeline.span_us(500 * MILLISECOND_US, 20 * SECOND_US), Heal())
+
+
+@fault("membership", min_nodes=3)
+def change_of_a_new_leader(timeline: Timeline, at_us: int) -> None:
+    """A leader that is cut off appends a change; the next one is asked for another before it has committed anything.
+
+    What makes the bug of 2015 (scenario S1); the disks are slow for that, so that there is time.
+    """
+    timeline.add(at_us, StrikeLeader(timeline.random.choice(("isolate", "stall"))))
+    _add_all(timeline, at_us, _likely_change(timeline))
+    sync_us = timeline.span_us(20 * MILLISECOND_US, 1 * SECOND_US)
+    _add_all(timeline, at_us, [SlowDisk(node, sync_us) for node in timeline.node_ids])
+    for _ in range(3):
+        at_us += timeline.span_us(200 * MILLISECOND_US, 3 * SECOND_US)
+        _add_all(timeline, at_us, _likely_change(timeline))
+    at_us += timeline.span_us(100 * MILLISECOND_US, 5 * SECOND_US)
+    _add_all(timeline, at_us, [SlowDisk(node, MILLISECOND_US) for node in timeline.node_ids])
+    timeline.add(at_us, Heal())
+
+
+@fault("membership", min_nodes=2)
+def replace_disk(timeline: Timeline, at_us: int) -> None:
+    """A disk is lost, and the administrator does what is to be done then: remove the old replica, add the new one."""
+    if timeline.header.kraft_version == 0:
+        return
+    span_us = timeline.span_us(10 * MILLISECOND_US, 5 * SECOND_US)
+    if (node := spoil_disk(timeline, at_us, span_us)) is not None:
+        timeline.add(at_us, BlankDisk(node))
+        timeline.add(at_us + span_us, Start((node,)))
+        _one_after_the_other(timeline, at_us + span_us, (_remove(timeline, node), _add(timeline, node)))
+
+
+@fault("membership", min_nodes=2)
+def move(timeline: Timeline, at_us: int) -> None:
+    """A node comes back at another address; not the first one, so that whoever knows no other finds the quorum."""
+    if timeline.header.kraft_version == 0:
+        return
+    down_us = timeline.span_us(1 * MILLISECOND_US, 5 * SECOND_US)
+    if (node := timeline.claim(at_us, down_us, timeline.node_ids[1:])) is not None:
+        timeline.add(at_us, Move(node))
+        timeline.add(at_us + down_us, Restart((node,)))
+
+
+@fault("membership")
+def upgrade(timeline: Timeline, at_us: int) -> None:
+    """From static voters to voters in the log."""
+    if timeline.header.kraft_version == 0:
+        timeline.add(at_us, UpgradeKRaftVersion(None, timeline.random.choice(_PATIENCE_US), True))

@@ -1,0 +1,220 @@
+"""The nemesis: from a seed, a plan of what goes wrong when.
+
+Each seed has a character of its own: some kinds of fault and not others, each more or less often, rare or dense.  Kinds
+that always all take part would hide what only a few of them bring about: a node that is restarted every second never
+shows what a long life would.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+import attrs
+
+from kraft_trio.config import parse_config
+from kraft_trio.errors import ConfigError
+from kraft_trio.simulation.faults.clique import clique_plan
+from kraft_trio.simulation.faults.disk import spoiled_by
+from kraft_trio.simulation.faults.fault_kinds import FAULT_KINDS
+from kraft_trio.simulation.faults.membership import upgrade
+from kraft_trio.simulation.faults.plan import Plan, TimedStep
+from kraft_trio.simulation.faults.snapshots import PROFILE as SNAPSHOTS
+from kraft_trio.simulation.faults.snapshots import snapshot_settings
+from kraft_trio.simulation.faults.timeline import SECOND_US, FaultKind, Timeline
+from kraft_trio.simulation.script.header import ANY_NODE, Header
+
+T = TypeVar("T")
+
+MEMBERSHIP: Final = "membership"
+
+PROFILES: Final = ("network", "disk", "process", "time", "versions", MEMBERSHIP, SNAPSHOTS)
+"""What can be made to fail; `all` stands for all of them, `none` for nothing."""
+
+_VOTERS: Final = ((3, 12), (5, 6), (1, 2), (2, 1), (4, 1))
+"""How many voters, and how often out of all."""
+
+_CHANGING: Final = 0.6
+"""In what share of the runs the voters change, where they may."""
+
+_SNAPSHOTTING: Final = 0.6
+"""In what share of the runs the nodes take snapshots, where they may."""
+
+_WEIGHTS: Final = {MEMBERSHIP: 3.0}
+"""How much more often than others the faults of a profile happen: where voters change at all, they change a lot."""
+
+_MOST_NODES: Final = 6
+"""Of a random cluster whose voters change."""
+
+_LOADS: Final = ((1, 6), (3, 3), (12, 1))
+"""How many operations a second all clients begin together, in the mean, and how often that is so.  Only under load is
+there always something that a leader has appended and not committed when it is cut off; but load takes real time."""
+
+
+@attrs.frozen(kw_only=True)
+class PlanOptions:
+    """What the seed does not decide.  Raises ConfigError for what no cluster can be."""
+
+    voters: int | None = attrs.field(default=None)
+    """None: as the seed says."""
+    observers: int | None = attrs.field(default=None)
+    duration_us: int = attrs.field(default=60 * SECOND_US)
+    """How long faults happen, in virtual microseconds; the recovery comes on top."""
+    profiles: tuple[str, ...] = attrs.field(default=PROFILES)
+    clique: bool = attrs.field(default=False)
+    """Whether links break for good around a majority of the voters, and nothing else fails."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.voters is not None and not 1 <= self.voters <= 9:
+            raise ConfigError(f"nodes: {self.voters}; expected 1 to 9")
+        if self.observers is not None and not 0 <= self.observers <= 9:
+            raise ConfigError(f"observers: {self.observers}; expected 0 to 9")
+        if self.duration_us <= 0:
+            raise ConfigError("time: 0s; expected more")
+        if self.clique:
+            self._check_clique()
+        for profile in self.profiles:
+            if profile not in PROFILES:
+                raise ConfigError(f"faults: {profile!r}; expected all, none, or some of {', '.join(PROFILES)}")
+
+    def _check_clique(self) -> None:
+        if self.voters is not None and not 3 <= self.voters <= 5:
+            raise ConfigError(f"nodes: {self.voters}; expected 3 to 5 with a clique")
+        defaults = attrs.fields(PlanOptions)
+        for name, option in (("observers", "observers"), ("duration_us", "time"), ("profiles", "faults")):
+            if getattr(self, name) != getattr(defaults, name).default:
+                raise ConfigError(f"{option}: excluded by a clique, which is all that fails")
+
+
+def parse_profiles(text: str) -> tuple[str, ...]:
+    """`all`, `none`, or a list separated by commas.  Raises ConfigError naming what is unknown."""
+    if text == "all":
+        return PROFILES
+    if text == "none":
+        return ()
+    names = tuple(part.strip() for part in text.split(","))
+    return PlanOptions(profiles=names).profiles
+
+
+def make_plan(seed: int, options: PlanOptions) -> Plan:
+    """The plan of that seed: the same for the same options, in every process."""
+    source = random.Random(f"{seed}/plan")
+    if options.clique:
+        settings = _settings(source)
+        return clique_plan(seed, options.voters, settings, _longest_timeout_us(settings))
+    membership = random.Random(f"{seed}/membership")
+    snapshots = random.Random(f"{seed}/snapshots")
+    changes_voters = _changes_voters(membership, options)
+    voters = _pick(source, _VOTERS)
+    observers = source.choice((0, 0, 1, 2))
+    if changes_voters:
+        voters, observers = _changing_cluster(membership, voters, observers)
+    voters = voters if options.voters is None else options.voters
+    observers = observers if options.observers is None else options.observers
+    clients = source.randrange(1, 5)
+    settings = _settings(source)
+    kraft_version = 0 if source.random() < 0.25 else 1
+    if changes_voters and kraft_version == 1 and membership.random() < 0.25:
+        settings["controller.quorum.auto.join.enable"] = "true"
+    operations_per_s = _pick(source, _LOADS)
+    if takes_snapshots := _takes_snapshots(snapshots, options):
+        settings |= snapshot_settings(snapshots, operations_per_s)
+    header = Header(
+        seed=seed,
+        voters=tuple(range(1, voters + 1)),
+        observers=tuple(range(voters + 1, voters + observers + 1)),
+        kraft_version=kraft_version,
+        settings=tuple(sorted(settings.items())),
+    )
+    return Plan(
+        header=header,
+        clients=clients,
+        clients_every_us=clients * SECOND_US // operations_per_s,
+        duration_us=options.duration_us,
+        faults=_faults(
+            random.Random(f"{seed}/faults"), header, options, changes_voters=changes_voters, snapshots=takes_snapshots
+        ),
+        is_fair_by_itself=not changes_voters,
+    )
+
+
+def is_fair(plan: Plan) -> bool:
+    """Whether a majority of the voters keeps its disks: what must be left of a plan that was cut down."""
+    if not plan.is_fair_by_itself:
+        return True
+    spoiled = {node for fault in plan.faults for node in spoiled_by(fault.step) if node in plan.header.voters}
+    return len(spoiled) <= (len(plan.header.voters) - 1) // 2 and not (spoiled and plan.header.kraft_version == 0)
+
+
+def _changes_voters(source: random.Random, options: PlanOptions) -> bool:
+    return options.profiles == (MEMBERSHIP,) or (MEMBERSHIP in options.profiles and source.random() < _CHANGING)
+
+
+def _takes_snapshots(source: random.Random, options: PlanOptions) -> bool:
+    return options.profiles == (SNAPSHOTS,) or (SNAPSHOTS in options.profiles and source.random() < _SNAPSHOTTING)
+
+
+def _changing_cluster(source: random.Random, voters: int, observers: int) -> tuple[int, int]:
+    """How many voters and observers there are at first: now and then one voter only, and somebody who may join."""
+    if source.random() < 0.3:
+        return 1, source.randint(1, _MOST_NODES - 2)
+    return voters, max(observers, source.randint(int(voters == 1), max(1, _MOST_NODES - voters)))
+
+
+def _settings(source: random.Random) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    if source.random() < 0.4:
+        settings["metadata.log.segment.bytes"] = str(source.choice((1024, 2048, 8192)))
+    if source.random() < 0.2:
+        settings["controller.quorum.fetch.max.bytes"] = str(source.choice((1, 500, 4096)))
+    if source.random() < 0.2:
+        settings["controller.quorum.append.linger.ms"] = str(source.choice((1, 25)))
+    if source.random() < 0.2:
+        timeout_ms = source.choice((200, 500, 3000))
+        settings["controller.quorum.election.timeout.ms"] = str(timeout_ms)
+        settings["controller.quorum.fetch.timeout.ms"] = str(2 * timeout_ms)
+    return settings
+
+
+def _longest_timeout_us(settings: Mapping[str, str]) -> int:
+    """The longest that a node waits for others; an election timeout is up to twice the configured one."""
+    config = parse_config({**ANY_NODE, **settings}).config
+    return max(2 * config.election_timeout_ms, config.fetch_timeout_ms, config.request_timeout_ms) * 1000
+
+
+def _faults(
+    source: random.Random, header: Header, options: PlanOptions, *, changes_voters: bool, snapshots: bool
+) -> tuple[TimedStep, ...]:
+    timeline = Timeline(source, header, options.duration_us, changes_voters)
+    has = {MEMBERSHIP: changes_voters, SNAPSHOTS: snapshots}
+    profiles = tuple(profile for profile in options.profiles if has.get(profile, True))
+    kinds = _character(source, len(header.nodes), profiles)
+    if not kinds:
+        return ()
+    if changes_voters and header.kraft_version == 0:
+        # Static voters cannot be changed.
+        upgrade(timeline, source.randrange(options.duration_us // 2000) * 1000)
+    mean_gap_us = timeline.span_us(SECOND_US // 4, 8 * SECOND_US)
+    now_us = 0.0
+    while (now_us := now_us + source.expovariate(1 / mean_gap_us)) < options.duration_us:
+        _pick(source, kinds).make(timeline, round(now_us / 1000) * 1000)
+    return tuple(sorted(timeline.steps, key=lambda fault: fault.at_us))
+
+
+def _character(source: random.Random, nodes: int, profiles: tuple[str, ...]) -> tuple[tuple[FaultKind, float], ...]:
+    """The kinds of fault of one run, each with how often it happens."""
+    possible = [kind for kind in FAULT_KINDS.values() if kind.profile in profiles and kind.min_nodes <= nodes]
+    share = source.uniform(0.2, 1.0)
+    chosen = [kind for kind in possible if source.random() < share] or possible
+    for profile in (MEMBERSHIP, SNAPSHOTS):
+        if profile in profiles and not any(kind.profile == profile for kind in chosen):
+            chosen += source.choices([kind for kind in possible if kind.profile == profile], k=2)
+    return tuple((kind, _WEIGHTS.get(kind.profile, 1.0) * math.exp(source.uniform(-2.0, 2.0))) for kind in chosen)
+
+
+def _pick(source: random.Random, weighted: Sequence[tuple[T, float]]) -> T:
+    values, weights = zip(*weighted, strict=True)
+    picked: T = source.choices(values, weights)[0]
+    return picked

@@ -1,0 +1,139 @@
+"""Random faults of the network: partitions of every kind, and links that are slow, lossy or worse."""
+
+from __future__ import annotations
+
+from kraft_trio.simulation.faults.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
+from kraft_trio.simulation.script.delay import Delay
+from kraft_trio.simulation.script.steps import Step
+from kraft_trio.simulation.script.steps_campaign import StrikeLeader
+from kraft_trio.simulation.script.steps_network import (
+    AnswersOnly,
+    Bridge,
+    Clog,
+    Cut,
+    CutFrames,
+    Duplicates,
+    Heal,
+    Isolate,
+    Loss,
+    OneWay,
+    RequestsOnly,
+    Resets,
+    Ring,
+    SetLatency,
+    Unclog,
+)
+from kraft_trio.simulation.script.steps_stranger import Intrude
+
+
+def _until_healed(timeline: Timeline, at_us: int, *steps: Step) -> None:
+    for step in steps:
+        timeline.add(at_us, step)
+    timeline.add(at_us + timeline.span_us(20 * MILLISECOND_US, 20 * SECOND_US), Heal())
+
+
+def _is_silent(timeline: Timeline) -> bool:
+    return timeline.random.random() < 0.5
+
+
+@fault("network", min_nodes=2)
+def isolate(timeline: Timeline, at_us: int) -> None:
+    _until_healed(timeline, at_us, Isolate(timeline.random.choice(timeline.node_ids), _is_silent(timeline)))
+
+
+@fault("network", min_nodes=2)
+def halves(timeline: Timeline, at_us: int) -> None:
+    _until_healed(timeline, at_us, Cut(timeline.split(), _is_silent(timeline)))
+
+
+@fault("network", min_nodes=3)
+def bridge(timeline: Timeline, at_us: int) -> None:
+    node, *others = timeline.random.sample(timeline.node_ids, len(timeline.node_ids))
+    size = timeline.random.randrange(1, len(others))
+    groups = (tuple(others[:size]), tuple(others[size:]))
+    _until_healed(timeline, at_us, Bridge(node, groups, _is_silent(timeline)))
+
+
+@fault("network", min_nodes=4)
+def ring(timeline: Timeline, at_us: int) -> None:
+    nodes = timeline.random.sample(timeline.node_ids, len(timeline.node_ids))
+    _until_healed(timeline, at_us, Ring(tuple(nodes), _is_silent(timeline)))
+
+
+@fault("network", min_nodes=2)
+def one_way(timeline: Timeline, at_us: int) -> None:
+    _until_healed(timeline, at_us, OneWay(timeline.link()))
+
+
+@fault("network", min_nodes=2)
+def one_way_around_a_node(timeline: Timeline, at_us: int) -> None:
+    """One node that everyone hears and that hears nobody, or the other way round."""
+    node = timeline.random.choice(timeline.node_ids)
+    hears = timeline.random.random() < 0.5
+    links = [(other, node) if hears else (node, other) for other in timeline.node_ids if other != node]
+    _until_healed(timeline, at_us, *(OneWay(link) for link in links))
+
+
+@fault("network", min_nodes=2)
+def requests_only(timeline: Timeline, at_us: int) -> None:
+    _until_healed(timeline, at_us, RequestsOnly(timeline.link()))
+
+
+@fault("network", min_nodes=2)
+def answers_of_the_leader_lost(timeline: Timeline, at_us: int) -> None:
+    """Everybody's requests reach whoever leads then, and none of its answers arrives."""
+    _until_healed(timeline, at_us, StrikeLeader("mute"))
+
+
+@fault("network", min_nodes=2)
+def answers_only(timeline: Timeline, at_us: int) -> None:
+    _until_healed(timeline, at_us, AnswersOnly(timeline.link()))
+
+
+@fault("network", min_nodes=2)
+def clog(timeline: Timeline, at_us: int) -> None:
+    link = timeline.link()
+    timeline.add(at_us, Clog(link))
+    timeline.add(at_us + timeline.span_us(20 * MILLISECOND_US, 20 * SECOND_US), Unclog(link))
+
+
+@fault("network")
+def slow_links(timeline: Timeline, at_us: int) -> None:
+    """Latencies that differ by orders of magnitude from one frame to the next, on one link or everywhere."""
+    worst_us = timeline.span_us(10 * MILLISECOND_US, 5 * SECOND_US)
+    link = timeline.link_or_all()
+    timeline.add(at_us, SetLatency(Delay(200, worst_us, max(200, worst_us // 20)), link))
+    back_us = at_us + timeline.span_us(200 * MILLISECOND_US, 20 * SECOND_US)
+    timeline.add(back_us, SetLatency(Delay(200, 2000), link))
+
+
+def _share(timeline: Timeline, at_us: int, kind: type[Loss | Resets | CutFrames | Duplicates], worst_ppm: int) -> None:
+    link = timeline.link_or_all()
+    timeline.add(at_us, kind(timeline.random.randrange(1000, worst_ppm, 1000), link))
+    timeline.add(at_us + timeline.span_us(200 * MILLISECOND_US, 20 * SECOND_US), kind(0, link))
+
+
+@fault("network")
+def loss(timeline: Timeline, at_us: int) -> None:
+    _share(timeline, at_us, Loss, 300_000)
+
+
+@fault("network")
+def resets(timeline: Timeline, at_us: int) -> None:
+    _share(timeline, at_us, Resets, 100_000)
+
+
+@fault("network")
+def cut_frames(timeline: Timeline, at_us: int) -> None:
+    _share(timeline, at_us, CutFrames, 100_000)
+
+
+@fault("network")
+def duplicates(timeline: Timeline, at_us: int) -> None:
+    _share(timeline, at_us, Duplicates, 200_000)
+
+
+@fault("network")
+def stranger(timeline: Timeline, at_us: int) -> None:
+    """A peer of another cluster, from a later epoch."""
+    timeline.add(at_us, Intrude(timeline.random.choice(timeline.node_ids)))

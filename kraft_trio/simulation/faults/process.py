@@ -1,0 +1,118 @@
+"""Random faults of processes, of the builds they are of, and of clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kraft_trio.simulation.faults.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
+from kraft_trio.simulation.script.steps import Step
+from kraft_trio.simulation.script.steps_campaign import StrikeLeader
+from kraft_trio.simulation.script.steps_election import Campaign
+from kraft_trio.simulation.script.steps_network import Heal
+from kraft_trio.simulation.script.steps_process import Kill, Pause, Restart, Resume, Start, Stop
+from kraft_trio.simulation.script.steps_stranger import Newer, Older
+from kraft_trio.simulation.script.steps_time import Drift, JumpClock
+
+
+def down(timeline: Timeline, at_us: int, end: Callable[[int], Step], longest_us: int = 15 * SECOND_US) -> None:
+    span_us = timeline.span_us(10 * MILLISECOND_US, longest_us)
+    if (node := timeline.claim(at_us, span_us)) is not None:
+        timeline.add(at_us, end(node))
+        timeline.add(at_us + span_us, Start((node,)))
+
+
+@fault("process")
+def kill(timeline: Timeline, at_us: int) -> None:
+    down(timeline, at_us, lambda node: Kill((node,)))
+
+
+@fault("process")
+def stop(timeline: Timeline, at_us: int) -> None:
+    down(timeline, at_us, lambda node: Stop((node,)))
+
+
+@fault("process")
+def restart(timeline: Timeline, at_us: int) -> None:
+    if (node := timeline.claim(at_us, 0)) is not None:
+        timeline.add(at_us, Restart((node,)))
+
+
+@fault("process")
+def pause(timeline: Timeline, at_us: int) -> None:
+    span_us = timeline.span_us(50 * MILLISECOND_US, 20 * SECOND_US)
+    if (node := timeline.claim(at_us, span_us)) is not None:
+        timeline.add(at_us, Pause((node,)))
+        timeline.add(at_us + span_us, Resume((node,)))
+
+
+@fault("process")
+def pause_then_kill(timeline: Timeline, at_us: int) -> None:
+    pause_us = timeline.span_us(50 * MILLISECOND_US, 10 * SECOND_US)
+    down_us = timeline.span_us(10 * MILLISECOND_US, 5 * SECOND_US)
+    if (node := timeline.claim(at_us, pause_us + down_us)) is not None:
+        timeline.add(at_us, Pause((node,)))
+        timeline.add(at_us + pause_us, Kill((node,)))
+        timeline.add(at_us + pause_us + down_us, Start((node,)))
+
+
+@fault("process")
+def kill_all(timeline: Timeline, at_us: int) -> None:
+    everyone_down(timeline, at_us, Kill)
+
+
+def everyone_down(timeline: Timeline, at_us: int, end: Callable[[tuple[int, ...]], Step]) -> None:
+    nodes = timeline.free(at_us)
+    if not nodes:
+        return
+    timeline.add(at_us, end(tuple(nodes)))
+    back_us = at_us
+    for node in timeline.random.sample(nodes, len(nodes)):
+        back_us += timeline.span_us(1 * MILLISECOND_US, 3 * SECOND_US)
+        timeline.add(back_us, Start((node,)))
+        timeline.occupy(node, back_us)
+
+
+@fault("process")
+def strike_leader(timeline: Timeline, at_us: int) -> None:
+    """The one node whose end means an election, whoever it is when the time comes."""
+    strike_for_a_while(timeline, at_us)
+
+
+def strike_for_a_while(timeline: Timeline, at_us: int, *, mid_change: bool = False) -> None:
+    everyone = timeline.node_ids
+    blow = timeline.random.choice(("kill", "crash", "pause", "isolate", "stall"))
+    ends = {"pause": Resume(everyone), "isolate": Heal(), "stall": Heal()}
+    timeline.add(at_us, StrikeLeader(blow, mid_change))
+    timeline.add(at_us + timeline.span_us(50 * MILLISECOND_US, 15 * SECOND_US), ends.get(blow, Start(everyone)))
+
+
+@fault("process")
+def campaign(timeline: Timeline, at_us: int) -> None:
+    """A voter that disrupts: it campaigns without asking first whether anyone would vote for it."""
+    known = timeline.node_ids if timeline.changes_voters else timeline.header.voters
+    voters = [node for node in known if node not in timeline.spoiled]
+    timeline.add(at_us, Campaign(timeline.random.choice(voters)))
+
+
+@fault("versions", min_nodes=2)
+def mixed_versions(timeline: Timeline, at_us: int) -> None:
+    nodes = timeline.split()[0]
+    timeline.add(at_us, Older(nodes))
+    timeline.add(at_us + timeline.span_us(1 * SECOND_US, 60 * SECOND_US), Newer(nodes))
+
+
+# Time
+
+
+@fault("time")
+def drift(timeline: Timeline, at_us: int) -> None:
+    if (node := timeline.claim(at_us, 0)) is not None:
+        timeline.add(at_us, Drift(node, timeline.random.randrange(-200_000, 200_001, 1000)))
+        timeline.add(at_us, Restart((node,)))
+
+
+@fault("time")
+def jump_clock(timeline: Timeline, at_us: int) -> None:
+    direction = timeline.random.choice(("forward", "back"))
+    span_us = timeline.span_us(1 * MILLISECOND_US, 86_400 * SECOND_US)
+    timeline.add(at_us, JumpClock(timeline.random.choice(timeline.node_ids), direction, span_us))

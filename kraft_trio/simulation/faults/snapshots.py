@@ -1,0 +1,157 @@
+"""Random faults aimed at snapshots: while one is taken, fetched or put in the log's place, and while a log is trimmed.
+
+Runs that have them take snapshots often and keep little of the log, so that whoever was away has to fetch one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+from kraft_trio.simulation.faults.disk import any_loss, spoil_disk
+from kraft_trio.simulation.faults.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
+from kraft_trio.simulation.script.steps import Step
+from kraft_trio.simulation.script.steps_campaign import BLOWS, StrikeFetcher, StrikeLeader
+from kraft_trio.simulation.script.steps_disk import BlankDisk, CrashIn, FailSync, FailWrite, FreeDisk, FullDisk, Rot
+from kraft_trio.simulation.script.steps_network import CutFrames, Heal, Isolate, Resets
+from kraft_trio.simulation.script.steps_process import Crash, Kill, Restart, Resume, Start
+from kraft_trio.simulation.script.steps_snapshots import TakeSnapshot
+
+PROFILE: Final = "snapshots"
+
+_MOST_CALLS: Final = {"snapshot": 12, "trim": 20}
+"""About how many calls of the storage one of them is."""
+
+
+def snapshot_settings(source: random.Random, operations_per_s: int) -> dict[str, str]:
+    """When nodes take snapshots, how much of their logs they keep, and by how much at a time snapshots are fetched.
+
+    Where more is written, not more often: each takes real time.
+    """
+    new_bytes = operations_per_s * source.choice((300, 1000, 1000, 4000))
+    settings = {
+        "metadata.log.max.record.bytes.between.snapshots": str(new_bytes),
+        "metadata.log.segment.bytes": str(source.choice((1024, 1024, 2048))),
+        "metadata.max.retention.bytes": str(source.choice((0, 0, 3000, 12_000))),
+        "controller.quorum.fetch.snapshot.max.bytes": str(source.choice((150, 500, 500, 3000))),
+    }
+    if source.random() < 0.2:
+        settings["metadata.log.max.snapshot.interval.ms"] = str(source.choice((300, 3000)))
+    if source.random() < 0.2:
+        settings["metadata.max.retention.ms"] = str(source.choice((100, 10_000)))
+    return settings
+
+
+def _one_of(timeline: Timeline, *kinds: str) -> str:
+    return timeline.random.choice(kinds)
+
+
+def _ends_at_next_call(timeline: Timeline, at_us: int, failing: Callable[[int], Step]) -> None:
+    """A Restart brings back also a process that has made no such call."""
+    span_us = timeline.span_us(100 * MILLISECOND_US, 20 * SECOND_US)
+    if (node := timeline.claim(at_us, span_us)) is not None:
+        timeline.add(at_us, failing(node))
+        if timeline.random.random() < 0.5:
+            timeline.add(at_us, TakeSnapshot((node,), True))
+        timeline.add(at_us + span_us, Restart((node,)))
+
+
+@fault(PROFILE)
+def take_snapshots(timeline: Timeline, at_us: int) -> None:
+    """On demand, perhaps of all nodes at once."""
+    everyone = timeline.random.random() < 0.3
+    nodes = timeline.node_ids if everyone else (timeline.random.choice(timeline.node_ids),)
+    timeline.add(at_us, TakeSnapshot(nodes, True))
+
+
+@fault(PROFILE)
+def crash_in_snapshot(timeline: Timeline, at_us: int) -> None:
+    """Within the next snapshot that is written here, or what comes of it: taken or fetched, kept or trimmed."""
+    of, lose = _one_of(timeline, "snapshot", "snapshot", "trim"), any_loss(timeline)
+    calls = timeline.random.randint(1, _MOST_CALLS[of])
+    _ends_at_next_call(timeline, at_us, lambda node: CrashIn(node, calls, lose, of))
+
+
+@fault(PROFILE)
+def snapshot_fails(timeline: Timeline, at_us: int) -> None:
+    failing = FailSync if timeline.random.random() < 0.5 else FailWrite
+    _ends_at_next_call(timeline, at_us, lambda node: failing(node, "snapshot"))
+
+
+@fault(PROFILE)
+def disk_fills_with_a_snapshot(timeline: Timeline, at_us: int) -> None:
+    """There is room for the log, for a while; there is more later."""
+    span_us = timeline.span_us(1 * SECOND_US, 20 * SECOND_US)
+    if (node := timeline.claim(at_us, span_us)) is not None:
+        timeline.add(at_us, FullDisk(node, timeline.random.randrange(200, 4000)))
+        timeline.add(at_us, TakeSnapshot((node,), True))
+        timeline.add(at_us + span_us, FreeDisk(node))
+        timeline.add(at_us + span_us, Restart((node,)))
+
+
+@fault(PROFILE)
+def rot_in_snapshot(timeline: Timeline, at_us: int) -> None:
+    """Found when it is next read: by this node's next start, or by whoever is given it."""
+    span_us = timeline.span_us(1 * SECOND_US, 20 * SECOND_US)
+    if (node := spoil_disk(timeline, at_us, span_us)) is not None:
+        timeline.add(at_us, Rot(node, "snapshot"))
+        timeline.add(at_us + timeline.random.randrange(span_us), Restart((node,)))
+        if timeline.header.kraft_version == 1 and timeline.random.random() < 0.7:
+            timeline.add(at_us + span_us, BlankDisk(node))
+            timeline.add(at_us + span_us, Start((node,)))
+
+
+@fault(PROFILE, min_nodes=2)
+def lag(timeline: Timeline, at_us: int) -> None:
+    """Away for long enough that the others' logs begin behind the end of its own."""
+    _away(timeline, at_us)
+
+
+@fault(PROFILE, min_nodes=2)
+def fetcher_struck(timeline: Timeline, at_us: int) -> None:
+    """Whoever was away is lost again in the middle of its download, perhaps more than once."""
+    back_us = _away(timeline, at_us)
+    for _ in range(timeline.random.randint(1, 3)):
+        blow = timeline.random.choice(tuple(BLOWS))
+        timeline.add(back_us, StrikeFetcher(blow))
+        back_us += timeline.span_us(10 * MILLISECOND_US, 5 * SECOND_US)
+        timeline.add(back_us, _end(timeline, blow))
+
+
+@fault(PROFILE, min_nodes=2)
+def leader_lost_in_a_download(timeline: Timeline, at_us: int) -> None:
+    """The download goes on with the next leader, or begins anew."""
+    back_us = _away(timeline, at_us)
+    blow = timeline.random.choice(tuple(BLOWS))
+    timeline.add(back_us, StrikeLeader(blow, mid_download=True))
+    timeline.add(back_us + timeline.span_us(50 * MILLISECOND_US, 15 * SECOND_US), _end(timeline, blow))
+
+
+@fault(PROFILE, min_nodes=2)
+def download_over_bad_links(timeline: Timeline, at_us: int) -> None:
+    """Connections that are lost every few pieces."""
+    back_us = _away(timeline, at_us)
+    kind = CutFrames if timeline.random.random() < 0.5 else Resets
+    timeline.add(back_us, kind(timeline.random.randrange(20_000, 300_000, 1000)))
+    timeline.add(back_us + timeline.span_us(1 * SECOND_US, 10 * SECOND_US), kind(0))
+
+
+def _away(timeline: Timeline, at_us: int) -> int:
+    """Takes a node out for some time; when it is back, in microseconds."""
+    span_us = timeline.span_us(3 * SECOND_US, 30 * SECOND_US)
+    node = timeline.claim(at_us, span_us)
+    if node is None:
+        return at_us
+    if timeline.random.random() < 0.3:
+        timeline.add(at_us, Isolate(node, timeline.random.random() < 0.5))
+        timeline.add(at_us + span_us, Heal())
+    else:
+        timeline.add(at_us, Kill((node,)) if timeline.random.random() < 0.5 else Crash((node,), any_loss(timeline)))
+        timeline.add(at_us + span_us, Start((node,)))
+    return at_us + span_us
+
+
+def _end(timeline: Timeline, blow: str) -> Step:
+    everyone = timeline.node_ids
+    return {"pause": Resume(everyone), "isolate": Heal(), "stall": Heal(), "mute": Heal()}.get(blow, Start(everyone))

@@ -1,0 +1,1 @@
+"""TCP between named hosts in one process, under virtual time, with faults."""

@@ -1,0 +1,111 @@
+"""`Link`: one direction between two hosts, with its latency, its faults and what blocks it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from kraft_trio.simulation.network.link_faults import Blocked, Cut, FrameFate, LinkSettings, Manner
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.network.pipe import Pipe
+
+RETRANSMISSION_S: Final = 0.2
+"""TCP's first time-out for data (Linux's minimum); each further one is twice as long."""
+SYN_RETRANSMISSION_S: Final = 1.0
+"""The first one for opening a connection (RFC 6298)."""
+RETRANSMISSION_MAX_S: Final = 120.0
+GIVE_UP_S: Final = 90.0
+"""After this long without a sign of the other side a connection is given up: our sockets' keep-alive settings."""
+
+
+def retransmitted_at(sent_at: float, not_before: float, first_s: float = RETRANSMISSION_S) -> float:
+    """When what was sent, and lost, at `sent_at` is sent again for the first time at or after `not_before`."""
+    at, interval = sent_at, first_s
+    while at < not_before:
+        at += interval
+        interval = min(2 * interval, RETRANSMISSION_MAX_S)
+    return at
+
+
+class Link:
+    """What is sent from one host to another, over all their connections."""
+
+    def __init__(self, source: str, target: str, random_source: random.Random, settings: LinkSettings) -> None:
+        self.source = source
+        self.target = target
+        self.random = random_source
+        self.own_settings: dict[str, Any] = {}
+        """What was set for this link alone."""
+        self.pipes: dict[int, Pipe] = {}
+        """The directions of open connections that use it, by number of connection."""
+        self.lost = 0
+        """The Blocked flags of what is lost."""
+        self.held = 0
+        """Those of what waits for the end of a clog."""
+        self.resets = False
+        """Whether what blocks it refuses new connections."""
+        self.settings = settings
+        self.has_faults = False
+        self.apply(settings)
+
+    @property
+    def blocked(self) -> int:
+        return self.lost | self.held
+
+    def apply(self, default: LinkSettings) -> None:
+        """Behave by the default where nothing of its own was set."""
+        self.settings = settings = attrs.evolve(default, **self.own_settings)
+        self.has_faults = settings.loss + settings.reset + settings.cut_frames + settings.duplicates > 0
+
+    def block_by(self, cuts: Iterable[Cut]) -> None:
+        """Be blocked by these, and tell the pipes when that changes anything."""
+        before = self.lost, self.held, self.resets
+        self.lost = self.held = 0
+        self.resets = False
+        if self.source != self.target:
+            for cut in cuts:
+                flags = int(cut.blocked(self.source, self.target))
+                if cut.manner is Manner.CLOG:
+                    self.held |= flags
+                else:
+                    self.lost |= flags
+                    self.resets = self.resets or (cut.manner is Manner.RESET and flags != 0)
+        if (self.lost, self.held, self.resets) != before:
+            for pipe in list(self.pipes.values()):
+                pipe.link_changed()
+
+    def latency_s(self) -> float:
+        return self.settings.latency.draw_s(self.random)
+
+    def retransmissions_s(self) -> float:
+        """How much later a frame arrives for being lost, perhaps more than once."""
+        loss = self.settings.loss
+        delay, interval = 0.0, RETRANSMISSION_S
+        while loss and delay < RETRANSMISSION_MAX_S and self.random.random() < loss:
+            delay += interval
+            interval *= 2
+        return delay
+
+    def fate(self, *, is_request: bool) -> FrameFate:
+        """What becomes of the next frame."""
+        settings, chance = self.settings, self.random.random()
+        if chance < settings.reset:
+            return FrameFate.RESET
+        chance -= settings.reset
+        if chance < settings.cut_frames:
+            return FrameFate.CUT
+        chance -= settings.cut_frames
+        if chance < settings.duplicates and is_request:
+            return FrameFate.DUPLICATE
+        return FrameFate.DELIVER
+
+    def lost_handshake(self) -> bool:
+        """Whether a SYN sent now is stopped, or lost."""
+        return not self.passes_handshakes() or (self.settings.loss > 0 and self.random.random() < self.settings.loss)
+
+    def passes_handshakes(self) -> bool:
+        return not self.blocked & Blocked.HANDSHAKES

@@ -1,0 +1,270 @@
+"""`SimulatedStream`: one end of a simulated TCP connection."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.simulation.network.alarm import Alarm
+from kraft_trio.simulation.network.frame_splitter import FrameSplitter
+from kraft_trio.simulation.network.link import GIVE_UP_S
+from kraft_trio.simulation.network.message import Message, request_start, response_start
+from kraft_trio.simulation.network.pipe import Pipe
+from kraft_trio.wire.immediate_stream import ImmediateStream
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.network.simulated_network import SimulatedNetwork
+
+RECEIVE_BYTES: Final = 64 * 1024
+
+
+class SimulatedConnection:
+    """Two ends, two pipes, and the requests that have no answer yet."""
+
+    def __init__(self, network: SimulatedNetwork, number: int, opener: str, acceptor: str) -> None:
+        self.network = network
+        self.number = number
+        there = Pipe(network.link(opener, acceptor), number, carries_requests=True)
+        back = Pipe(network.link(acceptor, opener), number, carries_requests=False)
+        there.reverse, back.reverse = back, there
+        self.opener_end = SimulatedStream(self, there, back)
+        self.acceptor_end = SimulatedStream(self, back, there)
+        there.target, back.target = self.acceptor_end, self.opener_end
+        self.endpoint = Endpoint(acceptor, 0)
+        """Where it was opened to."""
+        self.unanswered: dict[int, Message] = {}
+        """By correlation id, in the order they were sent."""
+
+    @property
+    def ends(self) -> tuple[SimulatedStream, SimulatedStream]:
+        return self.opener_end, self.acceptor_end
+
+    def answered_by(self, correlation_id: int) -> Message | None:
+        """The request to which a response with that id is the answer; those before it get none (acks=0)."""
+        if correlation_id not in self.unanswered:
+            return None
+        while True:
+            request = self.unanswered.pop(next(iter(self.unanswered)))
+            if request.correlation_id == correlation_id:
+                return request
+
+    def be_ghost(self) -> None:
+        """Let the network hold the opener's end: nobody reads what comes, and the first answer ends it."""
+        self.opener_end.is_ghost = True
+        self.acceptor_end.give_up_later()
+
+    def reset(self) -> None:
+        """Let both ends see a reset, behind what is under way."""
+        for end in self.ends:
+            end.outgoing.reset()
+
+    def forget_if_closed(self) -> None:
+        if all(end.is_closed for end in self.ends):
+            self.network.forget(self)
+
+
+class SimulatedStream(ImmediateStream):
+    """One task may send and one may receive at a time.
+
+    A reader that waits is woken once, when its piece arrives or the connection breaks.
+    """
+
+    def __init__(self, connection: SimulatedConnection, outgoing: Pipe, incoming: Pipe) -> None:
+        self.connection = connection
+        self.outgoing = outgoing
+        self.incoming = incoming
+        self.peer_host = incoming.link.source
+        self.is_closed = False
+        """Whether its owner has closed it, or is no more."""
+        self.is_ghost = False
+        """Whether the network holds it and nobody reads what comes."""
+        self._is_dead = False
+        self._given_up_at = inf
+        self._splitter = FrameSplitter()
+        self._readable = Alarm()
+        self._writable = Alarm()
+
+    @property
+    def host(self) -> str:
+        return self.outgoing.link.source
+
+    def peer_has_closed(self) -> bool:
+        return self.incoming.has_ended(trio.current_time())
+
+    # Sending
+
+    def send_now(self, *parts: bytes | memoryview) -> int:
+        self._check_open()
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        if self.incoming.reset_at <= (now := trio.current_time()) or self._given_up_at <= now:
+            raise trio.BrokenResourceError("the connection was reset or given up")
+        taken = min(len(data), self.outgoing.room)
+        if taken <= 0:
+            return 0
+        for piece, frame in self._splitter.split(bytes(data if taken == len(data) else data[:taken])):
+            self.connection.network.send(self, piece, None if frame is None else self._message(frame, now))
+        return taken
+
+    def _message(self, frame: bytes, now: float) -> Message | None:
+        link, connection = self.outgoing.link, self.connection
+        number = connection.network.next_message_number()
+        if self.outgoing.carries_requests:
+            start = request_start(frame)
+            if start is None:
+                return None
+            message = Message(number, now, link.source, link.target, connection.number, True, *start, frame)
+            connection.unanswered[message.correlation_id] = message
+            return message
+        correlation_id = response_start(frame)
+        if correlation_id is None:
+            return None
+        request = connection.answered_by(correlation_id)
+        key, version = (-1, -1) if request is None else (request.api_key, request.version)
+        return Message(
+            number,
+            now,
+            link.source,
+            link.target,
+            connection.number,
+            False,
+            key,
+            version,
+            correlation_id,
+            frame,
+            request,
+        )
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        with memoryview(data) as view:
+            sent = self.send_now(view)
+            while sent < len(view):
+                await self.wait_send_all_might_not_block()
+                sent += self.send_now(view[sent:])
+
+    async def wait_send_all_might_not_block(self) -> None:
+        self._check_open()
+        await self._writable.wait_until(self._room_or_end_at())
+
+    def _room_or_end_at(self) -> float:
+        return -inf if self.is_closed or self.outgoing.room > 0 else min(self.incoming.reset_at, self._given_up_at)
+
+    # Receiving
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        self._check_open()
+        if self._readable.is_awaited:
+            raise trio.BusyResourceError("another task is receiving")
+        incoming = self.incoming
+        if incoming.next_event_at() <= trio.current_time():
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._readable.wait_until(self._event_at())
+        while True:
+            self._check_open()
+            now = trio.current_time()
+            taken = incoming.take(now, max_bytes or RECEIVE_BYTES)
+            if taken is not None:
+                return self._received(*taken)
+            if incoming.reset_at <= now:
+                raise trio.BrokenResourceError("connection reset by peer")
+            if self._given_up_at <= now:
+                raise trio.BrokenResourceError("connection timed out")
+            await self._readable.wait_until(self._event_at())
+
+    def _received(self, data: bytes, message: Message | None) -> bytes:
+        if message is not None:
+            message.delivered = True
+            self.connection.network.report(message)
+        sender = self.outgoing.target
+        if sender._writable.is_awaited:
+            sender.rearm()
+        return data
+
+    def _event_at(self) -> float:
+        return -inf if self.is_closed else min(self.incoming.next_event_at(), self._given_up_at)
+
+    # Ending
+
+    async def aclose(self) -> None:
+        if not self.is_closed:
+            now = trio.current_time()
+            self.is_closed = True
+            is_over = self.incoming.reset_at <= now or self._given_up_at <= now
+            if not is_over and not self.incoming.has_unread(now):
+                self.outgoing.put(b"", None)
+                if self.outgoing.is_stopped:
+                    self.outgoing.target.give_up_later()
+            self.incoming.close_target(answers=not is_over)
+            self._end()
+        await trio.lowlevel.checkpoint()
+
+    def die(self, *, silent: bool) -> None:
+        """The process that owns this end is no more.
+
+        Its kernel tells the peer with a reset; nobody does when the machine went with it, which is the `silent` end.
+        """
+        if self.is_closed:
+            return
+        self.is_closed = self._is_dead = True
+        self.incoming.close_target(answers=False)
+        if silent:
+            self.outgoing.source_vanishes()
+        else:
+            self.outgoing.reset()
+        self._end()
+
+    def leave(self) -> None:
+        """Nobody holds this end: close it, without waiting."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.outgoing.put(b"", None)
+            self.incoming.close_target()
+            self._end()
+
+    def _end(self) -> None:
+        peer = self.outgoing.target
+        self.rearm()
+        peer.rearm()
+        if peer.is_ghost:
+            peer.leave()
+        self.connection.forget_if_closed()
+
+    def give_up_later(self) -> None:
+        """From now on nothing is heard of the peer: keep-alive finds out."""
+        self._given_up_at = min(self._given_up_at, trio.current_time() + GIVE_UP_S)
+        self.rearm()
+
+    def watch_links(self) -> None:
+        """Start or stop to count the time that the peer cannot be heard, as the links are now."""
+        if not (self.outgoing.target.is_ghost or self._given_up_at <= trio.current_time()):
+            if self._hears_of_peer():
+                self._given_up_at = inf
+            else:
+                self.give_up_later()
+        self.rearm()
+
+    def _hears_of_peer(self) -> bool:
+        """Whether the peer answers when keep-alive asks for it, or its end is on the way."""
+        incoming, peer = self.incoming, self.outgoing.target
+        is_orphan = incoming.source_is_gone or (peer.is_closed and incoming.is_stopped)
+        return not is_orphan and incoming.link.passes_handshakes() and self.outgoing.link.passes_handshakes()
+
+    def host_is_up(self) -> bool:
+        return self.connection.network.is_up(self.host)
+
+    def rearm(self) -> None:
+        """Wake whoever waits at the time that is right now."""
+        if self._readable.is_awaited:
+            self._readable.move_to(self._event_at())
+        if self._writable.is_awaited:
+            self._writable.move_to(self._room_or_end_at())
+
+    def _check_open(self) -> None:
+        if self._is_dead:
+            raise trio.BrokenResourceError("the process that owned the stream is no more")
+        if self.is_closed:
+            raise trio.ClosedResourceError("the stream was closed")

@@ -1,0 +1,164 @@
+"""What a scenario script says before its first step: the cluster it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Final
+
+import attrs
+
+from kraft_trio.config import parse_config
+from kraft_trio.errors import ConfigError
+from kraft_trio.simulation.cluster import OWN_KEYS
+from kraft_trio.simulation.script.parts import NODES, NUMBER, WordPart, choice
+from kraft_trio.simulation.script.syntax import part, read_fields, syntax_of, write_fields
+from kraft_trio.simulation.script.words import StepError, Words
+
+
+class HeaderItem:
+    """One line of the header.  Subclasses are frozen attrs classes; their docstring is the manual."""
+
+    verb: ClassVar[str]
+
+    @property
+    def text(self) -> str:
+        return " ".join([self.verb, *write_fields(self)])
+
+    @classmethod
+    def syntax(cls) -> str:
+        """How it is written."""
+        return " ".join([cls.verb, *(syntax.shown for _, syntax, _ in syntax_of(cls))])
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the docstring."""
+        return (cls.__doc__ or "").strip().split("\n")[0]
+
+
+@attrs.frozen
+class SeedItem(HeaderItem):
+    """The seed of everything the script leaves open: scheduler, network, disks, timeouts; 0 where it is not said."""
+
+    verb: ClassVar[str] = "seed"
+    seed: int = part(NUMBER)
+
+
+@attrs.frozen
+class VotersItem(HeaderItem):
+    """The initial voters; 1 2 3 where it is not said."""
+
+    verb: ClassVar[str] = "voters"
+    nodes: tuple[int, ...] = part(NODES)
+
+
+@attrs.frozen
+class ObserversItem(HeaderItem):
+    """The observers; none where it is not said."""
+
+    verb: ClassVar[str] = "observers"
+    nodes: tuple[int, ...] = part(NODES)
+
+
+@attrs.frozen
+class KRaftVersionItem(HeaderItem):
+    """0: the voters are named by controller.quorum.voters, without directory ids; 1, the default: by the log."""
+
+    verb: ClassVar[str] = "kraft-version"
+    version: str = part(choice("0", "1"))
+
+
+@attrs.frozen
+class SetItem(HeaderItem):
+    """A configuration key that every node is given, and its value, as in a .properties file."""
+
+    verb: ClassVar[str] = "set"
+    key: str = part(WordPart("KEY", "a configuration key", r"[a-z][a-z0-9.]*"))
+    value: str = part(WordPart("VALUE", "a value without spaces", r'[^\s"#]+'))
+
+
+HEADER_ITEMS: Final[Mapping[str, type[HeaderItem]]] = {
+    item.verb: item for item in (SeedItem, VotersItem, ObserversItem, KRaftVersionItem, SetItem)
+}
+
+
+@attrs.frozen(kw_only=True)
+class Header:
+    """The cluster of a script."""
+
+    seed: int = 0
+    voters: tuple[int, ...] = (1, 2, 3)
+    observers: tuple[int, ...] = ()
+    kraft_version: int = 1
+    settings: tuple[tuple[str, str], ...] = ()
+    """Keys and values, in the order of the script."""
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        return (*self.voters, *self.observers)
+
+    def items(self) -> Iterator[HeaderItem]:
+        """The lines that say the same."""
+        yield SeedItem(self.seed)
+        yield VotersItem(self.voters)
+        if self.observers:
+            yield ObserversItem(self.observers)
+        if self.kraft_version != 1:
+            yield KRaftVersionItem(str(self.kraft_version))
+        for key, value in self.settings:
+            yield SetItem(key, value)
+
+    def with_item(self, item: HeaderItem) -> Header:
+        """This header, with that said too.  Raises StepError where the two contradict, or a setting is refused."""
+        match item:
+            case SeedItem(seed):
+                return attrs.evolve(self, seed=seed)
+            case VotersItem(nodes):
+                return attrs.evolve(self, voters=nodes)._checked()
+            case ObserversItem(nodes):
+                return attrs.evolve(self, observers=nodes)._checked()
+            case KRaftVersionItem(version):
+                return attrs.evolve(self, kraft_version=int(version))
+            case SetItem(key, value):
+                return self._with_setting(key, value)
+        raise AssertionError(f"not a header item: {item}")
+
+    def _checked(self) -> Header:
+        both = sorted(set(self.voters) & set(self.observers))
+        if both:
+            voters = " ".join(map(str, self.voters))
+            raise StepError(f"node {both[0]} is a voter and an observer; expected other observers than voters {voters}")
+        return self
+
+    def _with_setting(self, key: str, value: str) -> Header:
+        if key in dict(self.settings):
+            raise StepError(f"{key} is set twice; expected each key once")
+        if key in OWN_KEYS:
+            raise StepError(f"{key} is what the simulator gives each node; expected another key")
+        try:
+            warnings = parse_config({**ANY_NODE, key: value}).warnings
+        except ConfigError as error:
+            raise StepError(str(error)) from None
+        if warnings:
+            raise StepError(warnings[0])
+        return attrs.evolve(self, settings=(*self.settings, (key, value)))
+
+
+ANY_NODE: Final = {
+    "node.id": "1",
+    "process.roles": "controller",
+    "listeners": "CONTROLLER://node-1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.bootstrap.servers": "node-1:9093",
+    "metadata.log.dir": "/data",
+}
+
+
+def header_item_from_words(words: Sequence[str]) -> HeaderItem | None:
+    """Read the words of one line; None where they are not one of the header.  Raises StepError."""
+    item = HEADER_ITEMS.get(words[0])
+    if item is None:
+        return None
+    try:
+        return item(**read_fields(item, Words(words, 1)))
+    except (StepError, ValueError) as error:
+        raise StepError(f"{error}: {item.syntax()}") from None

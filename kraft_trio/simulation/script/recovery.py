@@ -1,0 +1,324 @@
+"""The end of a random run: the faults stop, for a majority first and then for everyone, and progress is demanded.
+
+What is demanded is the liveness list: a connected majority elects a leader within a bounded number of election
+timeouts and commits; that leader keeps its leadership whatever the minority does; then, everything healed, whatever
+was pending commits everywhere or has vanished everywhere, and observers catch up.  A demand that is not met is a
+violation like any other.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final, TypeVar
+
+import trio
+
+from kraft_trio.errors import KraftError
+from kraft_trio.node import Node
+from kraft_trio.simulation.clients.administrator import Request
+from kraft_trio.simulation.cluster import LOOK_EVERY_S, Cluster
+from kraft_trio.simulation.facts.history import ADD_VOTER, Outcome
+from kraft_trio.simulation.facts.membership import is_member
+from kraft_trio.simulation.script.broken_links import CLIQUE_TIMEOUTS, broken_links
+from kraft_trio.simulation.script.steps import NotAsExpected
+from kraft_trio.simulation.violation import Violation
+
+T = TypeVar("T")
+
+PROGRESS: Final = "once the faults have stopped, a majority makes progress"
+
+COMMITS: Final = "while a majority of the voters reach each other, something commits"
+
+ELECTION_TIMEOUTS: Final = 20
+"""Within how many of the longest timeouts a healed majority has a leader that has committed."""
+
+BROKEN_LINKS: Final = 0.3
+"""In what share of the runs links around the majority stay broken at first, and only commits are demanded."""
+
+STABLE_TIMEOUTS: Final = 5
+"""For how many of the longest timeouts it must then keep it."""
+
+CATCH_UP_S: Final = 120.0
+"""Within how many virtual seconds everybody has everything, once all is healed."""
+
+CHANGED_WITHIN_S: Final = 30.0
+"""Within how many virtual seconds the leader then makes a change of the voters."""
+
+MOST_REMOVALS: Final = 10
+"""How many leaders may have been removed since the faults have stopped, by requests from before."""
+
+CHANGES: Final = "once the faults have stopped, voter changes are made"
+
+
+async def recover(cluster: Cluster) -> None:
+    """End the faults and make the demands, the first unmet one a violation; the clients are stopped on the way."""
+    await _Recovery(cluster).run()
+
+
+async def demand_commit(cluster: Cluster, within_s: float) -> None:
+    """Wait until an append that a client began after this call is acknowledged; a violation where none is in time."""
+    operations = cluster.history.operations
+    begins, began_at_s = len(operations), cluster.now_s
+    while not any(o.kind == "append" and o.outcome is Outcome.OK for o in operations[begins:]):
+        if cluster.now_s >= began_at_s + within_s:
+            asked = f"clients have written since {began_at_s:.3f} s, and a majority of the voters reach each other"
+            running = "; ".join(_described(cluster, node) for node in sorted(cluster.machines))
+            facts = (asked, f"{within_s:.1f} s later: {running}")
+            cluster.violate(Violation(0, COMMITS, cluster.now_s, facts, tuple(sorted(cluster.machines))))
+            await trio.sleep_forever()
+        await trio.sleep(LOOK_EVERY_S)
+
+
+class _Recovery:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._random: random.Random = cluster.random("recovery")
+        self._appends = 0
+
+    async def run(self) -> None:
+        cluster = self._cluster
+        cluster.administrator.stop()
+        majority = self._pick_majority()
+        if self._random.random() < BROKEN_LINKS:
+            await self._go_on_with_broken_links(majority)
+        await self._end_faults(majority)
+        within_s = ELECTION_TIMEOUTS * self._longest_timeout_s()
+        for _ in range(MOST_REMOVALS):
+            leader = await self._demand(lambda: self._lasting_leader(majority), within_s, majority)
+            await self._let_minority_act(majority, leader)
+            if await self._keeps_leading(leader, STABLE_TIMEOUTS * self._longest_timeout_s()):
+                break
+        else:
+            lost = f"{MOST_REMOVALS} leaders, one after the other, were removed from the voters while they led"
+            await self._violated(PROGRESS, ("no more changes have been asked for", lost), majority)
+        everyone = sorted(cluster.machines)
+        await self._end_faults(everyone)
+        if cluster.workload is not None:
+            await cluster.workload.stop()
+            await cluster.workload.demand_progress()
+        await self._demand(self._be_alike, CATCH_UP_S, everyone)
+        if cluster.is_fair:
+            await self._change_voters()
+            await self._demand(self._be_alike, CATCH_UP_S, everyone)
+        cluster.checker.finished()
+
+    def _pick_majority(self) -> list[int]:
+        """Nodes that have kept their disks, and that are a majority of every set of voters that may be in force."""
+        cluster = self._cluster
+        outlook = cluster.outlook
+        members = [node for node in outlook.members() if not cluster.machines[node].has_bad_disk]
+        order = self._random.sample(members, len(members))
+        least = next((size for size in range(1, len(order) + 1) if outlook.has_majority(order[:size])), None)
+        if least is None:
+            raise NotAsExpected(
+                f"recover: the nodes {', '.join(map(str, members)) or 'none'} that have kept their disks are no "
+                f"majority of every set of voters that may be in force: {'; '.join(map(str, outlook.possible()))}"
+            )
+        chosen = order[: self._random.randint(least, len(order))]
+        # Who is no voter is among them or not; it disturbs nobody.
+        others = [node for node in sorted(cluster.machines) if node not in members]
+        return sorted([*chosen, *(node for node in others if self._random.random() < 0.3)])
+
+    async def _go_on_with_broken_links(self, majority: Collection[int]) -> None:
+        """Demand that something commits while every link around the majority stays broken in some way of its own."""
+        cluster = self._cluster
+        others = [node for node in cluster.machines if node not in majority]
+        if cluster.workload is None or not others or cluster.network.has_caps:
+            return
+        cluster.network.end_faults()
+        for step in broken_links(self._random, majority, others):
+            await step.take(cluster)
+        await self._end_faults_of(majority)
+        await demand_commit(cluster, CLIQUE_TIMEOUTS * self._longest_timeout_s())
+
+    def _longest_timeout_s(self) -> float:
+        """Of the machines as they are, with their drifting clocks."""
+        configs = [machine.config for machine in self._cluster.machines.values()]
+        return max(max(2 * c.election_timeout_ms, c.fetch_timeout_ms, c.request_timeout_ms) for c in configs) / 1000
+
+    async def _end_faults(self, nodes: Collection[int]) -> None:
+        """Let these nodes run, on machines that work, and reach each other but no other node."""
+        cluster = self._cluster
+        cluster.network.end_faults()
+        others = [node for node in cluster.machines if node not in nodes]
+        if others:
+            cluster.partition(nodes, others, silent=self._random.random() < 0.5)
+        await self._end_faults_of(nodes)
+
+    async def _end_faults_of(self, nodes: Collection[int]) -> None:
+        cluster = self._cluster
+        for node in self._random.sample(sorted(nodes), len(nodes)):
+            machine = cluster.machines[node]
+            machine.end_faults()
+            if machine.node is not None and machine.node.disk_failure is not None:
+                # It runs no longer than it takes to hand over.
+                await machine.wait_until_ended()
+            if machine.has_bad_disk:
+                machine.kill()
+                await machine.wait_until_ended()
+                machine.replace_disk()
+            if not machine.is_running:
+                await machine.start()
+
+    async def _demand(self, progress: Callable[[], Awaitable[T]], within_s: float, nodes: Collection[int]) -> T:
+        """What `progress` returns, in time; else this is a violation."""
+        began_at_s = self._cluster.now_s
+        with trio.move_on_after(within_s):
+            return await progress()
+        running = ", ".join(_described(self._cluster, node) for node in nodes)
+        asked = f"nodes {', '.join(map(str, nodes))} have been without faults since {began_at_s:.3f} s"
+        await self._violated(PROGRESS, (asked, f"{within_s:.1f} s later: {running}"), nodes)
+        raise AssertionError("unreachable: a violation ends the run")
+
+    async def _violated(self, title: str, facts: tuple[str, str], nodes: Collection[int]) -> None:
+        cluster = self._cluster
+        cluster.violate(Violation(0, title, cluster.now_s, facts, tuple(sorted(nodes))))
+        await trio.sleep_forever()
+
+    async def _lasting_leader(self, majority: Collection[int]) -> Node:
+        """The leader, one of the majority, that has committed a new value, and that nobody may replace by right.
+
+        Who has won a pre-vote before, or passes for a build that needs none, campaigns in a later epoch, be it that it
+        has yet to store that on a slow disk; it may win by right.  So all of the majority that may campaign must follow
+        the leader.
+        """
+        while True:
+            leader = await self._lead_and_commit(majority)
+            while not self._all_follow(majority, leader):
+                await trio.sleep(LOOK_EVERY_S)
+                if self._cluster.leader() is not leader:
+                    break
+            else:
+                return leader
+
+    def _all_follow(self, nodes: Collection[int], leader: Node) -> bool:
+        running = self._cluster.nodes
+        return all((node := running.get(id)) is not None and _needs_no_other(node, leader) for id in nodes)
+
+    async def _lead_and_commit(self, majority: Collection[int]) -> Node:
+        """The leader, one of the majority, that has committed a new value."""
+        cluster = self._cluster
+        while True:
+            leader = cluster.leader()
+            if leader is None or leader.key.id not in majority:
+                await trio.sleep(LOOK_EVERY_S)
+                continue
+            value = b"recovery/%d" % self._appends
+            self._appends += 1
+            append = cluster.history.invoke("append", client="recovery", values=[value], via=leader.key.id)
+            try:
+                offsets = await leader.append([value])
+            except KraftError as error:
+                cluster.history.lose(append, str(error))
+                await trio.sleep(LOOK_EVERY_S)
+                continue
+            cluster.history.succeed(append, offsets=offsets)
+            if cluster.leader() is leader:
+                return leader
+
+    async def _let_minority_act(self, majority: Collection[int], leader: Node) -> None:
+        """What the others can do while the leader must keep its leadership: nothing, or ask in vain, or take part.
+
+        Where one of them has been in a later epoch already, or passes for a build without pre-votes, it may replace
+        the leader once by right: then they stay cut off.
+        """
+        cluster, others = self._cluster, [node for node in self._cluster.machines if node not in majority]
+        ways = self._random.choice(("cut off", "unheard answers", "unheard questions", "connected"))
+        if ways == "cut off" or not all(self._is_no_later(node, leader.view.epoch) for node in others):
+            return
+        cluster.network.heal()
+        if ways == "connected":
+            await self._end_faults_of(others)
+            return
+        for node in others:
+            for member in majority:
+                ends = cluster.machines[node].host, cluster.machines[member].host
+                cluster.network.requests_only(*(ends if ways == "unheard answers" else reversed(ends)))
+
+    def _is_no_later(self, node: int, epoch: int) -> bool:
+        machine = self._cluster.machines[node]
+        stored = None if machine.replica is None else machine.replica.durable_election_state()
+        later = stored is not None and stored.epoch > epoch
+        view = None if machine.node is None else machine.node.view
+        return not later and not (view is not None and view.epoch > epoch) and not self._cluster.network.has_caps
+
+    async def _keeps_leading(self, leader: Node, for_s: float) -> bool:
+        """An epoch has one leader, so that the same leader in the same epoch at the end was it all the time.
+
+        False where it was removed from the voters meanwhile.
+        """
+        before = leader.view.stamp
+        await trio.sleep(for_s)
+        now = self._cluster.leader()
+        if now is not leader or now.view.stamp != before:
+            if not is_member(self._cluster.outlook.committed(), leader.key):
+                return False
+            found = "nobody" if now is None else f"{now.key.id} in epoch {now.view.epoch}"
+            kept = f"{leader.key.id} led epoch {before.epoch}, reaches a majority and nothing fails"
+            await self._violated(PROGRESS, (kept, f"{for_s:.1f} s later {found} leads"), [leader.key.id])
+        return True
+
+    async def _change_voters(self) -> None:
+        """An administrator makes somebody a voter who is none, or the other way round; static voters are upgraded."""
+        cluster, admin = self._cluster, self._cluster.administrator
+        if not any(node.log.voters.kraft_version for node in cluster.nodes.values()):
+            await self._made(admin.upgrade(at=None, patience_s=CHANGED_WITHIN_S))
+            return
+        voters = cluster.outlook.committed()
+        node_id = self._random.choice(sorted(cluster.machines))
+        voter = voters.get(node_id)
+        if voter is None:
+            await self._made(admin.add_voter(node_id, at=None, patience_s=CHANGED_WITHIN_S))
+        elif len(voters) > 1 and cluster.outlook.can_spare(voter.key):
+            await self._made(admin.remove_voter(node_id, at=None, patience_s=CHANGED_WITHIN_S))
+
+    async def _made(self, request: Request) -> None:
+        operation = request.operation
+        with trio.move_on_after(2 * CHANGED_WITHIN_S):
+            await request.ended.wait()
+        key = operation.voter
+        is_in_already = (
+            operation.kind == ADD_VOTER and key is not None and is_member(self._cluster.outlook.committed(), key)
+        )
+        if operation.outcome is not Outcome.OK and not is_in_already:
+            asked = f"everybody has the same log, and an administrator asks: {operation.asks}"
+            await self._violated(CHANGES, (asked, str(operation)), sorted(self._cluster.machines))
+
+    async def _be_alike(self) -> None:
+        cluster = self._cluster
+        await cluster.wait_until(lambda: len(cluster.nodes) == len(cluster.machines), within_s=math.inf)
+        await cluster.wait_until_alike(within_s=math.inf)
+
+
+def _described(cluster: Cluster, node_id: int) -> str:
+    machine = cluster.machines[node_id]
+    if machine.node is None:
+        return f"{node_id} does not run ({machine.failure or 'no failure'})"
+    log, view = machine.node.log, machine.node.view
+    return (
+        f"{node_id} is {type(view.role).__name__} in epoch {view.epoch}, leader {view.leader_id}, "
+        f"log end {log.end}, synced to {log.synced_end_offset}, high watermark {log.high_watermark}"
+    )
+
+
+def _needs_no_other(node: Node, leader: Node) -> bool:
+    """Whether it has what the leader committed, so that it hears of it, or cannot campaign in its place.
+
+    To have heard of it once is not enough: a fetch timeout from before the faults ended may run out yet.  A node on a
+    blank disk cannot campaign, for one, and may know nobody but who is cut off.
+    """
+    follows = (node.view.epoch, node.view.leader_id) == (leader.view.epoch, leader.key.id)
+    has_all = node.log.end_offset >= (leader.high_watermark or 0)
+    return (follows and has_all) or not _may_campaign(node)
+
+
+def _may_campaign(node: Node) -> bool:
+    """Whether it is in its newest set, or in the one before while it does not know that the newest has committed."""
+    history = node.log.voters
+    offset = history.voters_offset
+    sets = [history.voters]
+    if offset is not None and offset in history.uncommitted(node.log.high_watermark):
+        sets.append(history.voters_at(offset - 1))
+    return any(is_member(voters, node.key) for voters in sets)

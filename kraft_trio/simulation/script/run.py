@@ -1,0 +1,147 @@
+"""Running a scenario script: each step is taken in turn, and what came of it is told below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import attrs
+import trio
+
+from kraft_trio.simulation.cluster import Cluster, Setup
+from kraft_trio.simulation.deterministic import run_deterministically
+from kraft_trio.simulation.script.header import Header
+from kraft_trio.simulation.script.narration import Narrator
+from kraft_trio.simulation.script.script import Script, StepLine
+from kraft_trio.simulation.script.steps import NotAsExpected, take
+from kraft_trio.simulation.script.steps_election import Campaign, Elect
+from kraft_trio.simulation.state_machine import RememberedValues
+from kraft_trio.simulation.violation import InvariantViolated
+from kraft_trio.tracing.events import Trace
+
+BEGUN_WITHIN_S: Final = 5.0
+
+
+@attrs.frozen
+class ScriptOutcome:
+    """What came of a script."""
+
+    script: Script
+    """With the outputs of this run; without any for the steps that were not reached."""
+    failure: str | None
+    """Where the script ended early and why: an expectation that was not met, or an invariant; None for neither."""
+    digest: str
+    """Of everything that happened: see Trace.digest."""
+    virtual_s: float
+
+
+MOST_REMEMBERED: Final = 50
+"""How many values the state machine of a script has one by one in its snapshots."""
+
+SNAPSHOTS_KEY: Final = "metadata.log.max.record.bytes.between.snapshots"
+
+
+def setup_of(header: Header) -> Setup:
+    """The cluster of a script; its nodes have state machines with snapshots where it says when they are taken."""
+    settings = dict(header.settings)
+    return Setup(
+        seed=header.seed,
+        voters=header.voters,
+        observers=header.observers,
+        kraft_version=header.kraft_version,
+        settings=settings,
+        state_machine=(lambda _: RememberedValues(MOST_REMEMBERED)) if SNAPSHOTS_KEY in settings else None,
+    )
+
+
+def run_script(
+    script: Script,
+    *,
+    on_step: Callable[[StepLine], object] | None = None,
+    on_trace: Callable[[Trace], object] | None = None,
+) -> ScriptOutcome:
+    """Run a script to its end, or to the first expectation that is not met, or invariant that is violated.
+
+    `on_step` is given each step with its output as soon as it has been taken; `on_trace` the trace, before the first
+    event of a node.  The same script gives the same outcome.
+    """
+    return _ScriptRun(script, on_step, on_trace).outcome()
+
+
+@attrs.define
+class _ScriptRun:
+    script: Script
+    on_step: Callable[[StepLine], object] | None
+    on_trace: Callable[[Trace], object] | None
+    outputs: list[list[str]] = attrs.field(factory=list)
+    failure: str | None = None
+    digest: str = ""
+    virtual_s: float = 0.0
+
+    def outcome(self) -> ScriptOutcome:
+        run_deterministically(self._run, seed=self.script.header.seed)
+        return ScriptOutcome(self.script.with_outputs(self.outputs), self.failure, self.digest, self.virtual_s)
+
+    async def _run(self) -> None:
+        cluster = Cluster(setup_of(self.script.header))
+        cluster.checker.knows_every_write = True
+        if self.on_trace is not None:
+            self.on_trace(cluster.trace)
+        narrator = Narrator(cluster)
+        line: StepLine | None = None
+        try:
+            async with cluster.running():
+                await self._let_processes_begin(cluster)
+                narrator.told()
+                for line in self.script.step_lines:
+                    if not await self._take(line, cluster, narrator):
+                        break
+                else:
+                    _check_history(cluster)
+        except InvariantViolated as violated:
+            self.failure = self._located(line, str(violated))
+            self._note(line, narrator)
+        self.digest = cluster.trace.digest()
+        self.virtual_s = cluster.now_s
+
+    async def _take(self, line: StepLine, cluster: Cluster, narrator: Narrator) -> bool:
+        """Take one step; whether it was as it expects."""
+        narrator.pushed = line.step.node if isinstance(line.step, Elect | Campaign) else None
+        try:
+            await take(line.step, cluster)
+            await self._let_processes_begin(cluster)
+        except NotAsExpected as error:
+            self.failure = self._located(line, str(error))
+        self._note(line, narrator)
+        return self.failure is None
+
+    async def _let_processes_begin(self, cluster: Cluster) -> None:
+        """Wait a little for every process that has just been started to take its first role, so that it can be told."""
+
+        def have_begun() -> bool:
+            nodes = (machine.replica for machine in cluster.machines.values() if machine.node and not machine.is_paused)
+            return all(replica is not None and replica.view is not None for replica in nodes)
+
+        if not any(step.keeps_time for step in self.script.steps):
+            with suppress(trio.TooSlowError):
+                await cluster.wait_until(have_begun, within_s=BEGUN_WITHIN_S)
+
+    def _note(self, line: StepLine | None, narrator: Narrator) -> None:
+        if line is None or len(self.outputs) == len(self.script.step_lines):
+            return
+        self.outputs.append(narrator.told())
+        if self.on_step is not None:
+            self.on_step(attrs.evolve(line, output=tuple(self.outputs[-1])))
+
+    def _located(self, line: StepLine | None, problem: str) -> str:
+        if line is None:
+            return f"{self.script.name}: {problem}"
+        return f"{self.script.name}, line {line.number}: {problem}\n    {line.step.text}"
+
+
+def _check_history(cluster: Cluster) -> None:
+    """What can only be judged at the end, where everyone has come to have the same log."""
+    ends: set[Any] = {(node.log.end, node.high_watermark) for node in cluster.nodes.values()}
+    if len(cluster.nodes) == len(cluster.machines) and len(ends) == 1 and all(e.offset == h for e, h in ends):
+        cluster.checker.finished()

@@ -1,0 +1,153 @@
+"""Steps that random runs have besides faults: the time of the next one, the clients, the recovery at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+import trio
+
+from kraft_trio.simulation.clients.workload import Workload
+from kraft_trio.simulation.script.moments import leader_appends_voters, piece_arrives
+from kraft_trio.simulation.script.parts import DURATION, NUMBER, choice
+from kraft_trio.simulation.script.recovery import demand_commit, recover
+from kraft_trio.simulation.script.steps import Step, register
+from kraft_trio.simulation.script.steps_network import Isolate, Mute
+from kraft_trio.simulation.script.steps_process import Crash, Kill, Pause
+from kraft_trio.simulation.script.syntax import flag, part
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.cluster import Cluster
+
+USUAL_PAUSE_US: Final = 1_000_000
+
+RETRY_BACKOFFS_MS: Final = (250, 1000, 2000)
+"""How long the clients of random runs wait before they try again.  Most wait longer than the library does by itself:
+where there is no leader for long, looking for one would be most of what a run does."""
+
+BLOWS: Final[Mapping[str, Callable[[int], Step]]] = {
+    "kill": lambda node: Kill((node,)),
+    "crash": lambda node: Crash((node,), "reordered"),
+    "pause": lambda node: Pause((node,)),
+    "isolate": Isolate,
+    "stall": lambda node: Isolate(node, silent=True),
+    "mute": Mute,
+}
+"""What a strike does to a node."""
+BLOW: Final = choice(*BLOWS)
+
+
+@register
+@attrs.frozen
+class At(Step):
+    """Waits until that much virtual time has passed since the run began; not at all where it has."""
+
+    verb: ClassVar[str] = "at"
+    keeps_time: ClassVar[bool] = True
+    time_us: int = part(DURATION)
+
+    async def take(self, cluster: Cluster) -> None:
+        await trio.sleep(max(0.0, self.time_us / 1e6 - cluster.now_s))
+
+
+@register
+@attrs.frozen
+class Clients(Step):
+    """Lets that many clients write and read, over the network and embedded in nodes, until the run recovers or ends."""
+
+    verb: ClassVar[str] = "clients"
+    count: int = part(NUMBER)
+    every_us: int = part(DURATION, after="every", default=USUAL_PAUSE_US)
+    """The mean time from the end of one operation of a client to the beginning of its next."""
+
+    def __attrs_post_init__(self) -> None:
+        if not self.every_us:
+            raise ValueError("every: 0s; expected more")
+
+    async def take(self, cluster: Cluster) -> None:
+        if cluster.workload is None and self.count:
+            rate = 1e6 / self.every_us
+            cluster.workload = Workload(
+                cluster, clients=self.count, operations_per_s=rate, retry_backoffs_ms=RETRY_BACKOFFS_MS
+            )
+            cluster.workload.start()
+
+
+@register
+@attrs.frozen
+class Fair(Step):
+    """From now on disks, voters and addresses are left alone that the quorum could never do without again.
+
+    What would take them takes nothing then: `blank-disk`, `rot`, `add-voter`, `remove-voter`, `move`.
+    """
+
+    verb: ClassVar[str] = "fair"
+
+    async def take(self, cluster: Cluster) -> None:
+        cluster.is_fair = True
+
+
+@register
+@attrs.frozen
+class StrikeLeader(Step):
+    """Does something to the node that leads now, of the highest epoch; nothing where none does.
+
+    `mid-change` waits for a leader to append a set of voters, and strikes in that moment; not at all where none does
+    within a second.  `mid-download` waits for a node to be given a piece of a snapshot, three seconds at most.
+    A process that is killed, crashed or paused comes back by `start` and `resume`, a cut ends by `heal`.
+    """
+
+    verb: ClassVar[str] = "strike-leader"
+    blow: str = part(BLOW)
+    mid_change: bool = flag("mid-change")
+    mid_download: bool = flag("mid-download")
+
+    async def take(self, cluster: Cluster) -> None:
+        if self.mid_change and not await leader_appends_voters(cluster):
+            return
+        if self.mid_download and await piece_arrives(cluster) is None:
+            return
+        leader = cluster.leader()
+        if leader is not None:
+            await BLOWS[self.blow](leader.key.id).take(cluster)
+
+
+@register
+@attrs.frozen
+class StrikeFetcher(Step):
+    """Does something to the node that is next given a piece of a snapshot, but the last; nothing in three seconds."""
+
+    verb: ClassVar[str] = "strike-fetcher"
+    blow: str = part(BLOW)
+
+    async def take(self, cluster: Cluster) -> None:
+        fetcher = await piece_arrives(cluster)
+        if fetcher is not None:
+            await BLOWS[self.blow](fetcher).take(cluster)
+
+
+@register
+@attrs.frozen
+class DemandCommit(Step):
+    """Demands that an append which a client begins from now on is acknowledged within that time; `clients` write.
+
+    Whatever is broken stays broken.  A demand that is not met is a violation.
+    """
+
+    verb: ClassVar[str] = "demand-commit"
+    within_us: int = part(DURATION, after="within")
+
+    async def take(self, cluster: Cluster) -> None:
+        await demand_commit(cluster, self.within_us / 1e6)
+
+
+@register
+@attrs.frozen
+class Recover(Step):
+    """Ends every fault, of a majority first, and demands progress; in the end every node must have the same log."""
+
+    verb: ClassVar[str] = "recover"
+
+    async def take(self, cluster: Cluster) -> None:
+        await recover(cluster)

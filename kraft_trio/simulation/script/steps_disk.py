@@ -1,0 +1,261 @@
+"""Steps of disks: slow and full ones, calls that fail, rotten bits, other disks."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+
+from kraft_trio.simulation.script.parts import DURATION, NODE, NumberPart, choice
+from kraft_trio.simulation.script.steps import NotAsExpected, Step, register
+from kraft_trio.simulation.script.syntax import part
+from kraft_trio.storage.disk import join
+from kraft_trio.storage.part_file import PART_SUFFIX
+from kraft_trio.storage.partition_files import CHECKPOINT, DELETED, QUORUM_STATE, checkpoint_ids, checkpoint_name
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.cluster import Cluster
+    from kraft_trio.simulation.disk.inode import Loss
+    from kraft_trio.simulation.facts.replica import Entry
+    from kraft_trio.simulation.machine import Machine
+
+BYTES: Final = NumberPart("BYTES", "a number of bytes")
+CALLS: Final = NumberPart("CALLS", "a number of calls")
+_ANY: Final = 2**62
+_READS: Final = frozenset({"read_at", "read_bytes", "view", "list_directory", "forget_cached"})
+_CHANGED_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    "snapshot": (CHECKPOINT, CHECKPOINT + PART_SUFFIX),
+    "trim": (DELETED,),
+}
+"""By what part of the storage's work: how the names of the files end that it changes."""
+
+_HEADER_BEFORE_CRC: Final = 21
+"""So many bytes of a batch its CRC does not cover: base offset, length, epoch, magic, and the CRC itself."""
+
+
+@register
+@attrs.frozen
+class SlowDisk(Step):
+    """Lets every fsync of a machine take that long from now on."""
+
+    verb: ClassVar[str] = "slow-disk"
+    node: int = part(NODE)
+    duration_us: int = part(DURATION)
+
+    async def take(self, cluster: Cluster) -> None:
+        latency_s = self.duration_us / 1e6
+        cluster.machines[self.node].disk.sync_latency = lambda: latency_s
+
+
+@attrs.frozen
+class _FailingCall(Step):
+    node: int = part(NODE)
+    of: str = part(choice("any", "snapshot"), after="of", default="any")
+    _operation: ClassVar[str]
+
+    async def take(self, cluster: Cluster) -> None:
+        machine = cluster.machines[self.node]
+        if machine.is_running:
+            machine.excuse(f"{self.verb}: an injected error of the disk")
+            machine.disk.fail(self._operation, name=PART_SUFFIX if self.of == "snapshot" else "", code=errno.EIO)
+
+
+@register
+@attrs.frozen
+class FailSync(_FailingCall):
+    """Lets the next fsync of a running node fail; what it should have made durable is lost, and later ones succeed."""
+
+    verb: ClassVar[str] = "fail-sync"
+    _operation: ClassVar[str] = "sync"
+
+
+@register
+@attrs.frozen
+class FailWrite(_FailingCall):
+    """Lets the next write of a running node fail."""
+
+    verb: ClassVar[str] = "fail-write"
+    _operation: ClassVar[str] = "append"
+
+
+@register
+@attrs.frozen
+class FullDisk(Step):
+    """Leaves a disk that many bytes of room: what would need more fails."""
+
+    verb: ClassVar[str] = "full-disk"
+    node: int = part(NODE)
+    room_bytes: int = part(BYTES, default=0)
+
+    async def take(self, cluster: Cluster) -> None:
+        machine = cluster.machines[self.node]
+        machine.excuse("full-disk: no room is left on the disk")
+        machine.disk.capacity = _ANY
+        room = machine.disk.room()
+        assert room is not None, "it has just been given a capacity"
+        machine.disk.capacity = _ANY - room + self.room_bytes
+
+
+@register
+@attrs.frozen
+class FreeDisk(Step):
+    """Gives a full disk room again."""
+
+    verb: ClassVar[str] = "free-disk"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        cluster.machines[self.node].disk.capacity = None
+
+
+@register
+@attrs.frozen
+class CrashIn(Step):
+    """Takes a machine's power at the CALLS-th call of its storage from now on, before that call has taken effect.
+
+    `of snapshot` counts the changes of snapshots alone, while they are written and when they get their names; `of trim`
+    what is taken out of use and removed, of the log and of old snapshots.
+    """
+
+    verb: ClassVar[str] = "crash-in"
+    node: int = part(NODE)
+    calls: int = part(CALLS)
+    lose: Loss = part(choice("all", "some", "reordered"), default="all")
+    of: str = part(choice("any", *_CHANGED_BY), after="of", default="any")
+
+    async def take(self, cluster: Cluster) -> None:
+        machine, calls = cluster.machines[self.node], max(1, self.calls)
+        point = machine.disk.calls + calls if self.of == "any" else _Countdown(_CHANGED_BY[self.of], calls)
+        machine.disk.crash_at(point, crash=lambda: machine.crash(self.lose))
+
+
+class _Countdown:
+    """Names the call that is the last of so many which change files of such names, or make those names durable."""
+
+    def __init__(self, suffixes: tuple[str, ...], calls: int) -> None:
+        self._suffixes = suffixes
+        self._left = calls
+        self._has_renamed = False
+
+    def __call__(self, operation: str, path: str) -> bool:
+        is_one = path.endswith(self._suffixes) or (operation == "sync_directory" and self._has_renamed)
+        if not is_one or operation in _READS:
+            return False
+        self._has_renamed = operation in ("rename", "remove")
+        self._left -= 1
+        return not self._left
+
+
+@register
+@attrs.frozen
+class Rot(Step):
+    """Damages a disk: one bit inside the log with good batches behind it, in the newest snapshot or in quorum-state."""
+
+    verb: ClassVar[str] = "rot"
+    node: int = part(NODE)
+    file: str = part(choice("log", "quorum-state", "snapshot"), default="log")
+
+    async def take(self, cluster: Cluster) -> None:
+        machine = cluster.machines[self.node]
+        if not _can_spare(cluster, self.node):
+            return
+        place = _PLACES[self.file](machine)
+        if place is None:
+            return
+        path, position = place
+        machine.damage(path, position, f"rot: one byte of {path} is damaged")
+
+
+def _in_quorum_state(machine: Machine) -> tuple[str, int] | None:
+    path = join(machine.partition_path, QUORUM_STATE)
+    return (path, 0) if machine.disk.durable_bytes(path) else None
+
+
+def _in_newest_snapshot(machine: Machine) -> tuple[str, int] | None:
+    ids = [id for id in checkpoint_ids(machine.disk.peek_names(machine.partition_path)) if id.offset]
+    path = join(machine.partition_path, checkpoint_name(ids[-1])) if ids else ""
+    size = machine.disk.durable_size(path) if ids else None
+    return (path, size // 2) if size else None
+
+
+def _in_log(machine: Machine) -> tuple[str, int] | None:
+    entry = _inner_entry(machine)
+    return None if entry is None else (entry.path, entry.position + (_HEADER_BEFORE_CRC + entry.size) // 2)
+
+
+_PLACES: Final[Mapping[str, Callable[[Machine], tuple[str, int] | None]]] = {
+    "log": _in_log,
+    "quorum-state": _in_quorum_state,
+    "snapshot": _in_newest_snapshot,
+}
+"""Where each kind of file is damaged: path and position; None where there is nothing to damage."""
+
+
+def _inner_entry(machine: Machine) -> Entry | None:
+    """The middle one of the batches that the device holds and that have another one behind them in their file."""
+    if (replica := machine.replica) is None:
+        return None
+    held = [entry for entry in replica.entries if entry.path and replica.has_durably(entry)]
+    inner = [entry for entry, following in itertools.pairwise(held) if entry.path == following.path]
+    return inner[len(inner) // 2] if inner else None
+
+
+@register
+@attrs.frozen
+class BlankDisk(Step):
+    """Takes a machine's power and puts a blank disk in, formatted under the same id, with a new directory id."""
+
+    verb: ClassVar[str] = "blank-disk"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        _demand_directory_ids(cluster, self.verb)
+        if not _can_spare(cluster, self.node):
+            return
+        machine = cluster.machines[self.node]
+        machine.is_losing_disk = True
+        machine.crash("all")
+        await machine.wait_until_ended()
+        machine.replace_disk()
+
+
+@register
+@attrs.frozen
+class KeepDisk(Step):
+    """Copies a machine's disk as it is now, for `stale-disk`."""
+
+    verb: ClassVar[str] = "keep-disk"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        machine = cluster.machines[self.node]
+        machine.kept_disk = machine.disk.copy()
+
+
+@register
+@attrs.frozen
+class StaleDisk(Step):
+    """Takes a machine's power and puts in what `keep-disk` has copied: it forgets what it has promised since."""
+
+    verb: ClassVar[str] = "stale-disk"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        machine = cluster.machines[self.node]
+        if machine.kept_disk is None:
+            raise NotAsExpected(f"stale-disk {self.node}: no disk was kept; expected keep-disk {self.node} before")
+        machine.crash("all")
+        await machine.wait_until_ended()
+        machine.replace_disk(machine.kept_disk.copy())
+
+
+def _can_spare(cluster: Cluster, node: int) -> bool:
+    return not cluster.is_fair or cluster.outlook.can_spare(cluster.key_of(node))
+
+
+def _demand_directory_ids(cluster: Cluster, verb: str) -> None:
+    if cluster.setup.kraft_version == 0:
+        raise NotAsExpected(f"{verb}: kraft-version 0 has no directory ids to tell one disk from another; expected 1")

@@ -1,0 +1,108 @@
+"""Steps that steer an election, where a script is about what comes after it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+import trio
+
+from kraft_trio.messages import QuorumView, TimedOut, VoteRoundEnded
+from kraft_trio.node import Node
+from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Unattached
+from kraft_trio.simulation.script.parts import NODE
+from kraft_trio.simulation.script.steps import NotAsExpected, Step, register
+from kraft_trio.simulation.script.syntax import part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraft_trio.simulation.cluster import Cluster
+
+ELECTED_WITHIN_S: Final = 30.0
+
+CAMPAIGNED_WITHIN_S: Final = 1.0
+
+SPREAD_WITHIN_S: Final = 1.0
+"""How long the step waits for the others to have heard of the leader, and of what it has committed."""
+
+
+@register
+@attrs.frozen
+class Elect(Step):
+    """Lets a node campaign at once, without asking for pre-votes, until it leads and has committed in its epoch.
+
+    It campaigns as it would among peers that do not know pre-votes, so whether it wins is up to the others.  Expects
+    that it does within 30 s.
+    """
+
+    verb: ClassVar[str] = "elect"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        machine = cluster.machines[self.node]
+        if machine.node is None or machine.is_paused:
+            raise NotAsExpected(f"elect {self.node}: expected a node that runs")
+        with trio.move_on_after(ELECTED_WITHIN_S):
+            while not await _campaign(machine.node):
+                pass
+            await _spread(cluster, machine.node)
+            return
+        view = machine.node.view
+        raise NotAsExpected(
+            f"elect {self.node}: expected it to lead and to have committed within {ELECTED_WITHIN_S:g} s; "
+            f"it is {type(view.role).__name__} in epoch {view.epoch}"
+        )
+
+
+@register
+@attrs.frozen
+class Campaign(Step):
+    """Lets a node campaign as `elect` does, but once, and whatever comes of it."""
+
+    verb: ClassVar[str] = "campaign"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        machine = cluster.machines[self.node]
+        if machine.node is None or machine.is_paused:
+            return
+        with trio.move_on_after(CAMPAIGNED_WITHIN_S):
+            await _campaign(machine.node)
+
+
+async def _campaign(node: Node) -> bool:
+    """One attempt, unless it leads already: whether it leads and has committed in the end."""
+    election = node.election
+    view = node.view
+    if isinstance(view.role, Unattached | Follower):
+        await election.tell(TimedOut(view.stamp))
+        view = await election.view.wait_for(_left(view))
+    if isinstance(view.role, Prospective):
+        await election.tell(VoteRoundEnded(view.stamp, won=False, skip_pre_vote=True))
+        view = await election.view.wait_for(_left(view))
+    if isinstance(view.role, Candidate):
+        view = await election.view.wait_for(_left(view))
+    while isinstance(view.role, Leader) and node.view.stamp == view.stamp:
+        if (node.high_watermark or 0) > view.role.epoch_start_offset:
+            return True
+        await trio.sleep(0.001)
+    # Refused: the next attempt comes after those that the node's own peers make now, and finds other logs.
+    await trio.sleep(0.1)
+    return False
+
+
+async def _spread(cluster: Cluster, leader: Node) -> None:
+    def have_heard() -> bool:
+        return all(
+            node.view.leader_id == leader.key.id and node.high_watermark == leader.high_watermark
+            for node in cluster.nodes.values()
+        )
+
+    with suppress(trio.TooSlowError):
+        await cluster.wait_until(have_heard, within_s=SPREAD_WITHIN_S)
+
+
+def _left(view: QuorumView) -> Callable[[QuorumView], bool]:
+    return lambda now: now.stamp != view.stamp

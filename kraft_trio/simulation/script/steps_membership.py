@@ -1,0 +1,112 @@
+"""Steps of an administrator, who changes the set of voters: each asks the leader, over the network.
+
+A step waits a while for the answer; a change that has none by then goes on beside the script.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+import trio
+
+from kraft_trio.simulation.script.parts import DURATION, NODE
+from kraft_trio.simulation.script.steps import NotAsExpected, Step, register
+from kraft_trio.simulation.script.syntax import flag, part
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.clients.administrator import Request
+    from kraft_trio.simulation.cluster import Cluster
+
+ANSWERED_WITHIN_S: Final = 1.0
+"""How long a step waits for the answer."""
+
+SPREAD_S: Final = 0.1
+"""How long it goes on once there is one, so that others have heard of the change too."""
+
+PATIENCE_US: Final = 30_000_000
+"""How long the leader is given for a change, where the step does not say."""
+
+
+@register
+@attrs.frozen
+class AddVoter(Step):
+    """Makes a node, as it is formatted now, a voter; `at`: asks who leads there alone; `beside`: without waiting."""
+
+    verb: ClassVar[str] = "add-voter"
+    node: int = part(NODE)
+    at: int | None = part(NODE, after="at", default=None)
+    within_us: int = part(DURATION, after="within", default=PATIENCE_US)
+    beside: bool = flag("beside")
+
+    async def take(self, cluster: Cluster) -> None:
+        request = cluster.administrator.add_voter(self.node, at=self.at, patience_s=self.within_us / 1e6)
+        await _wait(request, self.beside)
+
+
+@register
+@attrs.frozen
+class RemoveVoter(Step):
+    """Makes the voter of that id, with whatever directory id, a voter no more; `at` and `beside` as in `add-voter`."""
+
+    verb: ClassVar[str] = "remove-voter"
+    node: int = part(NODE)
+    at: int | None = part(NODE, after="at", default=None)
+    within_us: int = part(DURATION, after="within", default=PATIENCE_US)
+    beside: bool = flag("beside")
+
+    async def take(self, cluster: Cluster) -> None:
+        request = cluster.administrator.remove_voter(self.node, at=self.at, patience_s=self.within_us / 1e6)
+        await _wait(request, self.beside)
+
+
+@register
+@attrs.frozen
+class RemoveLeader(Step):
+    """Removes, as `remove-voter` does, the node that leads now, of the highest epoch; nothing where none does."""
+
+    verb: ClassVar[str] = "remove-leader"
+    within_us: int = part(DURATION, after="within", default=PATIENCE_US)
+    beside: bool = flag("beside")
+
+    async def take(self, cluster: Cluster) -> None:
+        leader = cluster.leader()
+        if leader is not None:
+            await RemoveVoter(leader.key.id, None, self.within_us, self.beside).take(cluster)
+
+
+@register
+@attrs.frozen
+class UpgradeKRaftVersion(Step):
+    """Finalizes kraft.version 1: from then on the voters are in the log, with their directory ids."""
+
+    verb: ClassVar[str] = "upgrade"
+    at: int | None = part(NODE, after="at", default=None)
+    within_us: int = part(DURATION, after="within", default=PATIENCE_US)
+    beside: bool = flag("beside")
+
+    async def take(self, cluster: Cluster) -> None:
+        await _wait(cluster.administrator.upgrade(at=self.at, patience_s=self.within_us / 1e6), self.beside)
+
+
+@register
+@attrs.frozen
+class Move(Step):
+    """Gives a node another address, on which it listens from its next start on."""
+
+    verb: ClassVar[str] = "move"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        if cluster.setup.kraft_version == 0:
+            raise NotAsExpected("move: with kraft-version 0 nobody would hear of it; expected 1")
+        if not cluster.is_fair or cluster.outlook.can_spare(cluster.key_of(self.node)):
+            cluster.move(self.node)
+
+
+async def _wait(request: Request, beside: bool) -> None:
+    if beside:
+        return
+    with trio.move_on_after(ANSWERED_WITHIN_S):
+        await request.ended.wait()
+        await trio.sleep(SPREAD_S)

@@ -1,0 +1,245 @@
+"""Steps of the network: partitions of every kind, slow, lossy and clogged links.
+
+Partitions add up until `heal`.  A link is one direction between two nodes.  Clients reach every node all the time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import attrs
+
+from kraft_trio.simulation.script.delay import DELAY, Delay
+from kraft_trio.simulation.script.parts import GROUPS, LINK, NODE, NODES, PROBABILITY, TWO_GROUPS
+from kraft_trio.simulation.script.steps import Step, register
+from kraft_trio.simulation.script.syntax import flag, part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kraft_trio.simulation.cluster import Cluster
+
+
+def _host(node: int) -> str:
+    return f"node-{node}"
+
+
+def _hosts(nodes: Iterable[int]) -> list[str]:
+    return [_host(node) for node in nodes]
+
+
+@register
+@attrs.frozen
+class Cut(Step):
+    """Lets the nodes named reach only those of their own group; `silent`: connections stall instead of breaking."""
+
+    verb: ClassVar[str] = "cut"
+    groups: tuple[tuple[int, ...], ...] = part(GROUPS)
+    silent: bool = flag("silent")
+
+    async def take(self, cluster: Cluster) -> None:
+        cluster.network.partition(*map(_hosts, self.groups), silent=self.silent)
+
+
+@register
+@attrs.frozen
+class Isolate(Step):
+    """Cuts one node off from all others."""
+
+    verb: ClassVar[str] = "isolate"
+    node: int = part(NODE)
+    silent: bool = flag("silent")
+
+    async def take(self, cluster: Cluster) -> None:
+        others = [machine.host for machine in cluster.machines.values() if machine.id != self.node]
+        cluster.network.isolate(_host(self.node), others, silent=self.silent)
+
+
+@register
+@attrs.frozen
+class Bridge(Step):
+    """Cuts two groups off from each other; only this node reaches, and is reached by, both."""
+
+    verb: ClassVar[str] = "bridge"
+    node: int = part(NODE)
+    groups: tuple[tuple[int, ...], ...] = part(TWO_GROUPS, after="between")
+    silent: bool = flag("silent")
+
+    async def take(self, cluster: Cluster) -> None:
+        left, right = map(_hosts, self.groups)
+        cluster.network.bridge(_host(self.node), left, right, silent=self.silent)
+
+    def __attrs_post_init__(self) -> None:
+        if any(self.node in group for group in self.groups):
+            raise ValueError(f"node: {self.node} is in a group; expected one in neither")
+
+
+@register
+@attrs.frozen
+class Ring(Step):
+    """Lets each of the nodes reach only the one before it and the one behind it in this order."""
+
+    verb: ClassVar[str] = "ring"
+    nodes: tuple[int, ...] = part(NODES)
+    silent: bool = flag("silent")
+
+    async def take(self, cluster: Cluster) -> None:
+        cluster.network.ring(*_hosts(self.nodes), silent=self.silent)
+
+
+@register
+@attrs.frozen
+class OneWay(Step):
+    """Lets what A sends to B arrive, requests and answers alike, and loses what B sends to A.
+
+    Connections still open, and end, over the link; `hard`: not even that.
+    """
+
+    verb: ClassVar[str] = "one-way"
+    link: tuple[int, int] = part(LINK)
+    hard: bool = flag("hard")
+
+    async def take(self, cluster: Cluster) -> None:
+        source, target = _hosts(self.link)
+        cluster.network.one_way(target, source, handshakes=not self.hard)
+
+
+@register
+@attrs.frozen
+class RequestsOnly(Step):
+    """Lets A's requests reach B, and loses B's answers to them."""
+
+    verb: ClassVar[str] = "requests-only"
+    link: tuple[int, int] = part(LINK)
+
+    async def take(self, cluster: Cluster) -> None:
+        cluster.network.requests_only(*_hosts(self.link))
+
+
+@register
+@attrs.frozen
+class Mute(Step):
+    """Loses every answer of one node to the requests of others; its own requests, and their answers, arrive."""
+
+    verb: ClassVar[str] = "mute"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        for machine in cluster.machines.values():
+            if machine.id != self.node:
+                cluster.network.requests_only(machine.host, _host(self.node))
+
+
+@register
+@attrs.frozen
+class AnswersOnly(Step):
+    """Loses A's requests to B; B's answers to requests it has already still arrive."""
+
+    verb: ClassVar[str] = "answers-only"
+    link: tuple[int, int] = part(LINK)
+
+    async def take(self, cluster: Cluster) -> None:
+        cluster.network.answers_only(*_hosts(self.link))
+
+
+@register
+@attrs.frozen
+class Clog(Step):
+    """Holds back everything that A sends to B, until `unclog` or `heal` lets it arrive."""
+
+    verb: ClassVar[str] = "clog"
+    link: tuple[int, int] = part(LINK)
+
+    async def take(self, cluster: Cluster) -> None:
+        cluster.network.clog(*_hosts(self.link))
+
+
+@register
+@attrs.frozen
+class Unclog(Step):
+    """Lets arrive what `clog` has held back."""
+
+    verb: ClassVar[str] = "unclog"
+    link: tuple[int, int] = part(LINK)
+
+    async def take(self, cluster: Cluster) -> None:
+        cluster.network.unclog(*_hosts(self.link))
+
+
+@register
+@attrs.frozen
+class Heal(Step):
+    """Ends every partition and unclogs every link; how slow or lossy links are stays as it is."""
+
+    verb: ClassVar[str] = "heal"
+
+    async def take(self, cluster: Cluster) -> None:
+        cluster.network.heal()
+
+
+@register
+@attrs.frozen
+class SetLatency(Step):
+    """Says how long data is under way, on one link or on all that have no latency of their own."""
+
+    verb: ClassVar[str] = "latency"
+    delay: Delay = part(DELAY)
+    link: tuple[int, int] | None = part(LINK, after="on", default=None)
+
+    async def take(self, cluster: Cluster) -> None:
+        if self.link is None:
+            cluster.network.set_default_link(latency=self.delay.latency())
+        else:
+            cluster.network.set_link(*_hosts(self.link), latency=self.delay.latency())
+
+
+@attrs.frozen
+class _FrameFault(Step):
+    """Something that becomes of a share of the frames, on one link or on all that have no share of their own."""
+
+    probability_ppm: int = part(PROBABILITY)
+    link: tuple[int, int] | None = part(LINK, after="on", default=None)
+    _setting: ClassVar[str]
+
+    async def take(self, cluster: Cluster) -> None:
+        change = {self._setting: self.probability_ppm / 1e6}
+        if self.link is None:
+            cluster.network.set_default_link(**change)  # type: ignore[arg-type]
+        else:
+            cluster.network.set_link(*_hosts(self.link), **change)  # type: ignore[arg-type]
+
+
+@register
+@attrs.frozen
+class Loss(_FrameFault):
+    """Loses that share of the frames; TCP sends them again, and what comes behind them waits."""
+
+    verb: ClassVar[str] = "loss"
+    _setting: ClassVar[str] = "loss"
+
+
+@register
+@attrs.frozen
+class Resets(_FrameFault):
+    """Loses that share of the frames together with their connections: both ends see a reset."""
+
+    verb: ClassVar[str] = "resets"
+    _setting: ClassVar[str] = "reset"
+
+
+@register
+@attrs.frozen
+class CutFrames(_FrameFault):
+    """Lets only a part of that share of the frames arrive; then both ends see a reset."""
+
+    verb: ClassVar[str] = "cut-frames"
+    _setting: ClassVar[str] = "cut_frames"
+
+
+@register
+@attrs.frozen
+class Duplicates(_FrameFault):
+    """Delivers that share of the requests twice, the second time later and over another connection."""
+
+    verb: ClassVar[str] = "duplicates"
+    _setting: ClassVar[str] = "duplicates"

@@ -1,0 +1,119 @@
+"""Steps of clients: one operation each, noted in the history like those of any client.
+
+The step waits a while for the answer; an operation that has none by then goes on beside the script.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+import trio
+
+from kraft_trio.simulation.clients.log_access import EmbeddedAccess, LogAccess, NetworkAccess
+from kraft_trio.simulation.clients.operations import NO_EFFECT, PERHAPS
+from kraft_trio.simulation.deterministic import process
+from kraft_trio.simulation.facts.history import Operation
+from kraft_trio.simulation.script.parts import NODE, QUOTED
+from kraft_trio.simulation.script.steps import NotAsExpected, Step, register
+from kraft_trio.simulation.script.syntax import part
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.cluster import Cluster
+
+ANSWERED_WITHIN_S: Final = 0.5
+"""How long a step waits for the answer to its operation."""
+
+SPREAD_S: Final = 0.1
+"""How long it goes on once there is an answer, so that others have heard of it too."""
+
+PATIENCE_S: Final = 30.0
+"""How long a client over the network goes on trying."""
+
+Attempt = Callable[[LogAccess, float], Awaitable[None]]
+
+
+@register
+@attrs.frozen
+class Append(Step):
+    """Appends a value that was not appended before: by a client over the network, or `via` the process of a node."""
+
+    verb: ClassVar[str] = "append"
+    value: str = part(QUOTED)
+    via: int | None = part(NODE, after="via", default=None)
+
+    async def take(self, cluster: Cluster) -> None:
+        value = self.value.encode()
+        if cluster.history.append_of(value) is not None:
+            raise NotAsExpected(f"{self.text}: this value was appended before; expected another")
+        _demand_process(cluster, self)
+        operation = cluster.history.invoke("append", client=_new_client(cluster), values=[value], via=self.via)
+
+        async def attempt(access: LogAccess, patience_s: float) -> None:
+            offsets = await access.append([value], patience_s)
+            cluster.history.succeed(operation, offsets=offsets)
+
+        await _perform(cluster, operation, attempt)
+
+
+@register
+@attrs.frozen
+class Read(Step):
+    """Reads what the leader, or the process of a node, knows to be committed."""
+
+    verb: ClassVar[str] = "read"
+    via: int | None = part(NODE, after="via", default=None)
+
+    async def take(self, cluster: Cluster) -> None:
+        _demand_process(cluster, self)
+        operation = cluster.history.invoke(
+            "read-committed", client=_new_client(cluster), via=self.via, from_offset=0, is_linearizable=False
+        )
+
+        async def attempt(access: LogAccess, patience_s: float) -> None:
+            given = await access.read_committed(0, patience_s)
+            cluster.history.succeed(operation, offsets=given.offsets, values=given.values, end_offset=given.end_offset)
+
+        await _perform(cluster, operation, attempt)
+
+
+def _demand_process(cluster: Cluster, step: Append | Read) -> None:
+    if step.via is not None and cluster.machines[step.via].node is None:
+        raise NotAsExpected(f"{step.text}: node {step.via} does not run; expected one that does")
+
+
+def _new_client(cluster: Cluster) -> str:
+    return f"script-{len(cluster.history.operations)}"
+
+
+async def _perform(cluster: Cluster, operation: Operation, attempt: Attempt) -> None:
+    ended = trio.Event()
+
+    async def run() -> None:
+        # What is embedded in a process stands still with it.
+        process.set(operation.via)
+        try:
+            await _attempt(cluster, operation, attempt)
+        except NO_EFFECT as error:
+            cluster.history.fail(operation, str(error))
+        except PERHAPS as error:
+            cluster.history.lose(operation, str(error) or f"no answer within {PATIENCE_S:g} s")
+        ended.set()
+
+    cluster.nursery.start_soon(run)
+    with trio.move_on_after(ANSWERED_WITHIN_S):
+        await ended.wait()
+        await trio.sleep(SPREAD_S)
+
+
+async def _attempt(cluster: Cluster, operation: Operation, attempt: Attempt) -> None:
+    if operation.via is not None:
+        node = cluster.machines[operation.via].node
+        assert node is not None, "looked at in the same step"
+        await attempt(EmbeddedAccess(node), math.inf)
+        return
+    async with aclosing(cluster.client(operation.client)) as client:
+        await attempt(NetworkAccess(cluster, operation.client, client), PATIENCE_S)

@@ -1,0 +1,139 @@
+"""Steps of strangers: peers that are of another cluster, of an older build, or no peers at all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from struct import pack
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from uuid import UUID
+
+import attrs
+import trio
+
+from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+from kraft_trio.simulation.script.parts import NODE, NODES
+from kraft_trio.simulation.script.steps import Step, register
+from kraft_trio.simulation.script.syntax import part
+from kraft_trio.wire.api import FETCH, VOTE, Api
+from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH, BeginQuorumEpochRequest
+from kraft_trio.wire.apis.end_quorum_epoch import END_QUORUM_EPOCH, EndQuorumEpochRequest
+from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
+from kraft_trio.wire.apis.vote import VoteRequest
+from kraft_trio.wire.connection import Connection
+from kraft_trio.wire.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kraft_trio.config import NodeConfig
+    from kraft_trio.simulation.cluster import Cluster
+
+FOREIGN_CLUSTER_ID: Final = "another-cluster-000000"
+PATIENCE_S: Final = 1.0
+RUBBISH_PATIENCE_S: Final = 0.1
+"""How long rubbish is given to be answered: some of it is the beginning of more, as far as its reader knows."""
+_STRANGER: Final = ReplicaKey(1_000_000, UUID(int=0xBAD))
+_EPOCHS_AHEAD: Final = 100
+_LOG_END: Final = 10**9
+
+
+@register
+@attrs.frozen
+class Intrude(Step):
+    """Sends a node what a peer of another cluster would, in a later epoch, and what is no request at all."""
+
+    verb: ClassVar[str] = "intrude"
+    node: int = part(NODE)
+
+    async def take(self, cluster: Cluster) -> None:
+        node = cluster.machines[self.node].node
+        if node is None:
+            return
+        with trio.move_on_after(PATIENCE_S):
+            for api, request in _requests(node.config, node.view.epoch + _EPOCHS_AHEAD):
+                answer = await _ask(cluster, self.node, api, request)
+                cluster.trace.record("stranger", node=self.node, cause=answer, api=api.name)
+            for what, data in _rubbish(cluster.random(f"rubbish at {cluster.now_s:.6f} s")):
+                ended = await _send(cluster, self.node, data)
+                cluster.trace.record("stranger", node=self.node, cause=ended, api=what)
+
+
+def _rubbish(source: random.Random) -> Iterator[tuple[str, bytes]]:
+    """What a node must refuse without being moved by it, be it of the right cluster or none."""
+    yield "noise", source.randbytes(source.randrange(1, 200))
+    yield "frame without end", pack(">i", 2**31 - 1) + source.randbytes(20)
+    yield "frame of negative length", pack(">i", -1)
+    body = pack(">hhih", VOTE.key, VOTE.max_version, 1, -1) + b"\0" + source.randbytes(source.randrange(60))
+    yield "unreadable vote", pack(">i", len(body)) + body
+    unknown = pack(">hhih", 32_000, 0, 1, -1)
+    yield "unknown API", pack(">i", len(unknown)) + unknown
+
+
+async def _send(cluster: Cluster, node_id: int, data: bytes) -> str:
+    """How the connection ends that these bytes are sent on."""
+    try:
+        stream = await cluster.network.seen_from("stranger").connect(cluster.endpoint_of(node_id))
+        async with stream:
+            await stream.send_all(data)
+            with trio.move_on_after(RUBBISH_PATIENCE_S):
+                return "answered" if await stream.receive_some() else "closed"
+    except (NetworkError, trio.BrokenResourceError) as error:
+        return str(error) or "reset"
+    return "not answered"
+
+
+def _requests(config: NodeConfig, epoch: int) -> Iterator[tuple[Api[Any, Any], object]]:
+    cluster_id, topic, sender = FOREIGN_CLUSTER_ID, config.topic_name, _STRANGER
+    for pre_vote in (True, False):
+        yield (
+            VOTE,
+            VoteRequest(
+                cluster_id, -1, topic, 0, sender, epoch, NO_DIRECTORY_ID, _LOG_END, epoch - 1, pre_vote=pre_vote
+            ),
+        )
+    yield BEGIN_QUORUM_EPOCH, BeginQuorumEpochRequest(cluster_id, -1, topic, 0, NO_DIRECTORY_ID, sender.id, epoch)
+    yield END_QUORUM_EPOCH, EndQuorumEpochRequest(cluster_id, topic, 0, sender.id, epoch)
+    partition = FetchPartition(topic, config.topic_id, 0, 0, 2**20, current_leader_epoch=epoch)
+    yield FETCH, FetchRequest(cluster_id, sender.id, max_wait_ms=0, partitions=(partition,))
+
+
+async def _ask(cluster: Cluster, node_id: int, api: Api[Any, Any], request: object) -> str:
+    """The error it is answered with, or how the connection ends."""
+    try:
+        stream = await cluster.network.seen_from("stranger").connect(cluster.endpoint_of(node_id))
+        connection = await Connection.negotiated(stream, "stranger", 2**24)
+        try:
+            response = await connection.request(api, request)
+        finally:
+            await connection.aclose()
+    except (NetworkError, ProtocolError, UnsupportedVersionError) as error:
+        return str(error)
+    errors = [response.error, getattr(response, "partition_error", ErrorCode.none)]
+    errors += [partition.error for partition in getattr(response, "partitions", ())]
+    return next((error.name.upper() for error in errors if error != ErrorCode.none), "granted")
+
+
+@register
+@attrs.frozen
+class Older(Step):
+    """Lets nodes pass for a build from before pre-votes, as their peers see it, on connections opened from now on."""
+
+    verb: ClassVar[str] = "older"
+    nodes: tuple[int, ...] = part(NODES)
+
+    async def take(self, cluster: Cluster) -> None:
+        for node in self.nodes:
+            cluster.network.cap_versions(cluster.machines[node].host, {VOTE.key: 1})
+
+
+@register
+@attrs.frozen
+class Newer(Step):
+    """Ends `older`: on connections opened from now on the nodes are of this build again."""
+
+    verb: ClassVar[str] = "newer"
+    nodes: tuple[int, ...] = part(NODES)
+
+    async def take(self, cluster: Cluster) -> None:
+        for node in self.nodes:
+            cluster.network.uncap_versions(cluster.machines[node].host)

@@ -1,0 +1,101 @@
+"""Steps of time: waiting, and clocks that do not tell it right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+import trio
+
+from kraft_trio.simulation.script.parts import DRIFT, DURATION, NODE, choice
+from kraft_trio.simulation.script.steps import NotAsExpected, Step, register
+from kraft_trio.simulation.script.syntax import part
+
+if TYPE_CHECKING:
+    from kraft_trio.simulation.cluster import Cluster
+
+QUIET_TIMEOUTS: Final = 3
+"""For how many of the longest timeouts nothing may happen in a cluster that has settled."""
+
+SETTLED_WITHIN_S: Final = 300.0
+LOOK_EVERY_S: Final = 0.02
+
+
+@register
+@attrs.frozen
+class Wait(Step):
+    """Lets virtual time go on."""
+
+    verb: ClassVar[str] = "wait"
+    duration_us: int = part(DURATION)
+
+    async def take(self, cluster: Cluster) -> None:
+        await trio.sleep(self.duration_us / 1e6)
+
+
+@register
+@attrs.frozen
+class Settle(Step):
+    """Lets time go on until nothing has changed for a while in any log, epoch, leadership or operation.
+
+    Expects that within 5 minutes.  Nodes that find no leader may go on asking for pre-votes: that changes nothing.
+    """
+
+    verb: ClassVar[str] = "settle"
+
+    async def take(self, cluster: Cluster) -> None:
+        quiet_s = QUIET_TIMEOUTS * _longest_timeout_s(cluster)
+        ends_at_s = cluster.now_s + SETTLED_WITHIN_S
+        before, since_s = _facts(cluster), cluster.now_s
+        while cluster.now_s - since_s < quiet_s:
+            if cluster.now_s > ends_at_s:
+                raise NotAsExpected(f"settle: expected no change any more within {SETTLED_WITHIN_S:g} s")
+            await trio.sleep(LOOK_EVERY_S)
+            if (now := _facts(cluster)) != before:
+                before, since_s = now, cluster.now_s
+
+
+def _longest_timeout_s(cluster: Cluster) -> float:
+    configs = [machine.config for machine in cluster.machines.values()]
+    return max(max(2 * config.election_timeout_ms, config.fetch_timeout_ms) for config in configs) / 1000
+
+
+def _facts(cluster: Cluster) -> list[object]:
+    """What must stay as it is for a cluster to have come to rest."""
+    facts: list[object] = [operation.outcome for operation in cluster.history.operations]
+    for machine in cluster.machines.values():
+        replica = machine.replica
+        facts += [machine.is_running, machine.is_paused, replica]
+        if replica is not None and replica.view is not None:
+            # Not whom it takes for the leader: who cannot reach that one doubts it again and again.
+            facts += [replica.view.epoch, replica.is_leader, replica.log_end, replica.synced_end]
+            facts += [replica.high_watermark, replica.applied_end]
+    return facts
+
+
+@register
+@attrs.frozen
+class Drift(Step):
+    """Lets a machine's clock run fast (+) or slow (-), from the next start of its process on; +0% is a true one."""
+
+    verb: ClassVar[str] = "drift"
+    node: int = part(NODE)
+    drift_ppm: int = part(DRIFT)
+
+    async def take(self, cluster: Cluster) -> None:
+        cluster.machines[self.node].clock_drift = self.drift_ppm / 1e6
+
+
+@register
+@attrs.frozen
+class JumpClock(Step):
+    """Sets a machine's wall clock forward or back; it stamps records, and nothing else may depend on it."""
+
+    verb: ClassVar[str] = "jump-clock"
+    node: int = part(NODE)
+    direction: str = part(choice("forward", "back"))
+    duration_us: int = part(DURATION)
+
+    async def take(self, cluster: Cluster) -> None:
+        sign = 1 if self.direction == "forward" else -1
+        cluster.machines[self.node].wall_clock_offset_ms += sign * self.duration_us // 1000
