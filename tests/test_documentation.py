@@ -18,6 +18,7 @@ from kraft_trio.protocol.roles import TRANSITIONS
 REPOSITORY = Path(__file__).parent.parent
 DOCS = REPOSITORY / "docs"
 DOCUMENTS = [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))]
+CATALOGUE = REPOSITORY / "tests" / "data" / "kafka-membership-tests.md"
 PROTOCOL = (DOCS / "PROTOCOL.md").read_text()
 
 _TEST = re.compile(r"`([\w/]+\.py)::([\w:]+)`")
@@ -97,7 +98,7 @@ def test_every_rule_has_a_function_and_a_test(row: list[str]) -> None:
     assert _FUNCTION.search(functions) or functions in ("the functions above", "the actors")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+@pytest.mark.parametrize("document", [*DOCUMENTS, CATALOGUE], ids=lambda document: document.name)
 def test_the_tests_that_are_named_exist(document: Path) -> None:
     for file, name in _TEST.findall(document.read_text()):
         assert name in names_of_tests(REPOSITORY / "tests" / file), f"{file}::{name}"
