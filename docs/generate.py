@@ -116,9 +116,15 @@ def metrics() -> str:
     rows = []
     for metric in METRICS:
         roles = f" (nodes with the role {metric.role})" if metric.role else ""
-        unit = f" In {metric.unit}." if metric.unit == "ms" else f" A rate, {metric.unit}." if metric.unit else ""
+        unit = f" ({metric.unit})" if metric.unit else ""
         label = f'{{{metric.label}="…"}}' if metric.label else ""
-        rows.append((f"`{metric.name}`", f"`{metric.prometheus_name}{label}`{roles}", metric.meaning + unit))
+        rows.append(
+            (
+                f"`{metric.name}`",
+                f"`{metric.prometheus_name}{label}`{roles}",
+                metric.meaning.removesuffix(".") + unit + ".",
+            )
+        )
     return _table(("metric", "in Prometheus", "meaning"), rows)
 
 
@@ -215,7 +221,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
 
 
 def regenerated(text: str) -> str:
-    """The document with every generated part made anew.  Raises KeyError for a part that nothing generates."""
+    """The document with every generated part regenerated.  Raises KeyError for a part that nothing generates."""
     return _PART.sub(lambda part: f"{part['name']} -->\n{GENERATORS[part['name']]()}", text)
 
 
@@ -230,7 +236,7 @@ def main() -> None:
         text = document.read_text()
         if (new := regenerated(text)) != text:
             document.write_text(new)
-            print(f"{document.name}: generated anew")
+            print(f"{document.name}: updated")
 
 
 if __name__ == "__main__":

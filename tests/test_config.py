@@ -115,7 +115,7 @@ def test_a_key_sets_its_field(key: str, text: str, field: str, value: object) ->
         ("listeners", "CONTROLLER://a:1,CONTROLLER://a:2", "a listener name is given twice"),
         ("listeners", "CONTROLLER://a:1,B://a:1", "two listeners have the same address"),
         ("listeners", "CLIENT://a:1", "a node with the controller role needs the listener CONTROLLER://host:port"),
-        ("listeners", "CONTROLLER://0.0.0.0:1", "say in advertised.listeners what to connect to"),
+        ("listeners", "CONTROLLER://0.0.0.0:1", "set advertised.listeners"),
         ("advertised.listeners", "CONTROLLER://0.0.0.0:1", "0.0.0.0 stands for every interface"),
         ("advertised.listeners", "CONTROLLER://:1", "has no host"),
         ("advertised.listeners", "OTHER://a:1", "OTHER is not among the listeners"),
@@ -144,8 +144,8 @@ def test_a_key_sets_its_field(key: str, text: str, field: str, value: object) ->
         ("kraft.topic.name", "..", "kraft.topic.name=..; expected 1 to 249"),
         ("kraft.topic.name", "a/b", "kraft.topic.name=a/b"),
         ("kraft.topic.id", "AAAA", "'AAAA' is not a UUID as Kafka writes it"),
-        ("kraft.topic.id", "AAAAAAAAAAAAAAAAAAAAAA", "the zero id stands for no topic"),
-        ("listener.security.protocol.map", "CONTROLLER:SSL", "'CONTROLLER:SSL': TLS and SASL listeners are not served"),
+        ("kraft.topic.id", "AAAAAAAAAAAAAAAAAAAAAA", "the zero id is reserved"),
+        ("listener.security.protocol.map", "CONTROLLER:SSL", "'CONTROLLER:SSL': TLS and SASL listeners are not supported"),
     ],
 )
 def test_a_wrong_value_is_refused_by_key_value_and_what_is_allowed(key: str, text: str, message: str) -> None:

@@ -72,7 +72,7 @@ def _check_timeouts(config: ConfigFields) -> None:
             raise refuse(
                 "retry_backoff_ms",
                 config.retry_backoff_ms,
-                f"a lost request would never be tried again in time; expected less than {key}={getattr(config, field)}",
+                f"a lost request would not be retried in time; expected less than {key}={getattr(config, field)}",
             )
 
 

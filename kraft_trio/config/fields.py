@@ -29,21 +29,23 @@ class ConfigFields:
     process_roles: tuple[str, ...] = config_key(
         "process.roles",
         values.ROLES,
-        "`controller` may be a voter; `broker` alone is an observer.",
+        "A `controller` may be a voter; a `broker` is an observer.",
         default=("controller",),
     )
-    listeners: tuple[Listener, ...] = config_key("listeners", values.LISTENERS, "Where this node listens.", default=())
+    listeners: tuple[Listener, ...] = config_key(
+        "listeners", values.LISTENERS, "The addresses on which this node listens.", default=()
+    )
     advertised_listeners: tuple[Listener, ...] = config_key(
         "advertised.listeners",
         values.ADVERTISED_LISTENERS,
-        "What others are told to connect to; taken from `listeners` when not set.",
+        "The addresses that this node announces.  Each one missing here is taken from `listeners`.",
         default=(),
     )
     controller_listener_names: tuple[str, ...] = config_key(
         "controller.listener.names",
         values.LISTENER_NAMES,
-        "The listeners of the quorum's own traffic, which no other listener serves; the first is the one this node "
-        "uses towards others.",
+        "The listeners for quorum traffic, which no other listener accepts.  This node reaches its peers by "
+        "the first one.",
         default=("CONTROLLER",),
     )
     quorum_voters: tuple[StaticVoter, ...] = config_key(
@@ -55,214 +57,216 @@ class ConfigFields:
     quorum_bootstrap_servers: tuple[Endpoint, ...] = config_key(
         "controller.quorum.bootstrap.servers",
         values.BOOTSTRAP_SERVERS,
-        "Where a node that knows no leader asks for one.",
+        "The nodes that a node asks for the leader if it knows none.",
         default=(),
     )
     metadata_log_dir: str = config_key(
         "metadata.log.dir",
         values.DIRECTORY,
-        "The node's directory; the first of `log.dirs`, or `log.dir`, when not set.",
+        "The node's directory.  If unset, the first entry of `log.dirs`, or else `log.dir`.",
     )
     security_protocol_map: tuple[tuple[str, str], ...] = config_key(
         "listener.security.protocol.map",
         values.PROTOCOL_MAP,
-        "Accepted for Kafka's files; only PLAINTEXT is served.",
+        "Accepted for compatibility with Kafka's files; only PLAINTEXT works.",
         default=(),
     )
     election_timeout_ms: int = config_key(
         "controller.quorum.election.timeout.ms",
         Integer(LEAST_TIMEOUT_MS),
-        "The least time without a leader before a voter campaigns; the real one is random, up to twice this.",
+        "Time without a leader after which a voter starts an election; chosen at random between this and twice this.",
         default=1000,
         unit="ms",
     )
     fetch_timeout_ms: int = config_key(
         "controller.quorum.fetch.timeout.ms",
         Integer(LEAST_TIMEOUT_MS),
-        "How long a follower goes without an answer from its leader before it campaigns; a leader that hears from no "
-        "majority for 1.5 times this resigns.",
+        "Time without an answer from the leader after which a follower starts an election.  A leader resigns "
+        "after 1.5 times this without hearing from a majority.",
         default=2000,
         unit="ms",
     )
     election_backoff_max_ms: int = config_key(
         "controller.quorum.election.backoff.max.ms",
         Integer(0),
-        "The longest wait of a successor after a leader's resignation.",
+        "The longest time that a successor waits before its election after a leader has resigned.",
         default=1000,
         unit="ms",
     )
     append_linger_ms: int = config_key(
         "controller.quorum.append.linger.ms",
         Integer(0),
-        "How long an append of the embedding application waits for others to share its batch.  Kafka's default is 25; "
-        "here what comes in while a batch is on its way shares the next one anyway.",
+        "Time that an append of the embedding application waits for others to share its batch.  Kafka's "
+        "default is 25 ms; here appends that arrive during a write share the next batch without waiting.",
         default=0,
         unit="ms",
     )
     request_timeout_ms: int = config_key(
         "controller.quorum.request.timeout.ms",
         Integer(LEAST_TIMEOUT_MS),
-        "How long a peer may take to answer.  A leader without news answers a Fetch within a quarter of this and of "
-        "the fetch timeout.  A Fetch is given up after three quarters of the fetch timeout at most, a Vote after an "
-        "election timeout at most.",
+        "Time limit for a peer's answer.  A leader without new records answers a Fetch within a quarter of "
+        "this and of the fetch timeout.  A Fetch is also limited to three quarters of the fetch timeout, and "
+        "a Vote to one election timeout.",
         default=2000,
         unit="ms",
     )
     retry_backoff_ms: int = config_key(
         "controller.quorum.retry.backoff.ms",
         Integer(0),
-        "The least wait before a request is tried again; the real one is random, up to twice this.  A sixteenth of the "
-        "fetch timeout, or an eighth of the election timeout, where that is less.",
+        "Time before a request is retried; chosen at random between this and twice this.  Reduced to 1/16 of "
+        "the fetch timeout or 1/8 of the election timeout if that is less.",
         default=20,
         unit="ms",
     )
     fetch_max_bytes: int = config_key(
         "controller.quorum.fetch.max.bytes",
         Integer(1),
-        "The most a follower asks for in one Fetch; one batch always comes whole.",
+        "Maximum size of one Fetch by a follower.  A single larger batch still comes whole.",
         default=_MEBIBYTE,
         unit="bytes",
     )
     fetch_snapshot_max_bytes: int = config_key(
         "controller.quorum.fetch.snapshot.max.bytes",
         Integer(1),
-        "The most a follower asks for in one FetchSnapshot.",
+        "Maximum size of one FetchSnapshot by a follower.",
         default=_MEBIBYTE,
         unit="bytes",
     )
     segment_bytes: int = config_key(
         "metadata.log.segment.bytes",
         Integer(1024),
-        "The size at which a log segment is closed and the next begun.",
+        "Size at which the node starts a new log segment.",
         default=1024 * _MEBIBYTE,
         unit="bytes",
     )
     segment_ms: int = config_key(
         "metadata.log.segment.ms",
         Integer(1, MAX_INT64),
-        "The age at which a log segment is closed and the next begun.",
+        "Age at which the node starts a new log segment.",
         default=7 * 24 * 60 * 60 * 1000,
         unit="ms",
     )
     snapshot_max_new_bytes: int = config_key(
         "metadata.log.max.record.bytes.between.snapshots",
         Integer(1, MAX_INT64),
-        "How much of the log is new before the state machine's next snapshot is taken.",
+        "Size of the new log at which the state machine takes its next snapshot.",
         default=20 * _MEBIBYTE,
         unit="bytes",
     )
     snapshot_interval_ms: int = config_key(
         "metadata.log.max.snapshot.interval.ms",
         Integer(0, MAX_INT64),
-        "After what time the state machine's next snapshot is taken where anything is new; 0: only by size.",
+        "Age of the newest snapshot at which the state machine takes the next one, if there are new records; "
+        "0: never by age.",
         default=60 * 60 * 1000,
         unit="ms",
     )
     retention_bytes: int = config_key(
         "metadata.max.retention.bytes",
         Integer(-1, MAX_INT64),
-        "What log and snapshots may take before the oldest of what a snapshot covers goes; -1: no limit.",
+        "Total size of log and snapshots above which covered segments are deleted, oldest first; -1: no limit.",
         default=100 * _MEBIBYTE,
         unit="bytes",
     )
     retention_ms: int = config_key(
         "metadata.max.retention.ms",
         Integer(-1, MAX_INT64),
-        "Age of the oldest snapshot above which the oldest segment it covers is deleted; -1: no limit.  It counts from "
-        "when this node wrote or fetched the snapshot.",
+        "Age of the oldest snapshot above which the oldest segment it covers is deleted; -1: no limit.  The "
+        "age counts from when this node wrote or fetched the snapshot.",
         default=7 * 24 * 60 * 60 * 1000,
         unit="ms",
     )
     state_machine: str = config_key(
         "kraft.state.machine",
         values.STATE_MACHINE,
-        "What `kraft server` makes of the log; the same on all nodes.  `none`: nothing, and the log is kept whole.  "
-        "Else it is saved in snapshots, behind which the log is trimmed.  `latest-by-key`: the newest record of each "
-        "key, as in a compacted topic.  `module:factory`: the state machine that this callable of yours returns.",
+        "The state machine of `kraft server`, the same on all nodes.  `none` keeps the whole log.  Any other "
+        "one takes snapshots, and the log is trimmed behind them.  `latest-by-key` keeps the newest record of "
+        "each key, like a compacted topic.  `module:factory` calls your function for the state machine.",
         default=values.NO_STATE_MACHINE,
     )
     max_message_bytes: int = config_key(
-        "message.max.bytes", Integer(1), "The largest record batch that is accepted.", default=1048588, unit="bytes"
+        "message.max.bytes", Integer(1), "Maximum size of a record batch.", default=1048588, unit="bytes"
     )
     max_request_bytes: int = config_key(
         "socket.request.max.bytes",
         Integer(1),
-        "The largest request that is read.",
+        "Maximum size of a request.",
         default=100 * _MEBIBYTE,
         unit="bytes",
     )
     initial_request_bytes: int = config_key(
         "kraft.initial.request.max.bytes",
         Integer(1),
-        "The largest request that is read before a connection's first valid one.",
+        "Maximum size of a request before the first valid one on a connection.",
         default=64 * _KIBIBYTE,
         unit="bytes",
     )
     max_decompressed_bytes: int = config_key(
         "kraft.decompressed.max.bytes",
         Integer(1),
-        "The most that a compressed record batch may grow to.",
+        "Maximum size of a compressed record batch once decompressed.",
         default=64 * _MEBIBYTE,
         unit="bytes",
     )
     max_connections: int = config_key(
         "max.connections",
         Integer(1),
-        "How many connections are open at once, over all listeners (Kafka sets no limit by default).",
+        "Maximum number of open connections on all listeners together (Kafka's default is no limit).",
         default=1000,
     )
     max_connections_per_ip: int = config_key(
         "max.connections.per.ip",
         Integer(1, MAX_INT32),
-        "How many connections one address may have open at once, over all listeners that are not the quorum's own.",
+        "Maximum number of open connections from one address, on all listeners except those for quorum traffic.",
         default=MAX_INT32,
     )
     connections_max_idle_ms: int = config_key(
         "connections.max.idle.ms",
         Integer(1, MAX_INT64),
-        "A connection on which nothing was under way for so long is closed.",
+        "A connection is closed after being idle for this long.",
         default=10 * 60 * 1000,
         unit="ms",
     )
     first_request_timeout_ms: int = config_key(
         "kraft.first.request.timeout.ms",
         Integer(1),
-        "A new connection that has sent no valid request for so long is closed.",
+        "A new connection is closed if it sends no valid request within this time.",
         default=5000,
         unit="ms",
     )
     queued_max_request_bytes: int = config_key(
         "queued.max.request.bytes",
         Integer(_MEBIBYTE, MAX_INT64),
-        "How much memory requests and answers in flight may take, over all connections (Kafka sets no limit by "
-        "default).  A quarter is kept for replicas; one connection may have a quarter, so no larger request is read.",
+        "Maximum memory for requests and answers in flight, on all connections together (Kafka's default is "
+        "no limit).  A quarter is reserved for replicas.  A single connection may use a quarter, which also "
+        "limits the size of a request.",
         default=64 * _MEBIBYTE,
         unit="bytes",
     )
     auto_join: bool = config_key(
         "controller.quorum.auto.join.enable",
         Truth(),
-        "Whether a controller that is no voter makes itself one (KIP-853).",
+        "Whether a controller outside the voter set adds itself to it (KIP-853).",
         default=False,
     )
     shutdown_grace_ms: int = config_key(
         "kraft.shutdown.grace.ms",
         Integer(0),
-        "How long a stopping leader tries to hand over.",
+        "Time limit for a stopping leader to hand over.",
         default=5000,
         unit="ms",
     )
     metrics_interval_ms: int = config_key(
         "kraft.metrics.interval.ms",
         Integer(0),
-        "How often the node writes its metrics to `metrics.prom` in its directory; 0: never.",
+        "Interval at which the node writes its metrics to `metrics.prom` in its directory; 0: never.",
         default=1000,
         unit="ms",
     )
     topic_name: str = config_key(
-        "kraft.topic.name", values.TOPIC_NAME, "The name of the one topic.", default="__cluster_metadata"
+        "kraft.topic.name", values.TOPIC_NAME, "The name of the only topic.", default="__cluster_metadata"
     )
-    topic_id: UUID = config_key("kraft.topic.id", values.TOPIC_ID, "The id of the one topic.", default=UUID(int=1))
+    topic_id: UUID = config_key("kraft.topic.id", values.TOPIC_ID, "The id of the only topic.", default=UUID(int=1))
 
 
 KEY_OF_FIELD: Mapping[str, Key] = {field.name: field.metadata[KEY] for field in attrs.fields(ConfigFields)}

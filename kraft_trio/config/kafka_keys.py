@@ -1,6 +1,6 @@
-"""Keys of Apache Kafka's own broker and controller configuration that a kraft node has no use for.
+"""Apache Kafka's configuration keys that kraft does not use.
 
-They are common in files that were written for Kafka; a warning that says so is worth more than a guess at a typo.
+They often occur in files written for Kafka.  Saying that such a key has no effect helps more than guessing at a typo.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _PREFIXES = (
 
 
 def is_kafka_key(name: str) -> bool:
-    """Whether Kafka has a key of that name, among those that kraft does not have."""
+    """Whether Kafka has a key of that name that kraft does not use."""
     return name in _NAMES or name.startswith(_PREFIXES)
 
 
@@ -82,11 +82,11 @@ _SECURITY_PREFIXES = ("sasl.", "ssl.", "delegation.token.")
 _OF_A_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?P<key>.+)")
 
 HARMLESS_SECURITY = frozenset({("security.inter.broker.protocol", "PLAINTEXT")})
-"""Keys with the values, in capitals, that ask for nothing but what kraft does."""
+"""Security keys with the values (in capitals) that ask for nothing beyond what kraft does."""
 
 
 def is_security_key(name: str) -> bool:
-    """Whether the key of Kafka's asks for authentication, authorization or encryption, on all listeners or on one."""
+    """Whether Kafka's key asks for authentication, authorization or encryption, on all listeners or on one."""
     of_a_listener = _OF_A_LISTENER.fullmatch(name)
     key = of_a_listener["key"] if of_a_listener else name
     return key in _SECURITY_NAMES or key.startswith(_SECURITY_PREFIXES) or ".sasl." in key

@@ -27,10 +27,10 @@ class Kind(Protocol):
 
     @property
     def allowed(self) -> str:
-        """What values it takes, in words that follow "expected"."""
+        """The allowed values, in words that follow "expected"."""
 
     def parse(self, text: str) -> Any:
-        """The value.  Raises ValueError with a reason, or with no text where `allowed` says it all."""
+        """Parse the value.  Raises ValueError with a reason, or without text if `allowed` already says everything."""
 
     def format(self, value: Any) -> str:
         """The text that `parse` reads as that value."""
@@ -83,7 +83,7 @@ class Truth:
 
 @attrs.frozen
 class Text:
-    """Text made by `read`, which raises ValueError."""
+    """Text parsed by `read`, which raises ValueError."""
 
     allowed: str
     read: Callable[[str], Any]
@@ -98,7 +98,7 @@ class Text:
 
 @attrs.frozen
 class ListOf:
-    """Items separated by commas, spaces around them ignored; the empty text is the empty list."""
+    """Items separated by commas, with optional spaces.  Empty text is the empty list."""
 
     allowed: str
     read: Callable[[str], Any]
@@ -117,7 +117,7 @@ class ListOf:
 
 @attrs.frozen
 class Key:
-    """What a field knows of its configuration key."""
+    """A configuration key and everything known about it."""
 
     name: str
     kind: Kind
@@ -125,7 +125,7 @@ class Key:
     meaning: str
 
     def refuse(self, value: object, reason: str = "") -> ConfigError:
-        """The error that names this key, the value, what is wrong with it (if known) and what is allowed."""
+        """The error that names this key, the value, the problem (if known) and the allowed values."""
         why = f": {reason}" if reason else ""
         return ConfigError(f"{self.name}={value}{why}; expected {self.kind.allowed}")
 
@@ -147,7 +147,7 @@ def _check_integer(_config: object, field: attrs.Attribute[Any], value: Any) -> 
 
 
 def config_key(name: str, kind: Kind, meaning: str, *, default: Any = attrs.NOTHING, unit: str = "") -> Any:
-    """An attrs field that is read from the configuration key `name`; without a default the key must be set."""
+    """An attrs field read from the configuration key `name`.  A key without default must be set."""
     return attrs.field(
         default=default,
         validator=_check_integer if isinstance(kind, Integer) else None,

@@ -14,7 +14,7 @@ from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, Voter
 
 @attrs.frozen(kw_only=True)
 class NodeConfig(ConfigFields):
-    """Everything a node is told at its start.
+    """The complete configuration of a node.
 
     Raises ConfigError if a value cannot be used, alone or together with another one.
     """
@@ -28,8 +28,8 @@ class NodeConfig(ConfigFields):
         return self.controller_listener_names[0]
 
     def advertised_endpoints(self) -> Endpoints:
-        """What this node tells the quorum about itself: its controller listeners, the default one first, then
-        the others.  Those are for clients: each node can name the addresses of the whole quorum to them.
+        """The addresses that this node announces to the quorum: its controller listeners, the default one first, then
+        the client listeners.  With these, any node can give clients the addresses of the whole quorum.
         """
         advertised = {listener.name: listener.endpoint for listener in self.advertised_listeners}
         for listener in self.listeners:
@@ -38,11 +38,11 @@ class NodeConfig(ConfigFields):
         return Endpoints([(name, advertised[name]) for name in names if name in advertised])
 
     def as_voter(self, directory_id: UUID) -> Voter:
-        """This node as a VotersRecord should name it."""
+        """This node's entry in a VotersRecord."""
         return Voter(ReplicaKey(self.node_id, directory_id), self.advertised_endpoints(), SUPPORTED_KRAFT_VERSIONS)
 
     def advertised_endpoint(self, listener_name: str) -> Endpoint | None:
-        """Where clients that came in through this listener are told to connect; None for a name that we do not have."""
+        """The address that clients of this listener should connect to; None for an unknown listener."""
         for listener in (*self.advertised_listeners, *self.listeners):
             if listener.name == listener_name:
                 return listener.endpoint

@@ -25,7 +25,7 @@ _DIRECTORY_KEYS = ("metadata.log.dir", "log.dirs", "log.dir")
 
 @attrs.frozen
 class LoadedConfig:
-    """A configuration, and what its reader should be told about the file it came from."""
+    """A configuration, with the warnings about its file."""
 
     config: NodeConfig
     warnings: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ def parse_config(properties: Mapping[str, str]) -> LoadedConfig:
             values[field] = KEY_OF_FIELD[field].parse(text)
         elif is_security_key(name) and text.strip() and (name, text.strip().upper()) not in HARMLESS_SECURITY:
             raise ConfigError(
-                f"{name}={text}: kraft has no authentication, authorization or encryption yet, and would serve "
+                f"{name}={text}: kraft has no authentication, authorization or encryption yet and would serve "
                 "everybody; expected the key not to be set"
             )
         elif name not in _DIRECTORY_KEYS:
@@ -85,7 +85,7 @@ def parse_config(properties: Mapping[str, str]) -> LoadedConfig:
 
 
 def _advertised(listeners: Sequence[Listener], advertised: Sequence[Listener]) -> tuple[Listener, ...]:
-    """The advertised listeners, those that are not set taken from `listeners`.  Raises ConfigError for a wildcard."""
+    """The advertised listeners, completed from `listeners`.  Raises ConfigError for a wildcard."""
     given = {listener.name for listener in advertised}
     result = list(advertised)
     for listener in listeners:
@@ -94,7 +94,9 @@ def _advertised(listeners: Sequence[Listener], advertised: Sequence[Listener]) -
         host = listener.endpoint.host or socket.gethostname()
         if host in ("0.0.0.0", "::"):
             raise refuse(
-                "listeners", listener, f"nobody can connect to {host}; say in advertised.listeners what to connect to"
+                "listeners",
+                listener,
+                f"nobody can connect to {host}; set advertised.listeners to an address that others can reach",
             )
         result.append(Listener(listener.name, Endpoint(host, listener.endpoint.port)))
     return tuple(result)

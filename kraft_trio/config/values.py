@@ -12,7 +12,7 @@ from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, directory_id_fr
 
 NO_STATE_MACHINE = "none"
 LATEST_BY_KEY = "latest-by-key"
-"""Values of kraft.state.machine besides a factory of the user's own."""
+"""Values of kraft.state.machine other than a user's factory."""
 
 _LISTENER = re.compile(r"^([A-Za-z0-9_.-]+)://(.*)$")
 _TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}$")
@@ -22,7 +22,7 @@ _HOST = re.compile(r"^[A-Za-z0-9._:%-]*$")
 
 @attrs.frozen
 class Listener:
-    """A named listening address.  An empty host stands for every interface of the machine."""
+    """A named listening address.  An empty host means every interface."""
 
     name: str
     endpoint: Endpoint
@@ -43,7 +43,7 @@ class StaticVoter:
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """Read `host:port`, an IPv6 address in brackets.  Raises ValueError naming the text and the part that is wrong."""
+    """Read `host:port`, with an IPv6 address in brackets.  Raises ValueError naming the text and the wrong part."""
     host, colon, port_text = text.rpartition(":")
     if not colon:
         raise ValueError(f"{text!r} has no port (host:port expected)")
@@ -59,7 +59,7 @@ def parse_endpoint(text: str) -> Endpoint:
 
 
 def parse_peer(text: str) -> Endpoint:
-    """As `parse_endpoint`, for an address to connect to: the host must be there and must not be a wildcard."""
+    """Like `parse_endpoint`, for an address to connect to: the host is required and must not be a wildcard."""
     endpoint = parse_endpoint(text)
     if not endpoint.host:
         raise ValueError(f"{text!r} has no host (host:port expected)")
@@ -110,7 +110,7 @@ def _parse_topic_name(text: str) -> str:
 def _parse_topic_id(text: str) -> UUID:
     topic_id = directory_id_from_text(text)
     if topic_id == NO_DIRECTORY_ID:
-        raise ValueError("the zero id stands for no topic")
+        raise ValueError("the zero id is reserved")
     return topic_id
 
 
@@ -129,7 +129,7 @@ def _parse_directory(text: str) -> str:
 def _parse_protocol_mapping(text: str) -> tuple[str, str]:
     name, colon, protocol = text.partition(":")
     if not colon or protocol.strip().upper() != "PLAINTEXT":
-        raise ValueError(f"{text!r}: TLS and SASL listeners are not served")
+        raise ValueError(f"{text!r}: TLS and SASL listeners are not supported")
     return name.strip().upper(), "PLAINTEXT"
 
 
