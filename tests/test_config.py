@@ -145,7 +145,11 @@ def test_a_key_sets_its_field(key: str, text: str, field: str, value: object) ->
         ("kraft.topic.name", "a/b", "kraft.topic.name=a/b"),
         ("kraft.topic.id", "AAAA", "'AAAA' is not a UUID as Kafka writes it"),
         ("kraft.topic.id", "AAAAAAAAAAAAAAAAAAAAAA", "the zero id is reserved"),
-        ("listener.security.protocol.map", "CONTROLLER:SSL", "'CONTROLLER:SSL': TLS and SASL listeners are not supported"),
+        (
+            "listener.security.protocol.map",
+            "CONTROLLER:SSL",
+            "'CONTROLLER:SSL': TLS and SASL listeners are not supported",
+        ),
     ],
 )
 def test_a_wrong_value_is_refused_by_key_value_and_what_is_allowed(key: str, text: str, message: str) -> None:
