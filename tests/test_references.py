@@ -25,6 +25,8 @@ _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 _CITED_DOCUMENT = re.compile(r"\b(docs/\w+\.md|(?<!/)(?:README|CONTRIBUTING|CHANGELOG)\.md)(?:#([\w-]+))?")
 _PATH = re.compile(r"`((?:kraft_trio|tests|docs|scripts|benchmarks|examples)/[\w./-]+|\w+(?:/\w+)+\.(?:py|md))`")
 _INVARIANT = re.compile(r"\b[Ii]nvariants? ((?:(?:, | and )?(?:\d+|[A-Z][a-z]+[A-Z]\w+))+)")
+_SCENARIO = re.compile(r"\bS(\d{1,2})\b")
+_FILE = re.compile(r"(?<![\w./-])((?:kraft_trio|tests|docs|scripts|benchmarks|examples)/[\w/-]*\w\.(?:py|md|txt))\b")
 _RULE = re.compile(r"\brule (R\d+)\b")
 _ELSEWHERE = re.compile(r"[(\"]FACTS\b|\bFACTS \"|\bDESIGN\b|\bINVARIANTS \d|\bshared/")
 
@@ -70,6 +72,18 @@ def test_documents_that_code_cites_have_that_heading() -> None:
         for document, anchor in _CITED_DOCUMENT.findall(text_of(path)):
             assert (REPOSITORY / document).exists(), f"{names(path)}: {document}"
             assert not anchor or anchor in anchors(REPOSITORY / document), f"{names(path)}: {document}#{anchor}"
+
+
+def test_files_that_code_cites_exist() -> None:
+    for path in CODE:
+        for file in _FILE.findall(text_of(path)):
+            assert (REPOSITORY / file).exists(), f"{names(path)}: {file}"
+
+
+def test_scenarios_that_are_named_exist() -> None:
+    numbers = {int(path.name[1:3]) for path in (REPOSITORY / "tests" / "scenarios").glob("s??_*.txt")}
+    for path in (*CODE, *DOCUMENTS):
+        assert {int(number) for number in _SCENARIO.findall(text_of(path))} <= numbers, names(path)
 
 
 def test_invariants_that_are_named_exist() -> None:

@@ -1,4 +1,4 @@
-"""Fetches that wait at the leader: what ends their wait, and that none of them ends anything else (scenario S21)."""
+"""Fetches that wait at the leader: what ends their wait, and that none of them ends anything else."""
 
 from __future__ import annotations
 
