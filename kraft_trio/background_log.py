@@ -43,11 +43,11 @@ def _told_in_plain_text(lines: int) -> str:
 
 
 class BackgroundLog(io.TextIOBase):
-    """A text stream whose `write` returns at once; a daemon thread writes to the file descriptor.
+    """A text stream that never blocks: a daemon thread writes to the file descriptor.
 
-    Any thread may write.  Lines for which there is no room are dropped and counted, as are those that the operating
-    system refuses (nobody reads any more, the disk is full); once it takes lines again, one says how many are missing.
-    Owns the thread and not the descriptor.  `close` waits a little and no longer, and so does the end of the process.
+    Any thread may write.  Lines without room in the queue are dropped and counted, and so are lines that the operating
+    system refuses, for example because the disk is full.  The next line that can be written says how many are missing.
+    Owns the thread but not the descriptor.  `close` and the end of the process wait two seconds at most.
     """
 
     def __init__(
@@ -216,6 +216,6 @@ class BackgroundLogger:
 
 
 def background_logger_factory(log: BackgroundLog) -> Callable[..., Any]:
-    """What structlog takes as `logger_factory`, for lines that go to that log."""
+    """Return a `logger_factory` for structlog that writes to a BackgroundLog."""
     logger = BackgroundLogger(log)
     return lambda *_: logger

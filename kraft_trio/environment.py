@@ -29,7 +29,7 @@ def _nobody_minds(_error: Exception) -> None:
 
 @attrs.frozen
 class Environment:
-    """Network, disk, randomness and wall clock.  Durations never come from here: they are Trio's clock."""
+    """Network, disk, randomness and wall clock of a node.  Durations come from Trio's clock, not from here."""
 
     network: Network
     disk: Disk
@@ -37,9 +37,9 @@ class Environment:
     wall_clock_ms: Callable[[], int] = _system_clock_ms
     """Milliseconds since 1970, for record timestamps only."""
     secret_bits: Callable[[int], int] = secrets.randbits
-    """So many random bits that nobody can guess, for producer ids."""
+    """Returns that number of unguessable random bits, for producer ids."""
     has_virtual_time: bool = False
-    """Whether the CPU time that something takes says nothing of the run."""
+    """Whether time is virtual, so that CPU time means nothing."""
     watch: Callable[[Any], object] = _nobody_watches
     """Called with the node when it has been made and nothing of it runs yet: how the simulator looks on."""
     unexpected: Callable[[Exception], object] = _nobody_minds

@@ -1,4 +1,4 @@
-"""The errors a user of the library can meet.  Each message names the thing, its value and what was expected."""
+"""The errors of the library.  Each message names the thing, its value and what was expected."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import ClassVar
 
 
 class KraftError(Exception):
-    """Base of every error that kraft_trio raises on purpose."""
+    """Base class of all errors of this library."""
 
     exit_code: ClassVar[int] = 1
-    """That of a `kraft` command that ends with it."""
+    """Exit code of a `kraft` command that ends with this error."""
 
 
 class ConfigError(KraftError):
@@ -17,31 +17,31 @@ class ConfigError(KraftError):
 
 
 class StorageError(KraftError):
-    """The directory or one of its files cannot be used as it is; nothing was changed."""
+    """A directory, or a file in it, cannot be used.  Nothing was changed."""
 
 
 class CorruptLogError(StorageError):
-    """Damage that a torn tail does not explain: names file, position and reason.  The node must not vote."""
+    """The log is damaged beyond a torn tail.  Names file, position and reason.  The node must not vote."""
 
 
 class CorruptSnapshotError(StorageError):
-    """A snapshot that is damaged, cut or not one at all: names file, position and what was expected."""
+    """A snapshot is damaged or incomplete.  Names file, position and what was expected."""
 
 
 class StorageFailure(KraftError):
-    """A write or fsync failed.  The storage is poisoned: everything after it fails the same way."""
+    """A write or fsync failed.  The storage is poisoned: all later calls raise the same error."""
 
     exit_code = 3
 
 
 class DiskFullError(StorageFailure):
-    """There is no room for a write: names the file, how many bytes, and what to do.  What was there before is whole."""
+    """The disk has no room for a write.  Names the file, the bytes and the remedy.  Earlier data is intact."""
 
     exit_code = 4
 
 
 class DamagedLogError(StorageFailure, CorruptLogError):
-    """A read found damage in a log that is open: the node hands over and ends, and the next start checks everything."""
+    """A read found damage in an open log.  The node hands over and ends, and the next start checks the whole log."""
 
 
 class AlreadyLockedError(StorageError):
@@ -49,11 +49,11 @@ class AlreadyLockedError(StorageError):
 
 
 class ProtocolError(KraftError):
-    """A peer or client sent bytes that are not what the protocol says."""
+    """A peer or client sent bytes that violate the protocol."""
 
 
 class NetworkError(KraftError):
-    """A request got no usable answer: refused, cut, timed out.  Says nothing about whether it took effect."""
+    """A request got no response: the connection was refused, cut or timed out.  It may or may not have taken effect."""
 
 
 class UnsupportedVersionError(KraftError):
@@ -61,23 +61,23 @@ class UnsupportedVersionError(KraftError):
 
 
 class ApiNotServedError(UnsupportedVersionError):
-    """The peer has no version of the API at all: it is older than the API, or listens there for others."""
+    """The peer does not serve the API: it is too old, or the listener is not meant for it."""
 
 
 class NotLeaderError(KraftError):
-    """The request needs the leader, and this node is not, or no longer, the leader."""
+    """The request needs the leader, and this node does not lead."""
 
 
 class OffsetOutOfRangeError(KraftError, ValueError):
-    """The offset asked for is not in the log: before its start, or beyond its end."""
+    """The offset is before the start of the log or beyond its end."""
 
 
 class RecordTooLargeError(KraftError):
-    """A record or batch is above the configured limit; it was not appended."""
+    """A record or batch exceeds the configured limit.  It was not appended."""
 
 
 class OutcomeUnknownError(KraftError):
-    """What was asked for was sent, and whether it was done cannot be learned: it may have been, once at most."""
+    """A request was sent and its outcome is unknown.  It took effect once or not at all."""
 
 
 class NodeClosedError(KraftError):

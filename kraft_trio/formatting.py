@@ -1,4 +1,4 @@
-"""Formatting a node's directory from Python: what `kraft storage format` does (KIP-853)."""
+"""Formats a node's directory from Python, like `kraft storage format` (KIP-853)."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from kraft_trio.storage.real_disk import RealDisk
 
 
 def random_uuid() -> str:
-    """A new random UUID as Kafka writes it, fit for a cluster id or a directory id."""
+    """Return a random UUID in Kafka's text form, for a cluster id or a directory id."""
     return directory_id_to_text(_random_directory_id())
 
 
 def first_voter(config: NodeConfig, directory_id: UUID | None = None) -> Voter:
-    """The node of that configuration as one of a new quorum's first voters; its directory id is random by default."""
+    """Return a node as one of a new quorum's first voters; its directory id is random by default."""
     return config.as_voter(_random_directory_id() if directory_id is None else directory_id)
 
 
 def format_node(config: NodeConfig, cluster_id: str, voters: VoterSet | None = None) -> None:
-    """Format a node's directory; blocks for fsyncs.
+    """Format a node's directory.  Blocks while the device syncs.
 
-    With `voters`, as one of a new quorum's first voters, at kraft.version 1; `cluster_id` and `voters` are the same on
-    all of them.  Without, as `--no-initial-controllers` does: as a node with a new directory id that learns the voters
-    from a quorum that exists, or has them in `controller.quorum.voters`.  Raises, changing nothing, ConfigError where
-    the node is not among `voters` or the cluster id is no UUID, StorageError where the directory is formatted already
-    or cannot be written.
+    With `voters`, the node is one of a new quorum's first voters at kraft.version 1; `cluster_id` and `voters` must be
+    the same on all of them.  Without `voters`, the node gets a new directory id, and learns the voters from an existing
+    quorum or from `controller.quorum.voters`, like `kraft storage format --no-initial-controllers`.
+
+    Raises ConfigError if the node is not among `voters` or `cluster_id` is not a UUID, and StorageError if the
+    directory is already formatted or cannot be written.  Nothing has changed then.
     """
     try:
         directory_id_from_text(cluster_id)

@@ -364,7 +364,7 @@ async def send_or_wait(channel: trio.MemorySendChannel[T], value: T) -> None:
 
 @attrs.frozen
 class QuorumView:
-    """What everyone but Election knows of the quorum: immutable, replaced at each transition."""
+    """The quorum as one node sees it: epoch, role, leader, voters.  Immutable; replaced at each transition."""
 
     stamp: Stamp
     role: Role

@@ -1,4 +1,4 @@
-"""A node: the whole nursery tree on one screen, and how it is opened, embedded and stopped."""
+"""A node: its nursery tree, and how it is opened, embedded and stopped."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ from kraft_trio.tracing.node_trace import NodeTrace, node_trace
 log = structlog.get_logger(__name__)
 
 MIN_LARGEST_BATCH_BYTES = 8 * 1024 * 1024
-"""A leader's own batches may be this large, whatever clients are allowed (Kafka's limit for the metadata log)."""
+"""A leader's own batches may be this large, even if clients' may not (Kafka's limit for the metadata log)."""
 
 
 @attrs.frozen
 class Committed:
-    """A committed value and where it stands in the log."""
+    """A committed value and its offset; `timestamp_ms` is milliseconds since 1970."""
 
     offset: int
     timestamp_ms: int
@@ -63,7 +63,7 @@ class Committed:
 
 
 class Node:
-    """One replica, running.  Made by `open_node`; owns its actors, its log and its directory's lock."""
+    """A running replica.  `open_node` makes it.  It owns its actors, its log and its directory's lock."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class Node:
         self._closed = False
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """The nursery tree.  A fault in any child ends the node; it recovers from disk at the next start."""
+        """Run the nursery tree.  A fault in any child ends the node; the next start recovers from disk."""
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._server.run)
@@ -177,7 +177,7 @@ class Node:
             await self._snapshot_fetch.abandon()
 
     async def _end_with_the_disk(self) -> None:
-        """A node whose disk has failed ends, whoever heard of it first; one whose disk is full hands over before."""
+        """End the node when its disk has failed.  When the disk is full, hand over first."""
         failure = await self._reserve.wait_for_the_end()
         if self.log.poisoned is None:
             await self.shut_down()
@@ -185,7 +185,7 @@ class Node:
 
     @property
     def disk_failure(self) -> StorageFailure | None:
-        """What this node is about to end with, as its disk is full or has failed; None while it has not."""
+        """The error with which this node is about to end because its disk is full or has failed; else None."""
         return self._reserve.failure
 
     def _metrics_file(self) -> MetricsFile:
@@ -199,14 +199,14 @@ class Node:
 
     @property
     def high_watermark(self) -> int | None:
-        """Exclusive end of what this node knows to be committed; None while it knows of nothing."""
+        """The end (exclusive) of what this node knows to be committed; None if it does not know."""
         return self.log.high_watermark
 
     @property
     def metrics(self) -> NodeMetrics:
-        """What this node measures of itself (KIP-595 and KIP-853 "Metrics"), in a registry of its own.
+        """The node's metrics (KIP-595 and KIP-853, "Metrics"), in their own registry.
 
-        Latencies and rates count from when this is first asked for; a node that writes its metrics file asks at once.
+        Latencies and rates count from the first access, or from the start if the node writes a metrics file.
         """
         if self._metrics is None:
             self._metrics = NodeMetrics(
@@ -224,9 +224,9 @@ class Node:
         return self._metrics
 
     async def wait_for_leader(self) -> QuorumView:
-        """Wait until this node knows the leader of its epoch (it may be the leader itself).
+        """Wait until this node knows the leader of its epoch, which may be itself.
 
-        Raises NodeClosedError where the node has stopped, or stops meanwhile.
+        Raises NodeClosedError if the node has stopped or stops meanwhile.
         """
         view = await self.election.view.wait_for(lambda view: self._closed or view.leader_id is not None)
         if self._closed:
@@ -234,11 +234,12 @@ class Node:
         return view
 
     async def append(self, values: Sequence[Any]) -> range:
-        """Append values next to each other and wait until they are committed; their offsets.
+        """Append values at consecutive offsets, wait until they are committed, and return the offsets.
 
-        Works on any node of the quorum, follower and observer too, and across changes of the leader; each value takes
-        effect at most once.  There is no timeout but the caller's cancel scope: a cancelled append may or may not take
-        effect.  Raises SerdeError, RecordTooLargeError, OutcomeUnknownError, NodeClosedError.
+        Works on any node, also on followers and observers, and across changes of the leader.  Each value takes effect
+        at most once.  The only timeout is the caller's cancel scope; a cancelled append may or may not take effect.
+
+        Raises SerdeError, RecordTooLargeError, OutcomeUnknownError and NodeClosedError, and ValueError without values.
         """
         if self._closed:
             raise NodeClosedError("append: the node has stopped")
@@ -248,11 +249,12 @@ class Node:
         return range(base_offset, base_offset + len(values))
 
     async def committed(self, from_offset: int = 0) -> AsyncGenerator[Committed, None]:
-        """The committed values from `from_offset` (inclusive) on, waiting for more at the end; never ends by itself.
+        """Yield the committed values from `from_offset` (inclusive) on, and wait for more at the end.
 
-        Reads this node's own copy.  Offsets have gaps where the protocol's control records stand.  Raises SerdeError
-        for a value that the node's serde does not know, CorruptLogError for committed records that cannot be read,
-        NodeClosedError at the end once the node has stopped.
+        Reads this node's own copy of the log.  Offsets have gaps, because control records use some of them.
+
+        Raises SerdeError for a value that the node's serde does not know, CorruptLogError for committed records that
+        cannot be read, and NodeClosedError at the end if the node has stopped.
         """
         lists = committed_batches(self.log, from_offset, self._record_reader, lambda: self._closed)
         async with aclosing(lists) as batches:
@@ -262,23 +264,25 @@ class Node:
                     yield Committed(record.offset, record.timestamp_ms, value)
 
     async def wait_until_applied(self, offset: int) -> None:
-        """Wait until `on_commit` has returned for the record at `offset` and all before it, or a snapshot had them.
+        """Wait until the application's state includes the record at `offset` (inclusive) and all before it.
 
-        An offset that `append` has returned: the application's state has what was appended.  Raises ValueError for a
-        node that was opened without `on_commit`, CorruptLogError where committed records before it cannot be read,
-        NodeClosedError where the node has stopped, or stops meanwhile.
+        They were applied by `on_commit` or loaded from a snapshot.  `append` returns such offsets.
+
+        Raises ValueError if the node was opened without `on_commit`, CorruptLogError if earlier committed records
+        cannot be read, and NodeClosedError if the node has stopped or stops meanwhile.
         """
         if self._driver is None:
             raise ValueError("wait_until_applied: the node was opened without on_commit=")
         await self._driver.wait_until_applied(offset)
 
     async def take_snapshot(self) -> OffsetAndEpoch | None:
-        """Take a snapshot of the application now, and trim the log as the configuration says.
+        """Take a snapshot of the application now, and trim the log as the configuration allows.
 
-        Returns the newest snapshot's id, its end offset (exclusive) and epoch: an earlier one where nothing is new
-        since then, None where nothing was ever committed.  Committing goes on meanwhile.  A cancelled call leaves none,
-        or a whole one.  Raises ValueError for a node that was opened without `snapshots`, NodeClosedError,
-        StorageFailure.
+        Returns the end offset (exclusive) and epoch of the newest snapshot.  That is an earlier one if nothing has
+        committed since, and None if nothing ever has.  Commits go on meanwhile.  A cancelled call leaves a whole
+        snapshot or none.
+
+        Raises ValueError if the node was opened without `snapshots`, NodeClosedError and StorageFailure.
         """
         if self._taker is None:
             raise ValueError("take_snapshot: the node was opened without snapshots=, so its log is never trimmed")
@@ -287,14 +291,17 @@ class Node:
         return await self._taker.take()
 
     def observer_supports(self, observer: ReplicaKey, kraft_versions: VersionRange | None) -> None:
-        """Tell which kraft.versions an observer supports; None: it is no more.  They bound an upgrade (KIP-853)."""
+        """Tell the leader which kraft.versions an observer supports, or None if it is gone (KIP-853).
+
+        An upgrade that one of the observers does not support is refused.
+        """
         if kraft_versions is None:
             self._observer_versions.pop(observer, None)
         else:
             self._observer_versions[observer] = kraft_versions
 
     async def shut_down(self) -> None:
-        """Hand over: a leader resigns and tells the voters.  Returns once they know, or the grace time is over."""
+        """Hand over: a leader resigns and tells the voters.  Returns when they know, or after the grace time."""
         reply: Reply[None] = Reply()
         with trio.move_on_after(self.config.shutdown_grace_ms / 1000) as grace:
             await self.election.tell(ShutDown(reply))
@@ -315,11 +322,13 @@ async def open_node(
 ) -> AsyncIterator[Node]:
     """Open a formatted directory and run a node on it until the block is left; then hand over and close.
 
-    `on_commit` is awaited with the records of every committed batch, in order, from the log's start.  With `snapshots`,
-    which needs `on_commit`, it begins with the newest snapshot instead, and the log is trimmed behind the snapshots of
-    the application that are taken (KIP-630).  `trace` is a file for every event of the node (docs/TRACE.md).  Raises
-    StorageError for a directory that cannot be used, ConfigError for an address that cannot be bound, OSError for a
-    trace that cannot be made; a fault while running (StorageFailure, a bug) cancels the block and comes out of it.
+    The node awaits `on_commit` with the records of each committed batch, in log order from the start.  With
+    `snapshots`, which needs `on_commit`, it starts from the newest snapshot instead, takes further ones, and trims the
+    log behind them (KIP-630).  `trace` is a file for the node's events (docs/TRACE.md).
+
+    Raises StorageError for a directory that cannot be used, ConfigError for an address that cannot be bound, and
+    OSError for a trace that cannot be written.  A fault of the running node (StorageFailure or a bug) cancels the block
+    and is raised from it.
     """
     if snapshots is not None and on_commit is None:
         raise ValueError("snapshots: given without on_commit, which makes the state that they are of")
@@ -354,7 +363,7 @@ async def _running(
     make: Callable[[NodeConfig, Environment, LockedDirectory, DiskReserve, Log], Node],
     tracing: NodeTrace | None,
 ) -> AsyncIterator[Node]:
-    """Open the log of a directory, and run the node that `make` makes on it."""
+    """Open the log of a directory, and run a node on it."""
     # What cannot be used must stay as it is, and opening a log leaves traces.
     refuse_other_topic(environment.disk, directory.path, config.topic_name)
     refuse_damaged(environment.disk, directory.partition_path(config.topic_name))
@@ -402,7 +411,7 @@ async def _running(
 
 
 def _only_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one fault in nested groups, cancellations aside; of several storage failures the first; else the group."""
+    """Return the only fault in nested groups, or the first of several storage failures; else the group."""
     faults = [error for error in _leaves(group) if not isinstance(error, trio.Cancelled)]
     if len(faults) == 1 or (faults and all(isinstance(fault, StorageFailure) for fault in faults)):
         return faults[0]
@@ -426,9 +435,9 @@ async def run_node(
 ) -> None:
     """Run a node until SIGTERM, SIGINT, SIGQUIT or SIGHUP, then hand over and stop; a second signal stops at once.
 
-    A second SIGHUP does nothing: a closing terminal may send several.  A process that was started to ignore SIGHUP
-    (nohup) goes on ignoring it.  Without a state machine no snapshots are taken, and the log is kept whole.  Raises
-    what `open_node` raises.
+    A second SIGHUP does nothing, because a closing terminal may send several.  A process that ignores SIGHUP (nohup)
+    keeps ignoring it.  Without a state machine, no snapshots are taken and the whole log is kept.  Raises the errors of
+    `open_node`.
     """
     on_commit = None if state_machine is None else state_machine.on_commit
     ends = [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT]

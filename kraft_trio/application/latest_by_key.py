@@ -20,10 +20,10 @@ _MERGED_PER_RECORD: Final = 8
 
 
 class LatestByKey:
-    """`on_commit` and snapshots of a node: the newest record of each key, in the order of the log.
+    """A state machine that keeps the newest record of each key, in log order.
 
-    A record whose value is null deletes its key.  A record without a key can have no newer one: all of them are kept.
-    Equal logs give equal snapshots, byte for byte, also where one replica began with a snapshot and another did not.
+    A null value deletes its key.  Records without a key are all kept.  Equal logs give equal snapshots, byte for byte,
+    even if one replica started from a snapshot and another did not.
     """
 
     def __init__(self) -> None:

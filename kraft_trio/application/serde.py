@@ -13,7 +13,7 @@ from kraft_trio.errors import KraftError
 
 
 class SerdeError(KraftError):
-    """A value that cannot be encoded, or bytes that cannot be decoded: names the tag, the version or the class."""
+    """A value cannot be encoded, or bytes cannot be decoded.  Names the tag, the version or the class."""
 
 
 class Serde(Protocol):

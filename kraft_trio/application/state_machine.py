@@ -9,10 +9,10 @@ from kraft_trio.storage.batch import NewRecord, Record
 
 
 class StateSnapshots(Protocol):
-    """The snapshots of a replicated state machine, beside its `on_commit` (KIP-630).
+    """Saves and loads the state that a node's `on_commit` builds (KIP-630).
 
-    Neither is called while `on_commit` or the other one is awaited.  Every replica saves by itself: the same records
-    must give the same snapshot everywhere, in the same order.
+    The node calls neither method while it awaits `on_commit` or the other method.  Each replica saves its own
+    snapshots, and the same records must give the same snapshot, in the same order, on all of them.
     """
 
     async def load(self, end_offset: int, records: AsyncIterator[Sequence[Record]]) -> None:
@@ -33,8 +33,8 @@ class StateSnapshots(Protocol):
 
 
 class StateMachine(StateSnapshots, Protocol):
-    """What is given the committed records, and has its state saved and loaded."""
+    """Applies committed records to a state, and saves and loads that state."""
 
     async def on_commit(self, records: Sequence[Record]) -> None:
-        """Take in the records of one committed batch; batches come in the order of the log, each once."""
+        """Apply the records of one committed batch.  Called once for each record, in log order."""
         ...

@@ -54,7 +54,7 @@ class _Refusal:
 
 
 class AdminClient:
-    """Administrative requests to a quorum.  Holds no connection between calls: nothing to close."""
+    """Sends administrative requests to a quorum.  Holds no connection between calls, so there is nothing to close."""
 
     def __init__(
         self,

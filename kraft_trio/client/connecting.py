@@ -43,7 +43,7 @@ TRY_AGAIN: Final = frozenset(
 
 
 class RefusedError(KraftError):
-    """A node refused a request for good; it has had no effect."""
+    """A node refused a request for good.  The request had no effect."""
 
 
 async def open_connection(network: Network, endpoint: Endpoint, client_id: str, timeout_ms: int) -> Connection:

@@ -9,7 +9,7 @@ from kraft_trio.protocol.types import VersionRange
 
 @attrs.frozen
 class FeatureLevels:
-    """One feature.  `finalized` is 0 where no level was ever finalized."""
+    """The supported and finalized levels of one feature; `finalized` is 0 if no level was ever finalized."""
 
     name: str
     supported: VersionRange
@@ -18,7 +18,7 @@ class FeatureLevels:
 
 @attrs.frozen
 class FeatureMetadata:
-    """All features, by name; `epoch` is the leader's with its finalized levels, None where it does not say."""
+    """All features, by name.  `epoch` is the leader epoch of the finalized levels, or None if the node does not say."""
 
     features: tuple[FeatureLevels, ...]
     epoch: int | None

@@ -17,7 +17,7 @@ UNKNOWN = -1
 
 @attrs.frozen
 class ReplicaState:
-    """One replica as the leader sees it: log end offset exclusive, timestamps in ms since 1970; -1 where unknown."""
+    """One replica as the leader sees it.  `log_end_offset` is exclusive, times are ms since 1970, and -1 is unknown."""
 
     key: ReplicaKey
     log_end_offset: int = UNKNOWN
@@ -104,7 +104,7 @@ class QuorumDescription:
 
 @attrs.frozen
 class NodeView:
-    """What one node answered when asked for the leader."""
+    """One node's answer to the question who leads."""
 
     endpoint: Endpoint
     problem: str | None
@@ -123,7 +123,7 @@ class NodeView:
 
 @attrs.frozen
 class NoLeader:
-    """Nobody answered as leader; what every node that was asked said instead."""
+    """No node answered as leader; `views` has each node's answer."""
 
     cluster_id: str | None
     views: tuple[NodeView, ...]

@@ -26,9 +26,10 @@ _LONG_LIST: Final = 256
 
 
 class RecordReader(AsyncIterator[Record]):
-    """An iterator over records; used by one task at a time.
+    """An asynchronous iterator over committed records, for one task at a time.
 
-    Raises OffsetOutOfRangeError, RefusedError where the leader refuses for good, ProtocolError for damaged batches.
+    Raises OffsetOutOfRangeError, RefusedError if the leader refuses the request for good, and ProtocolError for damaged
+    batches.
     """
 
     def __init__(

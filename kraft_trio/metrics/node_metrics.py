@@ -28,10 +28,10 @@ from kraft_trio.storage.log import Log
 
 
 class NodeMetrics(Collector):
-    """What one node measures of itself, from when this is made; a registry of its own, so that a process may have many.
+    """The metrics of one node, in their own Prometheus registry.
 
-    Everything here is to be called in the node's Trio thread.  Nothing waits, and nothing of it is on the path of an
-    append but one call that counts.  `registry` takes other collectors too: the embedding application's.
+    Call everything from the node's Trio thread.  Nothing blocks, and an append costs one extra call.  An application
+    may add collectors of its own to `registry`.
     """
 
     def __init__(

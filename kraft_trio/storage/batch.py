@@ -67,7 +67,7 @@ class NewRecord:
 
 @attrs.frozen
 class Record:
-    """A record as read, at its offset; `timestamp_ms` counts from 1970."""
+    """A record of the log; `timestamp_ms` is milliseconds since 1970."""
 
     offset: int
     timestamp_ms: int
