@@ -151,18 +151,11 @@ def scenarios() -> str:
 
 
 def invariants() -> str:
-    rows = []
-    for invariant in sorted(INVARIANTS, key=lambda invariant: invariant.number):
-        argument = " ".join((invariant.__doc__ or "").split())
-        rows.append(
-            (
-                str(invariant.number),
-                invariant.title,
-                f"`{invariant.__name__}`",
-                argument.split(". ")[0].rstrip(".") + ".",
-            )
-        )
-    return _table(("", "rule", "class", "why"), rows)
+    rows = (
+        (str(invariant.number), f"`{invariant.__name__}`", invariant.title)
+        for invariant in sorted(INVARIANTS, key=lambda invariant: invariant.number)
+    )
+    return _table(("", "class", "what must hold"), rows)
 
 
 def public_names() -> str:

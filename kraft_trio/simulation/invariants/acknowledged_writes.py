@@ -30,7 +30,7 @@ class AcknowledgedWrites(Invariant):
     is looked at in the end."""
 
     number = 21
-    title = "acknowledged writes are never lost nor doubled, and histories are linearizable"
+    title = "acknowledged writes are never lost or duplicated, and histories are linearizable"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)

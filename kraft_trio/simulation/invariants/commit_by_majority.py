@@ -20,7 +20,7 @@ class CommitByMajority(Invariant):
     vote for anybody, so what it claimed durably before still counts."""
 
     number = 11
-    title = "commits need a majority of the record's own voter set, by what is durable"
+    title = "a record commits only once a majority of its own voter set holds it durably"
 
     def high_watermark_advanced(self, replica: Replica, old: int | None, new: int) -> None:
         view = replica.view

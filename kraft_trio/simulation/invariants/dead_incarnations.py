@@ -23,7 +23,7 @@ class DeadIncarnations(Invariant):
     disk that it runs on."""
 
     number = 22
-    title = "a dead incarnation is never counted for anything"
+    title = "a dead incarnation never counts for anything"
 
     def role_changed(self, replica: Replica, old: QuorumView | None, new: QuorumView) -> None:
         role = new.role

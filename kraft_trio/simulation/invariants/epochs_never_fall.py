@@ -22,7 +22,7 @@ class EpochsNeverFall(Invariant):
     first; so once it publishes a role, quorum-state says epoch, leader and vote of that role."""
 
     number = 2
-    title = "an epoch never falls, and what a node acts by is stored"
+    title = "a replica's epoch never falls, and it stores the epoch, leader and vote before it acts on them"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)

@@ -22,7 +22,7 @@ class EqualStates(Invariant):
     has; the digest of the values it was given stands for its state."""
 
     number = 19
-    title = "snapshots of one id are byte-equal, and so are states at one offset"
+    title = "snapshots with the same id are byte-equal, and so are states at the same offset"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)

@@ -23,7 +23,7 @@ class HighWatermarkNeverFalls(Invariant):
     with it: both rules are about one process."""
 
     number = 9
-    title = "the high watermark never falls, and nothing below it is truncated"
+    title = "the high watermark never falls, and no record below it is truncated"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)

@@ -18,7 +18,7 @@ class HighWatermarkOfTheEpoch(Invariant):
     learns one from it (KIP-595 "High watermark").  What a snapshot covers is committed whoever leads (KIP-630)."""
 
     number = 10
-    title = "no high watermark until a record of the epoch is on a majority"
+    title = "a leader has no high watermark until a record of its own epoch is on a majority"
 
     def high_watermark_advanced(self, replica: Replica, old: int | None, new: int) -> None:
         if replica.view is None:

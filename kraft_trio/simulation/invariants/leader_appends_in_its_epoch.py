@@ -22,7 +22,7 @@ class LeaderAppendsInItsEpoch(Invariant):
     what the leader of that epoch appended, and nothing more (KIP-595 "Leader")."""
 
     number = 6
-    title = "a leader only appends, in its own epoch, and nobody else makes records"
+    title = "a leader only appends, in its own epoch, and only leaders create records"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)

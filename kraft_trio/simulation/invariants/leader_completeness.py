@@ -23,7 +23,7 @@ class LeaderCompleteness(Invariant):
     holds also where the leader of the lower epoch does not know yet that it was replaced, and commits on."""
 
     number = 7
-    title = "a leader holds all that was committed or acknowledged before, and votes go to such logs"
+    title = "a leader holds every record that was committed or acknowledged before its election"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)

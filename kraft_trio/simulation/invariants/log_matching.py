@@ -19,7 +19,7 @@ class LogMatching(Invariant):
     An entry's chain is a digest of all bytes up to its end: one comparison stands for the whole prefix."""
 
     number = 5
-    title = "logs that share an offset and epoch are equal up to there"
+    title = "logs that share an offset and epoch are equal up to there, and epochs never fall along a log"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)

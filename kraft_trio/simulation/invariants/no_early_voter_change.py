@@ -17,7 +17,7 @@ class NoEarlyVoterChange(Invariant):
     out (KIP-853 "AddVoter", step 2).  To write down again the set it has found is no change, nor are endpoints."""
 
     number = 14
-    title = "no voter change before the high watermark is known in the epoch"
+    title = "a leader changes no voters before it knows its high watermark"
 
     def appended(self, replica: Replica, entries: Sequence[Entry], by_leader: bool) -> None:
         if not by_leader:

@@ -23,7 +23,7 @@ class NothingFromStrangers(Invariant):
     answered with an error."""
 
     number = 23
-    title = "a wrong cluster id, or a request that cannot be read, changes nothing"
+    title = "a wrong cluster id or an unreadable request changes nothing"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)

@@ -20,7 +20,7 @@ class OneLeaderPerEpoch(Invariant):
     stored."""
 
     number = 1
-    title = "one leader per epoch, and all name the same"
+    title = "each epoch has at most one leader, and all replicas agree on it"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)

@@ -15,7 +15,7 @@ class OneUncommittedVoterChange(Invariant):
     (KIP-853 "Voter changes": one at a time)."""
 
     number = 12
-    title = "at most one uncommitted VotersRecord"
+    title = "a log has at most one uncommitted VotersRecord"
 
     def appended(self, replica: Replica, entries: Sequence[Entry], by_leader: bool) -> None:
         if not any(entry.voters is not None for entry in entries):

@@ -23,7 +23,7 @@ class OneVotePerEpoch(Invariant):
     in that very epoch, and from nothing else."""
 
     number = 3
-    title = "one vote per epoch, durable before it is answered"
+    title = "a replica votes at most once per epoch, and stores the vote before it answers"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)

@@ -17,7 +17,7 @@ class OverlappingVoterSets(Invariant):
     kraft.version 1)."""
 
     number = 13
-    title = "consecutive voter sets differ by one replica key at most"
+    title = "consecutive voter sets differ by at most one replica key"
 
     def appended(self, replica: Replica, entries: Sequence[Entry], by_leader: bool) -> None:
         for entry in entries:

@@ -16,7 +16,7 @@ class ProgressIsDurable(Invariant):
     leader may believe of it no more than the most that it has sent in this epoch."""
 
     number = 20
-    title = "the leader's idea of a follower's offset never exceeds what that follower has synced"
+    title = "a leader never counts more of a follower's log than the follower has synced"
 
     def message_sent(self, message: Message) -> None:
         if message.api_key != FETCH.key or not message.is_request:

@@ -20,7 +20,7 @@ class RestartedLeaderResigns(Invariant):
     Resigned (KIP-595 "Resigned"), and the leader of an epoch appends at each offset once, for ever."""
 
     number = 4
-    title = "a restarted leader leads its epoch no more: (epoch, offset) names one record"
+    title = "a restarted leader never leads its old epoch again, so (epoch, offset) names one record"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)

@@ -22,7 +22,7 @@ class SnapshotsCoverTheLog(Invariant):
     since it can never be truncated; and a leader holds every committed record already, so it never asks for one."""
 
     number = 18
-    title = "a valid snapshot reaches a log that begins above 0, of committed records; a leader loads none"
+    title = "a log that begins above 0 has a valid snapshot that reaches it; a leader never loads one"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)

@@ -20,7 +20,7 @@ class StateMachineSafety(Invariant):
     Nothing can be applied that is not known to be committed, nor committed that is not in the log."""
 
     number = 8
-    title = "one value per offset, applied in order and once: applied ≤ high watermark ≤ log end"
+    title = "state machines apply the same records in order, once: applied ≤ high watermark ≤ log end"
 
     def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
         super().__init__(cluster, evidence)

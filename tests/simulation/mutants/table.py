@@ -1,4 +1,4 @@
-"""The table of docs/SIMULATION.md: which invariant finds which mutant, in which run, and how soon (scripts/mutants)."""
+"""The table in RESULTS.md: which invariant finds which mutant, in which run, and how soon (scripts/mutants)."""
 
 from __future__ import annotations
 
@@ -7,28 +7,26 @@ from pathlib import Path
 
 from . import MUTANTS, Found, Mutant
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "SIMULATION.md"
+DOCUMENT = Path(__file__).parent / "RESULTS.md"
 BEGIN, END = "<!-- mutants -->\n", "<!-- end of mutants -->"
 TITLES = ("rule", "mutant", "run", "invariant", "seed", "virtual s", "CPU s")
 
 
 def table_names(text: str) -> list[str]:
-    """The mutants in the table of the document, in its order."""
+    """The mutants in the table, in its order."""
     rows = [line for line in text[text.index(BEGIN) : text.index(END)].splitlines() if line.startswith("| ")]
     return [row.split(" | ")[1] for row in rows[1:]]
 
 
 def table(found: dict[str, Found]) -> str:
-    """The section of the document; every mutant has been found."""
+    """The text with the table; every mutant has been found."""
     rows = [_row(MUTANTS[name], one) for name, one in found.items()]
-    numbers = sorted({one.violation.invariant for one in found.values()} - {0})
     cpu_s = sum(one.cpu_s for one in found.values())
     return "\n".join(
         [
-            f"{len(found)} mutants, found by invariants {', '.join(map(str, numbers))} and by 0, which stands for what",
-            "every run demands besides: that no node ends by itself, that a quorum without faults makes progress, and",
-            f"that a scenario goes as it says. All of them took {cpu_s:.0f} s of processor time. Times count from the",
-            "beginning of the run that finds the mutant (virtual), and of the first seed that was tried (CPU).",
+            f"{len(found)} mutants in {cpu_s:.0f} s of processor time. Invariant 0 stands for the demands on every run: that no",
+            "node ends by itself, that a quorum without faults makes progress, and that a scenario meets its expectations.",
+            "Virtual time counts from the start of the run that finds the mutant, CPU time from the start of the first seed.",
             "",
             f"| {' | '.join(TITLES)} |",
             f"|{'---|' * len(TITLES)}",
