@@ -50,11 +50,11 @@ FIXED_LIMITS = (
     (MAX_RECORDS, "Records of a produced batch."),
     (MAX_HEADERS, "Headers of a produced record."),
     (MAX_BATCH_HEADERS, "Headers of all records of a produced batch."),
-    (MAX_EXPANSION, "How many times its size a compressed batch may grow to, where that is more than 4 MiB."),
-    (MAX_PARKED_CONSUMERS, "Fetches of consumers that wait at a leader."),
-    (MAX_PARKED_BY_ONE_ASKER, "Those of one connection."),
-    (MAX_PARKED_OBSERVERS, "Fetches of observers that wait at a leader."),
-    (EPOCHS_AT_ONCE, "Epochs by which requests may move a node at once; one a second in the long run."),
+    (MAX_EXPANSION, "Decompressed size of a batch as a multiple of its compressed size, if that exceeds 4 MiB."),
+    (MAX_PARKED_CONSUMERS, "Consumers' fetches that wait at a leader."),
+    (MAX_PARKED_BY_ONE_ASKER, "Fetches of one connection that wait at a leader."),
+    (MAX_PARKED_OBSERVERS, "Observers' fetches that wait at a leader."),
+    (EPOCHS_AT_ONCE, "Epochs by which requests move a node at once; one per second in the long run."),
     (DEFAULT_MAX_PRODUCERS, "Idempotent producers that a log remembers."),
 )
 DOCUMENTS = Path(__file__).parent

@@ -29,7 +29,7 @@ EXPECTED_ERRORS = frozenset(
 
 
 class LeaderDiscovery:
-    """Asks one bootstrap server after another who leads (docs/KAFKA.md#roles-and-timers; KAFKA-17030, KAFKA-17751).
+    """Asks one bootstrap server after another who leads (docs/KAFKA.md#finding-the-leader; KAFKA-17030, KAFKA-17751).
 
     What it hears goes to Election, whose transition to Follower then ends it.
     """
