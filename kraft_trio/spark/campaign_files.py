@@ -29,23 +29,27 @@ _COUNTS = pa.map_(pa.string(), pa.int64())
 COLUMNS: Final = (
     Column("seed", pa.int64(), "the seed"),
     Column("ok", pa.bool_(), "whether nothing was violated"),
-    Column("rule", pa.string(), "what was: `invariant N`, `simulation`, `stuck`, `died`, or an exception's name"),
-    Column("title", pa.string(), "the rule in words, or what the exception says"),
-    Column("failed_at_s", pa.float64(), "when, in virtual seconds"),
-    Column("facts", pa.list_(pa.field("element", pa.string())), "what contradicts each other"),
-    Column("events", pa.list_(pa.field("element", pa.string())), "the last events of the nodes concerned"),
-    Column("virtual_s", pa.float64(), "how long the run was, in virtual seconds"),
-    Column("real_s", pa.float64(), "how long it took"),
-    Column("digest", pa.string(), "of everything that happened; equal for equal runs"),
-    Column("counts", _COUNTS, "how often what happened, as `kraft simulate` prints it"),
-    Column("faults", _COUNTS, "how many faults were planned, by what they are"),
-    Column("transitions", _COUNTS, "how often each row of the transition table was taken"),
-    Column("slowest_election_us", pa.int64(), "the longest time from a campaign's begin to a leader; null without one"),
-    Column("slowest_election_at_us", pa.int64(), "when that leader was elected"),
     Column(
-        "repeats", pa.bool_(), "whether it was the same run when it was run again for its trace; null where it was not"
+        "rule", pa.string(), "the violated rule: `invariant N`, `simulation`, `stuck`, `died`, or an exception's name"
     ),
-    Column("replay", pa.string(), "the command line that runs it again"),
+    Column("title", pa.string(), "the rule in words, or the exception's message"),
+    Column("failed_at_s", pa.float64(), "virtual seconds until the failure"),
+    Column("facts", pa.list_(pa.field("element", pa.string())), "the facts that contradict each other"),
+    Column("events", pa.list_(pa.field("element", pa.string())), "the last events of the nodes concerned"),
+    Column("virtual_s", pa.float64(), "length of the run in virtual seconds"),
+    Column("real_s", pa.float64(), "length of the run in real seconds"),
+    Column("digest", pa.string(), "digest of all events; equal for equal runs"),
+    Column("counts", _COUNTS, "counts of events, as `kraft simulate` prints them"),
+    Column("faults", _COUNTS, "counts of planned faults by kind"),
+    Column("transitions", _COUNTS, "counts of role transitions by row of the transition table"),
+    Column(
+        "slowest_election_us",
+        pa.int64(),
+        "longest time from the start of an election to its leader; null without a leader",
+    ),
+    Column("slowest_election_at_us", pa.int64(), "when that leader was elected"),
+    Column("repeats", pa.bool_(), "whether the run for the trace was identical; null without a trace"),
+    Column("replay", pa.string(), "command line that repeats the run"),
 )
 """Of the files with results."""
 

@@ -120,25 +120,25 @@ MODE = Option(
     choice("PERMISSIVE", "FAILFAST"),
     "PERMISSIVE or FAILFAST",
     "PERMISSIVE",
-    "what is done with a place that cannot be read: a row with `error`, or an error that ends the query",
+    "how to treat an unreadable place: as a row with `error`, or as an error that ends the query",
 )
 
-PATHS = Option("paths", texts_of_json, "a JSON list of texts", (), "what `load` is given where that is a list", "")
+PATHS = Option("paths", texts_of_json, "a JSON list of texts", (), "the list of paths passed to `load`", "")
 
 OF_BATCHES = ("records", "batches", "control", "snapshot-records")
 OF_RECORDS = ("records", "snapshot-records")
 
 READ_OPTIONS = (
-    Option("path", any_text, "a path, a glob or a URL", "", "the directories; what `load` is given"),
+    Option("path", any_text, "a path, a glob or a URL", "", "the directories passed to `load`"),
     PATHS,
-    Option("content", choice(*CONTENTS), ", ".join(CONTENTS), "records", "what the rows are"),
+    Option("content", choice(*CONTENTS), ", ".join(CONTENTS), "records", "the kind of rows"),
     MODE,
     Option(
         "startingOffsets",
         earliest_or_offset,
         "earliest or an offset",
         EARLIEST,
-        "the first offset wanted, inclusive; those in a snapshot count from its own beginning",
+        "first offset to read, inclusive; in snapshots, offsets count from the start of the snapshot",
         "earliest",
         OF_BATCHES,
     ),
@@ -147,7 +147,7 @@ READ_OPTIONS = (
         latest_or_offset,
         "latest or an offset",
         LATEST,
-        "where to stop, exclusive; as above",
+        "where to stop, exclusive; counted the same way",
         "latest",
         OF_BATCHES,
     ),
@@ -156,7 +156,7 @@ READ_OPTIONS = (
         epoch_range,
         "an epoch, or FIRST-LAST",
         (-(2**31), 2**31 - 1),
-        "the leader epochs wanted, inclusive",
+        "leader epochs to read, inclusive",
         "",
         OF_BATCHES,
     ),
@@ -165,7 +165,7 @@ READ_OPTIONS = (
         boolean,
         "true or false",
         False,
-        "whether records have a column `headers`",
+        "adds the column `headers`",
         contents=OF_RECORDS,
     ),
     Option(
@@ -173,8 +173,8 @@ READ_OPTIONS = (
         choice("raw", "msgpack"),
         "raw or msgpack",
         "raw",
-        "with msgpack, what a value that is a map says under a name is the column of that name: of the schema that is "
-        "given, else those that the first 1,000 values have",
+        "msgpack: the entries of map values become columns, as in the given schema, or else as in the first "
+        "1,000 values",
         contents=OF_RECORDS,
     ),
     Option(
@@ -182,28 +182,28 @@ READ_OPTIONS = (
         boolean,
         "true or false",
         False,
-        "whether the directories may be of several clusters, which is refused otherwise",
+        "allows directories of several clusters, which are an error otherwise",
     ),
     Option(
         "maxPartitionBytes",
         whole_number(1),
         "bytes, 1 or more",
         32 * 1024 * 1024,
-        "what a task reads: smaller files are put together, larger ones are split",
+        "size of a task: smaller files are combined and larger ones split",
     ),
     Option(
         "pushFilters",
         boolean,
         "true or false",
         False,
-        "whether what a query's filters on offset, base_offset, last_offset, epoch, control, node, directory or "
-        "cluster_id rule out is not read at all; needs `spark.sql.python.filterPushdown.enabled=true`",
+        "skips data that the query's filters on offset, base_offset, last_offset, epoch, control, node, "
+        "directory or cluster_id exclude; needs `spark.sql.python.filterPushdown.enabled=true`",
     ),
 )
 """Of the batch source `kraft`."""
 
 TRACE_OPTIONS = (
-    Option("path", any_text, "a path, a glob or a URL", "", "the files, or directories of them; what `load` is given"),
+    Option("path", any_text, "a path, a glob or a URL", "", "the files or directories passed to `load`"),
     PATHS,
     MODE,
     Option(
@@ -211,7 +211,7 @@ TRACE_OPTIONS = (
         whole_number(1),
         "a whole number of bytes",
         16 * 1024 * 1024,
-        "how many bytes of small files one task reads; a larger file is a task of its own",
+        "size of a task: smaller files are combined, and a larger file is one task",
     ),
 )
 """Of the source `kraft-trace`."""

@@ -37,145 +37,141 @@ VOTERS = _list(pa.struct({"id": pa.int32(), "directory_id": pa.string(), "endpoi
 HEADERS = _list(pa.struct({"name": pa.string(), "value": pa.binary()}))
 
 REPLICA = (
-    Column("directory", pa.string(), "the replica's directory, as the path or glob led to it"),
-    Column("cluster_id", pa.string(), "of `meta.properties`; null where there is none"),
-    Column("node", pa.int32(), "the node's id, of `meta.properties`; null where there is none"),
-    Column("directory_id", pa.string(), "of `meta.properties`, as Kafka writes it; null in files older than KIP-853"),
+    Column("directory", pa.string(), "directory of the replica, as found through the path or glob"),
+    Column("cluster_id", pa.string(), "from `meta.properties`; null without that file"),
+    Column("node", pa.int32(), "node id from `meta.properties`; null without that file"),
+    Column("directory_id", pa.string(), "from `meta.properties`, in Kafka's text form; null before KIP-853"),
 )
 """What each row of a directory begins with."""
 
-ERROR = Column("error", pa.string(), "null, or what is wrong at this place, in words")
+ERROR = Column("error", pa.string(), "the problem at this place; otherwise null")
 
 _PLACE = (
-    Column("segment", pa.int64(), "the first offset of the segment, as its file is named"),
-    Column("position", pa.int64(), "of the batch in its file, in bytes"),
+    Column("segment", pa.int64(), "first offset of the segment, from its file name"),
+    Column("position", pa.int64(), "position of the batch in its file, in bytes"),
 )
 _SNAPSHOT_PLACE = (
-    Column("snapshot_end_offset", pa.int64(), "of the snapshot's name, exclusive"),
-    Column("snapshot_epoch", pa.int32(), "of the snapshot's name"),
-    Column("position", pa.int64(), "of the batch in its file, in bytes"),
+    Column("snapshot_end_offset", pa.int64(), "from the snapshot's file name, exclusive"),
+    Column("snapshot_epoch", pa.int32(), "from the snapshot's file name"),
+    Column("position", pa.int64(), "position of the batch in its file, in bytes"),
 )
 _RECORD = (
-    Column("batch_offset", pa.int64(), "the first offset of the batch"),
+    Column("batch_offset", pa.int64(), "first offset of the batch"),
     Column("offset", pa.int64(), "of the record"),
-    Column("epoch", pa.int32(), "the leader epoch of the batch"),
-    Column("timestamp", _TIMESTAMP, "of the record; with log-append time, the batch's"),
-    Column("control", pa.bool_(), "whether the batch is a control batch"),
+    Column("epoch", pa.int32(), "leader epoch of the batch"),
+    Column("timestamp", _TIMESTAMP, "of the record; with log-append time, of the batch"),
+    Column("control", pa.bool_(), "whether it is in a control batch"),
     Column(
         "control_type",
         pa.string(),
-        "of a control record: LeaderChange, SnapshotHeader, SnapshotFooter, KRaftVersion, Voters, or the type's number",
+        "for control records: LeaderChange, SnapshotHeader, SnapshotFooter, KRaftVersion, Voters, or a number",
     ),
-    Column("key", pa.binary(), "the key; null where it is null"),
-    Column("value", pa.binary(), "the value; null where it is null"),
+    Column("key", pa.binary(), "the key; may be null"),
+    Column("value", pa.binary(), "the value; may be null"),
 )
 _RECORD_END = (
-    Column("crc_ok", pa.bool_(), "whether the CRC in the batch's header is that of its bytes"),
-    Column(
-        "size", pa.int32(), "bytes of the record, its length included; of what was passed over, in a row with `error`"
-    ),
+    Column("crc_ok", pa.bool_(), "whether the batch's CRC is right"),
+    Column("size", pa.int32(), "bytes of the record including its length; in a row with `error`, bytes skipped"),
 )
-RECORD_HEADERS = Column("headers", HEADERS, "the record's headers; only with `includeHeaders=true`")
+RECORD_HEADERS = Column("headers", HEADERS, "the record's headers, with `includeHeaders=true`")
 
 BATCHES = (
     *REPLICA,
     *_PLACE,
-    Column(
-        "size", pa.int32(), "bytes of the batch, the header included; of what was passed over, in a row with `error`"
-    ),
-    Column("base_offset", pa.int64(), "the first offset"),
-    Column("last_offset", pa.int64(), "the last offset, inclusive"),
-    Column("epoch", pa.int32(), "the leader epoch"),
-    Column("magic", pa.int32(), "the format version: 2"),
-    Column("compression", pa.string(), "none, gzip, snappy, lz4, zstd; else the number"),
+    Column("size", pa.int32(), "bytes of the batch including its header; in a row with `error`, bytes skipped"),
+    Column("base_offset", pa.int64(), "first offset"),
+    Column("last_offset", pa.int64(), "last offset, inclusive"),
+    Column("epoch", pa.int32(), "leader epoch"),
+    Column("magic", pa.int32(), "format version: 2"),
+    Column("compression", pa.string(), "none, gzip, snappy, lz4, zstd, or a number"),
     Column("control", pa.bool_(), "whether it is a control batch"),
     Column("transactional", pa.bool_(), "whether it belongs to a transaction"),
     Column("timestamp_type", pa.string(), "CreateTime or LogAppendTime"),
-    Column("base_timestamp", _TIMESTAMP, "what the records' times count from"),
-    Column("max_timestamp", _TIMESTAMP, "the latest time of a record; with log-append time, that of all of them"),
-    Column("producer_id", pa.int64(), "of an idempotent producer; -1 for none"),
-    Column("producer_epoch", pa.int32(), "of an idempotent producer; -1 for none"),
-    Column("base_sequence", pa.int32(), "of an idempotent producer, of the first record; -1 for none"),
-    Column("record_count", pa.int32(), "how many records, as the header says"),
-    Column("crc", pa.int64(), "CRC-32C as the header has it"),
-    Column("content_crc", pa.int64(), "CRC-32C of the bytes from the attributes on, as they are"),
-    Column("crc_ok", pa.bool_(), "whether the two are the same"),
+    Column("base_timestamp", _TIMESTAMP, "base of the records' timestamps"),
+    Column("max_timestamp", _TIMESTAMP, "latest timestamp of a record; with log-append time, that of all records"),
+    Column("producer_id", pa.int64(), "of an idempotent producer; otherwise -1"),
+    Column("producer_epoch", pa.int32(), "of an idempotent producer; otherwise -1"),
+    Column("base_sequence", pa.int32(), "sequence of the first record, from an idempotent producer; otherwise -1"),
+    Column("record_count", pa.int32(), "number of records, according to the header"),
+    Column("crc", pa.int64(), "CRC-32C in the header"),
+    Column("content_crc", pa.int64(), "CRC-32C of the actual bytes, from the attributes on"),
+    Column("crc_ok", pa.bool_(), "whether the two are equal"),
     ERROR,
 )
 RECORDS = (*REPLICA, *_PLACE, *_RECORD, *_RECORD_END, ERROR)
 CONTROL = (
     *REPLICA,
     *_PLACE,
-    Column("batch_offset", pa.int64(), "the first offset of the batch"),
+    Column("batch_offset", pa.int64(), "first offset of the batch"),
     Column("offset", pa.int64(), "of the record"),
-    Column("epoch", pa.int32(), "the leader epoch of the batch"),
+    Column("epoch", pa.int32(), "leader epoch of the batch"),
     Column("timestamp", _TIMESTAMP, "of the record"),
-    Column(
-        "type", pa.string(), "LeaderChange, SnapshotHeader, SnapshotFooter, KRaftVersion, Voters, or the type's number"
-    ),
+    Column("type", pa.string(), "LeaderChange, SnapshotHeader, SnapshotFooter, KRaftVersion, Voters, or a number"),
     Column("version", pa.int32(), "of the record's value"),
     Column("leader_id", pa.int32(), "LeaderChange: the leader of the epoch"),
-    Column("voter_ids", _list(pa.int32()), "LeaderChange: the voters of the epoch's begin; Voters: their ids"),
-    Column("granting_voters", _list(pa.int32()), "LeaderChange: the ids of those who voted for the leader"),
-    Column("voters", VOTERS, "Voters: the whole set from this offset on"),
+    Column(
+        "voter_ids", _list(pa.int32()), "LeaderChange: the voters at the start of the epoch; Voters: the ids of the set"
+    ),
+    Column("granting_voters", _list(pa.int32()), "LeaderChange: ids of the voters that elected the leader"),
+    Column("voters", VOTERS, "Voters: the voter set from this offset on"),
     Column("kraft_version", pa.int32(), "KRaftVersion: the version from this offset on"),
-    Column("crc_ok", pa.bool_(), "whether the CRC in the batch's header is that of its bytes"),
+    Column("crc_ok", pa.bool_(), "whether the batch's CRC is right"),
     ERROR,
 )
 SNAPSHOTS = (
     *REPLICA,
-    Column("end_offset", pa.int64(), "the end of what it covers, exclusive, of its name"),
-    Column("epoch", pa.int32(), "of the last record it covers, of its name"),
-    Column("size", pa.int64(), "bytes of the file"),
-    Column("sha256", pa.string(), "of the file's bytes, in hex"),
+    Column("end_offset", pa.int64(), "end of the covered records (exclusive), from the file name"),
+    Column("epoch", pa.int32(), "epoch of the last covered record, from the file name"),
+    Column("size", pa.int64(), "size of the file in bytes"),
+    Column("sha256", pa.string(), "hash of the file, in hex"),
     Column(
         "content_sha256",
         pa.string(),
-        "of what its records say: the control flag, key, value and headers of each; the same whenever and however it "
+        "hash of the records' control flags, keys, values and headers; independent of when and how the file "
         "was written",
     ),
-    Column("record_count", pa.int64(), "the application's records"),
-    Column("kraft_version", pa.int32(), "what held at its end"),
-    Column("voters", VOTERS, "the voters at its end; null at kraft.version 0"),
-    Column("last_contained_timestamp", _TIMESTAMP, "append time of the last record it covers"),
-    Column("valid", pa.bool_(), "whether it is whole and every CRC, offset, epoch and record in it is right"),
+    Column("record_count", pa.int64(), "number of application records"),
+    Column("kraft_version", pa.int32(), "kraft.version at its end"),
+    Column("voters", VOTERS, "voters at its end; null at kraft.version 0"),
+    Column("last_contained_timestamp", _TIMESTAMP, "append time of the last covered record"),
+    Column("valid", pa.bool_(), "whether it is complete, with correct CRCs, offsets, epochs and records"),
     ERROR,
 )
 SNAPSHOT_RECORDS = (*REPLICA, *_SNAPSHOT_PLACE, *_RECORD, *_RECORD_END, ERROR)
 QUORUM_STATE = (
     *REPLICA,
-    Column("leader_id", pa.int32(), "the leader this replica knows in the epoch; null for none"),
+    Column("leader_id", pa.int32(), "known leader in the epoch; otherwise null"),
     Column("leader_epoch", pa.int32(), "the epoch"),
-    Column("voted_id", pa.int32(), "whom it has voted for in the epoch; null for nobody"),
-    Column("voted_directory_id", pa.string(), "the directory id of that one, as Kafka writes it; null for unknown"),
-    Column("data_version", pa.int32(), "0 goes with kraft.version 0, 1 with 1"),
-    Column("crc_ok", pa.bool_(), "whether the CRC in line 2 is that of line 1; null in Kafka's files, which have none"),
+    Column("voted_id", pa.int32(), "candidate voted for in the epoch; otherwise null"),
+    Column("voted_directory_id", pa.string(), "that candidate's directory id, in Kafka's text form; null if unknown"),
+    Column("data_version", pa.int32(), "0 for kraft.version 0, 1 for 1"),
+    Column("crc_ok", pa.bool_(), "whether the CRC in line 2 matches line 1; null for Kafka's files, which have no CRC"),
     ERROR,
 )
 EPOCHS = (
     *REPLICA,
     Column("epoch", pa.int32(), "a leader epoch"),
-    Column("start_offset", pa.int64(), "the offset of its first record"),
+    Column("start_offset", pa.int64(), "offset of its first record"),
     ERROR,
 )
 
 TRACE = (
     Column("file", pa.string(), "the trace's file"),
-    Column("run", pa.string(), "which run it is of: the file, for a real node's trace the cluster id"),
-    Column("seed", pa.int64(), "of a simulated run; null for a real node's trace"),
-    Column("sequence", pa.int64(), "the event's place in the run, from 0 on"),
-    Column("time_us", pa.int64(), "in microseconds: since the run began, or for a real node since 1970"),
-    Column("node", pa.int32(), "the node's id; null where the world or a client acts"),
-    Column("kind", pa.string(), "what happened, see TRACE.md"),
+    Column("run", pa.string(), "the file, or for a real node the cluster id"),
+    Column("seed", pa.int64(), "of a simulated run; null for a real node"),
+    Column("sequence", pa.int64(), "position of the event in the run, from 0"),
+    Column("time_us", pa.int64(), "microseconds since the run began, or for a real node since 1970"),
+    Column("node", pa.int32(), "id of the node; null if the world or a client acts"),
+    Column("kind", pa.string(), "what happened; see TRACE.md"),
     Column("epoch", pa.int32(), "the node's epoch"),
     Column("role", pa.string(), "the node's role"),
     Column("leader", pa.int32(), "the leader it knows in that epoch"),
-    Column("log_end", pa.int64(), "the end of its log, exclusive"),
-    Column("synced_end", pa.int64(), "the end of what it has fsynced, exclusive"),
-    Column("high_watermark", pa.int64(), "the end of what it knows to be committed, exclusive"),
-    Column("voters", _list(pa.int32()), "the ids of the newest voter set in its log"),
-    Column("cause", pa.string(), "why, for a human"),
-    Column("details", pa.string(), "what else there is to say, by `kind`: a JSON object"),
+    Column("log_end", pa.int64(), "end of its log, exclusive"),
+    Column("synced_end", pa.int64(), "end of the fsynced log, exclusive"),
+    Column("high_watermark", pa.int64(), "end of the records it knows to be committed, exclusive"),
+    Column("voters", _list(pa.int32()), "ids of the newest voter set in its log"),
+    Column("cause", pa.string(), "the reason, in words"),
+    Column("details", pa.string(), "further fields by `kind`, as a JSON object"),
     ERROR,
 )
 

@@ -14,7 +14,7 @@ from kraft_trio.spark.stream_options import LiveOptions, read_live_options
 _OF_DIRECTORIES: Final = frozenset(
     {"directory", "node", "directory_id", "segment", "position", "crc_ok", "size", ERROR.name}
 )
-_MEANINGS: Final = {"cluster_id": "of the quorum, as its nodes tell it"}
+_MEANINGS: Final = {"cluster_id": "of the quorum"}
 LIVE_RECORDS: Final = tuple(
     attrs.evolve(column, meaning=_MEANINGS.get(column.name, column.meaning))
     for column in RECORDS

@@ -57,16 +57,18 @@ QUORUM_OPTIONS = (
         endpoints,
         "host:port,host:port,…",
         None,
-        "any nodes of the quorum: the leader is found through them, and found again when it changes",
+        "any nodes of the quorum, through which the leader is found",
         "",
     ),
-    Option("requestTimeoutMs", whole_number(1), "milliseconds, 1 or more", 2000, "for one answer of one node, in ms"),
+    Option(
+        "requestTimeoutMs", whole_number(1), "milliseconds, 1 or more", 2000, "time limit for one answer of one node"
+    ),
     Option(
         "timeoutMs",
         whole_number(1),
         "milliseconds, 1 or more",
         60_000,
-        "for how long a task looks for a leader, or waits for the next records or for a commit, in ms",
+        "time limit for finding a leader, and for waiting for records or a commit",
     ),
 )
 """Of every use of a live quorum."""
@@ -78,21 +80,21 @@ LIVE_OPTIONS = (
         place(EARLIEST, LATEST),
         'earliest, latest, an offset, or {"offset": N}',
         EARLIEST,
-        "where a new query begins, inclusive; one with a checkpoint goes on where it was",
+        "where a new query begins, inclusive; a checkpoint takes precedence",
     ),
     Option(
         "endingOffsets",
         place(LATEST),
         'latest, an offset, or {"offset": N}',
         LATEST,
-        "where a batch query ends, exclusive; latest: at the high watermark",
+        "where a batch query ends, exclusive; latest is the high watermark",
     ),
     Option(
         "maxOffsetsPerTrigger",
         whole_number(1),
         "a number of offsets, 1 or more",
         None,
-        "the most offsets of one micro-batch; by default all that are committed",
+        "maximum offsets per micro-batch; by default all committed ones",
         "",
     ),
     Option(
@@ -100,39 +102,38 @@ LIVE_OPTIONS = (
         whole_number(1),
         "a number of offsets, 1 or more",
         100_000,
-        "the most offsets that one task reads",
+        "maximum offsets per task",
     ),
     Option(
         "minPartitions",
         whole_number(1),
         "a number of partitions, 1 or more",
         1,
-        "into how many tasks a micro-batch is cut at least, where it has as many offsets",
+        "minimum number of tasks per micro-batch, if it has that many offsets",
     ),
     Option(
         "failOnDataLoss",
         boolean,
         "true or false",
         True,
-        "what is done where records are gone that were not read: an error, or a warning and on from the log's start",
+        "if records are lost before they are read: true ends the query with an error, false logs a warning "
+        "and continues at the log's start",
     ),
-    Option(
-        "includeHeaders", boolean, "true or false", False, "whether there is a column `headers` with the record headers"
-    ),
-    Option("includeControl", boolean, "true or false", False, "whether control records are rows, too"),
+    Option("includeHeaders", boolean, "true or false", False, "adds the column `headers`"),
+    Option("includeControl", boolean, "true or false", False, "includes control records"),
     Option(
         "value.format",
         choice("raw", "msgpack"),
         "raw or msgpack",
         "raw",
-        "msgpack: values are maps; columns of the given schema that this source does not have are taken from them",
+        "msgpack: other columns of the given schema come from the values, which are maps",
     ),
     Option(
         "mode",
         choice("PERMISSIVE", "FAILFAST"),
         "PERMISSIVE or FAILFAST",
         "PERMISSIVE",
-        "what is done with a value that the columns cannot be made of: nulls, or an error that ends the query",
+        "how to treat a value that does not fit the columns: as nulls, or as an error that ends the query",
     ),
 )
 """Of reading."""

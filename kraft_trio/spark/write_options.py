@@ -20,14 +20,14 @@ WRITE_OPTIONS = (
         choice("raw", "msgpack"),
         "raw or msgpack",
         "raw",
-        "raw: the column `value` is the value; msgpack: all columns but `key` are, as a map from their names",
+        "raw: the column `value` is the value; msgpack: all columns except `key` form the value, as a map by name",
     ),
     Option(
         "maxBatchBytes",
         whole_number(_SMALLEST_BATCH_BYTES),
         f"bytes, {_SMALLEST_BATCH_BYTES} or more",
         1048588,
-        "the largest batch that is sent, not above the quorum's `message.max.bytes`",
+        "maximum size of a batch; at most the quorum's `message.max.bytes`",
     ),
 )
 

@@ -24,9 +24,10 @@ def table(found: dict[str, Found]) -> str:
     cpu_s = sum(one.cpu_s for one in found.values())
     return "\n".join(
         [
-            f"{len(found)} mutants in {cpu_s:.0f} s of processor time. Invariant 0 stands for the demands on every run: that no",
-            "node ends by itself, that a quorum without faults makes progress, and that a scenario meets its expectations.",
-            "Virtual time counts from the start of the run that finds the mutant, CPU time from the start of the first seed.",
+            f"{len(found)} mutants in {cpu_s:.0f} s of CPU time. Invariant 0 stands for the demands on every run:",
+            "that no node ends by itself, that a quorum without faults makes progress, and that a scenario meets its",
+            "expectations. Virtual time counts from the start of the run that finds the mutant, CPU time from the",
+            "start of the first seed.",
             "",
             f"| {' | '.join(TITLES)} |",
             f"|{'---|' * len(TITLES)}",
