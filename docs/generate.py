@@ -25,7 +25,7 @@ from kraft_trio.simulation.script.steps import STEPS
 from kraft_trio.spark.audit.check import CHECKS
 from kraft_trio.spark.campaign_files import COLUMNS as CAMPAIGN_RESULTS
 from kraft_trio.spark.options import READ_OPTIONS, TRACE_OPTIONS, Option
-from kraft_trio.spark.schemas import CONTENTS, REPLICA, TRACE, Column
+from kraft_trio.spark.schemas import CONTENTS, REPLICA, Column
 from kraft_trio.spark.stream_columns import LIVE_RECORDS
 from kraft_trio.spark.stream_options import LIVE_OPTIONS
 from kraft_trio.spark.write_options import WRITE_OPTIONS
@@ -177,8 +177,9 @@ def spark_options(options: Iterable[Option]) -> str:
 
 
 def spark_checks() -> str:
-    rows = ((f"`{c.name}`", c.title, str(c.invariant or ""), c.severity, c.row[0].upper() + c.row[1:]) for c in CHECKS)
-    return _table(("check", "what must hold", "invariant", "severity", "a violation"), rows)
+    classes = {invariant.number: f"`{invariant.__name__}`" for invariant in INVARIANTS}
+    rows = ((f"`{c.name}`", c.title, classes.get(c.invariant or 0, ""), c.severity) for c in CHECKS)
+    return _table(("check", "what must hold", "invariant", "severity"), rows)
 
 
 def spark_columns(columns: Iterable[Column]) -> str:
@@ -205,7 +206,6 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "spark-columns-replica": lambda: spark_columns(REPLICA),
     "spark-trace-options": lambda: spark_options(TRACE_OPTIONS),
     "spark-columns-campaign": lambda: spark_columns(CAMPAIGN_RESULTS),
-    "spark-columns-trace": lambda: spark_columns(TRACE),
     **{
         f"spark-columns-{content}": lambda columns=columns: spark_columns(columns[len(REPLICA) :])
         for content, columns in CONTENTS.items()

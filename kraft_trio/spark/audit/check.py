@@ -45,8 +45,6 @@ class Check:
     """What it looks at: a table, and perhaps a condition."""
     severity: str
     """"error", or "warning" for what a crash may leave behind without anything being wrong."""
-    row: str
-    """What a row of its result means."""
     sql: str
     """Gives cluster, subject, fact_a and fact_b."""
 
@@ -92,7 +90,6 @@ def _check(name: str, text: str) -> Check:
         reads=tuple(fields["reads"].split(", ")),
         observes=fields["observes"],
         severity=fields["severity"],
-        row=fields["a row"],
         sql=sql,
     )
 

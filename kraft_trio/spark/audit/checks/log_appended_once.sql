@@ -1,5 +1,5 @@
 -- invariant: 21
--- title: what one producer has appended is in a log once
+-- title: a log holds each batch of a producer once
 -- reads: log_batches
 -- observes: log_batches where producer_id >= 0
 -- severity: error

@@ -1,4 +1,4 @@
--- title: the CRC of every batch is that of its bytes
+-- title: every batch matches its CRC
 -- reads: log_batches, log_spans
 -- observes: log_batches where crc_ok is not null
 -- severity: error

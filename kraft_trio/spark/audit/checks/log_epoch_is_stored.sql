@@ -1,5 +1,5 @@
 -- invariant: 2
--- title: quorum-state is not older than the log beside it
+-- title: quorum-state is at least as new as the log beside it
 -- reads: log_states, log_spans
 -- observes: log_states where leader_epoch is not null
 -- severity: error

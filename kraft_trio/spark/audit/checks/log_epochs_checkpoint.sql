@@ -1,4 +1,4 @@
--- title: leader-epoch-checkpoint says what the log says
+-- title: leader-epoch-checkpoint agrees with the log
 -- reads: epochs, log_epoch_starts, log_spans, log_holes
 -- observes: epochs where epoch is not null
 -- severity: warning

@@ -1,5 +1,5 @@
 -- invariant: 5
--- title: the epochs along a log never fall
+-- title: epochs never fall along a log
 -- reads: log_breaks, log_batches
 -- observes: log_batches where epoch is not null
 -- severity: error

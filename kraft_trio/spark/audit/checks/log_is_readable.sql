@@ -1,4 +1,4 @@
--- title: every directory and file can be read
+-- title: every directory and file is readable
 -- reads: log_batches, snapshots, quorum_state
 -- observes: log_batches
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 6
--- title: the first record of an epoch is its leader's LeaderChange
+-- title: each epoch begins with its leader's LeaderChange
 -- reads: log_epoch_starts, log_control, log_spans, log_holes
 -- observes: log_epoch_starts
 -- severity: error

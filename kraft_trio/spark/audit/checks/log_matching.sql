@@ -1,5 +1,5 @@
 -- invariant: 5
--- title: at one offset and epoch all logs have the same batch
+-- title: all logs have the same batch at the same offset and epoch
 -- reads: log_batches
 -- observes: log_batches where error is null
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 5
--- title: the offsets of a log have neither holes nor overlaps
+-- title: the offsets of a log have no gaps or overlaps
 -- reads: log_breaks, log_batches
 -- observes: log_batches where base_offset is not null
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 1
--- title: one leader per epoch, in the logs and in what replicas have stored
+-- title: logs and stored states agree on one leader per epoch
 -- reads: log_control, log_states
 -- observes: log_control where type = 'LeaderChange'
 -- severity: error

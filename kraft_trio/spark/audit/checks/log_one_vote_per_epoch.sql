@@ -1,5 +1,5 @@
 -- invariant: 3
--- title: one vote per epoch and replica
+-- title: each replica votes at most once per epoch
 -- reads: log_states, log_control
 -- observes: log_states where leader_epoch is not null
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 13
--- title: consecutive voter sets differ by one replica key at most
+-- title: consecutive voter sets differ by at most one replica key
 -- reads: log_voter_sets
 -- observes: log_voter_sets where before is not null
 -- severity: error

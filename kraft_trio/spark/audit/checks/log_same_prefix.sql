@@ -1,5 +1,5 @@
 -- invariant: 5
--- title: logs that share an offset and epoch are of the same epochs before it
+-- title: logs that share an offset and epoch have the same epochs before it
 -- reads: log_batches, log_epoch_starts
 -- observes: log_epoch_starts
 -- severity: error

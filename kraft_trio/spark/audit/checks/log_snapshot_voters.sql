@@ -1,5 +1,5 @@
 -- invariant: 15
--- title: a snapshot has the voters that were in force where it ends
+-- title: a snapshot has the voters in force at its end
 -- reads: log_voter_sets
 -- observes: log_voter_sets where of_snapshot
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 18
--- title: a snapshot ends behind a batch of its epoch
+-- title: a snapshot ends after a batch of its epoch
 -- reads: log_snapshots, log_batches
 -- observes: log_snapshots where end_offset > 0
 -- severity: error

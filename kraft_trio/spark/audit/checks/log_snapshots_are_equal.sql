@@ -1,5 +1,5 @@
 -- invariant: 19
--- title: snapshots of one id say the same
+-- title: snapshots with the same id have the same content
 -- reads: log_snapshots
 -- observes: log_snapshots where end_offset > 0
 -- severity: error

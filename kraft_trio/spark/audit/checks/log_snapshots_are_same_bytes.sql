@@ -1,5 +1,5 @@
 -- invariant: 19
--- title: snapshots of one id are equal byte for byte
+-- title: snapshots with the same id are equal byte for byte
 -- reads: log_snapshots
 -- observes: log_snapshots where end_offset > 0
 -- severity: warning

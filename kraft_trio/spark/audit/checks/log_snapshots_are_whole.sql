@@ -1,5 +1,5 @@
 -- invariant: 18
--- title: every snapshot is whole
+-- title: every snapshot is complete
 -- reads: log_snapshots
 -- observes: log_snapshots
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 18
--- title: a log that begins above 0 has a whole snapshot that reaches up to there
+-- title: a log that begins above 0 has a complete snapshot that reaches it
 -- reads: log_spans, log_snapshots
 -- observes: log_spans where log_start > 0
 -- severity: error

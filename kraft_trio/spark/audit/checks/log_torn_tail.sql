@@ -1,4 +1,4 @@
--- title: a log ends with a whole batch
+-- title: a log ends with a complete batch
 -- reads: log_batches, log_spans
 -- observes: log_spans where last_whole is not null
 -- severity: warning

@@ -1,5 +1,5 @@
 -- invariant: 7
--- title: a leader's log has all that was acknowledged before it was elected
+-- title: a leader's log has every write acknowledged before its election
 -- reads: events
 -- observes: events where all_seen and kind = 'operation' and outcome = 'ok' and from_offset is null
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 21
--- title: no offset is acknowledged to two writes
+-- title: no offset is acknowledged for two writes
 -- reads: events
 -- observes: events where kind = 'operation' and outcome = 'ok' and from_offset is null
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 8
--- title: a state machine is given each record once, in order, and none is left out
+-- title: a state machine receives each record once, in order, without gaps
 -- reads: events
 -- observes: events where kind in ('apply', 'load')
 -- severity: error

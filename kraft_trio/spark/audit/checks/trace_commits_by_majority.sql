@@ -1,5 +1,5 @@
 -- invariant: 11
--- title: commits need a majority of the record's own voter set, by what is synced
+-- title: a record commits only once a majority of its own voter set has synced it
 -- reads: voters_at_work, events
 -- observes: voters_at_work where all_seen and kind = 'high_watermark'
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 2
--- title: the epoch of a node never falls, also not over a restart
+-- title: a node's epoch never falls, even across restarts
 -- reads: events
 -- observes: events where kind = 'role'
 -- severity: error

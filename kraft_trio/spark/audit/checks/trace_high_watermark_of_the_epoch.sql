@@ -1,5 +1,5 @@
 -- invariant: 10
--- title: no high watermark until a record of the leader's own epoch is on a majority
+-- title: a leader has no high watermark until a record of its own epoch is on a majority
 -- reads: events
 -- observes: events where kind = 'high_watermark'
 -- severity: error

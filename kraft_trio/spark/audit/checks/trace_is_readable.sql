@@ -1,4 +1,4 @@
--- title: every trace can be read to its end, and lacks nothing up to there
+-- title: every trace is readable to its end and has no gaps
 -- reads: trace
 -- observes: trace
 -- severity: warning

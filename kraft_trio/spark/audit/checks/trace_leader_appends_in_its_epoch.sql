@@ -1,5 +1,5 @@
 -- invariant: 6
--- title: a leader appends in its own epoch, and nobody but followers appends besides
+-- title: a leader appends only in its own epoch, and otherwise only followers append
 -- reads: events
 -- observes: events where kind = 'append'
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 7
--- title: a leader's log has all that was committed in lower epochs
+-- title: a leader's log has every record committed in lower epochs
 -- reads: events
 -- observes: events where kind = 'role' and role = 'Leader'
 -- severity: error

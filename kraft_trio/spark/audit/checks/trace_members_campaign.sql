@@ -1,5 +1,5 @@
 -- invariant: 16
--- title: only members of the newest voter set campaign, or of the one before while that is not known to be committed
+-- title: only members campaign: of their newest voter set, or of the last one known to be committed
 -- reads: voters_at_work
 -- observes: voters_at_work where kind = 'role'
 -- severity: error

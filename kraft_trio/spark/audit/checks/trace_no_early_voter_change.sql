@@ -1,5 +1,5 @@
 -- invariant: 14
--- title: no voter change before the high watermark is known in the epoch
+-- title: a leader changes no voters before it knows its high watermark
 -- reads: voter_changes, events
 -- observes: voter_changes where role = 'Leader'
 -- severity: error

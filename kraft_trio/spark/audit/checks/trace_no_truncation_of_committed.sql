@@ -1,5 +1,5 @@
 -- invariant: 9
--- title: nothing below the high watermark is truncated, and only followers truncate
+-- title: only followers truncate, and never below the high watermark
 -- reads: events
 -- observes: events where kind = 'truncate'
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 1
--- title: one leader per epoch, and all name the same
+-- title: each epoch has at most one leader, and all nodes agree on it
 -- reads: events
 -- observes: events where leader is not null
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 4
--- title: the leader of an epoch appends at each offset once: (epoch, offset) names one record
+-- title: a leader appends once at each offset, so (epoch, offset) names one record
 -- reads: events
 -- observes: events where kind = 'append' and role = 'Leader'
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 12
--- title: at most one uncommitted voter set in a log
+-- title: a log has at most one uncommitted voter set
 -- reads: voter_changes
 -- observes: voter_changes where all_seen
 -- severity: error

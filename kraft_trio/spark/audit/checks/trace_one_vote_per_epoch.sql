@@ -1,5 +1,5 @@
 -- invariant: 3
--- title: one vote per epoch and replica, also over restarts
+-- title: each replica votes at most once per epoch, even across restarts
 -- reads: events
 -- observes: events where (kind = 'log' and granted and not pre_vote) or (kind = 'role' and role = 'Candidate')
 -- severity: error

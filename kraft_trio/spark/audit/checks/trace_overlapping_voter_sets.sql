@@ -1,5 +1,5 @@
 -- invariant: 13
--- title: consecutive voter sets differ by one replica key at most
+-- title: consecutive voter sets differ by at most one replica key
 -- reads: voter_changes
 -- observes: voter_changes where size(old) > 0
 -- severity: error

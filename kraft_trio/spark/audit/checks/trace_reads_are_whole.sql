@@ -1,5 +1,5 @@
 -- invariant: 21
--- title: a read gives every acknowledged write in its span
+-- title: a read returns every acknowledged write in its range
 -- reads: events
 -- observes: events where kind = 'operation' and outcome = 'ok' and from_offset is not null
 -- severity: error

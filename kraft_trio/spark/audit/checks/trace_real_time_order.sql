@@ -1,5 +1,5 @@
 -- invariant: 21
--- title: offsets follow real time: what ended before an operation began stands before it
+-- title: an operation takes effect after all operations that ended before it began
 -- reads: events
 -- observes: events where all_seen and kind = 'operation' and outcome = 'ok'
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 6
--- title: what a follower appends, the leader of that epoch has appended
+-- title: a follower appends only what the leader of that epoch appended
 -- reads: events
 -- observes: events where all_seen and kind = 'append' and role = 'Follower'
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 4
--- title: a restarted leader leads its epoch no more
+-- title: a restarted leader never leads its old epoch again
 -- reads: events
 -- observes: events where kind = 'role' and was is null
 -- severity: error

@@ -1,5 +1,5 @@
 -- invariant: 18
--- title: a log is trimmed below its high watermark only, and a leader never loads a snapshot
+-- title: logs are trimmed only below the high watermark, and a leader never loads a snapshot
 -- reads: events
 -- observes: events where kind in ('trim', 'replace')
 -- severity: error
