@@ -10,14 +10,18 @@ if TYPE_CHECKING:
     from kraft_trio.application.serde import MsgpackSerde, RawSerde, Serde, SerdeError
     from kraft_trio.application.state_machine import StateMachine, StateSnapshots
     from kraft_trio.background_log import BackgroundLog, background_logger_factory
-    from kraft_trio.client.admin import AdminClient
-    from kraft_trio.client.connecting import RefusedError
-    from kraft_trio.client.feature_metadata import FeatureLevels, FeatureMetadata
+    from kraft_trio.client.admin import AdminClient, VoterChangeError
     from kraft_trio.client.log_client import LogClient
-    from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
-    from kraft_trio.client.record_reader import OffsetOutOfRangeError, RecordReader
+    from kraft_trio.client.quorum_description import (
+        FeatureLevels,
+        FeatureMetadata,
+        NodeView,
+        NoLeader,
+        QuorumDescription,
+        ReplicaState,
+    )
+    from kraft_trio.client.record_reader import RecordReader
     from kraft_trio.client.replica_snapshots import ReplicaSnapshot, ReplicaSnapshots
-    from kraft_trio.client.voter_change import VoterChangeError
     from kraft_trio.config import LoadedConfig, NodeConfig, load_config, parse_config
     from kraft_trio.environment import Environment
     from kraft_trio.errors import (
@@ -29,9 +33,11 @@ if TYPE_CHECKING:
         NetworkError,
         NodeClosedError,
         NotLeaderError,
+        OffsetOutOfRangeError,
         OutcomeUnknownError,
         ProtocolError,
         RecordTooLargeError,
+        RefusedError,
         StorageError,
         StorageFailure,
         UnsupportedVersionError,
@@ -49,20 +55,19 @@ else:
         name: module
         for module, names in {
             "background_log": "BackgroundLog background_logger_factory",
-            "client.admin": "AdminClient",
-            "client.connecting": "RefusedError",
-            "client.feature_metadata": "FeatureLevels FeatureMetadata",
+            "client.admin": "AdminClient VoterChangeError",
             "client.log_client": "LogClient",
-            "client.quorum_description": "NodeView NoLeader QuorumDescription ReplicaState",
-            "client.record_reader": "OffsetOutOfRangeError RecordReader",
+            "client.quorum_description": (
+                "FeatureLevels FeatureMetadata NodeView NoLeader QuorumDescription ReplicaState"
+            ),
+            "client.record_reader": "RecordReader",
             "client.replica_snapshots": "ReplicaSnapshot ReplicaSnapshots",
-            "client.voter_change": "VoterChangeError",
             "config": "LoadedConfig NodeConfig load_config parse_config",
             "environment": "Environment",
             "errors": (
                 "AlreadyLockedError ConfigError CorruptLogError DiskFullError KraftError NetworkError NodeClosedError "
-                "NotLeaderError OutcomeUnknownError ProtocolError RecordTooLargeError StorageError StorageFailure "
-                "UnsupportedVersionError"
+                "NotLeaderError OffsetOutOfRangeError OutcomeUnknownError ProtocolError RecordTooLargeError "
+                "RefusedError StorageError StorageFailure UnsupportedVersionError"
             ),
             "formatting": "first_voter format_node random_uuid",
             "application.latest_by_key": "LatestByKey",

@@ -80,5 +80,9 @@ class OutcomeUnknownError(KraftError):
     """A request was sent and its outcome is unknown.  It took effect once or not at all."""
 
 
+class RefusedError(KraftError):
+    """A node refused a request for good.  The request had no effect."""
+
+
 class NodeClosedError(KraftError):
     """The node is stopping or has stopped."""

@@ -239,7 +239,8 @@ class Node:
         Works on any node, also on followers and observers, and across changes of the leader.  Each value takes effect
         at most once.  The only timeout is the caller's cancel scope; a cancelled append may or may not take effect.
 
-        Raises SerdeError, RecordTooLargeError, OutcomeUnknownError and NodeClosedError, and ValueError without values.
+        Raises SerdeError, RecordTooLargeError, RefusedError, OutcomeUnknownError and NodeClosedError, and ValueError
+        without values.
         """
         if self._closed:
             raise NodeClosedError("append: the node has stopped")

@@ -1,15 +1,10 @@
-"""Appends of the embedding application: gathered into batches, sent to whoever leads, each taking effect at most once.
-
-The appender is an idempotent producer (KIP-98) of its own: a batch whose fate is not known is sent again under the same
-sequence number, and the leader, whose producer state comes from the log, does not append it twice.
-"""
+"""Appends of the embedding application: gathered into batches that are sent to the leader, here or on another node."""
 
 from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
 import attrs
 import structlog
@@ -19,37 +14,26 @@ from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import (
+    KraftError,
     NetworkError,
     NodeClosedError,
     OutcomeUnknownError,
     RecordTooLargeError,
+    RefusedError,
     UnsupportedVersionError,
 )
+from kraft_trio.idempotent_producer import IdempotentProducer, ProducerLeader
 from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView, Reply, deliver
-from kraft_trio.storage.batch import NewRecord, encode_batch
-from kraft_trio.storage.record_limits import MAX_RECORDS
-from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.storage.batch import NewRecord
+from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_RECORDS, RECORD_OVERHEAD_BYTES
+from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
 from kraft_trio.wire.apis.produce import PRODUCE, ProducePartition, ProducePartitionResponse, ProduceRequest
 from kraft_trio.wire.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
 
-T = TypeVar("T")
-
 MAILBOX_SIZE = 1024
-BATCH_OVERHEAD_BYTES = 61
-RECORD_OVERHEAD_BYTES = 21
-MAX_SEQUENCE = 2**31 - 1
-
-RETRIABLE = frozenset(
-    {
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.request_timed_out,
-        ErrorCode.leader_not_available,
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.network_exception,
-    }
-)
 
 
 @attrs.frozen
@@ -82,21 +66,16 @@ class Appender:
         wall_clock_ms: Callable[[], int],
     ) -> None:
         self._config = config
-        self._client = client
-        self._view = view
-        self._random = random_source
-        self._wall_clock_ms = wall_clock_ms
+        self._producer = IdempotentProducer(_Leaders(config, client, view, random_source), wall_clock_ms)
         self._mailbox, self._inbox = trio.open_memory_channel[AppendRequested](MAILBOX_SIZE)
         self._waiting: deque[AppendRequested] = deque()
         self._on_their_way: list[AppendRequested] = []
-        self._producer_id: int | None = None
-        self._next_sequence = 0
 
     async def append(self, values: Sequence[bytes]) -> int:
         """Append values next to each other and wait until they are committed; the first one's offset (inclusive).
 
-        Raises RecordTooLargeError when they do not fit one batch, OutcomeUnknownError when their fate cannot be
-        learned, NodeClosedError when the node stopped before they were sent.  A cancelled append may or may not take
+        Raises RecordTooLargeError or RefusedError if the values were not appended, OutcomeUnknownError if they may have
+        been, and NodeClosedError if the node stopped before they were sent.  A cancelled append may or may not take
         effect.
         """
         if len(values) > MAX_RECORDS:
@@ -165,97 +144,94 @@ class Appender:
                 return
 
     async def _append_group(self, group: list[AppendRequested]) -> None:
-        values = [value for request in group for value in request.values]
         self._on_their_way = group
-        outcome = await self._append_values(values)
+        outcome: int | KraftError
+        try:
+            outcome = await self._producer.append([NewRecord(value) for request in group for value in request.values])
+        except (RecordTooLargeError, RefusedError, OutcomeUnknownError) as error:
+            outcome = error
         self._on_their_way = []
         for request in group:
             request.reply.answer(outcome)
             if isinstance(outcome, int):
                 outcome += len(request.values)
 
-    async def _append_values(self, values: list[bytes]) -> int | Exception:
-        """Send one batch until its fate is known."""
-        if self._producer_id is None:
-            self._producer_id = await self._until_answered(self._ask_producer_id)
-            self._next_sequence = 0
-        now = self._wall_clock_ms()
-        batch = encode_batch(
-            [NewRecord(value=value) for value in values],
-            timestamp_ms=now,
-            producer_id=self._producer_id,
-            producer_epoch=0,
-            base_sequence=self._next_sequence,
-        )
-        answer = await self._until_answered(lambda: self._send(batch))
-        if answer.error == ErrorCode.none:
-            self._next_sequence = (self._next_sequence + len(values)) & MAX_SEQUENCE
-            return answer.base_offset
-        self._producer_id = None
-        return OutcomeUnknownError(
-            f"append refused with {answer.error.name}: {answer.error_message or 'no reason given'}"
-        )
 
-    async def _until_answered(self, ask: Callable[[], Awaitable[T | None]]) -> T:
-        """Ask the leader, whoever it is by then, until it answers for good."""
-        while True:
-            answer = await ask()
-            if answer is not None:
-                return answer
-            await trio.sleep(self._config.retry_backoff_ms * self._random.uniform(1.0, 2.0) / 1000)
+class _Leaders:
+    """How the producer reaches the leader that this node knows of: a mailbox, or a connection to another node."""
 
-    async def _ask_producer_id(self) -> int | None:
+    def __init__(
+        self, config: NodeConfig, client: NetworkClient, view: Published[QuorumView], random_source: random.Random
+    ) -> None:
+        self._config = config
+        self._client = client
+        self._view = view
+        self._random = random_source
+
+    async def find(self) -> ProducerLeader:
+        """Wait until this node knows a leader.  Raises NetworkError if the leader's endpoint is not known."""
         view = await self._view.wait_for(lambda view: view.leader_id is not None)
         if view.leader_mailbox is not None:
-            reply: Reply[int | None] = Reply()
-            return await self._from_own_leader(view.leader_mailbox, ProducerIdRequested(reply), reply)
+            return _OwnLeader(view.leader_mailbox, self._config.request_timeout_ms)
         endpoint = view.leader_endpoint(self._config.controller_listener_name)
         if endpoint is None:
-            return None
+            raise NetworkError(f"node {view.leader_id} leads, and it is not known where it listens")
+        return _OtherLeader(view.leader_id, endpoint, self._client, self._config)
+
+    async def prepare_another(self) -> None:
+        await trio.sleep(self._config.retry_backoff_ms * self._random.uniform(1.0, 2.0) / 1000)
+
+
+@attrs.frozen
+class _OwnLeader:
+    """This node's LeaderReplication."""
+
+    mailbox: trio.MemorySendChannel[LeaderMessage]
+    timeout_ms: int
+
+    async def init_producer_id(self) -> InitProducerIdResponse:
+        reply: Reply[int | None] = Reply()
+        if await deliver(self.mailbox, ProducerIdRequested(reply)):
+            producer_id = await reply.receive()
+            if producer_id is not None:
+                return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+        return InitProducerIdResponse(error=ErrorCode.not_leader_or_follower)
+
+    async def produce(self, batch: bytes) -> ProducePartitionResponse:
+        reply: Reply[ProducePartitionResponse] = Reply()
+        if await deliver(self.mailbox, ProduceReceived(batch, self.timeout_ms, reply)):
+            return await reply.receive()
+        return ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower)
+
+
+@attrs.frozen
+class _OtherLeader:
+    """A leader on another node, asked through the node's own network client."""
+
+    leader_id: int | None
+    endpoint: Endpoint
+    client: NetworkClient
+    config: NodeConfig
+
+    async def init_producer_id(self) -> InitProducerIdResponse:
+        timeout_ms = self.config.request_timeout_ms
         try:
-            response = await self._client.request(
-                endpoint, INIT_PRODUCER_ID, InitProducerIdRequest(), self._config.request_timeout_ms
-            )
+            return await self.client.request(self.endpoint, INIT_PRODUCER_ID, InitProducerIdRequest(), timeout_ms)
         except (NetworkError, UnsupportedVersionError) as error:
             log.info("no producer id", reason=str(error))
-            return None
-        return response.producer_id if response.error == ErrorCode.none else None
+            raise
 
-    async def _send(self, batch: bytes) -> ProducePartitionResponse | None:
-        """Offer the batch to the leader once; None where it has to be offered again."""
-        view = await self._view.wait_for(lambda view: view.leader_id is not None)
-        timeout_ms = self._config.request_timeout_ms
-        answer: ProducePartitionResponse | None
-        if view.leader_mailbox is not None:
-            reply: Reply[ProducePartitionResponse] = Reply()
-            answer = await self._from_own_leader(view.leader_mailbox, ProduceReceived(batch, timeout_ms, reply), reply)
-        else:
-            answer = await self._send_to_peer(view, batch, timeout_ms)
-        return None if answer is None or answer.error in RETRIABLE else answer
-
-    async def _from_own_leader(
-        self, mailbox: trio.MemorySendChannel[LeaderMessage], message: LeaderMessage, reply: Reply[T]
-    ) -> T | None:
-        if not await deliver(mailbox, message):
-            return None
-        return await reply.receive()
-
-    async def _send_to_peer(self, view: QuorumView, batch: bytes, timeout_ms: int) -> ProducePartitionResponse | None:
-        endpoint = view.leader_endpoint(self._config.controller_listener_name)
-        if endpoint is None:
-            return None
-        request = ProduceRequest(
-            acks=-1,
-            timeout_ms=timeout_ms,
-            partitions=(
-                ProducePartition(
-                    topic_name=self._config.topic_name, topic_id=self._config.topic_id, partition=0, records=batch
-                ),
-            ),
+    async def produce(self, batch: bytes) -> ProducePartitionResponse:
+        timeout_ms = self.config.request_timeout_ms
+        partition = ProducePartition(
+            topic_name=self.config.topic_name, topic_id=self.config.topic_id, partition=0, records=batch
         )
+        request = ProduceRequest(acks=-1, timeout_ms=timeout_ms, partitions=(partition,))
         try:
-            response = await self._client.request(endpoint, PRODUCE, request, timeout_ms + timeout_ms // 2)
+            response = await self.client.request(self.endpoint, PRODUCE, request, timeout_ms + timeout_ms // 2)
         except (NetworkError, UnsupportedVersionError) as error:
-            log.info("append not answered", leader_id=view.leader_id, reason=str(error))
-            return None
-        return response.partitions[0] if len(response.partitions) == 1 else None
+            log.info("append not answered", leader_id=self.leader_id, reason=str(error))
+            raise
+        if len(response.partitions) != 1:
+            raise NetworkError(f"Produce: answered for {len(response.partitions)} partitions, 1 was asked for")
+        return response.partitions[0]

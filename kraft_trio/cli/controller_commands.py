@@ -107,7 +107,7 @@ def add_controller(
         dry_run_of(
             run,
             f"adding {told(own.key, own.listeners)}",
-            lambda quorum: plan_add(quorum, own.key, run.patience_ms, own.listeners, own.cluster_id),
+            lambda quorum: plan_add(quorum, own.key, run.fetch_timeout_ms, own.listeners, own.cluster_id),
         )
         return
     trio.run(run.add, own.key, own.listeners, own.cluster_id)
@@ -139,7 +139,7 @@ def remove_controller(
     quorum = trio.run(run.describe)
     key = _voter_key(quorum, controller_id, directory_id)
     if dry_run:
-        dry_run_of(run, f"removing KRaft {told(key)}", lambda q: plan_remove(q, key, run.patience_ms))
+        dry_run_of(run, f"removing KRaft {told(key)}", lambda q: plan_remove(q, key, run.fetch_timeout_ms))
         return
     trio.run(run.remove, key, quorum.cluster_id)
     echo(f"Removed KRaft {told(key)}")

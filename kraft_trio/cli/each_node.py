@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
-from kraft_trio.client.connecting import RefusedError
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.client.replica_snapshots import ReplicaSnapshots
-from kraft_trio.errors import KraftError, NetworkError, UnsupportedVersionError
+from kraft_trio.errors import KraftError, NetworkError, RefusedError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint
 
 Told = dict[Endpoint, ReplicaSnapshots | KraftError]

@@ -9,8 +9,7 @@ import trio
 
 from kraft_trio.cli.output import echo, field
 from kraft_trio.cli.quorum_options import QuorumOptions, quorum_options
-from kraft_trio.client.admin import AdminClient
-from kraft_trio.client.voter_change import VoterChangeError
+from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.errors import ConfigError, KraftError, NetworkError, OutcomeUnknownError
 
 _MAX_LEVEL = 2**15 - 1

@@ -18,9 +18,9 @@ from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
 from kraft_trio.cli.voter_change_run import LOOK_AGAIN_S, ChangeRefused, ChangeRun, tell
 from kraft_trio.cli.voter_plan import VoterPlan, misfit_of, plan_add, plan_remove
+from kraft_trio.client.admin import VoterChangeError
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
-from kraft_trio.client.standing import keeping_of
-from kraft_trio.client.voter_change import VoterChangeError
+from kraft_trio.client.replica_health import health_of
 from kraft_trio.config.key import MAX_INT32
 from kraft_trio.config.values import ADVERTISED_LISTENERS
 from kraft_trio.errors import ConfigError
@@ -49,7 +49,7 @@ class Replacement:
 
 
 def what_is_left(
-    quorum: QuorumDescription, controller_id: int, patience_ms: int, new_key: ReplicaKey | None = None
+    quorum: QuorumDescription, controller_id: int, fetch_timeout_ms: int, new_key: ReplicaKey | None = None
 ) -> Replacement:
     """Determine the voter to remove and its replacement: `new_key`, or the only other incarnation that follows the
     leader.
@@ -62,18 +62,20 @@ def what_is_left(
     others = quorum.observers_of_id(controller_id)
     if new_key is not None:
         others = tuple(state for state in others if state.key == new_key)
-    following = [state for state in others if keeping_of(quorum, state, patience_ms).is_up]
+    following = [state for state in others if health_of(quorum, state, fetch_timeout_ms).is_up]
     if len(following) > 1:
         names = ", ".join(str(state.key) for state in following)
         raise ChangeRefused(f"refused: {names} all follow the leader: name the new one by its file with -c")
-    if voter is not None and not following and new_key is None and keeping_of(quorum, voter, patience_ms).is_up:
+    if voter is not None and not following and new_key is None and health_of(quorum, voter, fetch_timeout_ms).is_up:
         # The observer is an earlier incarnation: a leader remembers those for minutes.
         return Replacement(is_done=True)
     new = following[0] if following else next(iter(others), None)
     return Replacement(voter, new, bool(following))
 
 
-def may_have_died(first: QuorumDescription, quorum: QuorumDescription, controller_id: int, patience_ms: int) -> bool:
+def may_have_died(
+    first: QuorumDescription, quorum: QuorumDescription, controller_id: int, fetch_timeout_ms: int
+) -> bool:
     """Whether the voter counts as up only because of what it did before the `first` look.
 
     The leader considers a killed node up until its fetch timeout has passed.
@@ -82,7 +84,7 @@ def may_have_died(first: QuorumDescription, quorum: QuorumDescription, controlle
     if before is None or voter is None or voter is quorum.leader or before.key != voter.key:
         return False
     has_fetched = voter.last_fetch_timestamp_ms > before.last_fetch_timestamp_ms + _CLOCK_JITTER_MS
-    return not has_fetched and keeping_of(quorum, voter, patience_ms).is_up
+    return not has_fetched and health_of(quorum, voter, fetch_timeout_ms).is_up
 
 
 @click.command()
@@ -127,8 +129,8 @@ def replace(
     config = None if own is None else own.config
     client = options.client(context, config)
     nodes = ",".join(map(str, options.endpoints(context, config)))
-    patience_ms = FETCH_TIMEOUT_MS if own is None else own.config.fetch_timeout_ms
-    run = ChangeRun(client, options.timeout_ms, timeout_ms, patience_ms, force)
+    fetch_timeout_ms = FETCH_TIMEOUT_MS if own is None else own.config.fetch_timeout_ms
+    run = ChangeRun(client, options.timeout_ms, timeout_ms, fetch_timeout_ms, force)
     replacing = Replacing(
         run,
         own.key.id if own is not None else controller_id if controller_id is not None else -1,
@@ -169,11 +171,11 @@ class Replacing:
         echo(f"DRY RUN of replacing controller {self.controller_id}")
         objections: list[str] = []
         if left.old is not None:
-            plan = plan_remove(quorum, left.old.key, self.changes.patience_ms)
+            plan = plan_remove(quorum, left.old.key, self.changes.fetch_timeout_ms)
             _show_step(f"1. removing KRaft {told(left.old.key)}", plan)
             objections += [*self.objections_to(quorum, left.old), *plan.objections]
             quorum = attrs.evolve(quorum, voters=tuple(state for state in quorum.voters if state is not left.old))
-        plan = plan_add(quorum, new.key, self.changes.patience_ms, self._listeners(quorum), self._cluster_id)
+        plan = plan_add(quorum, new.key, self.changes.fetch_timeout_ms, self._listeners(quorum), self._cluster_id)
         _show_step(
             f"{1 if left.old is None else 2}. adding {told(new.key, self._listeners(quorum) or NO_LISTENERS)}", plan
         )
@@ -219,15 +221,15 @@ class Replacing:
     async def _look(self) -> tuple[QuorumDescription, Replacement]:
         """Describe the quorum and what remains, once it is certain whether the voter with that id is alive."""
         new_key = None if self.own is None else self.own.key
-        patience_ms = self.changes.patience_ms
+        fetch_timeout_ms = self.changes.fetch_timeout_ms
         # The deadline guards against a leader that does not report its time: the voter would look alive forever.
-        deadline = trio.current_time() + patience_ms / 1000
+        deadline = trio.current_time() + fetch_timeout_ms / 1000
         first = await self.changes.describe()
         quorum = first
-        while may_have_died(first, quorum, self.controller_id, patience_ms) and trio.current_time() < deadline:
+        while may_have_died(first, quorum, self.controller_id, fetch_timeout_ms) and trio.current_time() < deadline:
             await trio.sleep(LOOK_AGAIN_S)
             quorum = await self.changes.describe()
-        return quorum, what_is_left(quorum, self.controller_id, patience_ms, new_key)
+        return quorum, what_is_left(quorum, self.controller_id, fetch_timeout_ms, new_key)
 
     async def _until_new_is_up(self) -> tuple[QuorumDescription, Replacement]:
         """Wait until the new incarnation has caught up or nothing remains to be done.  Raises ChangeRefused."""
@@ -239,7 +241,7 @@ class Replacing:
                 return quorum, left
             if trio.current_time() > deadline:
                 new = self._new_of(left)
-                reason = keeping_of(quorum, new, self.changes.patience_ms).reason
+                reason = health_of(quorum, new, self.changes.fetch_timeout_ms).reason
                 state = "nothing has been changed" if left.old is not None else "it is not a voter yet"
                 raise ChangeRefused(f"refused: {new.key} {reason}: {state}")
             if waits_for != (waits_for := self._what_it_waits_for(left)):
@@ -268,7 +270,7 @@ class Replacing:
 
     def objections_to(self, quorum: QuorumDescription, old: ReplicaState) -> list[str]:
         """Why the voter may still be alive."""
-        if not keeping_of(quorum, old, self.changes.patience_ms).is_up:
+        if not health_of(quorum, old, self.changes.fetch_timeout_ms).is_up:
             return []
         return [f"{old.key} keeps up with the leader: two processes have id {old.key.id}; stop the wrong one"]
 

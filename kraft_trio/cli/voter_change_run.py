@@ -11,10 +11,8 @@ import trio
 from kraft_trio.cli.output import echo_line
 from kraft_trio.cli.quorum_options import described
 from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
-from kraft_trio.client.admin import AdminClient
-from kraft_trio.client.connecting import NOT_LEADING
+from kraft_trio.client.admin import NOT_LEADING, AdminClient, VoterChangeError
 from kraft_trio.client.quorum_description import QuorumDescription
-from kraft_trio.client.voter_change import VoterChangeError
 from kraft_trio.errors import KraftError, NetworkError, OutcomeUnknownError
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
 from kraft_trio.wire.error_codes import ErrorCode
@@ -40,7 +38,7 @@ class ChangeRun:
     client: AdminClient
     find_leader_ms: int
     timeout_ms: int
-    patience_ms: int
+    fetch_timeout_ms: int
     """A voter that has not kept up for this long does not count as up."""
     force: bool = False
 
@@ -50,7 +48,7 @@ class ChangeRun:
 
     async def add(self, key: ReplicaKey, listeners: Endpoints, cluster_id: str | None) -> None:
         """Make the replica a voter.  Raises ChangeRefused, and the errors of AdminClient."""
-        await self.checked(lambda quorum: plan_add(quorum, key, self.patience_ms, listeners, cluster_id))
+        await self.checked(lambda quorum: plan_add(quorum, key, self.fetch_timeout_ms, listeners, cluster_id))
         await self._made_sure(
             lambda: self.client.add_metadata_voter(key, listeners, cluster_id=cluster_id, timeout_ms=self.timeout_ms),
             lambda quorum: quorum.voter(key) is not None,
@@ -58,7 +56,7 @@ class ChangeRun:
 
     async def remove(self, key: ReplicaKey, cluster_id: str | None) -> None:
         """Remove exactly that replica from the voters.  Raises ChangeRefused, and the errors of AdminClient."""
-        await self.checked(lambda quorum: plan_remove(quorum, key, self.patience_ms))
+        await self.checked(lambda quorum: plan_remove(quorum, key, self.fetch_timeout_ms))
         await self._made_sure(
             lambda: self.client.remove_metadata_voter(key, cluster_id=cluster_id, timeout_ms=self.timeout_ms),
             lambda quorum: quorum.voter(key) is None,
@@ -83,7 +81,7 @@ class ChangeRun:
 
     async def looked_at(self, make_plan: Callable[[QuorumDescription], VoterPlan]) -> VoterPlan:
         """The plan for the current quorum, with its objections."""
-        deadline = trio.current_time() + self.patience_ms / 1000
+        deadline = trio.current_time() + self.fetch_timeout_ms / 1000
         while True:
             plan = make_plan(await self.describe())
             if not plan.may_pass or self.force or trio.current_time() > deadline:

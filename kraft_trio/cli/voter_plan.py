@@ -12,7 +12,7 @@ import attrs
 
 from kraft_trio.cli.quorum_layout import labelled
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
-from kraft_trio.client.standing import Keeping, Standing, keeping_of
+from kraft_trio.client.replica_health import Health, ReplicaHealth, health_of
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_changes import check_new_voter
 from kraft_trio.protocol.voter_set import Voter
@@ -23,7 +23,7 @@ class PlannedVoter:
     """A voter before or after the change."""
 
     key: ReplicaKey
-    keeping: Keeping
+    health: ReplicaHealth
 
 
 @attrs.frozen
@@ -43,24 +43,24 @@ class VoterPlan:
             yield labelled(f"Voters{when}", ", ".join(str(voter.key) for voter in voters) or "none")
             yield labelled(f"Majority{when}", _majority_text(voters))
         everyone = dict.fromkeys((*self.before, *self.after))
-        for standing in (Standing.LAGGING, Standing.OFFLINE):
-            those = [voter for voter in everyone if voter.keeping.standing is standing]
-            told = "; ".join(f"{voter.key} {voter.keeping.reason}" for voter in those)
-            yield labelled(standing.value.capitalize(), told or "none")
+        for status in (Health.LAGGING, Health.OFFLINE):
+            those = [voter for voter in everyone if voter.health.status is status]
+            told = "; ".join(f"{voter.key} {voter.health.reason}" for voter in those)
+            yield labelled(status.value.capitalize(), told or "none")
         yield from (labelled("Note", note) for note in self.notes)
 
 
 def plan_add(
     quorum: QuorumDescription,
     key: ReplicaKey,
-    patience_ms: int,
+    fetch_timeout_ms: int,
     listeners: Endpoints | None = None,
     cluster_id: str | None = None,
 ) -> VoterPlan:
     """Plan to make the replica a voter.  Its listeners and cluster are checked if given."""
-    before = _planned(quorum, patience_ms)
+    before = _planned(quorum, fetch_timeout_ms)
     known = next((state for state in quorum.observers if state.key == key), None)
-    keeping = keeping_of(quorum, known or ReplicaState(key), patience_ms)
+    health = health_of(quorum, known or ReplicaState(key), fetch_timeout_ms)
     notes = _notes(quorum)
     present = quorum.voter_of_id(key.id)
     if present is not None:
@@ -74,10 +74,10 @@ def plan_add(
         )
         return VoterPlan(before, before, (reason,), notes)
     if known is None:
-        keeping = Keeping(Standing.OFFLINE, "is unknown to the leader: it has not fetched yet")
-    if not keeping.is_up:
+        health = ReplicaHealth(Health.OFFLINE, "is unknown to the leader: it has not fetched yet")
+    if not health.is_up:
         notes = (*notes, f"the leader waits until {key} has caught up; until then nothing changes")
-    after = tuple(sorted((*before, PlannedVoter(key, keeping)), key=lambda voter: voter.key))
+    after = tuple(sorted((*before, PlannedVoter(key, health)), key=lambda voter: voter.key))
     if static := _is_static(quorum):
         return VoterPlan(before, after, (static,), notes)
     if misfit := misfit_of(quorum, key, listeners, cluster_id):
@@ -100,9 +100,9 @@ def misfit_of(
     return None if refused is None else refused.reason
 
 
-def plan_remove(quorum: QuorumDescription, key: ReplicaKey, patience_ms: int) -> VoterPlan:
+def plan_remove(quorum: QuorumDescription, key: ReplicaKey, fetch_timeout_ms: int) -> VoterPlan:
     """Plan to remove exactly that replica from the voters."""
-    before = _planned(quorum, patience_ms)
+    before = _planned(quorum, fetch_timeout_ms)
     notes = _notes(quorum)
     if all(voter.key != key for voter in before):
         names = ", ".join(str(voter.key) for voter in before)
@@ -124,7 +124,7 @@ def _checked(
     needed = _majority(after)
     if up >= needed:
         return VoterPlan(before, after, (), notes)
-    down = "; ".join(f"{voter.key} {voter.keeping.reason}" for voter in after if not voter.keeping.is_up)
+    down = "; ".join(f"{voter.key} {voter.health.reason}" for voter in after if not voter.health.is_up)
     reason = (
         f"it would stop the quorum: of the {len(after)} resulting voters, {needed} must keep up but only {up} "
         f"{'does' if up == 1 else 'do'}: {down}"
@@ -132,8 +132,8 @@ def _checked(
     return VoterPlan(before, after, (reason,), notes, may_pass=True)
 
 
-def _planned(quorum: QuorumDescription, patience_ms: int) -> tuple[PlannedVoter, ...]:
-    return tuple(PlannedVoter(state.key, keeping_of(quorum, state, patience_ms)) for state in quorum.voters)
+def _planned(quorum: QuorumDescription, fetch_timeout_ms: int) -> tuple[PlannedVoter, ...]:
+    return tuple(PlannedVoter(state.key, health_of(quorum, state, fetch_timeout_ms)) for state in quorum.voters)
 
 
 def _is_static(quorum: QuorumDescription) -> str | None:
@@ -157,7 +157,7 @@ def _majority(voters: tuple[PlannedVoter, ...]) -> int:
 
 
 def _up(voters: tuple[PlannedVoter, ...]) -> int:
-    return sum(voter.keeping.is_up for voter in voters)
+    return sum(voter.health.is_up for voter in voters)
 
 
 def _majority_text(voters: tuple[PlannedVoter, ...]) -> str:

@@ -11,13 +11,12 @@ from typing import Final, TypeVar
 import attrs
 import trio
 
-from kraft_trio.client.connecting import NOT_LEADING, ask, drop
-from kraft_trio.client.feature_metadata import FeatureLevels, FeatureMetadata
-from kraft_trio.client.inquiry import Inquiry
-from kraft_trio.client.quorum_description import NoLeader, QuorumDescription
+from kraft_trio.client.connecting import ask, drop
+from kraft_trio.client.leader import Leader
+from kraft_trio.client.leader_finder import LeaderFinder, LeaderNotFoundError
+from kraft_trio.client.quorum_description import FeatureLevels, FeatureMetadata, NoLeader, QuorumDescription
 from kraft_trio.client.replica_snapshots import ReplicaSnapshots, ask_for_snapshots
-from kraft_trio.client.voter_change import VoterChangeError
-from kraft_trio.errors import NetworkError, OutcomeUnknownError, UnsupportedVersionError
+from kraft_trio.errors import KraftError, NetworkError, OutcomeUnknownError
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.wire.api import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_FEATURES, Api
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
@@ -30,7 +29,6 @@ from kraft_trio.wire.apis.update_features import (
     UpgradeType,
 )
 from kraft_trio.wire.apis.voter_change_response import VoterChangeResponse
-from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import Network, TcpNetwork
 
@@ -39,6 +37,21 @@ ResponseT = TypeVar("ResponseT")
 
 MAX_INT16: Final = 2**15 - 1
 MAX_INT32: Final = 2**31 - 1
+
+NOT_LEADING: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.not_controller})
+"""How a node that does not lead answers a change; the second is its answer to UpdateFeatures."""
+
+
+class VoterChangeError(KraftError):
+    """The leader refused a change, or did not finish it in time.
+
+    `error` is the leader's answer.  After REQUEST_TIMED_OUT and NOT_LEADER_OR_FOLLOWER, a change that was appended may
+    still commit or vanish; the message says so.  After any other error nothing has changed.
+    """
+
+    def __init__(self, what: str, error: ErrorCode, message: str | None) -> None:
+        self.error = error
+        super().__init__(f"{what}: {error.name.upper()}" + (f": {message}" if message else ""))
 
 
 @attrs.frozen
@@ -65,17 +78,14 @@ class AdminClient:
         retry_backoff_ms: int = 200,
         network: Network | None = None,
     ) -> None:
-        """`bootstrap` is any nodes of the quorum; `request_timeout_ms` bounds the wait for each single answer, and
-        `retry_backoff_ms` is how long it waits before it looks for a leader once more.
+        """`bootstrap` is any nodes of the quorum, `request_timeout_ms` the time for each single answer.
 
-        Raises ValueError where `bootstrap` is empty.
+        `retry_backoff_ms` is the pause before the client looks for a leader again.  Raises ValueError if `bootstrap`
+        is empty.
         """
-        if not bootstrap:
-            raise ValueError("bootstrap: no endpoint given, at least one expected")
-        self._bootstrap = tuple(dict.fromkeys(bootstrap))
         self._request_timeout_ms = request_timeout_ms
         self._retry_s = retry_backoff_ms / 1000
-        self._inquiry = Inquiry(
+        self._finder = LeaderFinder(
             bootstrap,
             client_id,
             request_timeout_ms=request_timeout_ms,
@@ -91,7 +101,7 @@ class AdminClient:
         """
         deadline = trio.current_time() + timeout_ms / 1000
         while True:
-            answers = await self._inquiry.ask()
+            answers = await self._finder.describe()
             for answer in answers:
                 if answer.description is not None:
                     return answer.description
@@ -159,9 +169,9 @@ class AdminClient:
 
         Raises NetworkError where no leader could be asked in that time, UnsupportedVersionError.
         """
-        connection = await self._connect_to_leader("describe features", trio.current_time() + timeout_ms / 1000)
-        await drop(connection)
-        told = connection.api_versions
+        leader = await self._find_leader("describe features", trio.current_time() + timeout_ms / 1000)
+        await leader.aclose()
+        told = leader.connection.api_versions
         finalized = {feature.name: feature.level for feature in told.finalized_features}
         return FeatureMetadata(
             tuple(
@@ -222,7 +232,7 @@ class AdminClient:
     async def _ask_for_snapshots(
         self, node: Endpoint, request: ReplicaSnapshotsRequest, timeout_ms: int
     ) -> ReplicaSnapshots:
-        connection = await self._inquiry.connect(node)
+        connection = await self._finder.connect(node)
         try:
             return await ask_for_snapshots(connection, node, request, timeout_ms)
         except NetworkError as error:
@@ -247,7 +257,7 @@ class AdminClient:
         was_repeated = False
         while True:
             try:
-                connection = await self._connect_to_leader(what, deadline)
+                leader = await self._find_leader(what, deadline)
             except NetworkError as error:
                 if was_repeated:
                     raise OutcomeUnknownError(f"{error}; the leader that was lost may have done it") from error
@@ -255,11 +265,11 @@ class AdminClient:
             left_ms = max(1, round((deadline - trio.current_time()) * 1000))
             try:
                 # The leader answers in time; what is added is for the way.
-                response = await ask(connection, api, request(left_ms), left_ms + self._request_timeout_ms)
+                response = await ask(leader.connection, api, request(left_ms), left_ms + self._request_timeout_ms)
             except NetworkError as error:
                 raise OutcomeUnknownError(f"{what}: sent to the leader, which did not answer: {error}") from error
             finally:
-                await drop(connection)
+                await leader.aclose()
             refusal = refusal_of(response)
             is_late = trio.current_time() + self._retry_s > deadline
             if refusal.error not in NOT_LEADING or is_late:
@@ -267,19 +277,14 @@ class AdminClient:
             was_repeated = True
             await trio.sleep(self._retry_s)
 
-    async def _connect_to_leader(self, what: str, deadline: float) -> Connection:
-        """Raises NetworkError where there is none until then."""
+    async def _find_leader(self, what: str, deadline: float) -> Leader:
+        """Raises NetworkError if there is no leader until the deadline."""
         while True:
-            answers = await self._inquiry.ask()
-            said = [str(answer.view) for answer in answers]
-            found = next((answer for answer in answers if answer.description is not None), None)
-            if found is not None:
-                try:
-                    return await self._inquiry.connect(found.leader or found.view.endpoint)
-                except (NetworkError, UnsupportedVersionError) as error:
-                    said.append(str(error))
-            if trio.current_time() + self._retry_s > deadline:
-                raise NetworkError(f"{what}: no leader could be asked in time: {'; '.join(said)}")
+            try:
+                return await self._finder.find()
+            except LeaderNotFoundError as error:
+                if trio.current_time() + self._retry_s > deadline:
+                    raise NetworkError(f"{what}: no leader could be asked in time: {error.said}") from error
             await trio.sleep(self._retry_s)
 
     async def _is_voter(self, key: ReplicaKey) -> bool | None:

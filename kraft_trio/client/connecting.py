@@ -1,4 +1,4 @@
-"""Opening a connection to one node of a quorum, asking it a question within a time, and which answers are final."""
+"""Connecting to one node of a quorum, and asking it for one answer, each within a time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import Final, TypeVar
 
 import trio
 
-from kraft_trio.errors import KraftError, NetworkError, ProtocolError
+from kraft_trio.errors import NetworkError, ProtocolError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.descriptor import Api
-from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import Network
 from kraft_trio.wire.os_reason import os_reason
 
@@ -19,31 +18,6 @@ ResponseT = TypeVar("ResponseT")
 
 MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 """The largest response a client accepts: Kafka's default for the largest request."""
-
-NOT_LEADING: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.not_controller})
-"""What a node that does not lead answers to a change; to UpdateFeatures it is the second."""
-
-TRY_AGAIN: Final = frozenset(
-    {
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.fenced_leader_epoch,
-        ErrorCode.unknown_leader_epoch,
-        ErrorCode.leader_not_available,
-        ErrorCode.broker_not_available,
-        ErrorCode.offset_not_available,
-        ErrorCode.request_timed_out,
-        ErrorCode.network_exception,
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.unknown_topic_id,
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.coordinator_not_available,
-    }
-)
-"""Another attempt, at the leader there is by then, may fare better; an append that got one may yet take effect."""
-
-
-class RefusedError(KraftError):
-    """A node refused a request for good.  The request had no effect."""
 
 
 async def open_connection(network: Network, endpoint: Endpoint, client_id: str, timeout_ms: int) -> Connection:

@@ -6,59 +6,21 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Final
 
 import trio
 
-from kraft_trio.client.connecting import RefusedError
-from kraft_trio.client.idempotent_producer import IdempotentProducer
-from kraft_trio.client.leader_connection import ClientSettings
-from kraft_trio.client.record_reader import OffsetOutOfRangeError, RecordReader
+from kraft_trio.client.leader_connection import LeaderConnection
+from kraft_trio.client.leader_finder import LeaderFinder
+from kraft_trio.client.record_reader import RecordReader
 from kraft_trio.errors import RecordTooLargeError
+from kraft_trio.idempotent_producer import IdempotentProducer
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, NewRecord
-from kraft_trio.storage.record_limits import MAX_RECORDS
+from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_RECORDS, RECORD_OVERHEAD_BYTES
 from kraft_trio.wire.network import Network, TcpNetwork
 
-__all__ = ["LogClient", "OffsetOutOfRangeError", "RefusedError"]
-
-BATCH_OVERHEAD_BYTES: Final = 61
-RECORD_OVERHEAD_BYTES: Final = 21
-"""The most that a record without key and headers takes besides its value."""
-
-
-_FIELD_OVERHEAD_BYTES: Final = 10
-"""The most that the length of a key, of a header's name or of its value takes, or a timestamp of its own."""
-
-
-def _largest_size(record: NewRecord) -> int:
-    """What the record takes in a batch, at most."""
-    size = RECORD_OVERHEAD_BYTES + len(record.value or b"")
-    if record.key is not None:
-        size += _FIELD_OVERHEAD_BYTES + len(record.key)
-    if record.timestamp_ms is not None:
-        size += _FIELD_OVERHEAD_BYTES
-    for name, value in record.headers:
-        size += 2 * _FIELD_OVERHEAD_BYTES + len(name.encode()) + len(value or b"")
-    return size
-
-
-def split_into_batches(values: Sequence[bytes | NewRecord], max_batch_bytes: int) -> list[list[NewRecord]]:
-    """The values in their order, as few batches as hold them within the limit.  Raises RecordTooLargeError."""
-    batches: list[list[NewRecord]] = []
-    size = max_batch_bytes
-    for index, value in enumerate(values):
-        record = value if isinstance(value, NewRecord) else NewRecord(value)
-        record_size = _largest_size(record)
-        if BATCH_OVERHEAD_BYTES + record_size > max_batch_bytes:
-            size = record_size - RECORD_OVERHEAD_BYTES
-            raise RecordTooLargeError(f"values[{index}]: {size} bytes do not fit a batch of {max_batch_bytes}")
-        if size + record_size > max_batch_bytes or len(batches[-1]) == MAX_RECORDS:
-            batches.append([])
-            size = BATCH_OVERHEAD_BYTES
-        batches[-1].append(record)
-        size += record_size
-    return batches
+_FIELD_OVERHEAD_BYTES = 10
+"""The largest size of the length of a key, a header's name or a header's value, or of a record's own timestamp."""
 
 
 def _system_clock_ms() -> int:
@@ -66,9 +28,9 @@ def _system_clock_ms() -> int:
 
 
 class LogClient:
-    """A client of one quorum's log; `async with` closes its connections.
+    """A client of one quorum's log.  `async with` closes its connections.
 
-    Appends of one client happen one batch after the other, in the order of the calls; any task may call.
+    Any task may call.  Batches are appended one after the other, in the order of the calls.
     """
 
     def __init__(
@@ -85,26 +47,35 @@ class LogClient:
         random_source: random.Random | None = None,
         wall_clock_ms: Callable[[], int] = _system_clock_ms,
     ) -> None:
-        """`bootstrap` is any nodes of the quorum; `max_batch_bytes` not above the quorum's `message.max.bytes`.
+        """`bootstrap` is any nodes of the quorum.
 
-        Raises ValueError where `bootstrap` is empty.
+        `max_batch_bytes` must not be above the quorum's `message.max.bytes`.  Raises ValueError if `bootstrap` is
+        empty.
         """
-        if not bootstrap:
-            raise ValueError("bootstrap: no endpoint given, at least one expected")
-        self._settings = ClientSettings(
-            bootstrap=tuple(bootstrap),
-            topic_name=topic_name,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            retry_backoff_ms=retry_backoff_ms,
-            network=TcpNetwork() if network is None else network,
-            random=random.Random() if random_source is None else random_source,
-        )
+        self._bootstrap = tuple(bootstrap)
+        self._topic_name = topic_name
+        self._client_id = client_id
+        self._request_timeout_ms = request_timeout_ms
+        self._retry_backoff_ms = retry_backoff_ms
+        self._network = TcpNetwork() if network is None else network
+        self._random = random.Random() if random_source is None else random_source
         self._max_batch_bytes = max_batch_bytes
         self._max_decompressed_bytes = max_decompressed_bytes
-        self._producer = IdempotentProducer(self._settings, wall_clock_ms)
+        self._leader = self._leader_connection()
+        self._producer = IdempotentProducer(self._leader, wall_clock_ms)
         self._appending = trio.Lock()
         self._readers: list[RecordReader] = []
+
+    def _leader_connection(self) -> LeaderConnection:
+        finder = LeaderFinder(
+            self._bootstrap,
+            self._client_id,
+            request_timeout_ms=self._request_timeout_ms,
+            network=self._network,
+            topic_name=self._topic_name,
+            random_source=self._random,
+        )
+        return LeaderConnection(finder, retry_backoff_ms=self._retry_backoff_ms, random_source=self._random)
 
     async def __aenter__(self) -> LogClient:
         return self
@@ -115,24 +86,23 @@ class LogClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close every connection, those of readers included."""
-        await self._producer.aclose()
+        """Close every connection, including the connections of readers."""
+        await self._leader.forget()
         for reader in self._readers:
             await reader.aclose()
         self._readers.clear()
 
     async def produce(self, values: Sequence[bytes | NewRecord], timeout_ms: int = 30_000) -> tuple[int, ...]:
-        """Append values in their order and wait until they are committed; the offset of each.
+        """Append values in order, wait until they have committed, and return the offset of each.
 
-        A value that is to have a key or headers is a NewRecord.
-
-        What does not fit one batch goes into several, one after the other; where the append of one fails, those before
-        it are in the log.  Each value takes effect at most once, whatever is tried again.  Raises
+        A value that has a key or headers is given as a NewRecord.  Values that do not fit one batch go into several
+        batches, one after the other; if a batch fails, the batches before it are in the log.  Each value takes effect
+        at most once, however often the client sends it.  Raises
 
         - RecordTooLargeError for a value that fits no batch; nothing is appended,
-        - RefusedError where the leader refuses for good,
-        - NetworkError where no leader took a batch within `timeout_ms`; nothing of that batch is in the log,
-        - OutcomeUnknownError where a batch was sent and `timeout_ms` ended before its fate was known.
+        - RefusedError if a leader refuses a batch,
+        - NetworkError if no leader took a batch within `timeout_ms`; nothing of that batch is in the log,
+        - OutcomeUnknownError if a batch was sent and its fate is not known when `timeout_ms` is over.
 
         A cancelled call may or may not have appended.
         """
@@ -146,12 +116,42 @@ class LogClient:
         return tuple(offsets)
 
     def read(self, from_offset: int = 0, until: int | None = None) -> RecordReader:
-        """The committed records from `from_offset` (inclusive) on, to `until` (exclusive) or for ever.
+        """Read the committed records from `from_offset` (inclusive) to `until` (exclusive, None for without end).
 
-        Waits for records that are not there yet, and for a leader where there is none.  Offsets have gaps where the
-        protocol's own records stand.  Raises OffsetOutOfRangeError where the log does not begin before `from_offset`.
-        Its connection stays open until the reader has come to its end or the client is closed.
+        The reader waits for records that are not there yet, and for a leader while there is none.  Offsets have gaps
+        where the protocol's own records stand.  The reader raises OffsetOutOfRangeError if `from_offset` is not in the
+        log.  Its connection stays open until the reader reaches its end or the client is closed.
         """
-        reader = RecordReader(self._settings, from_offset, until, self._max_decompressed_bytes)
+        reader = RecordReader(self._leader_connection(), from_offset, until, self._max_decompressed_bytes)
         self._readers = [*(other for other in self._readers if not other.ended), reader]
         return reader
+
+
+def split_into_batches(values: Sequence[bytes | NewRecord], max_batch_bytes: int) -> list[list[NewRecord]]:
+    """Divide the values, in order, into as few batches as hold them.  Raises RecordTooLargeError."""
+    batches: list[list[NewRecord]] = []
+    size = max_batch_bytes
+    for index, value in enumerate(values):
+        record = value if isinstance(value, NewRecord) else NewRecord(value)
+        record_size = _largest_size(record)
+        if BATCH_OVERHEAD_BYTES + record_size > max_batch_bytes:
+            size = record_size - RECORD_OVERHEAD_BYTES
+            raise RecordTooLargeError(f"values[{index}]: {size} bytes do not fit a batch of {max_batch_bytes}")
+        if size + record_size > max_batch_bytes or len(batches[-1]) == MAX_RECORDS:
+            batches.append([])
+            size = BATCH_OVERHEAD_BYTES
+        batches[-1].append(record)
+        size += record_size
+    return batches
+
+
+def _largest_size(record: NewRecord) -> int:
+    """The largest size that the record can have in a batch."""
+    size = RECORD_OVERHEAD_BYTES + len(record.value or b"")
+    if record.key is not None:
+        size += _FIELD_OVERHEAD_BYTES + len(record.key)
+    if record.timestamp_ms is not None:
+        size += _FIELD_OVERHEAD_BYTES
+    for name, value in record.headers:
+        size += 2 * _FIELD_OVERHEAD_BYTES + len(name.encode()) + len(value or b"")
+    return size

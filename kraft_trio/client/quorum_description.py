@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 
 UNKNOWN = -1
 """What the protocol sends where it knows no offset, timestamp or leader."""
@@ -132,3 +132,20 @@ class NoLeader:
     def reachable(self) -> int:
         """How many nodes answered at all."""
         return sum(view.problem is None for view in self.views)
+
+
+@attrs.frozen
+class FeatureLevels:
+    """The supported and finalized levels of one feature; `finalized` is 0 if no level was ever finalized."""
+
+    name: str
+    supported: VersionRange
+    finalized: int
+
+
+@attrs.frozen
+class FeatureMetadata:
+    """All features, by name.  `epoch` is the leader epoch of the finalized levels, or None if the node does not say."""
+
+    features: tuple[FeatureLevels, ...]
+    epoch: int | None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from kraft_trio.client.connecting import RefusedError, ask
-from kraft_trio.errors import UnsupportedVersionError
+from kraft_trio.client.connecting import ask
+from kraft_trio.errors import RefusedError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch, ReplicaKey
 from kraft_trio.wire.api import REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshot, ReplicaSnapshotsRequest

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from typing import Final
 
 import attrs
 import trio
 
-from kraft_trio.client.connecting import TRY_AGAIN, RefusedError, ask, drop
-from kraft_trio.client.inquiry import Inquiry, NodeAnswer
+from kraft_trio.client.connecting import ask
+from kraft_trio.client.leader import Leader, check_answer
+from kraft_trio.client.leader_finder import LeaderFinder
 from kraft_trio.client.replica_snapshots import ask_for_snapshots
-from kraft_trio.errors import DiskFullError, NetworkError, ProtocolError, StorageError, StorageFailure
+from kraft_trio.errors import DiskFullError, NetworkError, ProtocolError, RefusedError, StorageError, StorageFailure
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.snapshot_download import SnapshotDownload
 from kraft_trio.storage.snapshot_reader import SnapshotSummary
-from kraft_trio.wire.api import FETCH, FETCH_SNAPSHOT, REPLICA_SNAPSHOTS
-from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
+from kraft_trio.wire.api import FETCH_SNAPSHOT, REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
-from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import Network, TcpNetwork
 
@@ -42,13 +41,6 @@ class SavedSnapshot:
     summary: SnapshotSummary
 
 
-@attrs.frozen
-class _Leader:
-    connection: Connection
-    answer: NodeAnswer
-    epoch: int
-
-
 class SnapshotSaver:
     """Copies the newest snapshot of a quorum's leader.
 
@@ -61,7 +53,7 @@ class SnapshotSaver:
     ) -> None:
         """`bootstrap` is any nodes of the quorum, ours or Apache Kafka's; one at least."""
         self._request_timeout_ms = request_timeout_ms
-        self._inquiry = Inquiry(
+        self._finder = LeaderFinder(
             bootstrap,
             "kraft-snapshot",
             request_timeout_ms=request_timeout_ms,
@@ -92,8 +84,8 @@ class SnapshotSaver:
         try:
             while download is None or not download.is_complete:
                 try:
-                    async with self._leader() as leader:
-                        cluster_id = leader.answer.cluster_id
+                    async with aclosing(await self._finder.find()) as leader:
+                        cluster_id = leader.cluster_id
                         if download is None:
                             download = _download(disk, directory, name, await self._newest(leader))
                         while not download.is_complete:
@@ -119,62 +111,30 @@ class SnapshotSaver:
                 await download.abandon()
         return SavedSnapshot(download.path, cluster_id, summary)
 
-    @asynccontextmanager
-    async def _leader(self) -> AsyncIterator[_Leader]:
-        """A connection to the leader.  Raises NetworkError with what each node said where there is none."""
-        answers = await self._inquiry.ask()
-        found = next((answer for answer in answers if answer.description is not None), None)
-        if found is None or found.description is None:
-            raise NetworkError(f"no leader: {'; '.join(str(answer.view) for answer in answers)}")
-        connection = await self._inquiry.connect(found.leader or found.view.endpoint)
-        try:
-            yield _Leader(connection, found, found.description.leader_epoch)
-        finally:
-            await drop(connection)
-
-    async def _newest(self, leader: _Leader) -> OffsetAndEpoch:
-        """The newest snapshot that the leader has.  Raises RefusedError where it has none, NetworkError."""
-        endpoint = leader.answer.leader or leader.answer.view.endpoint
+    async def _newest(self, leader: Leader) -> OffsetAndEpoch:
+        """The id of the leader's newest snapshot.  Raises RefusedError if the leader has none, and NetworkError."""
         if REPLICA_SNAPSHOTS.key in leader.connection.peer_versions:
             told = await ask_for_snapshots(
-                leader.connection, endpoint, ReplicaSnapshotsRequest(), self._request_timeout_ms
+                leader.connection, leader.endpoint, ReplicaSnapshotsRequest(), self._request_timeout_ms
             )
             newest = told.snapshots[-1].snapshot_id if told.snapshots else None
         else:
-            newest = await self._offered(leader)
+            # Kafka's leader offers its newest snapshot to a reader that has nothing yet.
+            newest = (await leader.fetch(0, max_bytes=1, last_fetched_epoch=0)).snapshot_id
         if newest is None:
             raise RefusedError(
-                f"{endpoint}: the leader has no snapshot (kraft snapshot take has it take one, where it has a state "
-                "machine)"
+                f"{leader.endpoint}: the leader has no snapshot (kraft snapshot take has it take one, where it has a "
+                "state machine)"
             )
         return newest
 
-    async def _offered(self, leader: _Leader) -> OffsetAndEpoch | None:
-        """What a leader of Apache Kafka's names to whoever has nothing yet."""
-        answer = leader.answer
-        partition = FetchPartition(
-            topic_name=answer.topic_name,
-            topic_id=answer.topic_id,
-            partition=0,
-            current_leader_epoch=leader.epoch,
-            fetch_offset=0,
-            last_fetched_epoch=0,
-            max_bytes=1,
-        )
-        request = FetchRequest(cluster_id=answer.cluster_id, max_wait_ms=0, max_bytes=1, partitions=(partition,))
-        response = await ask(leader.connection, FETCH, request, self._request_timeout_ms)
-        for told in response.partitions:
-            _check(FETCH.name, response.error or told.error)
-            return told.snapshot_id
-        raise NetworkError(f"Fetch: {response.error.name}, no partition answered")
-
-    async def _piece(self, leader: _Leader, download: SnapshotDownload, piece_bytes: int) -> FetchSnapshotResponse:
+    async def _piece(self, leader: Leader, download: SnapshotDownload, piece_bytes: int) -> FetchSnapshotResponse:
         """The next bytes.  Raises NetworkError, RefusedError; ProtocolError where the leader has no such snapshot."""
         request = FetchSnapshotRequest(
-            cluster_id=leader.answer.cluster_id,
+            cluster_id=leader.cluster_id,
             replica_id=_TOOL,
             max_bytes=piece_bytes,
-            topic=leader.answer.topic_name,
+            topic=leader.topic_name,
             partition=0,
             current_leader_epoch=leader.epoch,
             snapshot_id=download.snapshot_id,
@@ -184,16 +144,8 @@ class SnapshotSaver:
         error = response.error or response.partition_error
         if error in (ErrorCode.snapshot_not_found, ErrorCode.position_out_of_range):
             raise ProtocolError(f"snapshot {download.snapshot_id}: the leader answers {error.name.upper()}")
-        _check(FETCH_SNAPSHOT.name, error)
+        check_answer(FETCH_SNAPSHOT.name, error)
         return response
-
-
-def _check(what: str, error: ErrorCode) -> None:
-    """Raises NetworkError for an error that may pass, RefusedError for any other."""
-    if error in TRY_AGAIN:
-        raise NetworkError(f"{what}: {error.name.upper()}")
-    if error != ErrorCode.none:
-        raise RefusedError(f"{what}: {error.name.upper()}")
 
 
 def _download(disk: Disk, directory: str, name: str | None, snapshot_id: OffsetAndEpoch) -> SnapshotDownload:

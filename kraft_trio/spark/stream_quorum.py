@@ -8,21 +8,18 @@ log's start they take for a new replica.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Final, NoReturn, TypeVar
 
 import attrs
 import trio
 
-from kraft_trio.client.connecting import TRY_AGAIN, RefusedError, ask, drop
-from kraft_trio.client.inquiry import Inquiry, NodeAnswer
-from kraft_trio.client.quorum_description import QuorumDescription
+from kraft_trio.client.leader import Leader
+from kraft_trio.client.leader_finder import LeaderFinder
 from kraft_trio.errors import KraftError, NetworkError, ProtocolError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch_header import check_crc, iter_headers, peek_header, whole_batches_size
-from kraft_trio.wire.api import FETCH
-from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
-from kraft_trio.wire.connection import Connection
+from kraft_trio.wire.apis.fetch import FetchPartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import Network, TcpNetwork
 
@@ -80,21 +77,17 @@ class Fetched:
 
 
 class QuorumLeader:
-    """A connection to the leader of a quorum, and what it said when it was found."""
+    """The leader of a quorum, as a reader that takes nothing for committed that the leader has not told it is."""
 
-    def __init__(
-        self, connection: Connection, answer: NodeAnswer, description: QuorumDescription, request_timeout_ms: int
-    ) -> None:
-        self._connection = connection
-        self._answer = answer
-        self._request_timeout_ms = request_timeout_ms
-        self.cluster_id = answer.cluster_id
-        self.topic_name = answer.topic_name
-        self.epoch = description.leader_epoch
-        self.high_watermark: int | None = description.high_watermark if description.high_watermark >= 0 else None
+    def __init__(self, leader: Leader) -> None:
+        self._leader = leader
+        self.cluster_id = leader.cluster_id
+        self.topic_name = leader.topic_name
+        self.epoch = leader.epoch
+        self.high_watermark: int | None = leader.high_watermark if leader.high_watermark >= 0 else None
         """Exclusive, never falls; None until a record of the leader's epoch has committed."""
-        self.nodes = _nodes(description, answer)
-        """Where this and the other voters are."""
+        self.nodes = leader.nodes
+        """Where the leader and the other voters listen."""
 
     async def fetch(self, offset: int, max_bytes: int = FETCH_BYTES, max_wait_ms: int = 0) -> Fetched:
         """The committed batches from the one that holds `offset`, as many as fit in `max_bytes`, but one at least.
@@ -107,10 +100,6 @@ class QuorumLeader:
             told = await self._ask_at_log_start(offset, max_bytes, max_wait_ms)
             offset = max(offset, 1)
         lost = told.error == ErrorCode.offset_out_of_range or told.diverging is not None or told.snapshot_id is not None
-        if not lost and told.error in TRY_AGAIN:
-            raise NetworkError(f"Fetch: {told.error.name.upper()}")
-        if not lost and told.error != ErrorCode.none:
-            raise RefusedError(f"read from offset {offset}: Fetch: {told.error.name.upper()}")
         if told.high_watermark >= 0:
             self.high_watermark = max(told.high_watermark, self.high_watermark or 0)
         if lost:
@@ -145,20 +134,9 @@ class QuorumLeader:
     async def _ask(
         self, offset: int, max_bytes: int, max_wait_ms: int, last_fetched_epoch: int
     ) -> FetchPartitionResponse:
-        partition = FetchPartition(
-            topic_name=self._answer.topic_name,
-            topic_id=self._answer.topic_id,
-            partition=0,
-            fetch_offset=offset,
-            max_bytes=max_bytes,
-            current_leader_epoch=self.epoch,
-            last_fetched_epoch=last_fetched_epoch,
+        return await self._leader.fetch(
+            offset, max_bytes=max_bytes, max_wait_ms=max_wait_ms, last_fetched_epoch=last_fetched_epoch
         )
-        request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=max_bytes, partitions=(partition,))
-        response = await ask(self._connection, FETCH, request, max_wait_ms + self._request_timeout_ms)
-        if response.error != ErrorCode.none or len(response.partitions) != 1:
-            raise NetworkError(f"Fetch: {response.error.name}, {len(response.partitions)} partitions answered")
-        return response.partitions[0]
 
 
 @asynccontextmanager
@@ -167,21 +145,14 @@ async def quorum_leader(address: QuorumAddress, network: Network | None = None) 
 
     Raises NetworkError, with what each node said, where nobody leads or can be reached.
     """
-    inquiry = Inquiry(
+    finder = LeaderFinder(
         address.bootstrap,
         "kraft-spark",
         request_timeout_ms=address.request_timeout_ms,
         network=TcpNetwork() if network is None else network,
     )
-    answers = await inquiry.ask()
-    found = next((answer for answer in answers if answer.description is not None), None)
-    if found is None or found.description is None:
-        raise NetworkError(f"no leader: {'; '.join(str(answer.view) for answer in answers)}")
-    connection = await inquiry.connect(found.leader or found.view.endpoint)
-    try:
-        yield QuorumLeader(connection, found, found.description, address.request_timeout_ms)
-    finally:
-        await drop(connection)
+    async with aclosing(await finder.find()) as leader:
+        yield QuorumLeader(leader)
 
 
 async def not_found(_leader: QuorumLeader, loss: str) -> NoReturn:
@@ -261,8 +232,3 @@ def _committed(records: bytes, offset: int, high_watermark: int) -> tuple[int, i
         committed_size, epoch = position + header.size_in_bytes, header.leader_epoch
         next_offset = header.next_offset
     return committed_size, next_offset
-
-
-def _nodes(description: QuorumDescription, answer: NodeAnswer) -> tuple[Endpoint, ...]:
-    listeners = [endpoint for endpoints in description.endpoints.values() for _, endpoint in endpoints]
-    return tuple(dict.fromkeys([*([answer.leader] if answer.leader is not None else []), *listeners]))

@@ -26,6 +26,11 @@ MAX_EXPANSION: Final = 1_024
 """Beyond that size they may be so many times their compressed size.  gzip's own limit is 1,032, lz4's 255, snappy's 21;
 zstd reaches more than this with nothing but megabytes of one repeated byte."""
 
+BATCH_OVERHEAD_BYTES: Final = 61
+"""The header of a batch."""
+RECORD_OVERHEAD_BYTES: Final = 21
+"""The most that a record without a key and headers takes in addition to its value."""
+
 
 @attrs.frozen
 class RecordLimits:

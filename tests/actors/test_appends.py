@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -167,3 +168,25 @@ def test_the_application_sees_each_committed_batch_once_in_order() -> None:
             assert set(map(tuple, seen.values())) == {(b"1", b"2", b"3", b"4", b"5")}
 
     run_on_cluster(test, Setup(on_commit=state_machine))
+
+
+@pytest.mark.parametrize("through", ["leader", "follower"])
+@on_cluster()
+async def test_a_producer_that_the_leader_forgot_gets_a_new_id(cluster: Cluster, through: str) -> None:
+    leader = await cluster.wait_for_leader()
+    node = {"leader": leader, "follower": cluster.others(leader)[0]}[through]
+    await node.append([b"before"])
+    leader.log.producers.clear()
+    await node.append([b"after"])
+    assert values_in(leader) == [b"before", b"after"]
+
+
+@on_cluster(settings={"message.max.bytes": "1000"})
+async def test_a_batch_that_only_the_leader_refuses(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    follower, _ = cluster.others(leader)
+    follower._appender._config = attrs.evolve(follower.config, max_message_bytes=5000)
+    with pytest.raises(RecordTooLargeError, match="message_too_large"):
+        await follower.append([bytes(2000)])
+    await follower.append([b"small"])
+    assert values_in(leader) == [b"small"]

@@ -9,8 +9,13 @@ import pytest
 from quorums import leading, quorum, up
 
 from kraft_trio.client.admin import AdminClient
-from kraft_trio.client.feature_metadata import FeatureLevels, FeatureMetadata
-from kraft_trio.client.quorum_description import NoLeader, QuorumDescription, ReplicaState
+from kraft_trio.client.quorum_description import (
+    FeatureLevels,
+    FeatureMetadata,
+    NoLeader,
+    QuorumDescription,
+    ReplicaState,
+)
 from kraft_trio.protocol.types import Endpoint, ReplicaKey, VersionRange
 
 
@@ -39,7 +44,7 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
     fake = FakeQuorum()
 
     async def describe(self: AdminClient, timeout_ms: int = 5000) -> QuorumDescription | NoLeader:
-        fake.bootstrap.append(self._bootstrap)
+        fake.bootstrap.append(self._finder.bootstrap)
         return fake.description
 
     async def add(self: AdminClient, voter: ReplicaKey, endpoints: Any, **options: Any) -> None:

@@ -9,7 +9,7 @@ from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 
 NOW_MS = 1_700_000_000_000
 END = 500
-PATIENCE_MS = 2000
+FETCH_TIMEOUT_MS = 2000
 CLUSTER_ID = "fMCL8kv1SWm87L_Md-I2hg"
 
 

@@ -12,9 +12,8 @@ from fake_quorum import FakeQuorum, faked
 from quorums import CLUSTER_ID, key, leading, listeners, quorum, silent, up
 
 from kraft_trio.cli import run
-from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.quorum_description import NodeView, NoLeader
-from kraft_trio.client.voter_change import VoterChangeError
 from kraft_trio.errors import OutcomeUnknownError
 from kraft_trio.protocol.types import Endpoint, ReplicaKey, directory_id_from_text, directory_id_to_text
 from kraft_trio.wire.error_codes import ErrorCode

@@ -6,9 +6,8 @@ import pytest
 from fake_quorum import FakeQuorum, faked
 
 from kraft_trio.cli import run
-from kraft_trio.client.admin import AdminClient
-from kraft_trio.client.feature_metadata import FeatureMetadata
-from kraft_trio.client.voter_change import VoterChangeError
+from kraft_trio.client.admin import AdminClient, VoterChangeError
+from kraft_trio.client.quorum_description import FeatureMetadata
 from kraft_trio.errors import NetworkError, OutcomeUnknownError
 from kraft_trio.wire.error_codes import ErrorCode
 

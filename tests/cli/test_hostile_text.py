@@ -10,8 +10,7 @@ from fake_quorum import FakeQuorum, faked
 
 from kraft_trio.cli import run
 from kraft_trio.client.admin import AdminClient
-from kraft_trio.client.feature_metadata import FeatureLevels, FeatureMetadata
-from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription
+from kraft_trio.client.quorum_description import FeatureLevels, FeatureMetadata, NodeView, NoLeader, QuorumDescription
 from kraft_trio.errors import KraftError
 from kraft_trio.protocol.types import Endpoint, Endpoints, VersionRange
 from kraft_trio.storage.batch import NewRecord, encode_batch

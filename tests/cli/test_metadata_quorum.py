@@ -97,7 +97,7 @@ def answer_with(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def install(answer: QuorumDescription | NoLeader) -> list[tuple[Any, int]]:
         async def describe_metadata_quorum(self: AdminClient, timeout_ms: int) -> QuorumDescription | NoLeader:
-            asked.append((self._bootstrap, timeout_ms))
+            asked.append((self._finder.bootstrap, timeout_ms))
             return answer
 
         monkeypatch.setattr(AdminClient, "describe_metadata_quorum", describe_metadata_quorum)

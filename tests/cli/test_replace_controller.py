@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 from change_runs import run_on, with_new_disk
-from quorums import PATIENCE_MS, key, leading, quorum, silent, up
+from quorums import FETCH_TIMEOUT_MS, key, leading, quorum, silent, up
 
 from kraft_trio.cli.controller_commands import told
 from kraft_trio.cli.replace_controller import Replacement, Replacing, may_have_died, what_is_left
@@ -54,7 +54,7 @@ async def test_a_voter_that_lives_is_not_waited_for(cluster: Cluster, capsys: py
     run = run_on(cluster)
     began = trio.current_time()
     await Replacing(run, voter.id, None, None).run()
-    assert trio.current_time() - began < run.patience_ms / 1000
+    assert trio.current_time() - began < run.fetch_timeout_ms / 1000
     assert capsys.readouterr().out.startswith(f"Nothing to replace: {told(voter)} is a voter")
 
 
@@ -116,54 +116,54 @@ async def test_the_dry_run_shows_both_steps(cluster: Cluster, capsys: pytest.Cap
 class TestWhatIsLeft:
     def test_both_steps(self) -> None:
         asked = quorum(leading(), up(2), silent(3), observers=(up(3, 2),))
-        assert what_is_left(asked, 3, PATIENCE_MS) == Replacement(asked.voters[2], asked.observers[0], True)
+        assert what_is_left(asked, 3, FETCH_TIMEOUT_MS) == Replacement(asked.voters[2], asked.observers[0], True)
 
     def test_the_second_step(self) -> None:
         asked = quorum(leading(), up(2), observers=(up(3, 2),))
-        assert what_is_left(asked, 3, PATIENCE_MS) == Replacement(None, asked.observers[0], True)
+        assert what_is_left(asked, 3, FETCH_TIMEOUT_MS) == Replacement(None, asked.observers[0], True)
 
     def test_the_new_one_has_not_caught_up(self) -> None:
         asked = quorum(leading(), up(2), silent(3), observers=(silent(3, 2),))
-        assert what_is_left(asked, 3, PATIENCE_MS) == Replacement(asked.voters[2], asked.observers[0], False)
+        assert what_is_left(asked, 3, FETCH_TIMEOUT_MS) == Replacement(asked.voters[2], asked.observers[0], False)
 
     def test_nobody_for_the_place(self) -> None:
         asked = quorum(leading(), up(2), silent(3))
-        assert what_is_left(asked, 3, PATIENCE_MS) == Replacement(asked.voters[2])
-        assert what_is_left(quorum(leading(), up(2)), 3, PATIENCE_MS) == Replacement()
+        assert what_is_left(asked, 3, FETCH_TIMEOUT_MS) == Replacement(asked.voters[2])
+        assert what_is_left(quorum(leading(), up(2)), 3, FETCH_TIMEOUT_MS) == Replacement()
 
     def test_nothing(self) -> None:
         asked = quorum(leading(), up(2), up(3, 2))
-        assert what_is_left(asked, 3, PATIENCE_MS).is_done
-        assert what_is_left(asked, 3, PATIENCE_MS, key(3, 2)).is_done
+        assert what_is_left(asked, 3, FETCH_TIMEOUT_MS).is_done
+        assert what_is_left(asked, 3, FETCH_TIMEOUT_MS, key(3, 2)).is_done
 
     def test_an_incarnation_of_long_ago_is_not_the_new_one(self) -> None:
         asked = quorum(leading(), up(2), silent(3, 2), observers=(silent(3, 1), up(3, 3)))
-        assert what_is_left(asked, 3, PATIENCE_MS).new == up(3, 3)
+        assert what_is_left(asked, 3, FETCH_TIMEOUT_MS).new == up(3, 3)
 
     def test_the_old_one_that_observes_still_takes_no_place(self) -> None:
         """A leader remembers observers for minutes; the voter of that id keeps up."""
         asked = quorum(leading(), up(2), up(3, 2), observers=(silent(3, 1),))
-        assert what_is_left(asked, 3, PATIENCE_MS).is_done
+        assert what_is_left(asked, 3, FETCH_TIMEOUT_MS).is_done
 
     def test_two_for_one_place(self) -> None:
         asked = quorum(leading(), up(2), silent(3), observers=(up(3, 2), up(3, 3)))
         with pytest.raises(ChangeRefused, match="all follow the leader: name the new one by its file with -c"):
-            what_is_left(asked, 3, PATIENCE_MS)
-        assert what_is_left(asked, 3, PATIENCE_MS, key(3, 3)).new == up(3, 3)
+            what_is_left(asked, 3, FETCH_TIMEOUT_MS)
+        assert what_is_left(asked, 3, FETCH_TIMEOUT_MS, key(3, 3)).new == up(3, 3)
 
 
 class TestMayHaveDied:
     def test_until_it_fetches_again(self) -> None:
         first = quorum(leading(), up(2), up(3))
-        assert may_have_died(first, first, 3, PATIENCE_MS)
+        assert may_have_died(first, first, 3, FETCH_TIMEOUT_MS)
         fetched = quorum(leading(), up(2), silent(3, for_ms=100))
-        assert not may_have_died(first, fetched, 3, PATIENCE_MS)
+        assert not may_have_died(first, fetched, 3, FETCH_TIMEOUT_MS)
 
     def test_until_its_fetch_timeout_is_over(self) -> None:
         asked = quorum(leading(), up(2), silent(3))
-        assert not may_have_died(asked, asked, 3, PATIENCE_MS)
+        assert not may_have_died(asked, asked, 3, FETCH_TIMEOUT_MS)
 
     def test_neither_the_leader_nor_who_is_no_voter(self) -> None:
         asked = quorum(leading(), up(2), observers=(up(3),))
-        assert not may_have_died(asked, asked, 1, PATIENCE_MS)
-        assert not may_have_died(asked, asked, 3, PATIENCE_MS)
+        assert not may_have_died(asked, asked, 1, FETCH_TIMEOUT_MS)
+        assert not may_have_died(asked, asked, 3, FETCH_TIMEOUT_MS)

@@ -15,10 +15,9 @@ from kraft_trio.cli.each_node import Told
 from kraft_trio.cli.snapshot_layout import snapshot_fields, snapshot_text
 from kraft_trio.cli.snapshot_take import nodes_of
 from kraft_trio.client.admin import AdminClient
-from kraft_trio.client.connecting import RefusedError
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
 from kraft_trio.client.replica_snapshots import ReplicaSnapshot, ReplicaSnapshots
-from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.errors import NetworkError, RefusedError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey
 
 ONE, TWO, THREE = (Endpoint(host, 9093) for host in ("a", "b", "c"))

@@ -10,9 +10,8 @@ from trio.testing import wait_all_tasks_blocked
 from kraft_trio.cli.quorum_layout import status_fields
 from kraft_trio.cli.voter_change_run import ChangeRefused, ChangeRun
 from kraft_trio.cli.voter_plan import plan_add, plan_remove
-from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.quorum_description import QuorumDescription
-from kraft_trio.client.voter_change import VoterChangeError
 from kraft_trio.errors import NetworkError, OutcomeUnknownError
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.error_codes import ErrorCode
@@ -74,9 +73,9 @@ def test_the_plan_is_what_happens(change: str, is_other_down: bool) -> None:
         run = run_on(cluster, timeout_ms=8000, force=True)
         removed = {"remove the leader": leader, "remove a follower": follower}.get(change, other).key
         if change == "add":
-            plan = plan_add(await run.describe(), cluster.key_of(4), run.patience_ms)
+            plan = plan_add(await run.describe(), cluster.key_of(4), run.fetch_timeout_ms)
         else:
-            plan = plan_remove(await run.describe(), removed, run.patience_ms)
+            plan = plan_remove(await run.describe(), removed, run.fetch_timeout_ms)
         try:
             if change == "add":
                 await add(run, cluster, 4)
@@ -111,7 +110,7 @@ async def test_after_an_election_the_followers_are_given_time_to_fetch(cluster: 
     run = run_on(cluster)
     cluster.machines[first.key.id].kill()
     await cluster.wait_until(lambda: cluster.leader() not in (None, first))
-    plan = await run.looked_at(lambda quorum: plan_remove(quorum, first.key, run.patience_ms))
+    plan = await run.looked_at(lambda quorum: plan_remove(quorum, first.key, run.fetch_timeout_ms))
     assert plan.objections == ()
 
 
@@ -126,7 +125,7 @@ async def test_a_replica_that_does_not_run_is_waited_for_and_then_given_up(clust
 async def test_what_the_leader_refuses_is_what_is_said(cluster: Cluster) -> None:
     await cluster.wait_for_leader()
     run = run_on(cluster, force=True)
-    await run.looked_at(lambda quorum: plan_add(quorum, cluster.key_of(4), run.patience_ms))
+    await run.looked_at(lambda quorum: plan_add(quorum, cluster.key_of(4), run.fetch_timeout_ms))
     with pytest.raises(VoterChangeError, match="INCONSISTENT_CLUSTER_ID") as refused:
         await run.add(cluster.key_of(4), cluster.config_of(4).advertised_endpoints(), "another")
     assert refused.value.error == ErrorCode.inconsistent_cluster_id

@@ -11,7 +11,7 @@ from scripted_quorum import CLUSTER_ID, ScriptedQuorum, endpoint_of
 from trio.testing import MockClock
 
 from kraft_trio.client.admin import AdminClient
-from kraft_trio.client.inquiry import DEFAULT_TOPIC
+from kraft_trio.client.node_answer import DEFAULT_TOPIC
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.wire.api import DESCRIBE_CLUSTER, DESCRIBE_QUORUM, METADATA

@@ -11,10 +11,8 @@ import trio
 from scripted_quorum import ScriptedQuorum
 from trio.testing import MockClock
 
-from kraft_trio.client.admin import AdminClient
-from kraft_trio.client.feature_metadata import FeatureLevels
-from kraft_trio.client.quorum_description import QuorumDescription
-from kraft_trio.client.voter_change import VoterChangeError
+from kraft_trio.client.admin import AdminClient, VoterChangeError
+from kraft_trio.client.quorum_description import FeatureLevels, QuorumDescription
 from kraft_trio.errors import NetworkError, OutcomeUnknownError
 from kraft_trio.protocol.types import Endpoints, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster

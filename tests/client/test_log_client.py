@@ -10,8 +10,14 @@ import trio
 from scripted_quorum import TOPIC, Fault, ScriptedQuorum, cut, hang
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from kraft_trio.client.log_client import LogClient, OffsetOutOfRangeError, RefusedError
-from kraft_trio.errors import NetworkError, OutcomeUnknownError, RecordTooLargeError
+from kraft_trio.client.log_client import LogClient
+from kraft_trio.errors import (
+    NetworkError,
+    OffsetOutOfRangeError,
+    OutcomeUnknownError,
+    RecordTooLargeError,
+    RefusedError,
+)
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import NewRecord, decode_records, peek_header
 from kraft_trio.storage.batch_header import Compression
@@ -165,6 +171,7 @@ class TestProduce:
             (ErrorCode.invalid_record, RefusedError),
             (ErrorCode.corrupt_message, RefusedError),
             (ErrorCode.topic_authorization_failed, RefusedError),
+            (ErrorCode.unknown_server_error, OutcomeUnknownError),
         ],
     )
     async def test_a_refusal_is_an_error_that_names_it(
@@ -332,7 +339,7 @@ class TestRead:
         quorum = ScriptedQuorum()
         quorum.fetch_faults.append(ErrorCode.topic_authorization_failed)
         async with quorum.running() as network, client_of(quorum, network) as client:
-            with pytest.raises(RefusedError, match="read from offset 0: Fetch: topic_authorization_failed"):
+            with pytest.raises(RefusedError, match="read from offset 0: Fetch: TOPIC_AUTHORIZATION_FAILED"):
                 await anext(client.read())
 
     async def test_a_negative_offset(self, autojump_clock: MockClock) -> None:

@@ -8,8 +8,7 @@ import pytest
 import trio
 
 from kraft_trio.client.admin import AdminClient
-from kraft_trio.client.connecting import RefusedError
-from kraft_trio.errors import StorageFailure
+from kraft_trio.errors import RefusedError, StorageFailure
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.cluster import CLUSTER_ID

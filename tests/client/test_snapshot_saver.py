@@ -10,9 +10,8 @@ from typing import Any, Final
 import pytest
 import trio
 
-from kraft_trio.client.connecting import RefusedError
 from kraft_trio.client.snapshot_saver import SnapshotSaver
-from kraft_trio.errors import CorruptSnapshotError, DiskFullError, KraftError, NetworkError, StorageError
+from kraft_trio.errors import CorruptSnapshotError, DiskFullError, KraftError, NetworkError, RefusedError, StorageError
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster, Setup

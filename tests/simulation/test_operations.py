@@ -10,14 +10,14 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.client.connecting import RefusedError
-from kraft_trio.client.log_client import OffsetOutOfRangeError
 from kraft_trio.errors import (
     NetworkError,
     NodeClosedError,
+    OffsetOutOfRangeError,
     OutcomeUnknownError,
     ProtocolError,
     RecordTooLargeError,
+    RefusedError,
     UnsupportedVersionError,
 )
 from kraft_trio.simulation.clients.log_access import LogAccess, Values

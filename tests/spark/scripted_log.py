@@ -6,8 +6,8 @@ from typing import Any
 
 import attrs
 
-from kraft_trio.client.inquiry import NodeAnswer
-from kraft_trio.client.quorum_description import NodeView, QuorumDescription
+from kraft_trio.client.leader import Leader
+from kraft_trio.client.node_answer import DEFAULT_TOPIC, DEFAULT_TOPIC_ID
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.spark.stream_quorum import QuorumLeader
 from kraft_trio.storage.batch import NewRecord, encode_batch, peek_header
@@ -74,9 +74,18 @@ class ScriptedLog:
 
 def leader_of(log: Any, high_watermark: int | None = None) -> QuorumLeader:
     known = log.high_watermark if high_watermark is None else high_watermark
-    description = QuorumDescription(CLUSTER, 1, LEADER_EPOCH, known, voters=())
-    answer = NodeAnswer(NodeView(Endpoint("one", 1), None), CLUSTER, description=description)
-    return QuorumLeader(log, answer, description, request_timeout_ms=1000)
+    return QuorumLeader(
+        Leader(
+            log,
+            Endpoint("one", 1),
+            DEFAULT_TOPIC,
+            DEFAULT_TOPIC_ID,
+            request_timeout_ms=1000,
+            cluster_id=CLUSTER,
+            epoch=LEADER_EPOCH,
+            high_watermark=known,
+        )
+    )
 
 
 THREE = {0: batch(0, 1), 10: batch(10, 1), 20: batch(20, 4)}

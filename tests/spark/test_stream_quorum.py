@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_trio.client.connecting import RefusedError
-from kraft_trio.errors import NetworkError, ProtocolError
+from kraft_trio.errors import NetworkError, ProtocolError, RefusedError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.spark.stream_planning import find_loss, first_position, newest_position, offset_at
 from kraft_trio.spark.stream_position import StreamPosition

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import trio
 
-from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.quorum_description import NoLeader, QuorumDescription
-from kraft_trio.client.voter_change import VoterChangeError
 from kraft_trio.errors import NetworkError, OutcomeUnknownError, UnsupportedVersionError
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import KRAFT_VERSION

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 import attrs
 import trio
 
-from kraft_trio.client.connecting import RefusedError
 from kraft_trio.errors import (
     CorruptLogError,
     NetworkError,
@@ -20,6 +19,7 @@ from kraft_trio.errors import (
     OutcomeUnknownError,
     ProtocolError,
     RecordTooLargeError,
+    RefusedError,
     StorageFailure,
     UnsupportedVersionError,
 )

@@ -1,0 +1,206 @@
+"""Finding the leader of a quorum from any of its nodes, ours or Apache Kafka's."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from uuid import UUID
+
+import trio
+
+from kraft_trio.client.connecting import ask, drop, open_connection
+from kraft_trio.client.leader import Leader
+from kraft_trio.client.node_answer import DEFAULT_TOPIC, NodeAnswer, answer_of, topic_name_in
+from kraft_trio.client.quorum_description import NodeView
+from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.wire.api import DESCRIBE_CLUSTER, DESCRIBE_QUORUM, METADATA
+from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
+from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse, MetadataTopic
+from kraft_trio.wire.connection import Connection
+from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.network import Network
+
+
+class LeaderNotFoundError(NetworkError):
+    """No leader answered and could be connected to."""
+
+    def __init__(self, said: Sequence[str]) -> None:
+        self.said = "; ".join(said)
+        """What each node said instead."""
+        super().__init__(f"no leader: {self.said}")
+
+
+class LeaderFinder:
+    """Asks nodes for the leader.  Holds no connection between calls.
+
+    There are two ways to ask.  `describe` and `find` ask all nodes at once and take only the leader's own word; they
+    work with Kafka's controllers, too.  `follow` asks one node after the other and trusts its Metadata: that is the
+    cheap way for clients that write and read, whose next request shows whether the node was right.
+    """
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Endpoint],
+        client_id: str,
+        *,
+        request_timeout_ms: int,
+        network: Network,
+        topic_name: str = DEFAULT_TOPIC,
+        random_source: random.Random | None = None,
+    ) -> None:
+        """`bootstrap` is any nodes of the quorum.  `topic_name` is the topic that `follow` asks for.
+
+        Raises ValueError if `bootstrap` is empty.
+        """
+        if not bootstrap:
+            raise ValueError("bootstrap: no endpoint given, at least one expected")
+        self.bootstrap = tuple(dict.fromkeys(bootstrap))
+        self._client_id = client_id
+        self._request_timeout_ms = request_timeout_ms
+        self._network = network
+        self._topic_name = topic_name
+        self._random = random.Random() if random_source is None else random_source
+        self._brokers: tuple[Endpoint, ...] = ()
+        """The nodes that the newest Metadata named: they may outlive the bootstrap nodes."""
+
+    async def connect(self, endpoint: Endpoint) -> Connection:
+        """Connect to one node; the caller closes the connection.  Raises NetworkError, UnsupportedVersionError."""
+        return await open_connection(self._network, endpoint, self._client_id, self._request_timeout_ms)
+
+    # Asking all nodes at once
+
+    async def describe(self) -> list[NodeAnswer]:
+        """Ask the bootstrap nodes, then the leaders that they name.
+
+        Stops as soon as an answer has a leader's description; later answers are then missing from the list.
+        """
+        answers = await self._ask_all(self.bootstrap)
+        if any(answer.description is not None for answer in answers):
+            return answers
+        named = dict.fromkeys(answer.leader for answer in answers if answer.leader is not None)
+        further = [endpoint for endpoint in named if endpoint not in self.bootstrap]
+        return [*answers, *await self._ask_all(further)]
+
+    async def find(self) -> Leader:
+        """Connect to the leader; the caller closes it.
+
+        Raises LeaderNotFoundError if no leader answers, or if it cannot be connected to.
+        """
+        answers = await self.describe()
+        said = [str(answer.view) for answer in answers]
+        found = next((answer for answer in answers if answer.description is not None), None)
+        if found is not None and found.description is not None:
+            endpoint = found.leader or found.view.endpoint
+            try:
+                connection = await self.connect(endpoint)
+            except (NetworkError, UnsupportedVersionError) as error:
+                said.append(str(error))
+            else:
+                return Leader(
+                    connection,
+                    endpoint,
+                    found.topic_name,
+                    found.topic_id,
+                    self._request_timeout_ms,
+                    nodes=found.nodes,
+                    cluster_id=found.cluster_id,
+                    epoch=found.description.leader_epoch,
+                    high_watermark=found.description.high_watermark,
+                )
+        raise LeaderNotFoundError(said)
+
+    async def _ask_all(self, endpoints: Sequence[Endpoint]) -> list[NodeAnswer]:
+        """Ask these nodes at once until one describes the quorum; the answers are in the order of the endpoints."""
+        answers: dict[Endpoint, NodeAnswer] = {}
+
+        async def ask_one(endpoint: Endpoint) -> None:
+            answers[endpoint] = answer = await self._ask_node(endpoint)
+            if answer.description is not None:
+                nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            for endpoint in endpoints:
+                nursery.start_soon(ask_one, endpoint)
+        return [answers[endpoint] for endpoint in endpoints if endpoint in answers]
+
+    async def _ask_node(self, endpoint: Endpoint) -> NodeAnswer:
+        try:
+            connection = await self.connect(endpoint)
+            try:
+                metadata = await self._ask_metadata(connection)
+                request = DescribeQuorumRequest(topic_name_in(metadata))
+                response = await ask(connection, DESCRIBE_QUORUM, request, self._request_timeout_ms)
+            finally:
+                await drop(connection)
+        except (NetworkError, UnsupportedVersionError) as error:
+            return NodeAnswer(NodeView(endpoint, str(error).removeprefix(f"{endpoint}: ")))
+        return answer_of(endpoint, metadata, response)
+
+    async def _ask_metadata(self, connection: Connection) -> MetadataResponse | None:
+        """Ask for the cluster id, the nodes, the leader and the topic.
+
+        Kafka's controllers do not serve Metadata; DescribeCluster tells all but the topic (KIP-919).  None for a node
+        that serves neither.
+        """
+        try:
+            return await ask(connection, METADATA, MetadataRequest(topics=None), self._request_timeout_ms)
+        except UnsupportedVersionError:
+            pass
+        try:
+            request = DescribeClusterRequest(CONTROLLERS)
+            told = await ask(connection, DESCRIBE_CLUSTER, request, self._request_timeout_ms)
+        except UnsupportedVersionError:
+            return None
+        return MetadataResponse(told.brokers, told.cluster_id, told.controller_id) if not told.error else None
+
+    # Asking one node after the other
+
+    async def follow(self) -> Leader:
+        """Connect to the leader that some node names; the caller closes it.
+
+        Asks every known node once, in random order.  Raises NetworkError, with what each node said, if no leader can
+        be found.
+        """
+        known = list(dict.fromkeys((*self._brokers, *self.bootstrap)))
+        self._random.shuffle(known)
+        said = []
+        for endpoint in known:
+            try:
+                return await self._follow(endpoint)
+            except (NetworkError, UnsupportedVersionError) as error:
+                said.append(str(error))
+        raise NetworkError(f"no leader of topic {self._topic_name} found: {'; '.join(said)}")
+
+    async def _follow(self, endpoint: Endpoint) -> Leader:
+        connection = await self.connect(endpoint)
+        is_leader = False
+        try:
+            request = MetadataRequest(topics=(MetadataTopic(self._topic_name),))
+            metadata = await ask(connection, METADATA, request, self._request_timeout_ms)
+            self._brokers = tuple(broker.endpoint for broker in metadata.brokers)
+            leader, topic_id = _named_leader(metadata, self._topic_name)
+            is_leader = leader == endpoint
+        except NetworkError as error:
+            raise NetworkError(f"{endpoint}: {error}") from error
+        finally:
+            if not is_leader:
+                await drop(connection)
+        if not is_leader:
+            connection = await self.connect(leader)
+        return Leader(connection, leader, self._topic_name, topic_id, self._request_timeout_ms, nodes=self._brokers)
+
+
+def _named_leader(metadata: MetadataResponse, topic_name: str) -> tuple[Endpoint, UUID]:
+    """Where the leader of the topic's partition 0 listens, and the topic's id.  Raises NetworkError with the reason."""
+    topic = next((topic for topic in metadata.topics if topic.name == topic_name), None)
+    if topic is None or topic.error != ErrorCode.none:
+        raise NetworkError(f"topic {topic_name}: {'not known' if topic is None else topic.error.name}")
+    partition = next((partition for partition in topic.partitions if partition.partition == 0), None)
+    if partition is None or partition.leader_id < 0:
+        raise NetworkError("knows no leader")
+    endpoint = next((broker.endpoint for broker in metadata.brokers if broker.id == partition.leader_id), None)
+    if endpoint is None:
+        raise NetworkError(f"names node {partition.leader_id} as leader, but not where it is")
+    return endpoint, topic.topic_id
