@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import attrs
 import trio
@@ -20,18 +19,14 @@ from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation.deterministic import process, run_queue
 from kraft_trio.simulation.disk.inode import Loss
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
+from kraft_trio.simulation.facts.device import Device
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.observing import ReplicaWatch
 from kraft_trio.simulation.state_machine import RememberedValues
+from kraft_trio.simulation.world import EPOCH_MS, World
 from kraft_trio.storage.batch import NewRecord, Record
-from kraft_trio.storage.directory import format_directory, partition_path, random_directory_id
+from kraft_trio.storage.directory import format_directory, partition_path
 from kraft_trio.storage.record_thread import InLoop
-
-if TYPE_CHECKING:
-    from kraft_trio.simulation.cluster import Cluster
-
-EPOCH_MS = 1_700_000_000_000
-"""What the wall clocks show, in milliseconds since 1970, when a run begins."""
 
 SYNC_LATENCY_S = (0.0001, 0.002)
 """Between which bounds an fsync takes, until a fault says otherwise."""
@@ -44,13 +39,11 @@ class Machine:
     A process that ends by itself, for whatever reason that no fault gives it, is a violation.
     """
 
-    cluster: Cluster
+    world: World
     id: int
-    partition_path: str = attrs.field(init=False)
-    """Where on the disk the log's files are."""
     disk: SimulatedDisk = attrs.field(init=False)
-    replica: Replica | None = attrs.field(init=False, default=None)
-    """The incarnation that the disk was formatted as; None while it is not formatted."""
+    device: Device = attrs.field(init=False)
+    """What the facts know of its disks."""
     clock_drift: float = 0.0
     """By which share the clock runs fast: with 0.05 each timeout is 5 % shorter.  Counts from the next start on."""
     wall_clock_offset_ms: int = 0
@@ -60,7 +53,6 @@ class Machine:
     """What the last process ended with, where it was an error."""
     _paused: bool = attrs.field(init=False, default=False)
     _watch: ReplicaWatch | None = attrs.field(init=False, default=None)
-    _node: Node | None = attrs.field(init=False, default=None)
     _scope: trio.CancelScope | None = attrs.field(init=False, default=None)
     _stop: trio.Event = attrs.field(init=False, factory=trio.Event)
     _ended: trio.Event = attrs.field(init=False, factory=trio.Event)
@@ -71,21 +63,15 @@ class Machine:
     """Why the present process may end with an error; empty where nothing has been done to it."""
     _disk_was_touched: bool = attrs.field(init=False, default=False)
     """Whether another disk was ever put in, or the content of this one damaged."""
-    damaged_files: dict[str, bytes | None] = attrs.field(init=False, factory=dict)
-    """What has been damaged, by path, and its bytes since then.  Where there is one, every process may end with an
-    error."""
-    damaged_under_process: set[str] = attrs.field(init=False, factory=set)
-    """Those of them that the present process, or where there is none the last, had opened the disk before."""
-    is_losing_disk: bool = attrs.field(init=False, default=False)
-    """Whether another disk is put in as soon as the process has ended."""
     _guests: list[_Guest] = attrs.field(init=False, factory=list)
     _damaged_places: set[tuple[str, int]] = attrs.field(init=False, factory=set)
 
     def __attrs_post_init__(self) -> None:
         self._ended.set()
-        config = self.cluster.config_of(self.id)
-        self.partition_path = partition_path(config.metadata_log_dir, config.topic_name)
+        config = self.world.config_of(self.id)
+        path = partition_path(config.metadata_log_dir, config.topic_name)
         self.disk = self._new_disk()
+        self.device = Device(self.disk, path, lambda: self.world.config_of(self.id).static_voter_set())
 
     # Looking
 
@@ -94,9 +80,19 @@ class Machine:
         return f"node-{self.id}"
 
     @property
+    def partition_path(self) -> str:
+        """The directory of the log's files on the disk."""
+        return self.device.partition_path
+
+    @property
+    def replica(self) -> Replica | None:
+        """The incarnation that the disk is formatted as; None before it is formatted."""
+        return self.world.facts.present.get(self.id)
+
+    @property
     def node(self) -> Node | None:
         """The node, from when it has opened its directory until its process ends or is killed."""
-        return self._node
+        return self.world.running_nodes.get(self.id)
 
     @property
     def is_running(self) -> bool:
@@ -115,7 +111,7 @@ class Machine:
     @property
     def config(self) -> NodeConfig:
         """As the node is started with, its timeouts stretched by the clock's drift."""
-        config = self.cluster.config_of(self.id)
+        config = self.world.config_of(self.id)
         if not self.clock_drift:
             return config
         pace = 1.0 + self.clock_drift
@@ -131,7 +127,7 @@ class Machine:
     @property
     def has_bad_disk(self) -> bool:
         """Whether the content of the disk has been damaged."""
-        return bool(self.damaged_files)
+        return self.device.is_damaged
 
     @property
     def is_whole(self) -> bool:
@@ -139,12 +135,12 @@ class Machine:
         return not self._disk_was_touched
 
     def wall_clock_ms(self) -> int:
-        return EPOCH_MS + self.wall_clock_offset_ms + round(self.cluster.now_s * 1000 * (1.0 + self.clock_drift))
+        return EPOCH_MS + self.wall_clock_offset_ms + round(self.world.now_s * 1000 * (1.0 + self.clock_drift))
 
     # The disk
 
     def _new_disk(self) -> SimulatedDisk:
-        self._disk_random = self.cluster.random(f"disk-{self.id}-{self._formats}")
+        self._disk_random = self.world.random(f"disk-{self.id}-{self._formats}")
         return SimulatedDisk(self._disk_random, sync_latency=self._usual_sync_latency, now_ms=self.wall_clock_ms)
 
     def _usual_sync_latency(self) -> float:
@@ -152,28 +148,25 @@ class Machine:
 
     def new_key(self) -> ReplicaKey:
         """The replica key for the next incarnation on this machine."""
-        source = self.cluster.random(f"directory-{self.id}-{self._formats}")
-        return ReplicaKey(self.id, random_directory_id(source))
+        return self.world.new_key(self.id, self._formats)
 
     def format(self, key: ReplicaKey, *, with_voters: bool) -> Replica:
         """Format the disk as that incarnation; with the initial voters in its bootstrap checkpoint, or without."""
-        setup = self.cluster.setup
-        config = self.cluster.config_of(self.id)
+        setup = self.world.setup
+        config = self.world.config_of(self.id)
         self._formats += 1
         format_directory(
             self.disk,
             config.metadata_log_dir,
-            cluster_id=self.cluster.cluster_id,
+            cluster_id=self.world.cluster_id,
             node_id=self.id,
             directory_id=key.directory_id,
             topic_name=config.topic_name,
-            voters=self.cluster.initial_voters if with_voters and setup.kraft_version else None,
+            voters=self.world.initial_voters if with_voters and setup.kraft_version else None,
             kraft_version=setup.kraft_version,
             timestamp_ms=self.wall_clock_ms(),
         )
-        self.replica = Replica(key, self)
-        self.cluster.replicas.append(self.replica)
-        return self.replica
+        return self.world.facts.formatted(key, self.device)
 
     def replace_disk(self, disk: SimulatedDisk | None = None) -> None:
         """Put another disk in: a blank one, formatted under a new directory id, or the one given, as it is.
@@ -181,16 +174,13 @@ class Machine:
         The process must have ended.  A disk given belongs to the incarnation that the machine had before.
         """
         assert self.has_ended, f"node {self.id} is running: its disk cannot be replaced"
-        self.cluster.trace.record("fault", node=self.id, cause="blank disk" if disk is None else "stale disk")
+        self.world.trace.record("fault", node=self.id, cause="blank disk" if disk is None else "stale disk")
         self._disk_was_touched = True
-        self.is_losing_disk = False
-        self.damaged_files.clear()
         self._damaged_places.clear()
+        self.disk = self._new_disk() if disk is None else disk
+        self.device.insert(self.disk)
         if disk is None:
-            self.disk = self._new_disk()
             self.format(self.new_key(), with_voters=False)
-        else:
-            self.disk = disk
 
     # The process
 
@@ -205,23 +195,23 @@ class Machine:
                 await self._guests[0].has_left.wait()
         if not self.is_running:
             self._ended = trio.Event()
-            await self.cluster.nursery.start(self._run)
-        return self._node
+            await self.world.nursery.start(self._run)
+        return self.node
 
     async def _run(self, *, task_status: trio.TaskStatus[None]) -> None:
         process.set(self.id)
-        setup = self.cluster.setup
+        setup = self.world.setup
         self._starts += 1
-        self.damaged_under_process.clear()
+        self.device.damaged_under_process.clear()
         self.disk.is_attached = True
         self._stop, self.failure = trio.Event(), None
         self._excuse = "its disk fails" if self.has_bad_disk or self.disk.has_faults else ""
         environment = Environment(
             has_virtual_time=True,
-            network=self.cluster.network.seen_from(self.host),
+            network=self.world.network.seen_from(self.host),
             disk=self.disk,
-            random=self.cluster.random(f"node-{self.id}-{self._starts}"),
-            secret_bits=self.cluster.random(f"secrets-{self.id}-{self._starts}").getrandbits,
+            random=self.world.random(f"node-{self.id}-{self._starts}"),
+            secret_bits=self.world.random(f"secrets-{self.id}-{self._starts}").getrandbits,
             wall_clock_ms=self.wall_clock_ms,
             watch=self._opened,
             unexpected=self._request_failed,
@@ -243,7 +233,7 @@ class Machine:
                     on_commit=applying,
                     snapshots=applying if setup.state_machine else None,
                 ) as node:
-                    self._node, has_started = node, True
+                    self.world.running_nodes[self.id], has_started = node, True
                     task_status.started()
                     await self._stop.wait()
                 how = "stopped"
@@ -257,31 +247,33 @@ class Machine:
                 task_status.started()
 
     def _opened(self, node: Node) -> None:
-        self.replica = self.cluster.replica_of(node.key)
-        self._watch = ReplicaWatch(self.cluster, self.replica, node)
+        replica = self.world.facts.present[self.id] = self.world.facts.replica_of(node.key)
+        self._watch = ReplicaWatch(self.world, replica, node)
 
     def _request_failed(self, error: Exception) -> None:
-        self.cluster.bug(f"a request to node {self.id} met {type(error).__name__}: {error}", (self.id,), error)
+        self.world.bug(f"a request to node {self.id} met {type(error).__name__}: {error}", (self.id,), error)
 
     def _failed(self, error: Exception) -> None:
         if self._scope is not None:
             # Else it was killed, and that is what it ended with.
             self.failure = error
         if not (self._excuse and _is_expected(error)):
-            self.cluster.bug(f"node {self.id} ended with {type(error).__name__}: {error}", (self.id,), error)
+            self.world.bug(f"node {self.id} ended with {type(error).__name__}: {error}", (self.id,), error)
 
     def _gone(self, how: str) -> None:
         """The process is no more, as far as anybody can see."""
         if self._scope is None:
             return
-        self._scope = self._node = self._watch = None
+        self._scope = self._watch = None
+        self.world.running_nodes.pop(self.id, None)
         for guest in self._guests:
             guest.scope.cancel()
         self.resume()
-        if self.replica is not None and self.replica.node is not None:
-            self.replica.node = None
-            self.cluster.trace.record("end", node=self.id, cause=self._excuse or how)
-            self.cluster.checker.ended(self.replica)
+        replica = self.replica
+        if replica is not None and replica.is_running:
+            replica.beliefs = None
+            self.world.trace.record("end", node=self.id, cause=self._excuse or how)
+            self.world.checker.ended(replica)
 
     def applied(self, records: Sequence[Record]) -> None:
         """The node's state machine is about to be given these records."""
@@ -322,13 +314,13 @@ class Machine:
         """End the process, as kill -9 does: peers see their connections reset, nothing that was written is lost."""
         if self.is_running:
             self.disk.kill()
-            self.cluster.network.disconnect_host(self.host, silent=False)
+            self.world.network.disconnect_host(self.host, silent=False)
             self._end("killed")
 
     def crash(self, lose: Loss = "some") -> None:
         """Take the machine's power away: peers hear nothing, and unsynced data is lost, also where no process runs."""
         self.disk.crash(lose=lose)
-        self.cluster.network.disconnect_host(self.host, silent=True)
+        self.world.network.disconnect_host(self.host, silent=True)
         if self.is_running:
             self._end(f"crashed, unsynced data lost: {lose}")
 
@@ -345,14 +337,14 @@ class Machine:
         """Let nothing of the process run, while time goes on, as SIGSTOP does or a hypervisor."""
         if self.is_running and not self._paused:
             self._paused = True
-            self.cluster.trace.record("fault", node=self.id, cause="paused")
+            self.world.trace.record("fault", node=self.id, cause="paused")
             run_queue().pause(self.id)
 
     def resume(self) -> None:
         """Let a paused process run on."""
         if self._paused:
             self._paused = False
-            self.cluster.trace.record("fault", node=self.id, cause="resumed")
+            self.world.trace.record("fault", node=self.id, cause="resumed")
             run_queue().resume(self.id)
 
     async def wait_until_ended(self) -> None:
@@ -373,8 +365,7 @@ class Machine:
         if (path, position) not in self._damaged_places:
             self._damaged_places.add((path, position))
             self.disk.damage(path, position)
-            self.damaged_files[path] = self.disk.peek(path)
-            self.damaged_under_process.add(path)
+            self.device.note_damage(path)
 
     def end_faults(self) -> None:
         """From now on nothing is done to the machine any more; what was done to its disk's content stays done."""

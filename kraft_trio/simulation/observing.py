@@ -1,37 +1,63 @@
-"""How the world looks on: what a node publishes, what its log does and what it says become facts and events at once."""
+"""What a node publishes, does to its log and logs becomes a fact and an event of the trace in the same step."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
 from kraft_trio.messages import QuorumView
+from kraft_trio.node import Node
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.deterministic import process
 from kraft_trio.simulation.facts.replica import Replica
+from kraft_trio.simulation.world import World
 from kraft_trio.storage.batch import Record
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.log_append import PlannedBatch
 from kraft_trio.tracing.node_events import NodeEvents
 
-if TYPE_CHECKING:
-    from kraft_trio.node import Node
-    from kraft_trio.simulation.cluster import Cluster
+
+class NodeBeliefs:
+    """The Beliefs of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._node.log.log_start_offset
+
+    @property
+    def voters(self) -> VoterSet:
+        return self._node.log.voters.voters
+
+    @property
+    def voters_offset(self) -> int | None:
+        return self._node.log.voters.voters_offset
+
+    def knows_corrupt(self, snapshot_id: OffsetAndEpoch) -> bool:
+        return snapshot_id in self._node.log.snapshots.unfit
+
+    def synced_end_of(self, voter: Voter) -> int | None:
+        table = self._node.election.progress
+        progress = None if table is None else table.of_voter(voter)
+        return None if progress is None else progress.end_offset
 
 
 class ReplicaWatch:
-    """Steps in behind one process of one replica: keeps the replica's facts, and tells the trace and the checker."""
+    """Watches one process of one replica: updates the replica's facts, then tells the trace and the checker."""
 
-    def __init__(self, cluster: Cluster, replica: Replica, node: Node) -> None:
+    def __init__(self, world: World, replica: Replica, node: Node) -> None:
         self._replica = replica
-        self._events = NodeEvents(cluster.trace.record, replica.key.id)
-        self._checker = cluster.checker
+        self._events = NodeEvents(world.trace.record, replica.key.id)
+        self._checker = world.checker
         self._log = node.log
-        replica.node = node
+        replica.beliefs = NodeBeliefs(node)
         replica.view = None
         replica.high_watermark = node.log.high_watermark
         replica.synced_end = node.log.synced_end_offset
@@ -83,7 +109,7 @@ class ReplicaWatch:
         self._events.high_watermark_advanced(old)
         self._checker.high_watermark_advanced(self._replica, old, new)
 
-    # In front of the application's own state machine
+    # Called just before the application's own state machine
 
     def loaded(self, end_offset: int) -> None:
         self._replica.load_state(end_offset)
@@ -100,16 +126,16 @@ class ReplicaWatch:
 
 
 @contextmanager
-def captured_logs(cluster: Cluster) -> Iterator[None]:
-    """While it is open, what nodes log goes into the trace, as events of kind "log", and nowhere else."""
+def captured_logs(world: World) -> Iterator[None]:
+    """While it is open, log messages of nodes go into the trace, as events of kind "log", and nowhere else."""
 
     def capture(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         node_id = _process_id()
         text = event.pop("event", "")
         error = event.pop("exc_info", None)
         if error:
-            cluster.bug(f"{text} {event}", () if node_id is None else (node_id,), sys.exception())
-        cluster.trace.note("log", node_id, str(text), {"level": method, **event})
+            world.bug(f"{text} {event}", () if node_id is None else (node_id,), sys.exception())
+        world.trace.note("log", node_id, str(text), {"level": method, **event})
         raise structlog.DropEvent
 
     before = structlog.get_config()

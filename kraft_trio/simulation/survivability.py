@@ -1,60 +1,112 @@
-"""Whether a quorum that changes its voters will have a majority for good, whatever becomes of the changes under way.
+"""Whether the quorum will keep a majority for good, whatever becomes of the voter changes under way.
 
-No protocol survives the loss of a majority's disks.  Random runs must not bring that about, and with voters that change
-it depends on when: of five voters two disks may fail, but not any more once a third is removed.
+No protocol survives the loss of a majority's disks, so random runs must not cause that.  When voters change, it depends
+on the moment how many disks can fail: of five voters two may, but no longer once a third one is removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Final
 
+import attrs
+
+from kraft_trio.client.voter_change import VoterChangeError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.facts.membership import is_same_replica
+from kraft_trio.simulation.world import World
 
-if TYPE_CHECKING:
-    from kraft_trio.simulation.cluster import Cluster
+REPEATED_WITHIN_S: Final = 15.0
+"""How long after its answer a request may be carried out once more, because the network may deliver it twice."""
+
+LOST_WITHIN_S: Final = 90.0
+"""How long after the client gave up an unanswered request may be carried out: it may be stuck in the network or in a
+paused process."""
 
 
-class Outlook:
-    """Looks at every set that may be in force, by what the logs hold, and at every change that was asked for."""
+@attrs.define(eq=False)
+class AskedChange:
+    """A requested change of one member, which may be made for as long as it is listed."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    key: ReplicaKey
+    is_removal: bool
+    may_happen_until_s: float | None = None
+    """Virtual time; None while the client waits for an answer."""
+
+
+class Survivability:
+    """Looks at every voter set that may be in force, by the logs, and at every change that was requested."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._asked: list[AskedChange] = []
+        self.is_guarded = False
+        """Whether steps leave alone the disks, voters and addresses that the quorum could never do without."""
+
+    @contextmanager
+    def asking(self, key: ReplicaKey, *, is_removal: bool) -> Iterator[None]:
+        """While the block runs, a client asks for this change, which may still happen for a while afterwards."""
+        change = AskedChange(key, is_removal)
+        self._asked.append(change)
+        grace_s = LOST_WITHIN_S
+        try:
+            yield
+            grace_s = REPEATED_WITHIN_S
+        except VoterChangeError:
+            grace_s = REPEATED_WITHIN_S
+            raise
+        finally:
+            change.may_happen_until_s = self._world.now_s + grace_s
+
+    def asked(self) -> list[AskedChange]:
+        """The requested changes that may still be made, or made once more."""
+        now_s = self._world.now_s
+        self._asked = [
+            change for change in self._asked if change.may_happen_until_s is None or change.may_happen_until_s >= now_s
+        ]
+        return self._asked
 
     def committed(self) -> VoterSet:
-        """The newest voter set that is committed; before the first one, the initial voters."""
-        cluster = self._cluster
-        for entry in cluster.checker.evidence.committed.voter_sets[-1:]:
+        """The newest committed voter set; before the first one, the initial voters."""
+        world = self._world
+        for entry in world.facts.committed.voter_sets[-1:]:
             if entry.voters is not None:
                 return entry.voters
-        return cluster.initial_voters if cluster.setup.kraft_version else _static_set(cluster)
+        if world.setup.kraft_version:
+            return world.initial_voters
+        return world.config_of(world.voter_ids[0]).static_voter_set()
 
     def possible(self) -> list[VoterSet]:
-        """The newest committed set, and every later one that is in the log of a replica that is not gone."""
-        evidence = self._cluster.checker.evidence
-        end = evidence.committed.end
+        """The newest committed set, and every later one in the log of a replica that still has its disk."""
+        facts = self._world.facts
+        end = facts.committed.end
         sets = [self.committed()]
-        for machine in self._cluster.machines.values():
-            if machine.replica is not None and machine.replica.key in evidence.processes:
-                above = evidence.voters.in_log_above(machine.replica, end)
+        for node_id in self._world.node_ids:
+            replica = facts.present[node_id]
+            if replica.key in facts.processes:
+                above = facts.voters.in_log_above(replica, end)
                 sets += [logged.voters for logged in above if logged.voters not in sets and len(logged.voters)]
         return sets
+
+    def permits_loss_of(self, key: ReplicaKey) -> bool:
+        """Whether a step may take that replica's disk or address: always, unless the quorum is guarded."""
+        return not self.is_guarded or self.can_spare(key)
 
     def can_spare(self, key: ReplicaKey) -> bool:
         """Whether that replica may be removed, lose its disk, or move to another address.
 
-        Also where it is lost already: a set without it is no worse.
+        Also true if it is lost already: a set without it is no worse.
         """
         voter = self.committed().get(key.id)
         if voter is not None and voter.key == key and not self.keeps_promises(voter):
             return True
-        return self.has_majority(sorted(self._cluster.machines), without=key)
+        return self.has_majority(sorted(self._world.node_ids), without=key)
 
     def has_majority(self, nodes: Collection[int], *, without: ReplicaKey | None = None) -> bool:
-        """Whether these nodes alone would be a majority of every set that may be in force, soon or now."""
-        asked = self._cluster.administrator.asked()
+        """Whether these nodes alone would be a majority of every set that may be in force, now or soon."""
+        asked = self.asked()
         added = [change.key for change in asked if not change.is_removal]
         added += self._joining()
         removed = [change.key for change in asked if change.is_removal]
@@ -75,25 +127,21 @@ class Outlook:
         return True
 
     def keeps_promises(self, voter: Voter) -> bool:
-        """Whether the replica still has what it promised, and listens where the set says."""
-        machine = self._cluster.machines.get(voter.id)
-        if machine is None or machine.replica is None or machine.has_bad_disk or machine.is_losing_disk:
+        """Whether the replica still has the disk with its promises, and listens where the set says."""
+        replica = self._world.facts.present.get(voter.id)
+        if replica is None or replica.device.is_damaged or replica.device.is_being_replaced:
             return False
-        is_present = voter.key.directory_id in (NO_DIRECTORY_ID, machine.replica.key.directory_id)
-        told = next((endpoint for _, endpoint in voter.endpoints), None)
-        return is_present and told in (None, self._cluster.endpoint_of(voter.id))
+        is_present = voter.key.directory_id in (NO_DIRECTORY_ID, replica.key.directory_id)
+        listed = next((endpoint for _, endpoint in voter.endpoints), None)
+        return is_present and listed in (None, self._world.endpoint_of(voter.id))
 
     def members(self) -> list[int]:
-        """The ids of all who are, or may become, a voter."""
-        asked = [change.key.id for change in self._cluster.administrator.asked()]
+        """The ids of all nodes that are voters or may become voters."""
+        asked = [change.key.id for change in self.asked()]
         asked += [key.id for key in self._joining()]
         return sorted({*asked, *(id for voters in self.possible() for id in voters.ids)})
 
     def _joining(self) -> list[ReplicaKey]:
         """The replicas that may make themselves voters at any moment."""
-        machines = self._cluster.machines.values()
-        return [m.replica.key for m in machines if m.replica is not None and m.config.auto_join]
-
-
-def _static_set(cluster: Cluster) -> VoterSet:
-    return cluster.config_of(cluster.voter_ids[0]).static_voter_set()
+        world = self._world
+        return [world.key_of(id) for id in world.node_ids if world.config_of(id).auto_join]

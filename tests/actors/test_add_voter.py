@@ -10,7 +10,7 @@ import trio
 from kraft_trio.messages import LeadershipLost
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.cluster import LISTENER
+from kraft_trio.simulation.setup import LISTENER
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.on_cluster import on_cluster
 from tests.support.voter_change_requests import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.cluster import CLUSTER_ID
+from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.wire.api import DESCRIBE_CLUSTER
 from kraft_trio.wire.apis.describe_cluster import BROKERS, CONTROLLERS, DescribeClusterRequest
 from kraft_trio.wire.apis.metadata import Broker

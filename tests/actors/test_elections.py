@@ -11,8 +11,8 @@ import trio.testing
 from kraft_trio.protocol.roles import Follower, Leader, Prospective, Unattached
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.cluster import CLUSTER_ID, LISTENER
 from kraft_trio.simulation.network.latency import Latency
+from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
 from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT, UPDATE_RAFT_VOTER
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest

@@ -12,8 +12,8 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.cluster import CLUSTER_ID
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
+from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.storage.retention import RetentionLimits
 from kraft_trio.storage.snapshot_reader import ControlState
 from kraft_trio.storage.snapshots import Snapshots

@@ -89,7 +89,7 @@ async def test_a_voter_change_that_does_not_fit_ends_with_the_leadership(cluster
     await cluster.wait_until_alike()
     full = cluster.machines[leader.key.id]
     await FullDisk(full.id).take(cluster)
-    request = cluster.administrator.remove_voter(cluster.others(leader)[0].key.id, at=full.id, patience_s=5)
+    request = cluster.administrator.remove_voter(cluster.others(leader)[0].key.id, at=full.id, within_s=5)
     await request.ended.wait()
     await full.wait_until_ended()
     assert isinstance(full.failure, DiskFullError)

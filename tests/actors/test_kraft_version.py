@@ -12,7 +12,7 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.cluster import LISTENER
+from kraft_trio.simulation.setup import LISTENER
 from kraft_trio.storage.batch import decode_control_batch
 from kraft_trio.storage.control_records import KRaftVersion, VotersRecord
 from kraft_trio.wire.api import API_VERSIONS, UPDATE_FEATURES

@@ -16,7 +16,7 @@ from kraft_trio.messages import Stamp
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.cluster import CLUSTER_ID
+from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.wire.api import (
     BEGIN_QUORUM_EPOCH,
     DESCRIBE_QUORUM,

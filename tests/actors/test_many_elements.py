@@ -17,7 +17,7 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.cluster import CLUSTER_ID, LISTENER
+from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
 from kraft_trio.storage.log import Log
 from kraft_trio.wire.api import (
     ADD_RAFT_VOTER,

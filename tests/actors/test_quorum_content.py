@@ -13,7 +13,7 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Follower, Resigned
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.cluster import LISTENER
+from kraft_trio.simulation.setup import LISTENER
 from kraft_trio.storage.batch import decode_control_batch
 from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, VotersRecord
 from kraft_trio.wire.error_codes import ErrorCode

@@ -24,7 +24,7 @@ from kraft_trio.messages import (
 from kraft_trio.protocol.roles import Follower, Leader
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.cluster import CLUSTER_ID
+from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch
 from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.tracing.events import TraceEvent

@@ -15,7 +15,7 @@ from kraft_trio.messages import LeadershipLost
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.cluster import LISTENER
+from kraft_trio.simulation.setup import LISTENER
 from kraft_trio.wire.api import FETCH
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
 from kraft_trio.wire.error_codes import ErrorCode

@@ -16,7 +16,7 @@ import trio
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, VersionRange
 from kraft_trio.simulation import Cluster, Setup
-from kraft_trio.simulation.cluster import CLUSTER_ID, LISTENER
+from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
 from kraft_trio.wire.api import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_FEATURES, UPDATE_RAFT_VOTER
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest

@@ -11,7 +11,7 @@ from kraft_trio.client.admin import AdminClient
 from kraft_trio.errors import RefusedError, StorageFailure
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster, Setup
-from kraft_trio.simulation.cluster import CLUSTER_ID
+from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.wire.api import REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest

@@ -15,9 +15,9 @@ from kraft_trio.errors import CorruptSnapshotError, DiskFullError, KraftError, N
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster, Setup
-from kraft_trio.simulation.cluster import CLUSTER_ID
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.simulation.network.latency import Latency
+from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.storage.partition_files import checkpoint_name
 from tests.support.on_cluster import run_on_cluster

@@ -17,7 +17,7 @@ from kraft_trio.metrics.metrics_file import read_metrics
 from kraft_trio.node import open_node
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster, simulate
-from kraft_trio.simulation.machine import EPOCH_MS
+from kraft_trio.simulation.world import EPOCH_MS
 from kraft_trio.storage.real_disk import RealDisk
 from tests.acceptance.node_process import free_ports
 from tests.support.on_cluster import on_cluster

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable, Sequence
-from types import SimpleNamespace
-from typing import Any, cast
-
-import attrs
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from kraft_trio.messages import QuorumView, Stamp
-from kraft_trio.node import Node
 from kraft_trio.protocol.roles import (
     Candidate,
     ElectionState,
@@ -31,15 +27,15 @@ from kraft_trio.protocol.roles import (
 )
 from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.simulation.cluster import Cluster
+from kraft_trio.simulation.facts.committed_records import NOTHING, digest_after
+from kraft_trio.simulation.facts.entry import Entry
 from kraft_trio.simulation.facts.history import History
-from kraft_trio.simulation.facts.replica import Entry, Replica
+from kraft_trio.simulation.facts.replica import Replica
+from kraft_trio.simulation.facts.run_facts import RunFacts
 from kraft_trio.simulation.facts.voter_sets import VoterSets
 from kraft_trio.simulation.invariants import INVARIANTS, Invariant
 from kraft_trio.simulation.invariants.checker import Checker
-from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.network.message import Message
-from kraft_trio.simulation.state_machine import NOTHING, digest_after
 from kraft_trio.simulation.violation import Violation
 from kraft_trio.storage.batch import NewRecord, Record, decode_records, encode_batch, encode_control_batch, peek_header
 from kraft_trio.storage.batch_header import patch_base_offset_and_epoch
@@ -56,23 +52,12 @@ from tests.simulation.fabricated_machine import (
     CLUSTER_ID,
     DIRECTORY,
     SEGMENT,
-    FabricatedDisk,
+    FabricatedBeliefs,
     FabricatedMachine,
     endpoints_of,
     key_of,
     voters_of,
 )
-
-
-@attrs.define
-class Progress:
-    """What a leader believes: the exclusive synced end of each voter."""
-
-    ends: dict[ReplicaKey, int] = attrs.field(factory=dict)
-
-    def of_voter(self, voter: Voter) -> Any:
-        end = self.ends.get(voter.key)
-        return None if end is None else SimpleNamespace(end_offset=end)
 
 
 class FabricatedCluster:
@@ -82,18 +67,16 @@ class FabricatedCluster:
     """
 
     def __init__(self, invariants: Iterable[type[Invariant]] = INVARIANTS, *, kraft_version: int = 1) -> None:
-        self.setup = SimpleNamespace(kraft_version=kraft_version)
-        self.cluster_id = CLUSTER_ID
         self.now_s = 0.0
         self.violations: list[Violation] = []
         self.sites: set[tuple[str, int]] = set()
         """File and line of each place in an invariant that found a violation."""
         self.machines: dict[int, FabricatedMachine] = {}
-        self.replicas: list[Replica] = []
-        self.checker = Checker(cast(Cluster, self), invariants)
-        self.history = History(lambda: self.now_s, self.checker.operation)
-        self._stamps = 0
         self.initial_voters = voters_of(1, 2, 3)
+        self.history = History(lambda: self.now_s, lambda operation: self.checker.operation(operation))
+        self.facts = RunFacts(CLUSTER_ID, kraft_version, self.initial_voters, self.history)
+        self.checker = Checker(self.facts, self.violate, invariants)
+        self._stamps = 0
         static = VoterSet(Voter(ReplicaKey(id), endpoints_of(id)) for id in (1, 2, 3))
         for node_id in (1, 2, 3, 4):
             self.machines[node_id] = FabricatedMachine(node_id, VoterSet() if kraft_version else static)
@@ -103,8 +86,8 @@ class FabricatedCluster:
                 self.machines[node_id].disk.store(f"{DIRECTORY}/{BOOTSTRAP_CHECKPOINT}", checkpoint)
             self.start(node_id)
 
-    def violate(self, violation: Violation) -> None:
-        self.violations.append(violation)
+    def violate(self, title: str, facts: tuple[str, ...], nodes: Collection[int] = (), *, invariant: int = 0) -> None:
+        self.violations.append(Violation(invariant, title, self.now_s, facts, tuple(nodes)))
         site = sys._getframe(2)
         self.sites.add((site.f_code.co_filename.rpartition("/")[2], site.f_lineno))
 
@@ -113,15 +96,11 @@ class FabricatedCluster:
     def format(self, node_id: int, incarnation: int = 0) -> Replica:
         """A blank disk, under a directory id of its own."""
         machine = self.machines[node_id]
-        machine.disk = FabricatedDisk()
-        machine.replica = Replica(key_of(node_id, incarnation), cast(Machine, machine))
-        self.replicas.append(machine.replica)
-        return machine.replica
+        machine.insert_blank_disk()
+        return self.facts.formatted(key_of(node_id, incarnation), machine.device)
 
     def replica(self, node_id: int) -> Replica:
-        found = self.machines[node_id].replica
-        assert found is not None
-        return found
+        return self.facts.present[node_id]
 
     def start(self, node_id: int, *, log_start_offset: int = 0, voters: VoterSet | None = None) -> Replica:
         """A new process; it counts by the voters that are in force, or by those given."""
@@ -130,15 +109,14 @@ class FabricatedCluster:
         replica.view = replica.high_watermark = None
         replica.synced_end = replica.log_end
         replica.reset_applied()
-        self.machines[node_id].damaged_under_process.clear()
-        replica.node = cast(Node, SimpleNamespace(log=SimpleNamespace(log_start_offset=log_start_offset)))
+        machine = self.machines[node_id]
+        machine.device.damaged_under_process.clear()
+        machine.beliefs = replica.beliefs = FabricatedBeliefs(log_start_offset, VoterSet(), None)
         sets = VoterSets()
         sets.started(replica)
         last = sets.last(replica)
         offset = None if last.is_configured else last.base_offset
-        history = SimpleNamespace(voters=last.voters if voters is None else voters, voters_offset=offset)
-        log = SimpleNamespace(log_start_offset=log_start_offset, voters=history, snapshots=SimpleNamespace(unfit={}))
-        replica.node = cast(Node, SimpleNamespace(log=log, election=SimpleNamespace(progress=Progress())))
+        self.count_by(node_id, last.voters if voters is None else voters, offset)
         self.checker.started(replica)
         return replica
 
@@ -146,7 +124,7 @@ class FabricatedCluster:
         """Kill the process, or the machine: then what is not durable is gone."""
         replica = self.replica(node_id)
         disk = self.machines[node_id].disk
-        replica.node = None
+        replica.beliefs = None
         if lose_unsynced:
             disk.files = dict(disk.durable)
         self.checker.ended(replica)
@@ -169,7 +147,7 @@ class FabricatedCluster:
 
     def store(self, node_id: int, state: ElectionState, *, version: int | None = None) -> None:
         content = encode_quorum_state(
-            state, self.setup.kraft_version if version is None else version, self.machines[node_id].static_voters
+            state, self.facts.kraft_version if version is None else version, self.machines[node_id].static_voters
         )
         self.machines[node_id].disk.store(f"{DIRECTORY}/{QUORUM_STATE}", content)
 
@@ -179,7 +157,7 @@ class FabricatedCluster:
         if store:
             self.store(node_id, election_state_of(role, replica.key))
         self._stamps += 1
-        shown = self.checker.evidence.voters.newest(replica) if voters is None else voters
+        shown = self.facts.voters.newest(replica) if voters is None else voters
         leader_id = leader_of(role, replica.key)
         new = QuorumView(Stamp(role.epoch, self._stamps), role, leader_id, Endpoints(), None, None, shown, 1)
         old, replica.view = replica.view, new
@@ -276,10 +254,10 @@ class FabricatedCluster:
         """Append a VotersRecord; the node then counts by that set, or by the one it is said to use."""
         return self.append(node_id, epoch, control=[VotersRecord(voters)], voters=uses)
 
-    def count_by(self, node_id: int, voters: VoterSet, offset: int = -1) -> None:
+    def count_by(self, node_id: int, voters: VoterSet, offset: int | None = -1) -> None:
         """The node takes that set, of the record at that offset, for the one in force; -1 for the bootstrap set's."""
-        node: Any = self.replica(node_id).node
-        node.log.voters.voters, node.log.voters.voters_offset = voters, offset
+        beliefs = self.machines[node_id].beliefs
+        beliefs.voters, beliefs.voters_offset = voters, offset
 
     def copy(self, source: int, target: int, up_to: int | None = None) -> None:
         """The target fetches what the source has beyond its end, up to an offset, and syncs it."""
@@ -368,9 +346,7 @@ class FabricatedCluster:
 
     def notice(self, node_id: int, snapshot_id: OffsetAndEpoch) -> None:
         """The process comes upon a damaged snapshot."""
-        node = self.replica(node_id).node
-        assert node is not None
-        node.log.snapshots.unfit[snapshot_id] = "rotten"
+        self.machines[node_id].beliefs.noticed.add(snapshot_id)
 
     # Messages
 
@@ -422,7 +398,7 @@ class FabricatedCluster:
         believed: int | None = None,
     ) -> Message:
         """A replica's Fetch, which the leader, if it is one, then believes; `believed`: or something else."""
-        replica, leader = self.replica(node_id), self.replica(leader_id)
+        replica = self.replica(node_id)
         at = replica.log_end if offset is None else offset
         named = replica.key if key is None else key
         partition = FetchPartition(
@@ -434,8 +410,7 @@ class FabricatedCluster:
             f"node-{node_id}",
             f"node-{leader_id}",
         )
-        node: Any = leader.node
-        node.election.progress.ends[replica.key] = at if believed is None else believed
+        self.machines[leader_id].beliefs.synced_ends[replica.key] = at if believed is None else believed
         return message
 
     def fetch_response(self, request: Message, epoch: int, high_watermark: int) -> None:

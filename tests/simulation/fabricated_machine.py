@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
 from uuid import UUID
 
 import attrs
 
-from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
+from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.simulation.facts.replica import Replica
+from kraft_trio.simulation.facts.device import Device
 
 CLUSTER_ID = "fabricated-cluster"
 DIRECTORY = "/data/log-0"
@@ -58,26 +56,39 @@ class FabricatedDisk:
         self.files[path] = self.durable[path] = content
 
 
-@attrs.define(eq=False)
+@attrs.define
+class FabricatedBeliefs:
+    """The Beliefs of a node, which a story sets as it likes."""
+
+    log_start_offset: int
+    voters: VoterSet
+    voters_offset: int | None
+    synced_ends: dict[ReplicaKey, int] = attrs.field(factory=dict)
+    """What it, as leader, believes: the exclusive synced end of each voter."""
+    noticed: set[OffsetAndEpoch] = attrs.field(factory=set)
+    """The snapshots that it knows to be corrupt."""
+
+    def knows_corrupt(self, snapshot_id: OffsetAndEpoch) -> bool:
+        return snapshot_id in self.noticed
+
+    def synced_end_of(self, voter: Voter) -> int | None:
+        return self.synced_ends.get(voter.key)
+
+
 class FabricatedMachine:
-    id: int
-    static_voters: VoterSet
-    disk: FabricatedDisk = attrs.field(factory=FabricatedDisk)
-    replica: Replica | None = None
-    partition_path: str = DIRECTORY
-    damaged_files: dict[str, bytes | None] = attrs.field(factory=dict)
-    damaged_under_process: set[str] = attrs.field(factory=set)
+    def __init__(self, id: int, static_voters: VoterSet) -> None:
+        self.id = id
+        self.static_voters = static_voters
+        self.disk = FabricatedDisk()
+        self.device = Device(self.disk, DIRECTORY, lambda: static_voters)
+        self.beliefs = FabricatedBeliefs(0, static_voters, None)
+        """Of the present process, or the last one."""
+
+    def insert_blank_disk(self) -> None:
+        self.disk = FabricatedDisk()
+        self.device.insert(self.disk)
 
     def damage(self, path: str, content: bytes) -> None:
         """The medium gives other bytes than were written."""
         self.disk.store(path, content)
-        self.damaged_files[path] = content
-        self.damaged_under_process.add(path)
-
-    @property
-    def has_bad_disk(self) -> bool:
-        return bool(self.damaged_files)
-
-    @property
-    def config(self) -> Any:
-        return SimpleNamespace(static_voter_set=lambda: self.static_voters)
+        self.device.note_damage(path)

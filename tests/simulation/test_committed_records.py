@@ -7,6 +7,7 @@ import trio
 
 from kraft_trio.simulation.cluster import Cluster, simulate
 from kraft_trio.simulation.facts.committed_records import CommittedRecords
+from kraft_trio.simulation.facts.replica import Replica
 
 
 def test_values_are_found_by_offset_and_by_value_and_gaps_are_nobodys() -> None:
@@ -35,6 +36,10 @@ def test_what_is_committed_does_not_go_back() -> None:
         committed.append([b"y"], 4)
 
 
+def follow(committed: CommittedRecords, replica: Replica, high_watermark: int) -> None:
+    committed.follow(replica.entries_from(committed.end), high_watermark, replica.device.content.peek)
+
+
 def test_what_a_replica_has_beyond_the_high_watermark_is_not_committed() -> None:
     async def main(cluster: Cluster) -> None:
         leader = await cluster.wait_for_leader()
@@ -44,10 +49,10 @@ def test_what_a_replica_has_beyond_the_high_watermark_is_not_committed() -> None
         await cluster.wait_until(lambda: leader.log.end_offset > first + 1)
         replica = cluster.replica_of(leader.key)
         committed = CommittedRecords()
-        committed.follow(replica, leader.high_watermark or 0)
+        follow(committed, replica, leader.high_watermark or 0)
         assert committed.between(0, 100) == [(first, b"committed")]
         assert committed.end == leader.high_watermark == first + 1
-        committed.follow(replica, replica.log_end)
+        follow(committed, replica, replica.log_end)
         assert [value for _, value in committed.between(0, 100)] == [b"committed", b"on one log only"]
 
     simulate(main)
@@ -58,14 +63,14 @@ def test_a_batch_that_a_disk_has_damaged_is_taken_from_another_one() -> None:
         leader = await cluster.wait_for_leader()
         offsets = [*await leader.append([b"one"]), *await leader.append([b"two"])]
         await cluster.wait_until_alike()
-        rotten, sound = cluster.replicas[0], cluster.replicas[1]
+        rotten, sound = cluster.facts.replicas[0], cluster.facts.replicas[1]
         entry = rotten.entry_at(offsets[0])
         assert entry is not None
-        rotten.machine.disk.damage(entry.path, entry.position + entry.size - 2)
+        cluster.machines[rotten.key.id].disk.damage(entry.path, entry.position + entry.size - 2)
         committed = CommittedRecords()
-        committed.follow(rotten, rotten.log_end)
+        follow(committed, rotten, rotten.log_end)
         assert (committed.end, committed.between(0, 100)) == (offsets[0], [])
-        committed.follow(sound, sound.log_end)
+        follow(committed, sound, sound.log_end)
         assert committed.between(0, 100) == list(zip(offsets, (b"one", b"two"), strict=True))
         await trio.lowlevel.checkpoint()
 

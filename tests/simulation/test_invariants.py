@@ -93,7 +93,7 @@ def test_a_checker_asks_only_who_overrides_a_hook() -> None:
 def test_a_checker_can_be_given_other_invariants() -> None:
     cluster = FabricatedCluster([])
     assert cluster.checker.invariants == ()
-    assert len(Checker(cluster).invariants) == 23  # type: ignore[arg-type]
+    assert len(Checker(cluster.facts, cluster.violate).invariants) == 23
 
 
 def test_the_report_of_a_violation_names_everything() -> None:

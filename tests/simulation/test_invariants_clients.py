@@ -249,7 +249,7 @@ def test_a_broken_rule_is_found(story: Story) -> None:
 def test_lawful_clients_are_silent() -> None:
     """Overlapping appends in either order, a lost one that is there and one that is not, a failed one, reads."""
     cluster = FabricatedCluster()
-    cluster.checker.knows_every_write = True
+    cluster.history.is_complete = True
     epoch = written(cluster, b"first")
     late, early = appending(cluster, b"late"), cluster.history.invoke("append", client="c", values=[b"early", b"too"])
     lost, gone = (cluster.history.invoke("append", client=name, values=[name.encode()]) for name in ("lost", "gone"))

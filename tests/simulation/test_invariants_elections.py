@@ -18,7 +18,7 @@ from kraft_trio.protocol.roles import (
     Unattached,
 )
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
-from kraft_trio.simulation.invariants.role_transitions import IN_THE_SAME_EPOCH
+from kraft_trio.simulation.invariants.epochs import IN_THE_SAME_EPOCH
 from tests.simulation.fabricated_cluster import FabricatedCluster
 from tests.simulation.fabricated_machine import endpoints_of, key_of, voters_of
 from tests.simulation.invariant_stories import Stories, Story

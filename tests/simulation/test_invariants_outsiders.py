@@ -117,7 +117,7 @@ def a_restart_into_an_epoch_that_nobody_began(cluster: FabricatedCluster) -> Ite
 
 @STORIES.of(23)
 def a_value_that_nobody_asked_for(cluster: FabricatedCluster) -> Iterator[None]:
-    cluster.checker.knows_every_write = True
+    cluster.history.is_complete = True
     epoch = cluster.elect(1, by=[2])
     cluster.history.invoke("append", client="a", values=[b"asked for"])
     cluster.append(1, epoch, b"asked for")

@@ -188,7 +188,8 @@ class TestFairness:
     def test_a_majority_keeps_its_disks(self, seed: int) -> None:
         plan = plan_of(seed)
         if not plan.is_fair_by_itself:
-            # Who is a voter when, only the run knows: then it has to look (tests of the outlook), from its first step.
+            # Who is a voter when, only the run knows: then it has to look (tests of survivability), from its first
+            # step.
             assert next(plan.steps()).verb == "fair"
             assert plan.header.kraft_version == 1 or not spoiled_nodes(plan) & set(plan.header.voters)
             return

@@ -165,7 +165,7 @@ def test_a_second_disk_has_a_prime() -> None:
         narrator = Narrator(cluster)
         await BlankDisk(2).take(cluster)
         narrator.told()
-        first, second = (str(replica.key) for replica in cluster.replicas if replica.key.id == 2)
+        first, second = (str(replica.key) for replica in cluster.facts.replicas if replica.key.id == 2)
         reason = f"already voted for {second} in epoch 3"
         cluster.trace.record(
             "log",

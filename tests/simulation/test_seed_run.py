@@ -16,7 +16,7 @@ from kraft_trio.simulation.campaign import seed_run
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.campaign.seed_run import TraceTo, run_plan, run_seed
 from kraft_trio.simulation.campaign.shrink import shrink
-from kraft_trio.simulation.cluster import Cluster, Setup, simulate
+from kraft_trio.simulation.cluster import Cluster, simulate
 from kraft_trio.simulation.faults.nemesis import PlanOptions, make_plan
 from kraft_trio.simulation.faults.plan import Plan, TimedStep
 from kraft_trio.simulation.script import recovery
@@ -30,6 +30,7 @@ from kraft_trio.simulation.script.steps_disk import FullDisk, Rot
 from kraft_trio.simulation.script.steps_election import Elect
 from kraft_trio.simulation.script.steps_network import Cut, Isolate
 from kraft_trio.simulation.script.steps_process import Kill, Pause, Restart
+from kraft_trio.simulation.setup import Setup
 from kraft_trio.storage.log import Log
 from kraft_trio.tracing.events import Trace, TraceEvent
 from kraft_trio.tracing.files import open_trace

@@ -63,7 +63,7 @@ class TestAdministrator:
         async def main(cluster: Cluster) -> None:
             await take(cluster, "elect 1", "kill 2 3", "wait 10s", "remove-voter 3 within 2s", "wait 10s")
             assert asked(cluster, "remove-voter 3").outcome is Outcome.FAIL
-            assert not cluster.administrator.asked()
+            assert not cluster.survivability.asked()
 
         on_cluster(main)
 
@@ -79,9 +79,9 @@ class TestAdministrator:
     def test_what_was_asked_for_may_happen_for_a_while(self) -> None:
         async def main(cluster: Cluster) -> None:
             await take(cluster, "elect 1", "add-voter 4")
-            assert [change.key for change in cluster.administrator.asked()] == [cluster.key_of(4)]
+            assert [change.key for change in cluster.survivability.asked()] == [cluster.key_of(4)]
             await take(cluster, "wait 20s")
-            assert not cluster.administrator.asked()
+            assert not cluster.survivability.asked()
 
         on_cluster(main, observers=1)
 
@@ -127,7 +127,7 @@ class TestMoving:
         on_cluster(main, kraft_version=0)
 
 
-class TestOutlook:
+class TestSurvivability:
     """In a run that is to be fair, what would take a majority's disks, voters or addresses takes nothing."""
 
     def test_as_many_disks_as_a_majority_can_do_without(self) -> None:
@@ -140,8 +140,8 @@ class TestOutlook:
             blank = cluster.key_of(2)
             await take(cluster, "blank-disk 2")
             assert cluster.key_of(2) != blank, "what is lost already can be lost again"
-            assert cluster.outlook.has_majority([1, 4, 5])
-            assert not cluster.outlook.has_majority([1, 2, 3, 4])
+            assert cluster.survivability.has_majority([1, 4, 5])
+            assert not cluster.survivability.has_majority([1, 2, 3, 4])
 
         on_cluster(main, voters=5)
 
@@ -156,10 +156,10 @@ class TestOutlook:
                 while losing.is_running:
                     await trio.lowlevel.checkpoint()
                 assert not losing.has_ended
-                assert not cluster.outlook.can_spare(cluster.key_of(3))
-            assert not losing.is_losing_disk
+                assert not cluster.survivability.can_spare(cluster.key_of(3))
+            assert not losing.device.is_being_replaced
             await take(cluster, "start 2", "wait 5s", "remove-voter 2", "add-voter 2", "wait 1s")
-            assert cluster.outlook.can_spare(cluster.key_of(3)), "the disk that has come counts as any other"
+            assert cluster.survivability.can_spare(cluster.key_of(3)), "the disk that has come counts as any other"
 
         on_cluster(main)
 
@@ -186,7 +186,7 @@ class TestOutlook:
         async def main(cluster: Cluster) -> None:
             await take(cluster, "fair", "elect 1", "isolate 1 silent", "remove-voter 5 at 1", "heal")
             keys = {node: cluster.key_of(node) for node in cluster.machines}
-            assert {voters.ids for voters in cluster.outlook.possible()} == {(1, 2, 3, 4, 5), (1, 2, 3, 4)}
+            assert {voters.ids for voters in cluster.survivability.possible()} == {(1, 2, 3, 4, 5), (1, 2, 3, 4)}
             await take(cluster, "blank-disk 4", "blank-disk 3")
             assert [node for node in keys if cluster.key_of(node) != keys[node]] == [4]
 
@@ -195,12 +195,12 @@ class TestOutlook:
     def test_a_majority_is_one_of_every_set_that_may_be_in_force(self) -> None:
         async def main(cluster: Cluster) -> None:
             await take(cluster, "elect 1", "cut 1 4 | 2 3 silent", "add-voter 4 at 1", "wait 100ms")
-            outlook = cluster.outlook
-            assert {voters.ids for voters in outlook.possible()} == {(1, 2, 3), (1, 2, 3, 4)}
-            assert outlook.members() == [1, 2, 3, 4]
-            assert not outlook.has_majority([2, 3]), "two are no majority of four"
-            assert not outlook.has_majority([1, 4])
-            assert outlook.has_majority([1, 2, 3])
+            survivability = cluster.survivability
+            assert {voters.ids for voters in survivability.possible()} == {(1, 2, 3), (1, 2, 3, 4)}
+            assert survivability.members() == [1, 2, 3, 4]
+            assert not survivability.has_majority([2, 3]), "two are no majority of four"
+            assert not survivability.has_majority([1, 4])
+            assert survivability.has_majority([1, 2, 3])
 
         on_cluster(main, observers=1)
 
@@ -209,9 +209,9 @@ class TestOutlook:
             await take(cluster, "fair", "elect 1")
             voter = cluster.nodes[1].log.voters.voters.get(2)
             assert voter is not None
-            assert cluster.outlook.keeps_promises(voter)
+            assert cluster.survivability.keeps_promises(voter)
             await take(cluster, "move 2", "move 3")
-            assert not cluster.outlook.keeps_promises(voter)
+            assert not cluster.survivability.keeps_promises(voter)
             assert cluster.endpoint_of(3).port == cluster.endpoint_of(1).port, "with 3 away too, 1 would be alone"
 
         on_cluster(main)

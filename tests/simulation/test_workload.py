@@ -21,8 +21,8 @@ from kraft_trio.simulation.violation import InvariantViolated
 
 def committed_of(cluster: Cluster) -> CommittedRecords:
     committed = CommittedRecords()
-    for replica in cluster.replicas:
-        committed.follow(replica, replica.high_watermark or 0)
+    for replica in cluster.facts.replicas:
+        committed.follow(replica.entries_from(committed.end), replica.high_watermark or 0, replica.device.content.peek)
     return committed
 
 

@@ -11,8 +11,8 @@ import attrs
 
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, ReplicaKey
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.cluster import CLUSTER_ID
 from kraft_trio.simulation.invariants import INVARIANTS, NothingFromStrangers
+from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from kraft_trio.wire.api import DESCRIBE_QUORUM, FETCH, INIT_PRODUCER_ID, PRODUCE, VOTE, Api
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse

@@ -16,7 +16,7 @@ from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import KRAFT_VERSION
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.cluster import CLUSTER_ID, LISTENER
+from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
 from kraft_trio.wire.api import (
     ADD_RAFT_VOTER,
     API_VERSIONS,

@@ -127,7 +127,7 @@ class _Run:
 
     async def _main(self) -> None:
         cluster = self.cluster = Cluster(setup_of(self.plan.header))
-        cluster.checker.knows_every_write = True
+        cluster.history.is_complete = True
         cluster.trace.listeners += [self._noted, self.coverage.heard]
         if self.on_trace is not None:
             self.on_trace(cluster.trace)
@@ -163,9 +163,9 @@ class _Run:
             counts["reads"] = self.cluster.history.count("read", OperationOutcome.OK)
             for outcome, name in _CHANGES.items():
                 counts[name] = sum(self.cluster.history.count(kind, outcome) for kind in ADMINISTRATION)
-            evidence = self.cluster.checker.evidence
-            counts["voter sets committed"] = len(evidence.committed.voter_sets)
-            counts["voter sets truncated"] = evidence.voters.truncated_sets
+            facts = self.cluster.facts
+            counts["voter sets committed"] = len(facts.committed.voter_sets)
+            counts["voter sets truncated"] = facts.voters.truncated_sets
         return counts
 
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 import trio
 
 from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.log_client import LogClient
 from kraft_trio.client.quorum_description import UNKNOWN, NoLeader
 from kraft_trio.errors import NetworkError
-
-if TYPE_CHECKING:
-    from kraft_trio.client.log_client import LogClient
-    from kraft_trio.node import Node
-    from kraft_trio.simulation.cluster import Cluster
+from kraft_trio.node import Node
+from kraft_trio.simulation.world import World
 
 LISTENING_S: Final = 0.2
 """How long an embedded reader that asks for no end waits for more to be committed."""
@@ -38,21 +36,21 @@ class Values:
 
 
 class LogAccess(ABC):
-    """Every method raises what the client library or the node raises, and TooSlowError when `patience_s` is over."""
+    """Every method raises what the client library or the node raises, and TooSlowError when `within_s` is over."""
 
     via: int | None
     """The node in whose process it is; None over the network."""
 
     @abstractmethod
-    async def append(self, values: Sequence[bytes], patience_s: float) -> Sequence[int]:
+    async def append(self, values: Sequence[bytes], within_s: float) -> Sequence[int]:
         """Append the values as one batch, and wait until they are committed; their offsets."""
 
     @abstractmethod
-    async def read(self, from_offset: int, until: int, patience_s: float) -> Values:
+    async def read(self, from_offset: int, until: int, within_s: float) -> Values:
         """The values from `from_offset` (inclusive) to `until` (exclusive), behind which a value ends; waits for it."""
 
     @abstractmethod
-    async def read_committed(self, from_offset: int, patience_s: float) -> Values:
+    async def read_committed(self, from_offset: int, within_s: float) -> Values:
         """The values from `from_offset` (inclusive) on, as far as is known to be committed; perhaps not the newest."""
 
 
@@ -61,35 +59,35 @@ class NetworkAccess(LogAccess):
 
     via = None
 
-    def __init__(self, cluster: Cluster, name: str, client: LogClient, *, retry_backoff_ms: int = 200) -> None:
+    def __init__(self, world: World, name: str, client: LogClient, *, retry_backoff_ms: int = 200) -> None:
         self._client = client
         self._admin = AdminClient(
-            cluster.bootstrap_servers,
+            world.bootstrap_servers,
             name,
             retry_backoff_ms=retry_backoff_ms,
-            network=cluster.network.seen_from(f"client-{name}"),
+            network=world.network.seen_from(f"client-{name}"),
         )
 
-    async def append(self, values: Sequence[bytes], patience_s: float) -> Sequence[int]:
-        return await self._client.produce(values, timeout_ms=round(patience_s * 1000))
+    async def append(self, values: Sequence[bytes], within_s: float) -> Sequence[int]:
+        return await self._client.produce(values, timeout_ms=round(within_s * 1000))
 
-    async def read(self, from_offset: int, until: int, patience_s: float) -> Values:
+    async def read(self, from_offset: int, until: int, within_s: float) -> Values:
         reader = self._client.read(from_offset, until)
         try:
-            with trio.fail_after(patience_s):
+            with trio.fail_after(within_s):
                 return Values.of([(record.offset, record.value or b"") async for record in reader], until)
         finally:
             await reader.aclose()
 
-    async def read_committed(self, from_offset: int, patience_s: float) -> Values:
+    async def read_committed(self, from_offset: int, within_s: float) -> Values:
         """Up to the high watermark that the leader tells.  Raises NetworkError where there is none."""
-        with trio.fail_after(patience_s):
-            quorum = await self._admin.describe_metadata_quorum(round(patience_s * 1000))
+        with trio.fail_after(within_s):
+            quorum = await self._admin.describe_metadata_quorum(round(within_s * 1000))
         if isinstance(quorum, NoLeader):
             raise NetworkError(f"no leader: {'; '.join(map(str, quorum.views))}")
         if quorum.high_watermark == UNKNOWN or quorum.high_watermark < from_offset:
             raise NetworkError(f"node {quorum.leader_id} leads, and knows of no commit at offset {from_offset} yet")
-        return await self.read(from_offset, quorum.high_watermark, patience_s)
+        return await self.read(from_offset, quorum.high_watermark, within_s)
 
 
 class EmbeddedAccess(LogAccess):
@@ -99,20 +97,20 @@ class EmbeddedAccess(LogAccess):
         self.via = node.config.node_id
         self._node = node
 
-    async def append(self, values: Sequence[bytes], patience_s: float) -> Sequence[int]:
-        with trio.fail_after(patience_s):
+    async def append(self, values: Sequence[bytes], within_s: float) -> Sequence[int]:
+        with trio.fail_after(within_s):
             return await self._node.append(values)
 
-    async def read(self, from_offset: int, until: int, patience_s: float) -> Values:
+    async def read(self, from_offset: int, until: int, within_s: float) -> Values:
         records: list[tuple[int, bytes]] = []
-        with trio.fail_after(patience_s):
+        with trio.fail_after(within_s):
             await self._read(from_offset, until, records)
         return Values.of(records, until)
 
-    async def read_committed(self, from_offset: int, patience_s: float) -> Values:
+    async def read_committed(self, from_offset: int, within_s: float) -> Values:
         """What the node knows to be committed: up to a value, as it tells of nothing else."""
         records: list[tuple[int, bytes]] = []
-        with trio.move_on_after(min(LISTENING_S, patience_s)):
+        with trio.move_on_after(min(LISTENING_S, within_s)):
             await self._read(from_offset, None, records)
         return Values.of(records, records[-1][0] + 1 if records else from_offset)
 

@@ -55,7 +55,7 @@ class Request:
     random: random.Random
     history: History
     access: LogAccess
-    patience_s: float
+    within_s: float
     """How long the client waits for the answer."""
     log_is_trimmed: bool = False
     """Whether the log's oldest records go, so that a read may come too late for them."""
@@ -80,7 +80,7 @@ class OperationKind(ABC):
         except NO_EFFECT as error:
             history.fail(operation, str(error))
         except PERHAPS as error:
-            history.lose(operation, str(error) or f"no answer within {self.request.patience_s:g} s")
+            history.lose(operation, str(error) or f"no answer within {self.request.within_s:g} s")
         return operation
 
     @abstractmethod
@@ -125,7 +125,7 @@ class Append(OperationKind):
 
     async def attempt(self, operation: Operation) -> None:
         request = self.request
-        offsets = await request.access.append(operation.values, request.patience_s)
+        offsets = await request.access.append(operation.values, request.within_s)
         request.history.succeed(operation, offsets=offsets)
 
 
@@ -152,7 +152,7 @@ class _Reading(OperationKind):
         try:
             given = await self.read(from_offset)
         except (*PERHAPS, ProtocolError) as error:
-            raise NetworkError(str(error) or f"not read within {self.request.patience_s:g} s") from error
+            raise NetworkError(str(error) or f"not read within {self.request.within_s:g} s") from error
         except OffsetOutOfRangeError as error:
             if not self.request.log_is_trimmed:
                 raise
@@ -180,7 +180,7 @@ class ReadKnown(_Reading):
         return super().invoke()
 
     async def read(self, from_offset: int) -> Values:
-        return await self.request.access.read(from_offset, self._until, self.request.patience_s)
+        return await self.request.access.read(from_offset, self._until, self.request.within_s)
 
 
 @register
@@ -194,4 +194,4 @@ class ReadCommitted(_Reading):
     is_linearizable: ClassVar[bool] = False
 
     async def read(self, from_offset: int) -> Values:
-        return await self.request.access.read_committed(from_offset, self.request.patience_s)
+        return await self.request.access.read_committed(from_offset, self.request.within_s)

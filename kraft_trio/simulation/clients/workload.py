@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 import trio
@@ -12,10 +12,7 @@ import trio
 from kraft_trio.simulation.clients.log_access import EmbeddedAccess, LogAccess, NetworkAccess
 from kraft_trio.simulation.clients.operations import OPERATIONS, Append, OperationKind, ReadKnown, Request
 from kraft_trio.simulation.facts.history import Outcome
-from kraft_trio.simulation.violation import Violation
-
-if TYPE_CHECKING:
-    from kraft_trio.simulation.cluster import Cluster
+from kraft_trio.simulation.world import World
 
 PATIENCE_S: Final = (0.2, 2.0, 20.0)
 """How long clients wait for an answer; one of these for each operation."""
@@ -29,7 +26,7 @@ class _Client:
     """One client.  Embedded: each operation in the process of a node that happens to run, else over the network."""
 
     name: str
-    cluster: Cluster
+    world: World
     random: random.Random
     network: NetworkAccess | None
     """None for an embedded client."""
@@ -39,20 +36,20 @@ class _Client:
         """The way for the next operation; None while no node runs that could be embedded in."""
         if self.network is not None:
             return self.network
-        nodes = list(self.cluster.nodes.values())
+        nodes = list(self.world.nodes.values())
         return EmbeddedAccess(self.random.choice(nodes)) if nodes else None
 
-    def request(self, access: LogAccess, patience_s: float) -> Request:
+    def request(self, access: LogAccess, within_s: float) -> Request:
         self.requests += 1
-        cluster = self.cluster
+        world = self.world
         return Request(
             self.name,
             self.requests - 1,
             self.random,
-            cluster.history,
+            world.history,
             access,
-            patience_s,
-            log_is_trimmed=cluster.setup.state_machine is not None,
+            within_s,
+            log_is_trimmed=world.setup.state_machine is not None,
         )
 
 
@@ -61,7 +58,7 @@ class Workload:
 
     def __init__(
         self,
-        cluster: Cluster,
+        world: World,
         *,
         clients: int = 3,
         embedded: int | None = None,
@@ -81,12 +78,12 @@ class Workload:
             raise ValueError(f"embedded: {embedded} of {clients} clients, expected 0 to all of them")
         if operations_per_s <= 0:
             raise ValueError(f"operations_per_s: {operations_per_s}, expected more than 0")
-        if self._embedded and cluster.setup.serde is not None:
+        if self._embedded and world.setup.serde is not None:
             raise ValueError(
                 "embedded: the nodes have a serde of their own, expected none (embedded clients write bytes)"
             )
         self._kinds, self._weights = _chosen_kinds(weights)
-        self._cluster = cluster
+        self._world = world
         self._clients = clients
         self._retry_backoffs_ms = retry_backoffs_ms
         self._rate = operations_per_s
@@ -97,10 +94,10 @@ class Workload:
     def start(self) -> None:
         """Run beside everything else, until stopped or the cluster ends."""
         self._ended = trio.Event()
-        self._cluster.nursery.start_soon(self.run)
+        self._world.nursery.start_soon(self.run)
 
     async def run(self) -> None:
-        """Run until stopped.  An error that no client should meet is a violation and ends the cluster."""
+        """Run until stopped.  An error that no client should meet is a violation and ends the world."""
         ended = self._ended = trio.Event() if self._ended is None else self._ended
         try:
             with self._scope:
@@ -129,33 +126,33 @@ class Workload:
 
         A violation where one of them does not, each within that time.  Where logs are trimmed nobody can read all.
         """
-        async with self._cluster.client("after-faults") as client, trio.open_nursery() as nursery:
-            nursery.start_soon(self._demand_of, NetworkAccess(self._cluster, "after-faults", client), within_s)
-            for node in self._cluster.nodes.values():
+        async with self._world.client("after-faults") as client, trio.open_nursery() as nursery:
+            nursery.start_soon(self._demand_of, NetworkAccess(self._world, "after-faults", client), within_s)
+            for node in self._world.nodes.values():
                 nursery.start_soon(self._demand_of, EmbeddedAccess(node), within_s)
 
     async def _demand_of(self, access: LogAccess, within_s: float) -> None:
         name = "after-faults" if access.via is None else f"after-faults-{access.via}"
-        client = _Client(name, self._cluster, self._cluster.random(f"workload/{name}"), None)
-        kinds = (Append,) if self._cluster.setup.state_machine is not None else (Append, ReadKnown)
+        client = _Client(name, self._world, self._world.random(f"workload/{name}"), None)
+        kinds = (Append,) if self._world.setup.state_machine is not None else (Append, ReadKnown)
         for kind in kinds:
             operation = await kind(client.request(access, within_s)).perform()
             if operation.outcome is not Outcome.OK:
                 nodes = () if access.via is None else (access.via,)
                 title = "clients make progress once the faults are over"
                 facts = (str(operation), f"no fault has been there for {within_s:g} s")
-                self._cluster.violate(Violation(0, title, self._cluster.now_s, facts, nodes))
+                self._world.violate(title, facts, nodes)
                 return
 
     async def _run_client(self, name: str, is_embedded: bool) -> None:
-        source = self._cluster.random(f"workload/{name}")
+        source = self._world.random(f"workload/{name}")
         if is_embedded:
-            await self._operate(_Client(name, self._cluster, source, None))
+            await self._operate(_Client(name, self._world, source, None))
             return
         backoff_ms = source.choice(self._retry_backoffs_ms)
-        async with self._cluster.client(name, retry_backoff_ms=backoff_ms) as client:
-            network = NetworkAccess(self._cluster, name, client, retry_backoff_ms=backoff_ms)
-            await self._operate(_Client(name, self._cluster, source, network))
+        async with self._world.client(name, retry_backoff_ms=backoff_ms) as client:
+            network = NetworkAccess(self._world, name, client, retry_backoff_ms=backoff_ms)
+            await self._operate(_Client(name, self._world, source, network))
 
     async def _operate(self, client: _Client) -> None:
         while True:
@@ -172,7 +169,7 @@ class Workload:
             except Exception as error:
                 nodes = () if access.via is None else (access.via,)
                 what = f"{kind.name} of {client.name} met {type(error).__name__}, which no client should: {error}"
-                self._cluster.bug(what, nodes, error)
+                self._world.bug(what, nodes, error)
                 return
 
 

@@ -1,17 +1,26 @@
-"""The values that are committed, by offset: what every client's history is held against."""
+"""The committed values by offset, with which the history of every client is compared."""
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_left
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.simulation.state_machine import NOTHING, digest_after
+from kraft_trio.simulation.facts.entry import Entry
 from kraft_trio.storage.batch import check_crc, decode_records, peek_header
 
-if TYPE_CHECKING:
-    from kraft_trio.simulation.facts.replica import Entry, Replica
+NOTHING: Final = bytes(16)
+"""The digest of no values."""
+
+
+def digest_after(digest: bytes, value: bytes) -> bytes:
+    """The digest of the values that `digest` stands for, followed by one more.
+
+    Two sequences have equal digests only if they have equal values in the same order.
+    """
+    return hashlib.blake2b(digest + value, digest_size=len(NOTHING)).digest()
 
 
 class CommittedRecords:
@@ -19,15 +28,15 @@ class CommittedRecords:
 
     def __init__(self) -> None:
         self.end = 0
-        """Exclusive: everything below it is committed, and known here."""
+        """Exclusive.  Everything below it is committed and known here."""
         self._offsets: list[int] = []
         self._values: list[bytes] = []
         self._digests: list[bytes] = []
-        """Of the values up to each, itself included."""
+        """For each value the digest of it and of all before it."""
         self._by_value: dict[bytes, list[int]] = {}
 
     def append(self, values: Sequence[bytes], base_offset: int) -> None:
-        """Take in values that stand next to each other, the first of them at `base_offset`: `end`, or higher."""
+        """Take in values at consecutive offsets.  `base_offset` is that of the first one, `end` or higher."""
         assert base_offset >= self.end, "what is committed grows at its end"
         for offset, value in enumerate(values, base_offset):
             self._offsets.append(offset)
@@ -37,35 +46,44 @@ class CommittedRecords:
         self.end = base_offset + len(values)
 
     def advance(self, end: int) -> None:
-        """Nothing but the protocol's own records is committed from here to `end` (exclusive)."""
+        """From here to `end` (exclusive) only records of the protocol itself are committed."""
         self.end = max(self.end, end)
 
-    def follow(self, replica: Replica, high_watermark: int) -> None:
-        """Take in what this replica's log has below `high_watermark` (exclusive) and is not known here yet.
+    def follow(self, entries: Iterable[Entry], high_watermark: int, read: Callable[[str], bytes | None]) -> None:
+        """Take in the entries of a replica's log, from `end` on, that lie below `high_watermark` (exclusive).
 
-        Stops before a batch that its disk has damaged: another replica will have it.
+        `read` returns the content of a segment.  Stops before a batch that the medium has damaged: another replica will
+        have it.
         """
         contents: dict[str, bytes] = {}
-        for entry in replica.entries_from(self.end):
-            if entry.next_offset > high_watermark or not self._take(entry, replica, contents):
+        for entry in entries:
+            if entry.next_offset > high_watermark:
                 return
+            if not entry.is_control:
+                if entry.path not in contents:
+                    contents[entry.path] = read(entry.path) or b""
+                values = _values(entry, contents[entry.path])
+                if values is None:
+                    return
+                self.append(values, entry.base_offset)
+            self.advance(entry.next_offset)
 
     def value_at(self, offset: int) -> bytes | None:
-        """The value there; None where there is none, or nothing is committed yet."""
+        """The value at that offset; None if no committed value is there."""
         index = bisect_left(self._offsets, offset)
         return self._values[index] if index < len(self._offsets) and self._offsets[index] == offset else None
 
     def offsets_of(self, value: bytes) -> Sequence[int]:
-        """Everywhere it stands, ascending."""
+        """All offsets at which it is committed, ascending."""
         return self._by_value.get(value, ())
 
     def end_of_values(self, end: int) -> int:
-        """Exclusive end of the last value below `end` (exclusive); 0 where there is none."""
+        """The end (exclusive) of the last value below `end` (exclusive); 0 if there is no value."""
         index = bisect_left(self._offsets, end)
         return self._offsets[index - 1] + 1 if index else 0
 
     def digest_below(self, end: int) -> bytes:
-        """Of the values below `end` (exclusive), as `digest_after` makes it."""
+        """The digest of the values below `end` (exclusive)."""
         index = bisect_left(self._offsets, end)
         return self._digests[index - 1] if index else NOTHING
 
@@ -74,19 +92,12 @@ class CommittedRecords:
         chosen = slice(bisect_left(self._offsets, start), bisect_left(self._offsets, end))
         return list(zip(self._offsets[chosen], self._values[chosen], strict=True))
 
-    def _take(self, entry: Entry, replica: Replica, contents: dict[str, bytes]) -> bool:
-        if entry.is_control:
-            self.advance(entry.next_offset)
-            return True
-        if entry.path not in contents:
-            contents[entry.path] = replica.machine.disk.peek(entry.path) or b""
-        content = contents[entry.path]
-        try:
-            header = peek_header(content, entry.position)
-            check_crc(content, entry.position, header)
-            records = decode_records(content, entry.position, header)
-        except ProtocolError:
-            return False
-        self.append([record.value or b"" for record in records], entry.base_offset)
-        self.advance(entry.next_offset)
-        return True
+
+def _values(entry: Entry, content: bytes) -> list[bytes] | None:
+    """The values of an entry in its segment; None if the medium has damaged it."""
+    try:
+        header = peek_header(content, entry.position)
+        check_crc(content, entry.position, header)
+        return [record.value or b"" for record in decode_records(content, entry.position, header)]
+    except ProtocolError:
+        return None

@@ -113,6 +113,9 @@ class History:
         self._numbers: dict[str, int] = {}
         self._by_value: dict[bytes, Operation] = {}
         self.operations: list[Operation] = []
+        self.is_complete = False
+        """Whether every value that clients append is an operation here.  Any other committed value is then a
+        violation."""
         self.known_end = 0
         """Exclusive: behind the last value that any client knows to be committed, as its append or by a read."""
 

@@ -1,5 +1,7 @@
-"""Who belongs to a set of voters, and how two sets differ: a second, short derivation, so as not to ask the code
-under test whether it is right (KIP-853 "Voters")."""
+"""Membership of a voter set, and how two sets differ (KIP-853 "Voters").
+
+A second, short derivation: the invariants must not ask the code under test whether it is right.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from kraft_trio.protocol.voter_set import VoterSet
 
 
 def is_same_replica(member: ReplicaKey, key: ReplicaKey) -> bool:
-    """Whether `key` is the member of a set: by id and directory id, or by id where the set is static."""
+    """Whether `key` is this member of a set: by id and directory id, or by id alone if the set is static."""
     return member.id == key.id and member.directory_id in (NO_DIRECTORY_ID, key.directory_id)
 
 
@@ -19,15 +21,14 @@ def is_member(voters: VoterSet, key: ReplicaKey) -> bool:
 
 
 def is_majority(count: int, voters: VoterSet) -> bool:
-    """Whether so many of them are more than half."""
+    """Whether `count` voters are more than half of the set."""
     return 2 * count > len(voters)
 
 
 def changed_members(old: VoterSet, new: VoterSet) -> list[ReplicaKey]:
-    """The keys that only one of the sets has, ascending.
+    """The keys that only one of the two sets has, ascending.
 
-    One whose directory id the old set did not know, and the new one does, has not changed (the upgrade to
-    kraft.version 1).
+    A member whose directory id becomes known has not changed: the upgrade to kraft.version 1 fills it in.
     """
     gone = {voter.key for voter in old} - {voter.key for voter in new}
     come = {voter.key for voter in new} - {voter.key for voter in old}
@@ -36,7 +37,7 @@ def changed_members(old: VoterSet, new: VoterSet) -> list[ReplicaKey]:
 
 
 def text_of_keys(keys: Iterable[ReplicaKey]) -> str:
-    """For a human: `{1, 2-directory}`, ascending."""
+    """The keys for a human, ascending: `{1, 2-directory}`."""
     return "{" + ", ".join(str(key) for key in sorted(keys)) + "}"
 
 

@@ -1,46 +1,43 @@
-"""What snapshots a replica's device has, and whether they are whole: read from its bytes, not asked of its process."""
+"""Which snapshots a replica's device holds, and whether they are whole, read from the bytes."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.storage.checkpoint import read_checkpoint
 from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.storage.disk import join
 from kraft_trio.storage.partition_files import checkpoint_ids, checkpoint_name
 
-if TYPE_CHECKING:
-    from kraft_trio.simulation.facts.replica import Replica
-
 
 def snapshots_of(replica: Replica) -> list[OffsetAndEpoch]:
-    """The ids of the snapshots in its directory but the bootstrap one, ascending."""
-    names = replica.machine.disk.peek_names(replica.machine.partition_path)
+    """The ids of the snapshots in its directory, ascending, without the bootstrap checkpoint."""
+    names = replica.device.content.peek_names(replica.device.partition_path)
     return [snapshot_id for snapshot_id in checkpoint_ids(names) if snapshot_id.offset]
 
 
 def path_of(replica: Replica, snapshot_id: OffsetAndEpoch) -> str:
-    return join(replica.machine.partition_path, checkpoint_name(snapshot_id))
+    return join(replica.device.partition_path, checkpoint_name(snapshot_id))
 
 
 def content_of(replica: Replica, snapshot_id: OffsetAndEpoch) -> bytes | None:
-    """Its bytes as readers see them; None where it is not there, or damaged by its medium."""
-    return None if is_rotten(replica, snapshot_id) else replica.machine.disk.peek(path_of(replica, snapshot_id))
+    """Its bytes as readers see them; None if it is missing or the medium has damaged it."""
+    path = path_of(replica, snapshot_id)
+    return None if replica.device.is_rotten(path) else replica.device.content.peek(path)
 
 
 def is_rotten(replica: Replica, snapshot_id: OffsetAndEpoch) -> bool:
-    """Whether its medium has damaged it, and no other one has been written in its place since."""
-    machine, path = replica.machine, path_of(replica, snapshot_id)
-    return path in machine.damaged_files and machine.disk.peek(path) == machine.damaged_files[path]
+    """Whether the medium has damaged it, and it has not been written again since."""
+    return replica.device.is_rotten(path_of(replica, snapshot_id))
 
 
 def problem_of(content: bytes | None) -> str | None:
-    """What is wrong with a snapshot of these bytes; None for a whole one."""
+    """What is wrong with a snapshot of these bytes; None if it is whole."""
     if content is None:
         return "it is not there"
     try:
@@ -52,7 +49,7 @@ def problem_of(content: bytes | None) -> str | None:
 
 
 def voters_in(content: bytes | None) -> VoterSet | None:
-    """The voters that a snapshot of these bytes has; None where it has none, or cannot be read up to there."""
+    """The voters in a snapshot of these bytes; None if it has no VotersRecord that can be read."""
     with contextlib.suppress(ProtocolError):
         for record in read_checkpoint(content or b""):
             if isinstance(record, VotersRecord):
@@ -60,27 +57,27 @@ def voters_in(content: bytes | None) -> VoterSet | None:
     return None
 
 
-def is_rotten_unnoticed(replica: Replica, snapshot_id: OffsetAndEpoch) -> bool:
-    """Whether its medium has damaged it since the process opened it, and the process has not come upon that yet.
-
-    A snapshot is read to its end when a log is opened and when it is given to others, not all the time.
-    """
-    assert replica.node is not None
-    is_of_late = path_of(replica, snapshot_id) in replica.machine.damaged_under_process
-    return is_of_late and is_rotten(replica, snapshot_id) and snapshot_id not in replica.node.log.snapshots.unfit
-
-
 def problem_with_cover(replica: Replica, start: int, read: Callable[[str], bytes | None]) -> str | None:
-    """Why no snapshot stands for what is below `start`: the newest one that reaches it is not whole; None: it is.
+    """Why no snapshot replaces what is below `start`; None if the newest one that reaches `start` is whole.
 
-    One whose medium has been damaged is passed over, as its replica does, but one of which the replica cannot know
-    that: what it drops in reliance on that one the fault has lost, and no rule was broken.  `read` gives the bytes of
-    a path.
+    A snapshot that the medium has damaged does not count, as for the replica itself.  If the replica cannot have
+    noticed the damage, it may still have relied on the snapshot: then the fault has lost the records, and the replica
+    has broken no rule.  `read` returns the content of a path.
     """
     reaching = [id for id in snapshots_of(replica) if id.offset >= start]
-    relied_on = [id for id in reaching if not is_rotten(replica, id) or is_rotten_unnoticed(replica, id)]
+    relied_on = [id for id in reaching if not is_rotten(replica, id) or _is_rotten_unnoticed(replica, id)]
     if not relied_on:
         return "no snapshot ends there or later"
     newest = relied_on[-1]
     problem = None if is_rotten(replica, newest) else problem_of(read(path_of(replica, newest)))
     return None if problem is None else f"snapshot {newest}: {problem}"
+
+
+def _is_rotten_unnoticed(replica: Replica, snapshot_id: OffsetAndEpoch) -> bool:
+    """Whether the medium has damaged it under the present process, which has not noticed that.
+
+    A process reads a snapshot to its end when it opens the log and when it sends the snapshot, not all the time.
+    """
+    assert replica.beliefs is not None
+    is_recent = path_of(replica, snapshot_id) in replica.device.damaged_under_process
+    return is_recent and is_rotten(replica, snapshot_id) and not replica.beliefs.knows_corrupt(snapshot_id)

@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.simulation.facts.snapshot_files import is_rotten
-from kraft_trio.storage.checkpoint import read_checkpoint
-from kraft_trio.storage.control_records import VotersRecord
-from kraft_trio.storage.disk import join
-from kraft_trio.storage.partition_files import checkpoint_ids, checkpoint_name
-
-if TYPE_CHECKING:
-    from kraft_trio.simulation.facts.replica import Entry, Replica
+from kraft_trio.simulation.facts.entry import Entry
+from kraft_trio.simulation.facts.replica import Replica
+from kraft_trio.simulation.facts.snapshot_files import is_rotten, path_of, voters_in
+from kraft_trio.storage.partition_files import checkpoint_ids
 
 
 class LoggedVoters(NamedTuple):
-    """A VotersRecord in a log, or what holds before the first one."""
+    """A VotersRecord in a log, or the set that is in force before the first one."""
 
     base_offset: int
-    """Of its batch; of a snapshot's set, the last offset that it covers."""
+    """Of its batch.  For the set of a snapshot, the last offset that the snapshot replaces."""
     next_offset: int
     voters: VoterSet
     is_configured: bool = False
-    """Whether the configuration says so, and no record."""
+    """Whether the set comes from the configuration and not from a record."""
 
     def is_at(self, offset: int | None) -> bool:
-        """Whether the record could be at that offset; None: whether there is no record."""
+        """Whether the record could be at that offset; None stands for a configured set."""
         return self.is_configured if offset is None else self.base_offset <= offset < self.next_offset
 
 
 class VoterSets:
-    """For each replica the stack of its sets: pushed by an append, popped by a truncation."""
+    """For each replica a stack of sets: an append pushes, a truncation pops."""
 
     def __init__(self) -> None:
         self._stacks: dict[ReplicaKey, list[LoggedVoters]] = {}
         self.truncated_sets = 0
-        """How many VotersRecords have been truncated, of all logs together."""
+        """How many VotersRecords have been truncated, in all logs together."""
 
     def started(self, replica: Replica) -> None:
-        """Read them anew: from a snapshot, else the configuration; then from the log."""
+        """Read the sets of a replica again: first from a snapshot or the configuration, then from the log."""
         first = _before_the_log(replica)
         self._stacks[replica.key] = [first]
         self.appended(replica, replica.entries_from(first.next_offset))
@@ -73,7 +67,7 @@ class VoterSets:
         return next(logged.voters for logged in reversed(self._stacks[replica.key]) if logged.base_offset < base_offset)
 
     def before_newest(self, replica: Replica) -> list[VoterSet]:
-        """The set that the last VotersRecord replaced; none where there is no other."""
+        """The set that the last VotersRecord replaced, or an empty list."""
         return [logged.voters for logged in self._stacks[replica.key][-2:-1]]
 
     def in_log_above(self, replica: Replica, offset: int) -> list[LoggedVoters]:
@@ -87,19 +81,17 @@ class VoterSets:
 
 
 def _before_the_log(replica: Replica) -> LoggedVoters:
-    """What holds before the log's first entry: below any offset, so that it stays whatever is truncated.
+    """The set in force before the first entry of the log.  Its offsets are so low that no truncation removes it.
 
-    A log that begins above 0 has it from its newest snapshot, and any other from the bootstrap one.
+    If the log begins above 0, the set comes from the newest snapshot, otherwise from the bootstrap checkpoint.  A
+    snapshot that is not whole breaks invariant 18, not a rule about voters.
     """
-    disk, directory = replica.machine.disk, replica.machine.partition_path
-    ids = checkpoint_ids(disk.peek_names(directory))
-    if replica.node is None or replica.node.log.log_start_offset == 0:
+    device = replica.device
+    ids = checkpoint_ids(device.content.peek_names(device.partition_path))
+    if replica.beliefs is None or replica.beliefs.log_start_offset == 0:
         ids = [id for id in ids if id.offset == 0]
     ids = [id for id in ids if not is_rotten(replica, id)]
-    content = disk.peek(join(directory, checkpoint_name(ids[-1]))) if ids else None
-    # A snapshot that is not whole is for SnapshotsCoverTheLog to report.
-    with contextlib.suppress(ProtocolError):
-        for record in read_checkpoint(content or b""):
-            if isinstance(record, VotersRecord):
-                return LoggedVoters(ids[-1].offset - 1, ids[-1].offset, record.voters)
-    return LoggedVoters(-1, 0, replica.machine.config.static_voter_set(), is_configured=True)
+    voters = voters_in(device.content.peek(path_of(replica, ids[-1]))) if ids else None
+    if voters is None:
+        return LoggedVoters(-1, 0, device.static_voters(), is_configured=True)
+    return LoggedVoters(ids[-1].offset - 1, ids[-1].offset, voters)

@@ -1,7 +1,7 @@
 """Random changes of the voters: one at a time or two at once, in the middle of whatever else goes wrong.
 
 Nobody knows beforehand which of them will be made, refused or lost, and so not who is a voter when; what no quorum
-could survive is left out when its time comes (`outlook`).
+could survive is left out when its time comes (`survivability`).
 """
 
 from __future__ import annotations

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from kraft_trio.simulation.facts.facts import Evidence
+from kraft_trio.messages import QuorumView
+from kraft_trio.simulation.facts.entry import Entry
+from kraft_trio.simulation.facts.history import Operation
+from kraft_trio.simulation.facts.replica import Replica
+from kraft_trio.simulation.facts.run_facts import RunFacts
 from kraft_trio.simulation.invariants import INVARIANTS, Invariant
-
-if TYPE_CHECKING:
-    from kraft_trio.messages import QuorumView
-    from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.facts.history import Operation
-    from kraft_trio.simulation.facts.replica import Entry, Replica
-    from kraft_trio.simulation.network.message import Message
-    from kraft_trio.storage.batch import Record
+from kraft_trio.simulation.invariants.invariant import Reporter
+from kraft_trio.simulation.network.message import Message
+from kraft_trio.storage.batch import Record
 
 
 class Checker:
-    """The invariants of one run.  The Cluster tells it of each event, in the step in which it happens.
+    """The invariants of one run.  The world tells it of each event in the step in which the event happens.
 
-    Which invariant overrides which hook is found out once: one that does not look at an event costs nothing there.
-    The methods are those of Invariant, and take what those take.
+    It tells the facts first, then the invariants that override the hook of that event.  Its methods are the hooks of
+    Invariant, with the same parameters.
     """
 
-    def __init__(self, cluster: Cluster, invariants: Iterable[type[Invariant]] = INVARIANTS) -> None:
-        self.evidence = Evidence(cluster)
-        self.invariants = tuple(invariant(cluster, self.evidence) for invariant in invariants)
-        self.knows_every_write = False
-        """Whether every value that clients append is registered as an Operation: then any other one is a violation."""
+    def __init__(self, facts: RunFacts, report: Reporter, invariants: Iterable[type[Invariant]] = INVARIANTS) -> None:
+        self._facts = facts
+        self.invariants = tuple(invariant(facts, report) for invariant in invariants)
         self._started = self._overriding(Invariant.started)
         self._ended = self._overriding(Invariant.ended)
         self._role_changed = self._overriding(Invariant.role_changed)
@@ -50,7 +46,7 @@ class Checker:
         return [invariant for invariant in self.invariants if getattr(type(invariant), name) is not hook]
 
     def started(self, replica: Replica) -> None:
-        self.evidence.started(replica)
+        self._facts.started(replica)
         for invariant in self._started:
             invariant.started(replica)
 
@@ -59,24 +55,24 @@ class Checker:
             invariant.ended(replica)
 
     def role_changed(self, replica: Replica, old: QuorumView | None, new: QuorumView) -> None:
-        self.evidence.role_changed(replica, old, new)
+        self._facts.role_changed(replica, old, new)
         for invariant in self._role_changed:
             invariant.role_changed(replica, old, new)
-        self.evidence.role_was_checked(new)
+        self._facts.role_was_checked(new)
 
     def appended(self, replica: Replica, entries: Sequence[Entry], by_leader: bool) -> None:
-        self.evidence.appended(replica, entries)
+        self._facts.appended(replica, entries)
         for invariant in self._appended:
             invariant.appended(replica, entries, by_leader)
 
     def truncated(self, replica: Replica, offset: int, removed: Sequence[Entry]) -> None:
-        self.evidence.truncated(replica, offset)
+        self._facts.truncated(replica, offset)
         for invariant in self._truncated:
             invariant.truncated(replica, offset, removed)
 
     def replaced(self, replica: Replica, end_offset: int, removed: Sequence[Entry]) -> None:
-        """A snapshot that ends there has taken its log's place; `removed` are the entries that were not committed."""
-        self.evidence.replaced(replica)
+        """A snapshot that ends there has replaced its log; `removed` are the entries that were not committed."""
+        self._facts.replaced(replica)
         for invariant in self._truncated:
             invariant.truncated(replica, end_offset, removed)
         self.trimmed(replica, end_offset)
@@ -90,7 +86,7 @@ class Checker:
             invariant.synced(replica, end_offset)
 
     def high_watermark_advanced(self, replica: Replica, old: int | None, new: int) -> None:
-        self.evidence.high_watermark_advanced(replica, new)
+        self._facts.high_watermark_advanced(replica, new)
         for invariant in self._high_watermark_advanced:
             invariant.high_watermark_advanced(replica, old, new)
 
@@ -107,12 +103,12 @@ class Checker:
             invariant.restored(replica, end_offset, digest)
 
     def message_sent(self, message: Message) -> None:
-        self.evidence.message_sent(message)
+        self._facts.message_sent(message)
         for invariant in self._message_sent:
             invariant.message_sent(message)
 
     def message_delivered(self, message: Message) -> None:
-        self.evidence.message_delivered(message)
+        self._facts.message_delivered(message)
         for invariant in self._message_delivered:
             invariant.message_delivered(message)
 
@@ -121,6 +117,6 @@ class Checker:
             invariant.operation(operation)
 
     def finished(self) -> None:
-        """To be called once the faults are over and every node was given the time to catch up."""
+        """Call it once, after the faults are over and every node has had time to catch up."""
         for invariant in self._finished:
             invariant.finished()

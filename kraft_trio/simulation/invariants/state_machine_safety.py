@@ -1,31 +1,31 @@
+"""What state machines are given: invariant 8."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kraft_trio.actors.record_reader import MOST_RECORDS
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.simulation.facts.facts import Evidence
-from kraft_trio.simulation.invariants.invariant import Invariant
-
-if TYPE_CHECKING:
-    from kraft_trio.simulation.cluster import Cluster
-    from kraft_trio.simulation.facts.replica import Entry, Replica
-    from kraft_trio.storage.batch import Record
+from kraft_trio.simulation.facts.entry import Entry
+from kraft_trio.simulation.facts.replica import Replica
+from kraft_trio.simulation.facts.run_facts import RunFacts
+from kraft_trio.simulation.invariants.invariant import Invariant, Reporter
+from kraft_trio.storage.batch import Record
 
 
 class StateMachineSafety(Invariant):
-    """All replicas take the same log for committed, and a state machine is given exactly that, batch by batch, a large
-    one in parts, in order, each once per process; so all of them go through the same states (KIP-595 "High watermark").
-    Nothing can be applied that is not known to be committed, nor committed that is not in the log."""
+    """All replicas take the same log for committed.  A state machine is given exactly that log, in order, each record
+    once per process; a large batch may come in parts.  So all state machines go through the same states (KIP-595 "High
+    watermark").  Nothing is applied before it is known to be committed, and nothing is committed that is not in the
+    log."""
 
     number = 8
     title = "state machines apply the same records in order, once: applied ≤ high watermark ≤ log end"
 
-    def __init__(self, cluster: Cluster, evidence: Evidence) -> None:
-        super().__init__(cluster, evidence)
+    def __init__(self, facts: RunFacts, report: Reporter) -> None:
+        super().__init__(facts, report)
         self._values: dict[int, tuple[bytes | None, bytes | None, int]] = {}
-        """Key and value by offset, and the first node to apply them."""
+        """By offset, the key and value, and the first node that applied them."""
         self._applied_ends: dict[ReplicaKey, int] = {}
 
     def started(self, replica: Replica) -> None:
@@ -36,7 +36,7 @@ class StateMachineSafety(Invariant):
         key = replica.key
         if new > replica.log_end:
             self.violated(f"the high watermark of {key} is {new}", f"its log ends at {replica.log_end}", (key.id,))
-        held, committed = replica.entry_ending_at(new), self.evidence.committed.entry_ending_at(new)
+        held, committed = replica.entry_ending_at(new), self.facts.committed.entry_ending_at(new)
         if held is not None and committed is not None and held.chain != committed.chain:
             fact = f"the log committed up to offset {new}, in epoch {committed.epoch} there, is another one"
             self.violated(fact, f"{key} takes its own for committed, in epoch {held.epoch} there", (key.id,))
@@ -71,7 +71,7 @@ class StateMachineSafety(Invariant):
         self._applied_ends[key] = end_offset
 
     def _next_to_apply(self, replica: Replica) -> tuple[Entry | None, int]:
-        """The first batch of its log that is not all applied yet and is the application's, and where it goes on."""
+        """The first batch of the application that is not wholly applied yet, and the next offset in it."""
         end = self._applied_ends.get(replica.key)
         if end is None:
             end = replica.entries[0].base_offset if replica.entries else 0
@@ -83,7 +83,7 @@ class StateMachineSafety(Invariant):
 
 
 def _pieces(entry: Entry, start: int, count: int) -> list[list[int]]:
-    """What may be applied of a batch from offset `start` on: all that is left, or a part of a large batch."""
+    """The offsets that may be applied next: the rest of the batch, or a part of a large one."""
     pieces = [list(range(start, entry.next_offset))]
     if entry.next_offset - entry.base_offset > MOST_RECORDS:
         pieces.append(list(range(start, min(start + count, entry.next_offset))))

@@ -45,7 +45,7 @@ async def piece_arrives(cluster: Cluster) -> int | None:
     def look(message: Message) -> None:
         if message.delivered and message.api_key == FETCH_SNAPSHOT.key and not message.is_request:
             response = message.value
-            fetcher = cluster.checker.evidence.replica_at(message.target)
+            fetcher = cluster.facts.replica_at(message.target)
             if fetcher is not None and isinstance(response, FetchSnapshotResponse) and _is_not_the_last(response):
                 fetchers.append(fetcher.key.id)
                 has_come.set()

@@ -90,7 +90,7 @@ class Narrator:
     def _incarnation(self, match: re.Match[str]) -> str:
         """A replica key as its id, with a prime for each disk that this machine had before."""
         node_id = int(match[1])
-        keys = [str(replica.key) for replica in self._cluster.replicas if replica.key.id == node_id]
+        keys = [str(replica.key) for replica in self._cluster.facts.replicas if replica.key.id == node_id]
         return match[1] + "'" * keys.index(match[0]) if match[0] in keys else match[0]
 
     def _heard(self, event: TraceEvent) -> None:

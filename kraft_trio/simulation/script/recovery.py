@@ -23,7 +23,6 @@ from kraft_trio.simulation.facts.history import ADD_VOTER, Outcome
 from kraft_trio.simulation.facts.membership import is_member
 from kraft_trio.simulation.script.broken_links import CLIQUE_TIMEOUTS, broken_links
 from kraft_trio.simulation.script.steps import NotAsExpected
-from kraft_trio.simulation.violation import Violation
 
 T = TypeVar("T")
 
@@ -66,7 +65,7 @@ async def demand_commit(cluster: Cluster, within_s: float) -> None:
             asked = f"clients have written since {began_at_s:.3f} s, and a majority of the voters reach each other"
             running = "; ".join(_described(cluster, node) for node in sorted(cluster.machines))
             facts = (asked, f"{within_s:.1f} s later: {running}")
-            cluster.violate(Violation(0, COMMITS, cluster.now_s, facts, tuple(sorted(cluster.machines))))
+            cluster.violate(COMMITS, facts, sorted(cluster.machines))
             await trio.sleep_forever()
         await trio.sleep(LOOK_EVERY_S)
 
@@ -99,7 +98,7 @@ class _Recovery:
             await cluster.workload.stop()
             await cluster.workload.demand_progress()
         await self._demand(self._be_alike, CATCH_UP_S, everyone)
-        if cluster.is_fair:
+        if cluster.survivability.is_guarded:
             await self._change_voters()
             await self._demand(self._be_alike, CATCH_UP_S, everyone)
         cluster.checker.finished()
@@ -107,14 +106,14 @@ class _Recovery:
     def _pick_majority(self) -> list[int]:
         """Nodes that have kept their disks, and that are a majority of every set of voters that may be in force."""
         cluster = self._cluster
-        outlook = cluster.outlook
-        members = [node for node in outlook.members() if not cluster.machines[node].has_bad_disk]
+        survivability = cluster.survivability
+        members = [node for node in survivability.members() if not cluster.machines[node].has_bad_disk]
         order = self._random.sample(members, len(members))
-        least = next((size for size in range(1, len(order) + 1) if outlook.has_majority(order[:size])), None)
+        least = next((size for size in range(1, len(order) + 1) if survivability.has_majority(order[:size])), None)
         if least is None:
             raise NotAsExpected(
                 f"recover: the nodes {', '.join(map(str, members)) or 'none'} that have kept their disks are no "
-                f"majority of every set of voters that may be in force: {'; '.join(map(str, outlook.possible()))}"
+                f"majority of every set of voters that may be in force: {'; '.join(map(str, survivability.possible()))}"
             )
         chosen = order[: self._random.randint(least, len(order))]
         # Who is no voter is among them or not; it disturbs nobody.
@@ -174,7 +173,7 @@ class _Recovery:
 
     async def _violated(self, title: str, facts: tuple[str, str], nodes: Collection[int]) -> None:
         cluster = self._cluster
-        cluster.violate(Violation(0, title, cluster.now_s, facts, tuple(sorted(nodes))))
+        cluster.violate(title, facts, sorted(nodes))
         await trio.sleep_forever()
 
     async def _lasting_leader(self, majority: Collection[int]) -> Node:
@@ -253,7 +252,7 @@ class _Recovery:
         await trio.sleep(for_s)
         now = self._cluster.leader()
         if now is not leader or now.view.stamp != before:
-            if not is_member(self._cluster.outlook.committed(), leader.key):
+            if not is_member(self._cluster.survivability.committed(), leader.key):
                 return False
             found = "nobody" if now is None else f"{now.key.id} in epoch {now.view.epoch}"
             kept = f"{leader.key.id} led epoch {before.epoch}, reaches a majority and nothing fails"
@@ -264,15 +263,15 @@ class _Recovery:
         """An administrator makes somebody a voter who is none, or the other way round; static voters are upgraded."""
         cluster, admin = self._cluster, self._cluster.administrator
         if not any(node.log.voters.kraft_version for node in cluster.nodes.values()):
-            await self._made(admin.upgrade(at=None, patience_s=CHANGED_WITHIN_S))
+            await self._made(admin.upgrade(at=None, within_s=CHANGED_WITHIN_S))
             return
-        voters = cluster.outlook.committed()
+        voters = cluster.survivability.committed()
         node_id = self._random.choice(sorted(cluster.machines))
         voter = voters.get(node_id)
         if voter is None:
-            await self._made(admin.add_voter(node_id, at=None, patience_s=CHANGED_WITHIN_S))
-        elif len(voters) > 1 and cluster.outlook.can_spare(voter.key):
-            await self._made(admin.remove_voter(node_id, at=None, patience_s=CHANGED_WITHIN_S))
+            await self._made(admin.add_voter(node_id, at=None, within_s=CHANGED_WITHIN_S))
+        elif len(voters) > 1 and cluster.survivability.can_spare(voter.key):
+            await self._made(admin.remove_voter(node_id, at=None, within_s=CHANGED_WITHIN_S))
 
     async def _made(self, request: Request) -> None:
         operation = request.operation
@@ -280,7 +279,7 @@ class _Recovery:
             await request.ended.wait()
         key = operation.voter
         is_in_already = (
-            operation.kind == ADD_VOTER and key is not None and is_member(self._cluster.outlook.committed(), key)
+            operation.kind == ADD_VOTER and key is not None and is_member(self._cluster.survivability.committed(), key)
         )
         if operation.outcome is not Outcome.OK and not is_in_already:
             asked = f"everybody has the same log, and an administrator asks: {operation.asks}"

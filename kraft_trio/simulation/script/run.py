@@ -9,13 +9,14 @@ from typing import Any, Final
 import attrs
 import trio
 
-from kraft_trio.simulation.cluster import Cluster, Setup
+from kraft_trio.simulation.cluster import Cluster
 from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.narration import Narrator
 from kraft_trio.simulation.script.script import Script, StepLine
 from kraft_trio.simulation.script.steps import NotAsExpected, take
 from kraft_trio.simulation.script.steps_election import Campaign, Elect
+from kraft_trio.simulation.setup import Setup
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.simulation.violation import InvariantViolated
 from kraft_trio.tracing.events import Trace
@@ -85,7 +86,7 @@ class _ScriptRun:
 
     async def _run(self) -> None:
         cluster = Cluster(setup_of(self.script.header))
-        cluster.checker.knows_every_write = True
+        cluster.history.is_complete = True
         if self.on_trace is not None:
             self.on_trace(cluster.trace)
         narrator = Narrator(cluster)

@@ -85,7 +85,7 @@ class Fair(Step):
     verb: ClassVar[str] = "fair"
 
     async def take(self, cluster: Cluster) -> None:
-        cluster.is_fair = True
+        cluster.survivability.is_guarded = True
 
 
 @register

@@ -19,7 +19,7 @@ from kraft_trio.storage.partition_files import CHECKPOINT, DELETED, QUORUM_STATE
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
     from kraft_trio.simulation.disk.inode import Loss
-    from kraft_trio.simulation.facts.replica import Entry
+    from kraft_trio.simulation.facts.entry import Entry
     from kraft_trio.simulation.machine import Machine
 
 BYTES: Final = NumberPart("BYTES", "a number of bytes")
@@ -160,7 +160,7 @@ class Rot(Step):
 
     async def take(self, cluster: Cluster) -> None:
         machine = cluster.machines[self.node]
-        if not _can_spare(cluster, self.node):
+        if not cluster.survivability.permits_loss_of(cluster.key_of(self.node)):
             return
         place = _PLACES[self.file](machine)
         if place is None:
@@ -213,10 +213,10 @@ class BlankDisk(Step):
 
     async def take(self, cluster: Cluster) -> None:
         _demand_directory_ids(cluster, self.verb)
-        if not _can_spare(cluster, self.node):
+        if not cluster.survivability.permits_loss_of(cluster.key_of(self.node)):
             return
         machine = cluster.machines[self.node]
-        machine.is_losing_disk = True
+        machine.device.is_being_replaced = True
         machine.crash("all")
         await machine.wait_until_ended()
         machine.replace_disk()
@@ -250,10 +250,6 @@ class StaleDisk(Step):
         machine.crash("all")
         await machine.wait_until_ended()
         machine.replace_disk(machine.kept_disk.copy())
-
-
-def _can_spare(cluster: Cluster, node: int) -> bool:
-    return not cluster.is_fair or cluster.outlook.can_spare(cluster.key_of(node))
 
 
 def _demand_directory_ids(cluster: Cluster, verb: str) -> None:

@@ -24,7 +24,7 @@ ANSWERED_WITHIN_S: Final = 1.0
 SPREAD_S: Final = 0.1
 """How long it goes on once there is one, so that others have heard of the change too."""
 
-PATIENCE_US: Final = 30_000_000
+WITHIN_US: Final = 30_000_000
 """How long the leader is given for a change, where the step does not say."""
 
 
@@ -36,11 +36,11 @@ class AddVoter(Step):
     verb: ClassVar[str] = "add-voter"
     node: int = part(NODE)
     at: int | None = part(NODE, after="at", default=None)
-    within_us: int = part(DURATION, after="within", default=PATIENCE_US)
+    within_us: int = part(DURATION, after="within", default=WITHIN_US)
     beside: bool = flag("beside")
 
     async def take(self, cluster: Cluster) -> None:
-        request = cluster.administrator.add_voter(self.node, at=self.at, patience_s=self.within_us / 1e6)
+        request = cluster.administrator.add_voter(self.node, at=self.at, within_s=self.within_us / 1e6)
         await _wait(request, self.beside)
 
 
@@ -52,11 +52,11 @@ class RemoveVoter(Step):
     verb: ClassVar[str] = "remove-voter"
     node: int = part(NODE)
     at: int | None = part(NODE, after="at", default=None)
-    within_us: int = part(DURATION, after="within", default=PATIENCE_US)
+    within_us: int = part(DURATION, after="within", default=WITHIN_US)
     beside: bool = flag("beside")
 
     async def take(self, cluster: Cluster) -> None:
-        request = cluster.administrator.remove_voter(self.node, at=self.at, patience_s=self.within_us / 1e6)
+        request = cluster.administrator.remove_voter(self.node, at=self.at, within_s=self.within_us / 1e6)
         await _wait(request, self.beside)
 
 
@@ -66,7 +66,7 @@ class RemoveLeader(Step):
     """Removes, as `remove-voter` does, the node that leads now, of the highest epoch; nothing where none does."""
 
     verb: ClassVar[str] = "remove-leader"
-    within_us: int = part(DURATION, after="within", default=PATIENCE_US)
+    within_us: int = part(DURATION, after="within", default=WITHIN_US)
     beside: bool = flag("beside")
 
     async def take(self, cluster: Cluster) -> None:
@@ -82,11 +82,11 @@ class UpgradeKRaftVersion(Step):
 
     verb: ClassVar[str] = "upgrade"
     at: int | None = part(NODE, after="at", default=None)
-    within_us: int = part(DURATION, after="within", default=PATIENCE_US)
+    within_us: int = part(DURATION, after="within", default=WITHIN_US)
     beside: bool = flag("beside")
 
     async def take(self, cluster: Cluster) -> None:
-        await _wait(cluster.administrator.upgrade(at=self.at, patience_s=self.within_us / 1e6), self.beside)
+        await _wait(cluster.administrator.upgrade(at=self.at, within_s=self.within_us / 1e6), self.beside)
 
 
 @register
@@ -100,7 +100,7 @@ class Move(Step):
     async def take(self, cluster: Cluster) -> None:
         if cluster.setup.kraft_version == 0:
             raise NotAsExpected("move: with kraft-version 0 nobody would hear of it; expected 1")
-        if not cluster.is_fair or cluster.outlook.can_spare(cluster.key_of(self.node)):
+        if cluster.survivability.permits_loss_of(cluster.key_of(self.node)):
             cluster.move(self.node)
 
 

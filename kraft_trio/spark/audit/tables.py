@@ -9,7 +9,7 @@ import attrs
 
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.roles import TRANSITIONS
-from kraft_trio.simulation.invariants.role_transitions import FIRST
+from kraft_trio.simulation.invariants.epochs import FIRST
 from kraft_trio.spark.audit.check import FUNCTIONS, VIEWS, View
 from kraft_trio.spark.schemas import BATCHES, spark_schema
 

@@ -121,7 +121,7 @@ OFFERED_AGAIN = custom("a batch that was truncated is offered again", _offered_a
 
 async def _garbled(cluster: Cluster) -> None:
     """A client's batch has one bit flipped on its way into the socket."""
-    cluster.checker.knows_every_write = True
+    cluster.history.is_complete = True
     await parse_step("elect 1").take(cluster)
     batch = bytearray(encode_batch([NewRecord(value=b"wanted")], timestamp_ms=0))
     batch[batch.index(b"wanted")] ^= 1

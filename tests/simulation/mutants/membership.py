@@ -25,9 +25,9 @@ from kraft_trio.protocol.voter_changes import remove_voter
 from kraft_trio.protocol.voter_history import VoterHistory
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.protocol.votes import VoteDecision
-from kraft_trio.simulation import Cluster, Violation
-from kraft_trio.simulation.cluster import LISTENER
+from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.catalog import parse_step
+from kraft_trio.simulation.setup import LISTENER
 from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.wire.apis.update_raft_voter import UPDATE_RAFT_VOTER, UpdateRaftVoterRequest
 from kraft_trio.wire.connection import Connection
@@ -53,7 +53,7 @@ async def _nobody_listens(cluster: Cluster) -> None:
     await connection.aclose()
     if cluster.nodes[1].log.end_offset > end:
         facts = (f"{key} says that it is at {elsewhere}, where nobody listens", "the leader appends it to its log")
-        cluster.violate(Violation(0, "an address that nobody reaches is not in the voter set", cluster.now_s, facts))
+        cluster.violate("an address that nobody reaches is not in the voter set", facts)
         await trio.sleep_forever()
 
 

@@ -11,7 +11,7 @@ import trio
 
 from kraft_trio.messages import TimedOut, VoteRoundEnded
 from kraft_trio.protocol.roles import Prospective
-from kraft_trio.simulation import Cluster, Setup, Violation
+from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.clients.workload import Workload
 from kraft_trio.simulation.faults.fault_kinds import FAULT_KINDS
 from kraft_trio.simulation.faults.timeline import Timeline
@@ -69,7 +69,7 @@ def script(name: str, text: str, *, clients: int = 0, expects: bool = False) -> 
                 if not expects:
                     raise
                 facts = (f"the step is `{step.text}`", str(unmet))
-                cluster.violate(Violation(0, "a scenario goes as it says", cluster.now_s, facts))
+                cluster.violate("a scenario goes as it says", facts)
                 await trio.sleep_forever()
 
     return Run(name, setup_of(parsed.header), main)
@@ -138,6 +138,6 @@ async def campaign(cluster: Cluster, *node_ids: int) -> None:
 def start_clients(cluster: Cluster, clients: int, operations_per_s: float) -> None:
     """Let so many clients write and read all the time; none at all if it is 0."""
     if clients:
-        cluster.checker.knows_every_write = True
+        cluster.history.is_complete = True
         cluster.workload = Workload(cluster, clients=clients, operations_per_s=operations_per_s)
         cluster.workload.start()

@@ -111,7 +111,7 @@ async def _lose_the_end(cluster: Cluster) -> None:
     position, _ = list(iter_headers(content))[-1]
     machine.disk.is_attached = True
     machine.disk.replace_now(path, content[:position])
-    machine.damaged_files[path] = content[:position]
+    machine.device.damaged_files[path] = content[:position]
     await parse_step("start 2").take(cluster)
 
 
@@ -127,7 +127,7 @@ async def _repeat_an_append(cluster: Cluster) -> None:
         if message.is_request and message.delivered and message.api_key == PRODUCE.key:
             sent.append(message)
 
-    cluster.checker.knows_every_write = True
+    cluster.history.is_complete = True
     cluster.message_listeners.append(look)
     for line in ("elect 1", "kill 3", 'append "once"'):
         await parse_step(line).take(cluster)

@@ -7,10 +7,10 @@ from pathlib import Path
 import attrs
 
 from kraft_trio.simulation import Cluster, simulate
-from kraft_trio.simulation.cluster import CLUSTER_ID
 from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.script.run import setup_of
 from kraft_trio.simulation.script.script import parse_script
+from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.storage.meta_properties import META_PROPERTIES, decode_meta_properties, encode_meta_properties
 
 ROOT = "/data"

@@ -1,0 +1,231 @@
+"""What all parts of one run share: its clock, randomness, network, configuration, trace, facts and checker."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from collections.abc import Callable, Collection
+from typing import Final
+
+import trio
+
+from kraft_trio.client.log_client import LogClient
+from kraft_trio.config import NodeConfig, parse_config
+from kraft_trio.node import Node
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
+from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.simulation.facts.history import History, Operation
+from kraft_trio.simulation.facts.replica import Replica
+from kraft_trio.simulation.facts.run_facts import RunFacts
+from kraft_trio.simulation.invariants.checker import Checker
+from kraft_trio.simulation.network.message import Message
+from kraft_trio.simulation.network.simulated_network import SimulatedNetwork
+from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER, PORT, Setup
+from kraft_trio.simulation.violation import InvariantViolated, Violation
+from kraft_trio.storage.directory import random_directory_id
+from kraft_trio.tracing.events import NO_STATE, NodeState, Trace
+
+REPORTED_EVENTS: Final = 60
+"""How many of the last events of the nodes concerned the report of a violation shows."""
+
+EPOCH_MS: Final = 1_700_000_000_000
+"""The time on every wall clock, in milliseconds since 1970, when a run begins."""
+
+
+class World:
+    """Everything in a run except the machines, which use it.
+
+    All randomness comes from the seed, in streams with names of their own.  One part can then draw more numbers without
+    changing those of another part.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.cluster_id = CLUSTER_ID
+        self.voter_ids = setup.voter_ids
+        self.observer_ids = setup.observer_ids
+        self.node_ids = (*self.voter_ids, *self.observer_ids)
+        self._began_at_s = trio.current_time()
+        self._configs: dict[int, NodeConfig] = {}
+        self._moves: dict[int, int] = {}
+        self._nursery: trio.Nursery | None = None
+        self.violation: Violation | None = None
+        """The first violation, which ends the run."""
+        self.running_nodes: dict[int, Node] = {}
+        """By id, the nodes that have opened their directory; machines add and remove their own."""
+        self.message_listeners: list[Callable[[Message], object]] = []
+        """Each is called with every message when it is sent, and again when it is delivered."""
+        self.initial_voters = VoterSet(
+            Voter(self.new_key(node_id, 0), Endpoints({LISTENER: self.endpoint_of(node_id)}), VersionRange(0, 1))
+            for node_id in self.voter_ids
+        )
+        self.trace = Trace(lambda: round(self.now_s * 1_000_000), self._state_of)
+        self.history = History(lambda: self.now_s, self._operation_changed)
+        """What clients asked for, and what they were told."""
+        self.facts = RunFacts(self.cluster_id, setup.kraft_version, self.initial_voters, self.history)
+        self.checker = Checker(self.facts, self.violate, setup.invariants)
+        self.network = SimulatedNetwork(self.random("network"), on_message=self._message)
+
+    # Time, chance, tasks
+
+    def random(self, name: str) -> random.Random:
+        """A stream of random numbers of that name.  Every call returns one that begins at its start."""
+        return random.Random(f"{self.setup.seed}/{name}")
+
+    @property
+    def now_s(self) -> float:
+        """Virtual seconds since the run began."""
+        return trio.current_time() - self._began_at_s
+
+    @property
+    def nursery(self) -> trio.Nursery:
+        """Where processes and clients run.  They end with the run."""
+        assert self._nursery is not None, "the cluster is not running"
+        return self._nursery
+
+    # Nodes
+
+    @property
+    def nodes(self) -> dict[int, Node]:
+        """The nodes that run, by id, ascending."""
+        return dict(sorted(self.running_nodes.items()))
+
+    def new_key(self, node_id: int, number: int) -> ReplicaKey:
+        """The replica key of the disk that a node is given as its `number`-th, from 0."""
+        return ReplicaKey(node_id, random_directory_id(self.random(f"directory-{node_id}-{number}")))
+
+    def key_of(self, node_id: int) -> ReplicaKey:
+        """The key of the incarnation that the node's disk is formatted as.  Raises KeyError."""
+        return self.facts.present[node_id].key
+
+    def replica_of(self, key: ReplicaKey) -> Replica:
+        """The incarnation of that key.  Raises KeyError."""
+        return self.facts.replica_of(key)
+
+    def endpoint_of(self, node_id: int) -> Endpoint:
+        """Where that node listens, or will after its next start."""
+        return Endpoint(f"node-{node_id}", PORT + self._moves.get(node_id, 0))
+
+    def move(self, node_id: int) -> None:
+        """Give a node another port from its next start on.  Each process is configured with the addresses at its
+        start."""
+        self._moves[node_id] = self._moves.get(node_id, 0) + 1
+        self._configs.clear()
+
+    @property
+    def bootstrap_servers(self) -> list[Endpoint]:
+        """The addresses that clients begin with: the nodes' bootstrap servers, else the initial voters."""
+        configured = self.config_of(self.voter_ids[0]).quorum_bootstrap_servers
+        return list(configured) or [self.endpoint_of(node_id) for node_id in self.voter_ids]
+
+    def config_of(self, node_id: int) -> NodeConfig:
+        """The configuration of a node, apart from the drift of its clock."""
+        config = self._configs.get(node_id)
+        if config is None:
+            config = self._configs[node_id] = self._make_config(node_id)
+        return config
+
+    def _make_config(self, node_id: int) -> NodeConfig:
+        is_static = self.setup.kraft_version == 0
+        if is_static:
+            named = [f"{id}@{self.endpoint_of(id)}" for id in self.voter_ids]
+        else:
+            # The initial voters may all have left the quorum one day, so the observers are named too.
+            named = [str(self.endpoint_of(id)) for id in self.node_ids]
+        is_voter = node_id in self.voter_ids
+        return parse_config(
+            {
+                "node.id": str(node_id),
+                "process.roles": "controller" if is_voter or not is_static else "broker",
+                "listeners": f"{LISTENER}://{self.endpoint_of(node_id)}",
+                "controller.listener.names": LISTENER,
+                "controller.quorum.voters" if is_static else "controller.quorum.bootstrap.servers": ",".join(named),
+                "metadata.log.dir": "/data",
+                "kraft.metrics.interval.ms": "0",
+                **self.setup.settings,
+            }
+        ).config
+
+    def client(self, name: str = "client", **settings: object) -> LogClient:
+        """A client on the host "client-<name>" that knows the bootstrap servers.  The caller closes it."""
+        return LogClient(
+            self.bootstrap_servers,
+            client_id=name,
+            network=self.network.seen_from(f"client-{name}"),
+            random_source=self.random(f"client-{name}"),
+            wall_clock_ms=lambda: EPOCH_MS + round(self.now_s * 1000),
+            **settings,  # type: ignore[arg-type]
+        )
+
+    # Violations
+
+    def violate(self, title: str, facts: tuple[str, ...], nodes: Collection[int] = (), *, invariant: int = 0) -> None:
+        """End the run with a violation; after the first one, do nothing."""
+        if self.violation is not None:
+            return
+        self.violation = violation = Violation(invariant, title, self.now_s, facts, tuple(nodes))
+        self.trace.record("violation", cause=title, facts=list(facts), nodes=list(violation.nodes))
+        self.end_run()
+
+    def bug(self, what: str, nodes: Collection[int], error: BaseException | None = None) -> None:
+        """End the run because a node has done something that no fault explains."""
+        where = "".join(traceback.format_exception(error)) if error is not None else ""
+        facts = (what, f"nothing was done to it\n{where}".rstrip())
+        self.violate("nodes fail only by what is done to them", facts, nodes)
+
+    def report(self, violation: Violation) -> InvariantViolated:
+        """The violation with the events that led to it."""
+        events = self.trace.last_events(violation.nodes, REPORTED_EVENTS)
+        return InvariantViolated(violation, seed=self.setup.seed, last_events=events)
+
+    def end_run(self) -> None:
+        """Cancel everything."""
+        if self._nursery is not None:
+            self._nursery.cancel_scope.cancel()
+
+    # Looking on
+
+    def _message(self, message: Message) -> None:
+        for listener in self.message_listeners:
+            listener(message)
+        what = "delivered" if message.delivered else "sent"
+        moment = f"{self.now_s:.6f} {what} {message.source} {message.target} {message.connection} "
+        self.trace.fold(moment.encode() + message.raw)
+        if self.trace.records_messages:
+            self.trace.record(
+                "message",
+                cause=what,
+                source=message.source,
+                target=message.target,
+                connection=message.connection,
+                api=message.api.name if message.api is not None else str(message.api_key),
+                request=message.is_request,
+                correlation_id=message.correlation_id,
+                bytes=len(message.raw),
+            )
+        if message.delivered:
+            self.checker.message_delivered(message)
+        else:
+            self.checker.message_sent(message)
+
+    def _operation_changed(self, operation: Operation) -> None:
+        self.trace.record(
+            "operation",
+            cause=operation.problem,
+            client=operation.client,
+            number=operation.number,
+            operation=operation.kind,
+            outcome=operation.outcome,
+            offsets=list(operation.offsets),
+            via=operation.via,
+            linearizable=operation.is_linearizable,
+            from_offset=operation.from_offset,
+            end_offset=operation.end_offset,
+        )
+        self.checker.operation(operation)
+
+    def _state_of(self, node_id: int) -> NodeState:
+        replica = self.facts.present.get(node_id)
+        if replica is None:
+            return NO_STATE
+        return NodeState.of(replica.view, replica.log_end, replica.synced_end, replica.high_watermark)
