@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from kraft_trio.client.voter_change import VoterChangeError
+from kraft_trio.client.admin import VoterChangeError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.facts.membership import is_same_replica
