@@ -1,4 +1,4 @@
-"""The same bombs where a state machine reads every batch, and a follower that has to read them again."""
+"""The same bombs where a state machine reads every batch and a follower must read them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small batches that stand for gigabytes, for millions of headers or of records, and nested ones, in every codec."""
+"""Small batches that expand to gigabytes, or to millions of headers or records, in every codec and nested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AddRaftVoter, RemoveRaftVoter and UpdateFeatures that ask for what cannot be, many at a time."""
+"""Many AddRaftVoter, RemoveRaftVoter and UpdateFeatures requests at once that ask for the impossible."""
 
 from __future__ import annotations
 

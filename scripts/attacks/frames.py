@@ -1,4 +1,4 @@
-"""What is no request: other protocols, lengths that lie, tagged fields by the thousand, a byte at a time."""
+"""Anything but requests: other protocols, false lengths, thousands of tagged fields, one byte at a time."""
 
 from __future__ import annotations
 

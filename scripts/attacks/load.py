@@ -1,4 +1,4 @@
-"""Megabytes of sound batches, pipelined on a dozen connections by producers that are in a hurry."""
+"""Megabytes of valid batches, pipelined on a dozen connections by producers in a hurry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The smallest requests there are, pipelined on four connections without a pause."""
+"""The smallest possible requests, pipelined on four connections without a pause."""
 
 from __future__ import annotations
 

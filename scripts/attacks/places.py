@@ -1,4 +1,4 @@
-"""Idle connections on all places there are, while nodes may open 256 files and a voter has to come back."""
+"""Idle connections in every available place, while nodes may open only 256 files and a voter must return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producer ids by the thousand, and batches in the names of other producers."""
+"""Thousands of producer ids, and batches in the names of other producers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots ordered by the hundred, and pieces of them asked for at impossible positions, on both listeners."""
+"""Hundreds of requests for snapshots, and for pieces at impossible positions, on both listeners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Garbage that is logged while one node's stderr is a pipe that nobody reads, one's is closed, one's disk is full."""
+"""Garbage that nodes log, while one stderr is an unread pipe, one is closed, and one has a full disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumers parked with a large fetch.min.bytes below the point that a trim moves the log's start to."""
+"""Consumers that wait with a large fetch.min.bytes at an offset that a trim then removes."""
 
 from __future__ import annotations
 

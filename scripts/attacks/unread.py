@@ -1,4 +1,4 @@
-"""64 Fetches of the largest size on each of 20 connections whose answers are never read."""
+"""64 Fetches of maximum size on each of 20 connections that never read the answers."""
 
 from __future__ import annotations
 
