@@ -1,8 +1,7 @@
 """Whether a leader still serves a majority; one that does not resigns (KIP-595 "Check quorum", KAFKA-15489).
 
-Progress, not contact, keeps a leader.  A voter whose requests arrive and whose answers are lost fetches the same offset
-again and again: a leader that counted that would stay, commit nothing, and keep the followers that it does reach from
-electing another.
+Progress keeps a leader, not contact (docs/PROTOCOL.md#progress-keeps-a-leader).  A voter that gets no responses fetches
+the same offset again and again.  If the leader counted that, it would stay and commit nothing.
 """
 
 from __future__ import annotations
@@ -15,35 +14,36 @@ from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 
 SIGN_OF_LIFE_BYTES = 1
-"""The size of a FetchSnapshot that is no download: a replica sends it while it installs a snapshot or has no room for
-one, and only after its previous request was answered."""
+"""The size of a FetchSnapshot that shows only that its sender lives.
+
+A replica sends it while it installs a snapshot or has no room for one, after the response to its previous request."""
 
 
 @attrs.define
 class ReplicaPosition:
-    """How far the requests of one replica have got in one epoch, and whether the next one shows that it gets answers.
+    """The furthest position that one replica has asked for in one epoch.
 
-    Only an answer moves a replica on, so whoever asks for something later than ever before has had one since.
+    Only a response moves a replica on, so a request for something later proves that a response arrived.
     """
 
     furthest_offset: int = -1
-    """Exclusive: the highest offset it has fetched from."""
+    """The highest offset that it has fetched from."""
     _snapshot_id: OffsetAndEpoch | None = None
     _furthest_byte: int = -1
 
     def fetches(self, offset: int, leader_end_offset: int) -> bool:
-        """Whether a valid Fetch from `offset` is contact: further than ever, or at the end of the leader's log.
+        """Whether a valid Fetch from `offset` counts: it is further than before, or at the end of the leader's log.
 
-        At the end of the leader's log a lost answer costs nothing; the next append shows whether answers arrive.
+        At the end of the log a lost response costs nothing; the next append shows whether responses arrive.
         """
         is_further = offset > self.furthest_offset
         self.furthest_offset = max(self.furthest_offset, offset)
         return is_further or offset >= leader_end_offset
 
     def fetches_snapshot(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bool:
-        """Whether a valid FetchSnapshot is contact: further in this snapshot than ever, of another one, or no download.
+        """Whether a valid FetchSnapshot counts: further in this snapshot, for another one, or only a sign of life.
 
-        A replica asks a few pieces ahead of their answers; a download that gets none soon repeats itself.
+        A replica asks for a few pieces ahead.  A download without responses soon repeats its requests.
         """
         if max_bytes <= SIGN_OF_LIFE_BYTES:
             return True
@@ -61,10 +61,10 @@ def has_majority_contact(
     now_ms: float,
     timeout_ms: float,
 ) -> bool:
-    """Whether a majority of `voters` was in contact less than `timeout_ms` ago: see `ReplicaPosition`.
+    """Whether a majority of `voters` was in contact less than `timeout_ms` ago (see `ReplicaPosition`).
 
-    The leader counts itself only if it is in the set, so a sole voter is always its own majority (S4).  Contacts of
-    observers and of other incarnations of a voter count for nothing (invariant DeadIncarnations).
+    The leader counts itself if it is in the set, so a sole voter is always its own majority (scenario S4).  Observers
+    and other incarnations of a voter do not count (invariant DeadIncarnations).
     """
     in_contact = {
         key.id

@@ -1,6 +1,6 @@
-"""When a connection has to go: it never asked anything, is idle, or moves its bytes too slowly to hold memory for them.
+"""Decides when to close a connection: it never sent a request, is idle, or transfers its bytes too slowly.
 
-The rule looks at a connection from time to time and never at the clock, so a request costs nothing for it.
+The rule inspects each connection from time to time, so a request pays nothing for it.
 """
 
 from __future__ import annotations
@@ -10,43 +10,43 @@ from typing import Final
 import attrs
 
 MIN_BYTES_PER_S: Final = 128 * 1024
-"""What holds memory moves at least that fast."""
+"""The least rate of a transfer that holds memory."""
 FRAME_GRACE_S: Final = 5.0
-"""A frame that has begun may lag by so much; honest peers send a frame in one go."""
+"""How far a started frame may lag behind that rate.  Honest peers send a frame at once."""
 ANSWER_GRACE_S: Final = 60.0
-"""An answer may lag by so much: a consumer reads nothing while it works on what it has read before."""
+"""How far a response may lag.  A consumer reads nothing while it works on earlier records."""
 
 
 @attrs.frozen
 class ConnectionLimits:
     first_request_s: float
-    """Within which a new connection has sent its first valid request."""
+    """The time within which a new connection must send a valid request."""
     idle_s: float
-    """For how long a connection may have nothing to do."""
+    """How long a connection may be idle."""
 
 
 @attrs.frozen
 class Activity:
-    """What a connection has done since it was opened, and what it is at."""
+    """What a connection has done since it was opened, and its present state."""
 
     requests: int = 0
-    """How many valid ones it has sent."""
+    """Valid requests that it has sent."""
     received: int = 0
-    """In bytes."""
+    """Bytes."""
     is_within_frame: bool = False
     unanswered: int = 0
-    """How many requests still wait for their answers."""
+    """Requests without a response so far."""
     sent: int = 0
-    """In bytes."""
+    """Bytes."""
     has_unsent: bool = False
-    """Whether the peer has not yet taken the whole of an answer."""
+    """Whether the peer has not received all of a response yet."""
     peer_has_closed: bool = False
-    """Whether the peer has closed it and cannot be heard: its last requests wait to be handed on."""
+    """Whether the peer has closed it while its last requests still wait."""
 
 
 @attrs.define
 class _Pace:
-    """Of one transfer: where it stood when it was first seen, and when that was."""
+    """The start of one transfer: when it was first seen, and the byte count then."""
 
     began_s: float
     bytes_before: int
@@ -56,11 +56,11 @@ class _Pace:
 
 
 class ConnectionWatch:
-    """Judges one connection by what it is seen doing; `now_s` never falls from one look to the next."""
+    """Judges one connection by its activity.  `now_s` never falls from one look to the next."""
 
     def __init__(self, limits: ConnectionLimits, now_s: float) -> None:
         self.quiet_since_s = now_s
-        """When the connection was last seen to have done something."""
+        """When the connection was last seen active."""
         self._limits = limits
         self._seen = Activity()
         self._frame: _Pace | None = None
@@ -68,12 +68,12 @@ class ConnectionWatch:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing was under way at the last look."""
+        """Whether nothing was in progress at the last look."""
         seen = self._seen
         return not (seen.is_within_frame or seen.unanswered or seen.has_unsent)
 
     def look(self, activity: Activity, now_s: float) -> str | None:
-        """Why the connection has to go; None while it may stay."""
+        """Why to close the connection, or None if it may stay."""
         before, self._seen = self._seen, activity
         if activity.peer_has_closed and activity == before:
             return "its peer has closed it"

@@ -1,4 +1,4 @@
-"""Where each leader epoch begins in a log: what fetch positions are checked against (KIP-595 "Fetch", step 3)."""
+"""Where each leader epoch starts in a log, to check fetch positions against (KIP-595 "Fetch", step 3)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kraft_trio.protocol.types import OffsetAndEpoch
 class EpochCache:
     """The (epoch, start offset) pairs of one log, both strictly increasing.
 
-    Pure and mutable; its log owns it and changes it in the same step as itself.  A start offset is inclusive: the first
-    offset written, or to be written, in that epoch.
+    The log owns it and changes it in the same step as itself.  A start offset is inclusive: the first offset that was
+    or will be written in that epoch.
     """
 
     __slots__ = ("_epochs", "_start_offsets")
@@ -36,14 +36,14 @@ class EpochCache:
 
     @property
     def latest_epoch(self) -> int:
-        """The newest epoch; 0 for a log that has none, which is what an empty log says of itself on the wire."""
+        """The newest epoch; 0 for an empty log, as on the wire."""
         return self._epochs[-1] if self._epochs else 0
 
     def append(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset`; returns whether anything changed.
+        """Note that `epoch` starts at `start_offset`.  Returns whether anything changed.
 
-        The newest epoch again changes nothing.  An epoch that began at the same offset wrote no record and gives way.
-        Raises ValueError, changing nothing, for an epoch or an offset below the newest.
+        Repeating the newest epoch changes nothing.  An epoch that started at the same offset has no record and is
+        replaced.  Raises ValueError, changing nothing, for an epoch or an offset below the newest.
         """
         if self._epochs:
             latest_epoch, latest_start = self._epochs[-1], self._start_offsets[-1]
@@ -67,13 +67,13 @@ class EpochCache:
         return True
 
     def truncate_from_end(self, offset: int) -> None:
-        """The log now ends before `offset`: forget the epochs that begin there or later."""
+        """Forget the epochs that start at `offset` or later, because the log now ends there."""
         keep = bisect_left(self._start_offsets, offset)
         del self._epochs[keep:]
         del self._start_offsets[keep:]
 
     def truncate_from_start(self, offset: int) -> None:
-        """The log now begins at `offset`: the epoch of that offset begins there, earlier ones are forgotten."""
+        """Start the epoch of `offset` there and forget earlier ones, because the log now starts there."""
         covering = bisect_right(self._start_offsets, offset) - 1
         if covering >= 0:
             del self._epochs[:covering]
@@ -86,18 +86,18 @@ class EpochCache:
         self._start_offsets.clear()
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch in which the record at `offset` was written; None before the first epoch known.
+        """The epoch in which the record at `offset` was written, or None before the first known epoch.
 
-        At or past the log end it is the newest epoch: the caller knows where its log ends.
+        At or past the log end it is the newest epoch; the caller knows where its log ends.
         """
         covering = bisect_right(self._start_offsets, offset) - 1
         return self._epochs[covering] if covering >= 0 else None
 
     def end_offset_for_epoch(self, epoch: int, log_end_offset: int) -> OffsetAndEpoch:
-        """The largest epoch known that is not above `epoch`, and where it ends (exclusive).
+        """The largest known epoch that is not above `epoch`, and its end (exclusive).
 
-        An epoch older than all known ends where the first known one begins, and keeps its number; one newer than all
-        known gives the end of the log and its newest epoch.
+        For an epoch older than all known ones, that epoch and the start of the first known one.  For an epoch newer
+        than all known ones, the log's newest epoch and end.
         """
         following = bisect_right(self._epochs, epoch)
         if following == len(self._epochs):

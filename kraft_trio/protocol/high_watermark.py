@@ -1,4 +1,4 @@
-"""Up to where the log is committed (KIP-595 "High watermark", KIP-853 "High watermark")."""
+"""Computes the leader's high watermark (KIP-595 "High watermark", KIP-853 "High watermark")."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def next_high_watermark(
     epoch_start_offset: int,
     current: int | None,
 ) -> int | None:
-    """The leader's high watermark (exclusive) now; None while it is unknown.
+    """The leader's high watermark (exclusive), or None while it is unknown.
 
     `voters` is the newest set of the log, committed or not; `synced_end_offsets` says how far (exclusive) each replica
     has synced its log, the leader's own entry included.  A leader outside the set and another incarnation of a voter
@@ -40,7 +40,7 @@ def next_high_watermark(
 
 
 def _synced_by(voter: Voter, synced_end_offsets: Mapping[ReplicaKey, int]) -> int:
-    """How far this voter is known to have synced; of several incarnations that a static voter may be, the least."""
+    """The synced end offset of a voter; the lowest if a static voter may be one of several incarnations."""
     offset = synced_end_offsets.get(voter.key)
     if offset is None and voter.key.directory_id == NO_DIRECTORY_ID:
         offset = min((offset for key, offset in synced_end_offsets.items() if key.id == voter.id), default=None)

@@ -1,4 +1,4 @@
-"""The producers' states at a few earlier offsets of the log, so that a truncation reads little of it again."""
+"""Keeps the producers' states at a few earlier offsets, so that a truncation reads little of the log again."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import attrs
 from kraft_trio.protocol.producers import ProducerStates
 
 SPACING_BYTES: Final = 1024 * 1024
-"""How much of the log lies between two points, at least."""
+"""The least distance between two points."""
 MAX_POINTS: Final = 64
 MAX_KEPT_PRODUCERS: Final = 400_000
-"""Of all points together; the first and the newest one stay in any case."""
+"""The limit for all points together.  The first and the newest point always stay."""
 
 _SPACING_BYTES_PER_PRODUCER: Final = 128
-"""A copy takes time for each producer, so it must not be made too often."""
+"""A copy takes time for each producer, so copies must not be too frequent."""
 
 
 @attrs.frozen
 class _Point:
     offset: int
     position: int
-    """In bytes; only differences mean anything."""
+    """Bytes from an arbitrary start; only differences matter."""
     producers: ProducerStates
 
 
 class ProducerHistory:
-    """Copies of the producers' states, oldest first; a truncation starts from the newest that is not above it.
+    """Copies of the producers' states, oldest first.  A truncation starts from the newest one that is not above it.
 
-    Committed batches are never truncated, so the points below the high watermark go, except for the newest of them.
-    Above it the points are `SPACING_BYTES` apart until there are too many; then those go that leave the smallest gaps
-    for their distance from the end.  A truncation thus reads a small part of what it drops.
+    Committed batches are never truncated, so only the newest point below the high watermark is kept.  Above it, points
+    are at least `SPACING_BYTES` apart.  If there are too many, those go that leave the smallest gap relative to their
+    distance from the end.  So a truncation reads only a small part of what it drops.
     """
 
     def __init__(self, offset: int, producers: ProducerStates) -> None:
@@ -41,27 +41,27 @@ class ProducerHistory:
 
     @property
     def start_offset(self) -> int:
-        """The first point's offset: no truncation may go below it."""
+        """The first point's offset.  No truncation may go below it."""
         return self._points[0].offset
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Where the points are, oldest first."""
+        """The offsets of the points, oldest first."""
         return tuple(point.offset for point in self._points)
 
     def begin_at(self, offset: int, producers: ProducerStates) -> None:
-        """Forget every point; the log begins at `offset`, and this is what held there."""
+        """Forget all points.  The log now starts at `offset`, with these producers."""
         self._points = [_Point(offset, self._position, producers.copy())]
 
     def advance_start(self, offset: int, producers: ProducerStates) -> None:
-        """No truncation goes below `offset` any more, where this held."""
+        """Forget points below `offset`, because no truncation goes below it any more."""
         self._points = [
             _Point(offset, self._points[0].position, producers.copy()),
             *(point for point in self._points if point.offset > offset),
         ]
 
     def grow(self, size: int, offset: int, producers: ProducerStates, high_watermark: int | None = None) -> None:
-        """The log has `size` bytes more and ends at `offset`, and this is what holds there."""
+        """Note that the log grew by `size` bytes to `offset`, with these producers."""
         self._position += size
         spacing = max(SPACING_BYTES, _SPACING_BYTES_PER_PRODUCER * len(producers))
         newest = self._points[-1]
@@ -75,9 +75,9 @@ class ProducerHistory:
             del self._points[self._most_dispensable()]
 
     def go_back(self, offset: int) -> tuple[int, ProducerStates]:
-        """The log is about to end at `offset`: the newest point at or below it, and a copy of what held there.
+        """Forget points above `offset`; return the newest point at or below it, and a copy of its producers.
 
-        What lies between the two is to be recorded in the copy, and told by `grow`.
+        The caller records the batches between the two in the copy, and calls `grow` for them.
         """
         assert offset >= self.start_offset, f"offset {offset}: the producers are known from {self.start_offset} on"
         while self._points[-1].offset > offset:
@@ -86,7 +86,7 @@ class ProducerHistory:
         return self.newest_until(offset)
 
     def newest_until(self, offset: int) -> tuple[int, ProducerStates]:
-        """The newest point at or below `offset`, and a copy of what held there."""
+        """The newest point at or below `offset`, and a copy of its producers."""
         newest = next(point for point in reversed(self._points) if point.offset <= offset)
         return newest.offset, newest.producers.copy()
 
@@ -95,7 +95,7 @@ class ProducerHistory:
         return len(points) > MAX_POINTS or sum(len(point.producers) for point in points) > MAX_KEPT_PRODUCERS
 
     def _most_dispensable(self) -> int:
-        """Of the points between the first and the newest, the one whose loss costs least."""
+        """The index of the point between the first and the newest whose loss costs least."""
         points = self._points
 
         def cost(index: int) -> float:

@@ -1,7 +1,7 @@
-"""Idempotent producers: which batch comes next, which one is a retry of one already in the log (KIP-98).
+"""Idempotent producers: tells new batches from retries (KIP-98).
 
-The state is derived from the headers of the log's own batches, so that it survives leader changes and restarts, and is
-the same on every replica.  Producer ids need no record of their own: they are random.
+The state is derived from the batch headers of the log.  So it survives leader changes and restarts, and is the same on
+every replica.  Producer ids are random and need no record of their own.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import attrs
 MAX_SEQUENCE = 2**31 - 1
 """The last sequence number; 0 follows it."""
 REMEMBERED_BATCHES = 5
-"""How many batches a producer may have in flight, so how far back a retry is recognized."""
+"""How many batches a producer may have in flight, and how far back a retry is recognized."""
 DEFAULT_MAX_PRODUCERS = 100_000
 PRODUCER_ID_BITS = 63
-"""All of an int64 that is not negative.  An id that a stranger guesses lets it take the sequences of its owner."""
+"""All bits of a non-negative int64.  A stranger who guesses an id can use up its owner's sequences."""
 
 _SEQUENCES = MAX_SEQUENCE + 1
 _OLDER_BATCHES = REMEMBERED_BATCHES - 1
@@ -62,26 +62,27 @@ class RememberedBatch:
 _Batch: TypeAlias = tuple[int, int, int, int]
 """Base sequence, last sequence, base offset, last offset."""
 _Producer: TypeAlias = tuple[int, tuple[_Batch, ...], int, bool]
-"""Epoch; batches, newest last, at least one; timestamp; whether its sequence is known to have passed MAX_SEQUENCE in
-this epoch.  A plain tuple, as one is made for each batch: copies of the states share those that did not change."""
+"""Epoch; at least one batch, newest last; timestamp; whether the sequence has passed MAX_SEQUENCE in this epoch.
+
+A plain tuple, because each batch makes one.  Copies of the states share unchanged tuples."""
 
 
 @attrs.frozen
 class ProducerSummary:
-    """What is known of one producer, for a producer-state file."""
+    """The state of one producer, for a producer-state file."""
 
     producer_id: int
     producer_epoch: int
     batches: tuple[RememberedBatch, ...]
     """Oldest first, at least one."""
     timestamp_ms: int
-    """Of its newest batch, milliseconds since 1970; -1 where unknown."""
+    """Time of its newest batch in milliseconds since 1970; -1 if unknown."""
 
 
 class ProducerStates:
-    """The idempotent producers of one log, the least recently writing forgotten above `max_producers`.
+    """The idempotent producers of one log.  Above `max_producers`, it forgets the one that has not written for longest.
 
-    Pure and mutable; its log owns it and calls `record` in the same step as it appends.
+    The log owns it and calls `record` in the step in which it appends.
     """
 
     __slots__ = ("_max_producers", "_producers")
@@ -96,25 +97,25 @@ class ProducerStates:
         return len(self._producers)
 
     def __contains__(self, producer_id: int) -> bool:
-        """Whether a producer of that id has written."""
+        """Whether a producer with that id has written."""
         return producer_id in self._producers
 
     def __iter__(self) -> Iterator[ProducerSummary]:
-        """Every producer, least recently writing first."""
+        """All producers, the one that has not written for longest first."""
         for producer_id, (epoch, batches, timestamp_ms, _) in self._producers.items():
             yield ProducerSummary(producer_id, epoch, tuple(RememberedBatch(*batch) for batch in batches), timestamp_ms)
 
     def newest_batches(self) -> Iterator[tuple[int, int, int, int, int, int]]:
-        """Of every producer, least recently writing first, as plain numbers: there may be 100,000 of them.
+        """Each producer's id and epoch, and its newest batch's last sequence, offsets (inclusive) and timestamp.
 
-        Its id and epoch, the last sequence and both offsets (inclusive) of its newest batch, and its timestamp.
+        In the order of `__iter__`.  Plain numbers, because there may be 100,000 producers.
         """
         for producer_id, (epoch, batches, timestamp_ms, _) in self._producers.items():
             _, last_sequence, base_offset, last_offset = batches[-1]
             yield producer_id, epoch, last_sequence, base_offset, last_offset, timestamp_ms
 
     def check(self, producer_id: int, producer_epoch: int, base_sequence: int, record_count: int) -> SequenceCheck:
-        """What the leader must do with a batch of `record_count` records; changes nothing."""
+        """Decide what the leader does with a batch of `record_count` records.  Changes nothing."""
         if producer_id < 0:
             return _ACCEPT
         if producer_epoch < 0 or not 0 <= base_sequence <= MAX_SEQUENCE or record_count < 1:
@@ -154,9 +155,9 @@ class ProducerStates:
         last_offset: int,
         timestamp_ms: int = -1,
     ) -> None:
-        """A batch is now in the log, from `base_offset` to `last_offset` inclusive.
+        """Note a batch that is now in the log, from `base_offset` to `last_offset` (inclusive).
 
-        Batches without producer id or sequence, and those of a fenced epoch, leave no trace.
+        Ignores batches without a producer id or sequence, and those of a fenced epoch.
         """
         if producer_id < 0 or base_sequence < 0:
             return
@@ -182,7 +183,7 @@ class ProducerStates:
         producers[producer_id] = (producer_epoch, (*batches[-_OLDER_BATCHES:], batch), timestamp_ms, wrapped)
 
     def copy(self) -> ProducerStates:
-        """The same states, which no longer follow this log; costs little, as the two share the producers."""
+        """A copy that no longer follows this log.  Cheap, because both share the producers."""
         copied = ProducerStates(self._max_producers)
         copied._producers = self._producers.copy()
         return copied
@@ -220,10 +221,10 @@ def _check_sequence(
 
 
 def new_producer_id(states: ProducerStates, draw: Callable[[int], int]) -> int:
-    """A producer id that nobody can guess and that the log does not know; `draw(bits)` is random.
+    """Return a producer id that nobody can guess and that the log does not know; `draw(bits)` is random.
 
-    Needs no log write: 63 random bits coincide with those of a producer that has not written yet, or is forgotten,
-    once in 10**13 epochs of a million producers each.
+    Needs no log write.  A collision with a producer that has not written yet, or was forgotten, happens once in 10**13
+    epochs of a million producers each.
     """
     while (producer_id := draw(PRODUCER_ID_BITS)) in states:
         pass

@@ -1,4 +1,4 @@
-"""How a node learns who leads, and that a leader has resigned (KIP-595 "BeginQuorumEpoch" and "EndQuorumEpoch")."""
+"""Learns who leads, and that a leader has resigned (KIP-595 "BeginQuorumEpoch" and "EndQuorumEpoch")."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kraft_trio.protocol.types import Endpoints, ReplicaKey
 
 @attrs.frozen
 class Fenced:
-    """The epoch is older than this node's: FENCED_LEADER_EPOCH to a request; an answer is merely late."""
+    """The epoch is older than this node's.  A request gets FENCED_LEADER_EPOCH; a response is only late."""
 
     current_epoch: int
 
 
 @attrs.frozen
 class TooFarAhead:
-    """The epoch is beyond what such a message may move this node to: UNKNOWN_LEADER_EPOCH to a request.
+    """The epoch is higher than such a message may move this node to.  A request gets UNKNOWN_LEADER_EPOCH.
 
-    Kafka's raft client passes over an answer with that error.  INVALID_REQUEST would end it.
+    Kafka's raft client ignores that error; INVALID_REQUEST would stop it (docs/KAFKA.md#errors-that-stop-a-java-peer).
     """
 
     highest_epoch: int
@@ -38,7 +38,7 @@ class InvalidRequest:
 
 @attrs.frozen
 class InconsistentLeader:
-    """Two leaders for one epoch: to a request INVALID_REQUEST, in an answer a sign that the quorum is broken."""
+    """Two leaders in one epoch.  A request gets INVALID_REQUEST; a response shows that the quorum is broken."""
 
     epoch: int
     known_leader_id: int | None
@@ -47,7 +47,7 @@ class InconsistentLeader:
 
 @attrs.frozen
 class AlreadyFollowing:
-    """Nothing new: this node follows that leader, or knows of it and can do no better than what it does."""
+    """Nothing new: this node already follows that leader, or knows it and cannot reach it."""
 
 
 @attrs.frozen
@@ -61,7 +61,7 @@ class BecomeFollower:
 
 @attrs.frozen
 class BecomeUnattached:
-    """Take the role Unattached in that higher epoch (HIGHER_EPOCH_SEEN): no leader is named, or none can be reached."""
+    """Take the role Unattached in that higher epoch (HIGHER_EPOCH_SEEN): no leader with an address is named."""
 
     epoch: int
     leader_id: int | None
@@ -69,7 +69,7 @@ class BecomeUnattached:
 
 @attrs.frozen
 class LeaderResigned:
-    """EndQuorumEpoch is accepted.  First do `learned`, then set the timer to the successor's backoff."""
+    """EndQuorumEpoch is accepted.  First apply `learned`, then set the timer to the successor's backoff."""
 
     learned: BecomeFollower | BecomeUnattached | AlreadyFollowing
 
@@ -85,12 +85,12 @@ def learn_leader(
     leader_endpoints: Endpoints,
     highest_epoch: int | None = None,
 ) -> Learned:
-    """What a message teaches that names an epoch and perhaps its leader.
+    """Judge a message that names an epoch and perhaps its leader.
 
-    `highest_epoch` (inclusive) is the highest that it may move this node to; by default that of an answer to this
-    node's own request.  `leader_endpoints` are those of the message or, where it has none, those the voter set knows.
-    A leader that the role knows already is news only with more endpoints: a Prospective that went back to the leader
-    at every peer's word could never replace one that is gone.
+    `highest_epoch` (inclusive) is the highest to which it may move this node; the default is that of a response to this
+    node's own request.  `leader_endpoints` come from the message or, if it has none, from the voter set.  A known
+    leader is news only with more endpoints.  If a Prospective returned to it at every peer's word, no node could
+    replace a leader that is gone.
     """
     if leader_epoch < role.epoch:
         return Fenced(role.epoch)
@@ -117,10 +117,10 @@ def learn_leader(
 def hear_of_move(
     role: Role, leader_id: int | None, leader_epoch: int, leader_endpoints: Endpoints
 ) -> Prospective | None:
-    """The role of a Prospective that is told another address of its leader; None where that is no news.
+    """The role of a Prospective after a peer named another address of its leader, or None if that is not news.
 
-    It goes on asking for pre-votes, and if it loses them turns to that address.  The leader itself cannot tell a voter
-    that has moved as well, or that it does not count as one any more.
+    The Prospective keeps asking for pre-votes, and turns to that address if it loses.  The leader itself cannot reach a
+    voter that has moved too, or that it no longer counts.
     """
     if not isinstance(role, Prospective) or (leader_epoch, leader_id) != (role.epoch, role.leader_id):
         return None
@@ -137,11 +137,11 @@ def begin_quorum_epoch(
     leader_endpoints: Endpoints,
     highest_epoch: int,
 ) -> Learned | InvalidRequest:
-    """The receiver's judgement of BeginQuorumEpoch; the voter key is checked after the transition it brings.
+    """Judge BeginQuorumEpoch.  The caller checks the voter key after the transition.
 
-    `highest_epoch` (inclusive) is the highest that a request may move this node to (`epoch_limits`).
-    It comes from the leader itself, so a Prospective that had lost touch with this leader follows it again, and a
-    Follower that has another address of it takes the new one.
+    `highest_epoch` (inclusive) is the highest to which a request may move this node (`epoch_limits`).  The request
+    comes from the leader itself, so a Prospective that had lost this leader follows it again, and a Follower takes over
+    a new address.
     """
     refusal = _refuse_sender(role, self_key, leader_id, leader_epoch)
     if refusal is not None:
@@ -164,7 +164,7 @@ def end_quorum_epoch(
     leader_endpoints: Endpoints,
     highest_epoch: int,
 ) -> LeaderResigned | Fenced | TooFarAhead | InvalidRequest | InconsistentLeader:
-    """The receiver's judgement of EndQuorumEpoch; see `successor_position` for when it then asks for pre-votes."""
+    """Judge EndQuorumEpoch; `successor_backoff_ms` says when the receiver then asks for pre-votes."""
     refusal = _refuse_sender(role, self_key, leader_id, leader_epoch)
     if refusal is not None:
         return refusal
@@ -177,7 +177,7 @@ def end_quorum_epoch(
 def _refuse_sender(
     role: Role, self_key: ReplicaKey, leader_id: int, leader_epoch: int
 ) -> Fenced | InvalidRequest | None:
-    """These requests come from the leader itself, so a valid one never names its receiver."""
+    """The leader itself sends these requests, so a valid one never names its receiver as leader."""
     if leader_epoch < role.epoch:
         return Fenced(role.epoch)
     if leader_id < 0:
@@ -188,27 +188,27 @@ def _refuse_sender(
 
 
 def preferred_successors(progress: Iterable[tuple[ReplicaKey, int]]) -> tuple[ReplicaKey, ...]:
-    """Whom a resigning leader prefers, from the other voters and their fetch offsets (exclusive ends; -1 unknown).
+    """The successors that a resigning leader prefers, by descending fetch offset and then by id.
 
-    By descending offset, by id where they are equal.
+    `progress` has the other voters with their fetch offsets (exclusive ends; -1 is unknown).
     """
     return tuple(key for key, _ in sorted(progress, key=lambda entry: (-entry[1], entry[0])))
 
 
 def successor_position(self_key: ReplicaKey, preferred: Sequence[ReplicaKey]) -> int | None:
-    """This node's place among the preferred successors, from 0; None when not listed.
+    """This node's place among the preferred successors, from 0, or None if it is not listed.
 
-    Version 0 of EndQuorumEpoch lists ids alone; they match any directory id.
+    Version 0 of EndQuorumEpoch lists only ids, which match any directory id.
     """
     places = (place for place, key in enumerate(preferred) if key.names(self_key.id, self_key.directory_id))
     return next(places, None)
 
 
 def successor_backoff_ms(position: int | None, count: int, max_ms: int) -> int:
-    """How long a follower waits, after its leader resigned, until it asks for pre-votes.
+    """How long a follower waits after its leader resigned before it asks for pre-votes.
 
-    The first of `count` successors does not wait, whoever is not listed waits `max_ms`; between them the wait doubles
-    from place to place, so that each has time to win before the next one asks.
+    The first of `count` successors does not wait, and an unlisted follower waits `max_ms`.  In between, the wait
+    doubles from place to place, so that each successor has time to win before the next one asks.
     """
     if position is None:
         return max_ms

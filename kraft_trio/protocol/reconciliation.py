@@ -1,8 +1,8 @@
-"""Does a follower's log agree with the leader's up to where it wants to go on?  If not, how far back must it go?
+"""Compares a follower's log with the leader's, and finds where the follower must truncate (KIP-595, KIP-630 "Fetch").
 
-KIP-595 "Fetch" and KIP-630 "Fetch": a fetch names an offset and the epoch of the record before it.  The leader answers
-with records, with the end of the largest epoch that it knows and that is not above the follower's (the follower then
-truncates and asks again), or with a snapshot where the log no longer reaches back far enough.
+A Fetch names an offset and the epoch of the record before it.  If the leader's log agrees, it answers with records.  If
+not, it answers with the end of the largest epoch that it knows and that is not above the follower's; the follower
+truncates and asks again.  If the leader's log does not reach back far enough, it answers with a snapshot's id.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.types import OffsetAndEpoch
 
 BOOTSTRAP_SNAPSHOT_ID = OffsetAndEpoch(offset=0, epoch=0)
-"""The snapshot that formatting writes.  It covers no record and is never sent, so here it counts as none."""
+"""The snapshot that formatting writes.  It covers no record and is never sent, so it is ignored here."""
 
 
 @attrs.frozen
 class Valid:
-    """The follower's log is a prefix of the leader's: records follow."""
+    """The follower's log is a prefix of the leader's, and gets records."""
 
 
 @attrs.frozen
 class Diverging:
-    """The follower must truncate: the leader's log of that epoch ends at that offset (exclusive)."""
+    """The follower must truncate, because that epoch ends at that offset (exclusive) in the leader's log."""
 
     end: OffsetAndEpoch
 
@@ -51,9 +51,9 @@ def check_fetch_position(
     earliest_snapshot_id: OffsetAndEpoch | None = None,
     latest_snapshot_id: OffsetAndEpoch | None = None,
 ) -> FetchPositionCheck:
-    """The leader's judgement of a replica's fetch position; offset and epoch are 0 or more.
+    """Judge a replica's fetch position on the leader; offset and epoch are 0 or more.
 
-    Raises ValueError when the leader's own log begins above 0 without a snapshot that ends there (invariant
+    Raises ValueError if the leader's log starts above 0 without a snapshot that ends there (invariant
     SnapshotsCoverTheLog).
     """
     earliest = earliest_snapshot_id if earliest_snapshot_id != BOOTSTRAP_SNAPSHOT_ID else None
@@ -84,10 +84,10 @@ def truncation_point(
     diverging: OffsetAndEpoch,
     earliest_snapshot_id: OffsetAndEpoch | None = None,
 ) -> OffsetAndEpoch:
-    """Where the follower's log must end (exclusive) once its leader answered `diverging`, and the epoch before that.
+    """Where the follower's log must end (exclusive) after its leader answered `diverging`, and the epoch before that.
 
-    If the follower has records of that epoch, the shorter of both logs' ends of it; else the local end of the largest
-    lower epoch.  Raises ProtocolError when that would drop nothing: such an answer can never bring the logs together.
+    If the follower has records of that epoch, it is the lower of the epoch's ends in both logs; else the local end of
+    the largest lower epoch.  Raises ProtocolError if that drops nothing, because the logs would never agree.
     """
     local_end = end_of_epoch(diverging.epoch, log_end, epochs, earliest_snapshot_id)
     offset = min(local_end.offset, diverging.offset) if local_end.epoch == diverging.epoch else local_end.offset
@@ -99,7 +99,7 @@ def truncation_point(
 def end_of_epoch(
     epoch: int, log_end: OffsetAndEpoch, epochs: EpochCache, earliest_snapshot_id: OffsetAndEpoch | None
 ) -> OffsetAndEpoch:
-    """Where the largest epoch of this log that is not above `epoch` ends (exclusive), snapshots taken into account."""
+    """The end (exclusive) of this log's largest epoch that is not above `epoch`; snapshots count as part of the log."""
     if epoch >= log_end.epoch:
         return log_end
     end = epochs.end_offset_for_epoch(epoch, log_end.offset)

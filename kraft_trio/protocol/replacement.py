@@ -1,7 +1,7 @@
-"""Whether a node may have the voter removed that its own id had before its disk was replaced (KIP-853 "Auto joining").
+"""Decides when auto-join may remove the voter that had this node's id before its disk was replaced (KIP-853).
 
-One id cannot be a voter twice, so the old incarnation has to go before the new one can come, and in between the quorum
-has one voter less.  The new one must therefore be fit first, by the leader's word, and the old one gone.
+An id cannot be a voter twice, so the old incarnation is removed before the new one is added.  Meanwhile the quorum has
+one voter less.  So the leader must first report that the new incarnation has caught up and the old one is silent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ UNKNOWN = -1
 
 @attrs.frozen
 class DescribedReplica:
-    """What the leader says of a replica; times by its own clock, UNKNOWN for never."""
+    """A replica as the leader describes it.  Times are by the leader's clock; UNKNOWN means never."""
 
     key: ReplicaKey
     last_fetch_ms: int
@@ -31,9 +31,9 @@ def objection_to_replacing(
     now_ms: int,
     lately_ms: int,
 ) -> str | None:
-    """Why the voter with the id of `own` must not be removed yet; None if it may.  `now_ms` is by the leader's clock.
+    """Why the voter with the id of `own` must not be removed yet, or None if it may be removed.
 
-    `lately_ms` is how long ago counts as now: the fetch timeout.
+    `now_ms` is by the leader's clock.  `lately_ms` is the age up to which a time counts as now: the fetch timeout.
     """
     new = next((replica for replica in observers if replica.key == own), None)
     if new is None:

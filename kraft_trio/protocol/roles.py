@@ -1,15 +1,16 @@
-"""The roles a node can be in, and the table of every way from one to the next (KIP-595, KIP-996).
+"""The roles of a node and the table of transitions between them (KIP-595, KIP-996).
 
-A role is a frozen value for one stay in one epoch.  What the table says, in prose:
+A role is a frozen value for one stay in one epoch.  The table in words:
 
-* Anything that names a higher epoch moves any role to Unattached in it, or to Follower when it names the leader too.
-* A node that hears nothing asks first whether it could win (Prospective, a pre-vote in its current epoch), and raises
-  its epoch only once a majority said yes (Candidate).  A Candidate that loses waits out its timer and asks again.
-* A leader never follows another leader of its own epoch, nor does it lead again once it has resigned: it leaves its
-  epoch only for a higher one.
-* A vote, once given, and a leader, once known, stay what they are until the epoch ends.
-* Every transition is written to quorum-state before anything that follows from it is said, except those that change
-  nothing stored: to Prospective, to Resigned, and a Follower's own bookkeeping.
+* A message that names a higher epoch moves any role to Unattached in it, or to Follower if it also names the leader.
+* A node that hears of no leader first asks whether it could win (Prospective, with a pre-vote in its current epoch).
+  It raises its epoch only after a majority said yes (Candidate).  A Candidate that loses waits for its timer and asks
+  again.
+* A leader leaves its epoch only for a higher one.  It follows no other leader of its epoch, and does not lead again
+  after it has resigned.
+* A vote that was given and a leader that is known do not change within an epoch.
+* The node writes each transition to quorum-state before it says anything that follows from it.  Exceptions are
+  transitions that change nothing stored: to Prospective, to Resigned, and a Follower's own bookkeeping.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kraft_trio.protocol.voter_set import VoterSet
 
 @attrs.frozen
 class Unattached:
-    """Follows nobody: no leader known, or none that can be reached.  Fetches from bootstrap servers to find one."""
+    """Knows no leader, or none that it can reach.  Fetches from bootstrap servers to find one."""
 
     epoch: int
     leader_id: int | None = None
@@ -45,23 +46,23 @@ class Prospective:
 
 @attrs.frozen
 class Candidate:
-    """Has voted for itself in this epoch, and asks the others to."""
+    """Has voted for itself in this epoch, and asks the other voters."""
 
     epoch: int
 
 
 @attrs.frozen
 class Follower:
-    """Fetches from the leader of this epoch; an observer when its own voter set does not name it."""
+    """Fetches from the leader of this epoch.  It is an observer if its own voter set does not name it."""
 
     epoch: int
     leader_id: int
     leader_endpoints: Endpoints
     voted: ReplicaKey | None = None
     has_fetched: bool = False
-    """Whether a fetch from this leader succeeded: from then on pre-votes are refused."""
+    """Whether a fetch from this leader succeeded.  If so, pre-votes are refused."""
     leader_resigned: bool = False
-    """Whether this leader ended its epoch: from then on pre-votes are granted again (KAFKA-20895)."""
+    """Whether this leader ended its epoch.  If so, pre-votes are granted again (KAFKA-20895)."""
 
 
 @attrs.frozen
@@ -76,7 +77,7 @@ class Leader:
 
 @attrs.frozen
 class Resigned:
-    """Was the leader of this epoch, in this process or in the one before it, and leads no more."""
+    """Led this epoch, in this process or the one before it, and does not lead any more."""
 
     epoch: int
     preferred_successors: tuple[ReplicaKey, ...] = ()
@@ -86,35 +87,35 @@ Role: TypeAlias = Unattached | Prospective | Candidate | Follower | Leader | Res
 
 
 class Event(Enum):
-    """What makes a role change."""
+    """The cause of a transition."""
 
     HIGHER_EPOCH_SEEN = auto()
-    """A request or answer names a higher epoch, and no leader that could be followed."""
+    """A message names a higher epoch, but no leader that this node can follow."""
     LEADER_DISCOVERED = auto()
-    """A request or answer names the leader of a higher epoch, or of this one, and where it can be reached."""
+    """A message names the leader of this epoch or a higher one, and its address."""
     ELECTION_TIMED_OUT = auto()
     FETCH_TIMED_OUT = auto()
-    """The leader has not answered a fetch for the fetch timeout, or it resigned and the successor's backoff is over."""
+    """The leader answered no fetch within the fetch timeout, or it resigned and the successor's backoff is over."""
     VOTE_GRANTED = auto()
     """This node gives its vote in its current epoch to another."""
     PRE_VOTE_WON = auto()
-    """A majority would vote for this node; or a voter does not know pre-votes (UNSUPPORTED_VERSION)."""
+    """A majority would vote for this node, or a voter does not know pre-votes (UNSUPPORTED_VERSION)."""
     PRE_VOTE_LOST = auto()
-    """Rejected or timed out, with no leader to go back to."""
+    """Rejected or timed out, and no leader to return to is known."""
     PRE_VOTE_LOST_TO_LEADER = auto()
     """Rejected or timed out, and the leader of this epoch and its endpoints are known."""
     LEADER_MOVED = auto()
-    """A peer names another address of the leader that this node has lost touch with."""
+    """A peer names another address of the leader that this node cannot reach."""
     ELECTION_WON = auto()
     FETCHED_FROM_LEADER = auto()
     LEADER_RESIGNED = auto()
-    """EndQuorumEpoch from the leader followed."""
+    """EndQuorumEpoch arrived from the leader that this node follows."""
     RESIGNED = auto()
-    """Shutdown, a user's wish, check-quorum, or the commit of the leader's own removal."""
+    """Caused by shutdown, by check-quorum, or by the commit of the leader's own removal."""
 
 
 class EpochChange(Enum):
-    """How the epoch after a transition stands to the epoch before it."""
+    """How a transition changes the epoch."""
 
     SAME = auto()
     NEXT = auto()
@@ -135,7 +136,7 @@ class EpochChange(Enum):
 
 @attrs.frozen
 class Transition:
-    """One row of the table: the role it leads to, whether quorum-state is written first, and what the epoch does."""
+    """One row of the table: the new role, whether quorum-state is written first, and how the epoch changes."""
 
     to: type[Role]
     durable: bool
@@ -174,11 +175,11 @@ TRANSITIONS: Mapping[tuple[type[Role], Event], Transition] = {
 
 
 class IllegalTransition(RuntimeError):
-    """A bug of ours: the role must not change this way.  Nothing was changed."""
+    """A bug of ours: the role must not change this way.  Nothing has changed."""
 
 
 def leader_of(role: Role, self_key: ReplicaKey) -> int | None:
-    """The id of the leader of the role's epoch, as far as the role knows it."""
+    """The id of the leader of the role's epoch, or None if the role does not know it."""
     match role:
         case Leader() | Resigned():
             return self_key.id
@@ -189,7 +190,7 @@ def leader_of(role: Role, self_key: ReplicaKey) -> int | None:
 
 
 def vote_of(role: Role, self_key: ReplicaKey) -> ReplicaKey | None:
-    """Whom the node has voted for in the role's epoch; leading an epoch takes one's own vote."""
+    """The replica that the node voted for in the role's epoch.  A leader voted for itself."""
     match role:
         case Candidate() | Leader() | Resigned():
             return self_key
@@ -198,12 +199,13 @@ def vote_of(role: Role, self_key: ReplicaKey) -> ReplicaKey | None:
 
 
 def check_transition(old: Role, event: Event, new: Role, *, self_key: ReplicaKey) -> Transition:
-    """Assert that `event` may turn `old` into `new`; returns the row of the table that says so.
+    """Check that `event` may turn `old` into `new`, and return the row of the table that allows it.
 
-    Beyond the table: epochs never fall; within an epoch a vote is given once and a leader, once known, stays; a vote
-    in a new epoch is only ever one's own or comes by VOTE_GRANTED; nobody follows itself, or a leader it cannot reach.
+    Beyond the table, epochs never fall.  Within an epoch a vote is given once, and a known leader stays.  In a new
+    epoch a node votes for itself, or for another by VOTE_GRANTED.  It does not follow itself or a leader without an
+    address.
 
-    Raises IllegalTransition, naming roles, event and the rule broken; nothing is changed either way.
+    Raises IllegalTransition, which names roles, event and the broken rule.
     """
 
     def refuse(rule: str) -> IllegalTransition:
@@ -232,7 +234,7 @@ def check_transition(old: Role, event: Event, new: Role, *, self_key: ReplicaKey
 
 
 def after_lost_pre_vote(role: Prospective) -> tuple[Event, Unattached | Follower]:
-    """Where a Prospective goes that was rejected or timed out: back to the leader it can reach, else Unattached."""
+    """The role after a lost or timed-out pre-vote: Follower of the leader if its address is known, else Unattached."""
     if role.leader_id is not None and len(role.leader_endpoints):
         follower = Follower(role.epoch, role.leader_id, role.leader_endpoints, role.voted)
         return Event.PRE_VOTE_LOST_TO_LEADER, follower
@@ -246,7 +248,7 @@ def may_campaign(voters: VoterSet, self_key: ReplicaKey) -> bool:
 
 @attrs.frozen
 class ElectionState:
-    """What quorum-state stores: all that an election must not forget over a restart."""
+    """The content of quorum-state, which an election must not forget over a restart."""
 
     epoch: int
     leader_id: int | None = None
@@ -254,7 +256,7 @@ class ElectionState:
 
 
 def election_state_of(role: Role, self_key: ReplicaKey) -> ElectionState:
-    """What is stored of that role.  Of a leader its leadership; its own vote is implied by that."""
+    """The stored form of a role.  A leader's vote for itself is implied."""
     leader_id = leader_of(role, self_key)
     voted_key = None if leader_id == self_key.id else vote_of(role, self_key)
     return ElectionState(role.epoch, leader_id, voted_key)
@@ -263,14 +265,15 @@ def election_state_of(role: Role, self_key: ReplicaKey) -> ElectionState:
 def initial_role(
     election_state: ElectionState | None, log_end_epoch: int, self_key: ReplicaKey, voters: VoterSet
 ) -> Role:
-    """The role a node starts in, from what it stored and its log.
+    """The role in which a node starts, from its stored state and its log.
 
-    1. A log newer than the stored epoch: that state was lost; Unattached in the log's epoch.
-    2. It was the leader: Resigned in the same epoch, as it may have appended records that it no longer has
+    1. The log has a higher epoch than the stored state, so that state was lost: Unattached in the log's epoch.
+    2. The node was the leader: Resigned in the same epoch, because it may have lost records that it appended
        (invariant RestartedLeaderResigns).
-    3. It knows a leader and the leader's endpoints: Follower.
-    4. It voted for itself, and its voter set still names it: Candidate.
-    5. Else Unattached, keeping what it knows.  A vote for another incarnation of its own id is not one for itself.
+    3. The node knows a leader and its endpoints: Follower.
+    4. The node voted for itself, and its voter set still names it: Candidate.
+    5. Otherwise: Unattached, with the known leader and vote.  A vote for another incarnation of its id is not a vote
+       for itself.
     """
     state = election_state or ElectionState(0)
     if state.epoch < log_end_epoch:

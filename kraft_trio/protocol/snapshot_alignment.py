@@ -1,8 +1,8 @@
-"""How a snapshot and a log on one disk stand to each other (KIP-630 "Validation of Snapshot and Log").
+"""Compares a snapshot with the log on the same disk (KIP-630 "Validation of Snapshot and Log").
 
-A snapshot holds only what is committed, so wherever the two differ it is the log that must give way: it has records
-that were never committed, or lacks some, because the node stopped while a snapshot took the place of its log.  One
-thing cannot be: a record of a later epoch where the snapshot ends.  Whoever led that epoch had all that was committed.
+A snapshot holds only committed records.  If the log differs, it has uncommitted records, or lacks some because the node
+stopped while a snapshot replaced the log.  In both cases the snapshot wins.  A log with a record of a later epoch where
+the snapshot ends is impossible: the leader of that epoch had all committed records.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kraft_trio.protocol.types import OffsetAndEpoch
 
 
 class Alignment(enum.Enum):
-    """What the log is to the snapshot."""
+    """How the log relates to the snapshot."""
 
     CONTINUES = "the log has the record that the snapshot ends with, or begins after it"
     REPLACED = "the log ends before the snapshot does, or has uncommitted records in its place"
@@ -22,7 +22,7 @@ class Alignment(enum.Enum):
 
 
 def align(snapshot_id: OffsetAndEpoch, log_start_offset: int, log_end_offset: int, epochs: EpochCache) -> Alignment:
-    """`snapshot_id` must not end (exclusive) below the log's start (inclusive)."""
+    """Compare a log with a snapshot that ends (exclusive) at or above the log's start (inclusive)."""
     assert snapshot_id.offset >= log_start_offset, f"snapshot {snapshot_id} ends below the log start {log_start_offset}"
     if snapshot_id.offset > log_end_offset:
         return Alignment.CONTRADICTS if epochs.latest_epoch > snapshot_id.epoch else Alignment.REPLACED

@@ -1,4 +1,4 @@
-"""Where a replica may take a snapshot, and what a leader answers whoever asks for a piece of one (KIP-630).
+"""Checks where a replica may take a snapshot, and which pieces of one a leader serves (KIP-630).
 
 A snapshot's id is its end offset (exclusive) and the epoch of the last record before that.
 """
@@ -19,12 +19,11 @@ def next_snapshot_id(
     epochs: EpochCache,
     newest: OffsetAndEpoch | None,
 ) -> OffsetAndEpoch | None:
-    """The id of a snapshot of everything before `end_offset` (exclusive); None where there is one as new, or nothing.
+    """The id of a snapshot of everything before `end_offset` (exclusive), or None if there is nothing new to save.
 
-    `batch_base_offset` is that of the batch with the record at `end_offset`, the end offset itself at the log's end;
-    `newest` the newest snapshot there is.  Raises ValueError, naming the value and what was expected, for an offset
-    that may be undone, that is inside a batch, or whose last record is not in the log: the application is never given
-    those.
+    `batch_base_offset` is the base offset of the batch that holds `end_offset`, or `end_offset` itself at the log's
+    end.  `newest` is the newest snapshot.  Raises ValueError if the offset is not committed, is inside a batch, or
+    follows a record that is not in the log.
     """
     if high_watermark is None or end_offset > high_watermark:
         known = "unknown" if high_watermark is None else high_watermark
@@ -42,17 +41,17 @@ def next_snapshot_id(
 
 
 class PieceRefusal(enum.Enum):
-    """Why a piece of a snapshot is not given; the names are Kafka's."""
+    """Why a piece of a snapshot is refused; the names are Kafka's."""
 
     SNAPSHOT_NOT_FOUND = 98
     POSITION_OUT_OF_RANGE = 99
 
 
 def check_piece(position: int, size_in_bytes: int | None) -> PieceRefusal | None:
-    """What is wrong with asking for the bytes of a snapshot from `position` on; None: nothing.
+    """Check a request for the bytes of a snapshot from `position` on.  None if it can be served.
 
-    `size_in_bytes` is the snapshot's, None where there is none of that id: the bootstrap snapshot 0-0 is never given.
-    A whole snapshot has a byte or more, so that whoever has all of it has nothing to ask for.
+    `size_in_bytes` is None if no snapshot has that id, and for the bootstrap snapshot, which is never served.  The end
+    is out of range too: a client that has every byte need not ask.
     """
     if size_in_bytes is None:
         return PieceRefusal.SNAPSHOT_NOT_FOUND
@@ -60,5 +59,5 @@ def check_piece(position: int, size_in_bytes: int | None) -> PieceRefusal | None
 
 
 def piece_size(position: int, size_in_bytes: int, asked_bytes: int, max_bytes: int) -> int:
-    """How many bytes are given from a position that `check_piece` lets pass: one at least, or nobody would come on."""
+    """How many bytes to serve from a position that `check_piece` accepts: at least one, so that clients advance."""
     return min(size_in_bytes - position, max(1, min(asked_bytes, max_bytes)))

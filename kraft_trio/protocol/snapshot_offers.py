@@ -1,4 +1,4 @@
-"""What a follower makes of a snapshot that its leader names in place of records (KIP-630 "Fetch Snapshot")."""
+"""Checks a snapshot that a leader names instead of sending records (KIP-630 "Fetch Snapshot")."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from kraft_trio.protocol.types import OffsetAndEpoch
 
 
 def check_offered_snapshot(snapshot_id: OffsetAndEpoch, *, epoch: int, high_watermark: int | None) -> None:
-    """Whether the log may give way to a snapshot of that id; `epoch` is the leader's, in which it was named.
+    """Check that a snapshot may replace the log; `epoch` is that of the leader that named it.
 
-    Raises ProtocolError where it ends at or below the high watermark (exclusive): everything that such a snapshot
-    covers is here, and committed, so that nothing is gained and what follows it would be lost (invariant
-    HighWatermarkNeverFalls).  Raises
-    it, too, for an id that no snapshot of that epoch has; the bootstrap snapshot, 0-0, is never fetched.
+    Raises ProtocolError if the snapshot ends at or below the high watermark (exclusive).  The log already has
+    everything in it, and would lose what follows (invariant HighWatermarkNeverFalls).  Also raises ProtocolError for an
+    id that no snapshot of that epoch can have, such as that of the bootstrap snapshot, 0-0.
     """
     if snapshot_id.offset < 1 or not 0 <= snapshot_id.epoch <= epoch:
         raise ProtocolError(

@@ -1,7 +1,6 @@
-"""The nouns of the protocol: replica keys, offsets with epochs, endpoints.
+"""The nouns of the protocol as frozen values: replica keys, offsets with epochs, endpoints.
 
-All of them are frozen values, compared by content.  Sources: KIP-595 (offsets and epochs), KIP-853 "Voters" and
-"Directory id" (replica keys, endpoints).
+From KIP-595 (offsets and epochs), and KIP-853 "Voters" and "Directory id" (replica keys, endpoints).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from uuid import UUID
 import attrs
 
 NO_DIRECTORY_ID = UUID(int=0)
-"""The directory id that stands for "unknown": static voters and peers older than KIP-853 carry it."""
+"""The unknown directory id, which static voters and peers older than KIP-853 have."""
 
 
 def directory_id_to_text(directory_id: UUID) -> str:
@@ -24,7 +23,7 @@ def directory_id_to_text(directory_id: UUID) -> str:
 def directory_id_from_text(text: str) -> UUID:
     """Read Kafka's text form of a UUID.
 
-    Raises ValueError, naming the text, unless it is 22 characters of unpadded URL-safe base64.
+    Raises ValueError, naming the text, if it is not 22 characters of unpadded URL-safe base64.
     """
     try:
         raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
@@ -37,13 +36,13 @@ def directory_id_from_text(text: str) -> UUID:
 
 @attrs.frozen(order=True)
 class ReplicaKey:
-    """One incarnation of a replica: its id and the id of the log directory it was formatted with (KIP-853)."""
+    """One incarnation of a replica: its id and the id of its formatted directory (KIP-853)."""
 
     id: int
     directory_id: UUID = NO_DIRECTORY_ID
 
     def names(self, id: int, directory_id: UUID) -> bool:
-        """Whether (id, directory_id) is this replica, an unknown directory id on either side matching any."""
+        """Whether (id, directory_id) is this replica.  An unknown directory id on either side matches any."""
         return self.id == id and (
             self.directory_id == directory_id or NO_DIRECTORY_ID in (self.directory_id, directory_id)
         )
@@ -59,15 +58,14 @@ class OffsetAndEpoch:
     """An offset and the leader epoch that belongs to it.
 
     As a log end, `offset` is exclusive (the next offset to be written) and `epoch` is that of the last record before
-    it.  Logs are compared for votes by (epoch, offset); the field order makes comparison operators compare offsets
-    first, so use `is_at_least_as_up_to_date_as` for votes.
+    it.  Comparison operators compare offsets first.  Votes compare epochs first, with `is_at_least_as_up_to_date_as`.
     """
 
     offset: int
     epoch: int
 
     def is_at_least_as_up_to_date_as(self, other: OffsetAndEpoch) -> bool:
-        """KIP-595 "Vote": the later epoch wins; in one epoch, the longer log."""
+        """Compare logs for a vote (KIP-595 "Vote"): by epoch, then by length."""
         return (self.epoch, self.offset) >= (other.epoch, other.offset)
 
     def __str__(self) -> str:
@@ -76,7 +74,7 @@ class OffsetAndEpoch:
 
 @attrs.frozen(order=True)
 class Endpoint:
-    """Where a listener can be reached: a host name or address, and a TCP port."""
+    """The address of a listener: a host name or IP address, and a TCP port."""
 
     host: str
     port: int
@@ -92,12 +90,12 @@ def _sorted_items(items: Mapping[str, Endpoint] | Iterable[tuple[str, Endpoint]]
 
 @attrs.frozen
 class Endpoints:
-    """The endpoints of one replica, by listener name, in the order they were given (the first is the default)."""
+    """The endpoints of one replica by listener name, in the given order; the first is the default."""
 
     items: tuple[tuple[str, Endpoint], ...] = attrs.field(default=(), converter=_sorted_items)
 
     def get(self, listener_name: str) -> Endpoint | None:
-        """The endpoint of that listener; None where the replica has none of that name."""
+        """The endpoint of that listener, or None if the replica has no such listener."""
         return next((endpoint for name, endpoint in self.items if name == listener_name), None)
 
     def __iter__(self) -> Iterator[tuple[str, Endpoint]]:

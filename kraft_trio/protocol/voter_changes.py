@@ -1,4 +1,4 @@
-"""What a change makes of a voter set, or why it is refused (KIP-853 "AddVoter", "RemoveVoter", "UpdateVoter").
+"""Makes the next voter set of a change, or refuses it (KIP-853 "AddVoter", "RemoveVoter", "UpdateVoter").
 
 Each rule takes the set in force and returns the next one, or a refusal: never half of a change.  Every way out asserts
 invariant OverlappingVoterSets.
@@ -16,25 +16,26 @@ from kraft_trio.protocol.voter_set import Voter, VoterSet
 
 MAX_LISTENERS: Final = 16
 MAX_NAME: Final = 255
-"""How many listeners a voter may have, and how long their names and hosts may be, in characters: every VotersRecord
-and every snapshot repeats them, for all voters, in one batch."""
+"""Limits for the number of a voter's listeners, and for the characters of a listener's name and host.
+
+Every VotersRecord and every snapshot repeats them for all voters in one batch."""
 
 
 @attrs.frozen
 class Refused:
-    """Why a change cannot be made: the name of the error that is answered, and a sentence for a human."""
+    """A refused change: the name of the error to answer, and the reason for a human."""
 
     error_name: str
     reason: str
 
 
 def is_single_step(before: VoterSet, after: VoterSet) -> bool:
-    """Whether one set may follow the other: one replica more or less, other endpoints, or directory ids filled in."""
+    """Whether `after` may follow `before`: one replica more or less, new endpoints, or directory ids filled in."""
     return before.has_overlapping_majority(after)
 
 
 def check_new_voter(voter: Voter, default_listener: str) -> Refused | None:
-    """What is wrong with a voter that is to be added or updated, whatever the set; None where nothing is."""
+    """Check a voter that is to be added or updated, independently of the set.  None if it is valid."""
     problem = _problem_with(voter, default_listener)
     return None if problem is None else Refused("INVALID_REQUEST", problem)
 
@@ -65,7 +66,7 @@ def _problem_with(voter: Voter, default_listener: str) -> str | None:
 
 
 def add_voter(voters: VoterSet, voter: Voter) -> VoterSet | Refused:
-    """The set with one more voter; DUPLICATE_VOTER where the id is in it, be it with another directory id."""
+    """The set with one more voter.  DUPLICATE_VOTER if its id is in the set, also with another directory id."""
     known = voters.get(voter.id)
     if known is not None:
         return Refused("DUPLICATE_VOTER", f"voter {known.key} is in the set already; it has to be removed first")
@@ -73,7 +74,7 @@ def add_voter(voters: VoterSet, voter: Voter) -> VoterSet | Refused:
 
 
 def remove_voter(voters: VoterSet, key: ReplicaKey) -> VoterSet | Refused:
-    """The set without that replica; VOTER_NOT_FOUND unless exactly that one is in it, and is not the last."""
+    """The set without that replica.  VOTER_NOT_FOUND if the set does not have exactly that one, or no other."""
     known = voters.get(key.id)
     if known is None:
         return Refused("VOTER_NOT_FOUND", f"no voter has the id {key.id}: the voters are {_names(voters)}")
@@ -85,9 +86,9 @@ def remove_voter(voters: VoterSet, key: ReplicaKey) -> VoterSet | Refused:
 
 
 def update_voter(voters: VoterSet, voter: Voter) -> VoterSet | Refused:
-    """The set with that voter's endpoints and versions; VOTER_NOT_FOUND unless exactly that replica is in it.
+    """The set with that voter's endpoints and versions.  VOTER_NOT_FOUND if that replica is not in the set.
 
-    An unknown directory id in the set, from static voters, is filled in; a known one never changes.
+    A static voter's unknown directory id is filled in; a known one never changes.
     """
     if not voters.is_voter(voter.key):
         return Refused("VOTER_NOT_FOUND", f"{voter.key} is not among the voters {_names(voters)}")
@@ -97,10 +98,10 @@ def update_voter(voters: VoterSet, voter: Voter) -> VoterSet | Refused:
 def upgrade_voters(
     voters: VoterSet, told: Mapping[int, Voter], version: int, observers: Mapping[ReplicaKey, VersionRange]
 ) -> VoterSet | Refused:
-    """The static set with what the voters have told the leader, for the upgrade to that kraft.version.
+    """The static set, completed by what the voters have told the leader, for the upgrade to that kraft.version.
 
-    INVALID_UPDATE_VERSION, with everyone who is in the way, where a voter has not told its directory id, or a voter or
-    observer does not support the version.
+    INVALID_UPDATE_VERSION if a voter has not told its directory id, or if a voter or observer does not support the
+    version.  The reason names all of them.
     """
     known = {voter.id: told.get(voter.id, voter) for voter in voters}
     problems = [
@@ -126,9 +127,9 @@ def upgrade_voters(
 def check_kraft_version(
     current: int, wanted: int, supported: VersionRange, *, is_downgrade: bool = False
 ) -> Refused | None:
-    """Whether kraft.version may go from one to the other: never down, never beyond what this build knows.
+    """Check a change of kraft.version.  It never falls, and never exceeds what this build supports.
 
-    Nor up where what was asked for is a downgrade: there is no way back from what nobody meant.
+    A request for a downgrade does not raise it either, because that could not be undone.
     """
     if not supported.includes(wanted):
         return Refused(

@@ -1,6 +1,6 @@
-"""Which voter set and which kraft.version are in force at which offset (KIP-853, "Voters" and "Snapshots").
+"""The voter sets and kraft.versions of a log, by offset (KIP-853, "Voters" and "Snapshots").
 
-A VotersRecord is in force as soon as it is in the log, committed or not; truncating it brings the earlier set back
+A VotersRecord is in force as soon as it is in the log, committed or not.  Truncating it restores the earlier set
 (invariant VotersInForce).  A snapshot's set sits at the last offset that the snapshot covers.  The bootstrap snapshot
 covers nothing, so its set sits at -1.  Without any set, the static voters of the configuration are in force.
 """
@@ -14,16 +14,16 @@ from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 
 BOOTSTRAP_OFFSET = -1
-"""Where the voters and the kraft.version of the 0-0 snapshot sit: before the first record."""
+"""The offset of the 0-0 snapshot's voters and kraft.version: before the first record."""
 
 MAX_REMOVED: Final = 1000
-"""How many removed voters are known at most; the oldest are forgotten first."""
+"""The largest number of removed voters that a log remembers.  It forgets the oldest first."""
 
 T = TypeVar("T")
 
 
 class _History(Generic[T]):
-    """Values by the offset they came with, offsets strictly increasing; `initial` holds before the first of them."""
+    """Values by strictly increasing offsets; `initial` holds before the first of them."""
 
     __slots__ = ("initial", "name", "newest", "offsets", "values")
 
@@ -63,9 +63,9 @@ class _History(Generic[T]):
 
 
 def removed_after(removed: tuple[ReplicaKey, ...], before: VoterSet, after: VoterSet) -> tuple[ReplicaKey, ...]:
-    """The removed voters, oldest first, once the set `after` has followed `before`; whoever is added again is none.
+    """The removed voters, oldest first, after the set `after` has followed `before`.  A voter in `after` is not one.
 
-    A function of the log alone, so that every replica's snapshot of one id names the same.
+    This is a function of the log alone, so all replicas' snapshots of one id name the same voters.
     """
     known = [key for key in removed if not _names(after, key)]
     gone = sorted(voter.key for voter in before if not _names(after, voter.key))
@@ -78,10 +78,9 @@ def _names(voters: VoterSet, key: ReplicaKey) -> bool:
 
 
 class VoterHistory:
-    """The voter sets and kraft.versions of one log, by offset (inclusive: in force from that record on).
+    """The voter sets and kraft.versions of one log.  Each is in force from its offset (inclusive) on.
 
-    Pure and mutable.  Only the log that owns it changes it, in the step in which it appends or truncates (rule R2);
-    everybody else reads.
+    Only the log that owns this object changes it, in the step in which it appends or truncates (rule R2).
     """
 
     __slots__ = ("_kraft_versions", "_removed", "_voters")
@@ -93,26 +92,26 @@ class VoterHistory:
         self._removed: _History[tuple[ReplicaKey, ...]] = _History("removed voters", ())
 
     def add_voters(self, offset: int, voters: VoterSet) -> None:
-        """A VotersRecord is at `offset`.  Raises ValueError unless that is above every one before."""
+        """Add the VotersRecord at `offset`.  Raises ValueError if that is not above all earlier ones."""
         # The static voters are the configuration's, which may differ from replica to replica.
         before = self._voters.newest if self._voters.offsets else VoterSet()
         self._voters.add(offset, voters)
         self._removed.add(offset, removed_after(self._removed.newest, before, voters))
 
     def add_kraft_version(self, offset: int, version: int) -> None:
-        """A KRaftVersionRecord is at `offset`.  Raises ValueError unless that is above every one before."""
+        """Add the KRaftVersionRecord at `offset`.  Raises ValueError if that is not above all earlier ones."""
         self._kraft_versions.add(offset, version)
 
     def truncate_to(self, offset: int) -> bool:
-        """The log now ends at `offset` (exclusive): drop what came later; returns whether anything was dropped."""
+        """Drop everything from `offset` on, where the log now ends.  Returns whether anything was dropped."""
         self._removed.truncate_to(offset)
         voters_dropped = self._voters.truncate_to(offset)
         return self._kraft_versions.truncate_to(offset) or voters_dropped
 
     def trim_prefix_to(self, offset: int) -> None:
-        """The log now begins at `offset`, where a snapshot ends: drop all but the newest entry below it.
+        """Drop all but the newest entry below `offset`, where the log now starts and a snapshot ends.
 
-        An entry *at* `offset` may still be truncated, and then the one before it holds again; so that one stays.
+        That entry stays because one *at* `offset` may still be truncated.
         """
         self._voters.trim_prefix_to(offset)
         self._removed.trim_prefix_to(offset)
@@ -121,10 +120,10 @@ class VoterHistory:
     def install_snapshot(
         self, end_offset: int, voters: VoterSet | None, kraft_version: int, removed: tuple[ReplicaKey, ...] = ()
     ) -> None:
-        """A snapshot that ends at `end_offset` (exclusive) replaces the whole log: nothing earlier is kept (S11).
+        """Replace everything by the content of a snapshot that ends at `end_offset` (exclusive; scenario S11).
 
-        `voters` is None for a snapshot without a VotersRecord, at kraft.version 0; the static voters then hold.
-        `removed` are the removed voters that it names.
+        `voters` is None for a snapshot without a VotersRecord (kraft.version 0).  The static voters are then in force.
+        `removed` are the removed voters that the snapshot names.
         """
         self.truncate_to(BOOTSTRAP_OFFSET)
         if voters is not None:
@@ -135,22 +134,22 @@ class VoterHistory:
 
     @property
     def static_voters(self) -> VoterSet:
-        """The voters of the configuration; in force only while no VotersRecord is known."""
+        """The voters of the configuration, which are in force only while no VotersRecord is known."""
         return self._voters.initial
 
     @property
     def ignores_static_voters(self) -> bool:
-        """Whether the configuration names voters and they are not in force, as a VotersRecord is known."""
+        """Whether the configuration names voters that a VotersRecord overrides."""
         return len(self.static_voters) > 0 and self.voters_offset is not None
 
     @property
     def voters(self) -> VoterSet:
-        """The newest voter set, committed or not: the one in force."""
+        """The voter set in force: the newest one, committed or not."""
         return self._voters.newest
 
     @property
     def kraft_version(self) -> int:
-        """The newest kraft.version, committed or not; 0 where none was written."""
+        """The newest kraft.version, committed or not; 0 if none was written."""
         return self._kraft_versions.newest
 
     @property
@@ -160,36 +159,36 @@ class VoterHistory:
 
     @property
     def kraft_version_offset(self) -> int | None:
-        """The offset of the kraft.version in force; -1 for that of the bootstrap snapshot, None where none is known."""
+        """The offset of the kraft.version in force; -1 for that of the bootstrap snapshot, None if none is known."""
         return self._kraft_versions.offsets[-1] if self._kraft_versions.offsets else None
 
     @property
     def came_from_bootstrap(self) -> bool:
-        """Whether the set in force is that of the 0-0 snapshot, which a new leader writes into the log."""
+        """Whether the set in force is that of the 0-0 snapshot.  A new leader writes it into the log."""
         return self.voters_offset == BOOTSTRAP_OFFSET
 
     def voters_at(self, offset: int) -> VoterSet:
-        """The voter set in force once the record at `offset` is read."""
+        """The voter set in force after the record at `offset`."""
         return self._voters.at(offset)
 
     def kraft_version_at(self, offset: int) -> int:
-        """The kraft.version in force once the record at `offset` is read."""
+        """The kraft.version in force after the record at `offset`."""
         return self._kraft_versions.at(offset)
 
     @property
     def removed(self) -> tuple[ReplicaKey, ...]:
-        """Who was a voter and is none in the newest set, committed or not: oldest first, MAX_REMOVED at most."""
+        """The former voters that are not in the newest set, committed or not.  Oldest first, at most MAX_REMOVED."""
         return self._removed.newest
 
     def removed_at(self, offset: int) -> tuple[ReplicaKey, ...]:
-        """The same once the record at `offset` is read."""
+        """The former voters after the record at `offset`."""
         return self._removed.at(offset)
 
     def uncommitted(self, high_watermark: int | None) -> tuple[int, ...]:
-        """The offsets of VotersRecords at or above the high watermark (exclusive); invariant
-        OneUncommittedVoterChange allows one.
+        """The offsets of VotersRecords at or above the high watermark (exclusive), at most one on a leader.
 
-        While the high watermark is unknown (None), every VotersRecord of the log may be uncommitted.
+        See invariant OneUncommittedVoterChange.  If the high watermark is unknown (None), all of them may be
+        uncommitted.
         """
         offsets = self._voters.offsets
         return tuple(offsets[bisect_left(offsets, high_watermark if high_watermark is not None else 0) :])

@@ -1,4 +1,4 @@
-"""The set of voters: an immutable value, its majority, and which replica key belongs to it (KIP-853 "Voters")."""
+"""The set of voters, its majority, and membership by replica key (KIP-853 "Voters")."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import attrs
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, ReplicaKey, VersionRange
 
 KRAFT_VERSION: Final = "kraft.version"
-"""The name of the feature by which voter sets are in the log (from version 1 on)."""
+"""The feature that puts voter sets into the log, from version 1 on."""
 
 SUPPORTED_KRAFT_VERSIONS: Final = VersionRange(0, 1)
-"""What this build supports."""
+"""The versions that this build supports."""
 
 
 @attrs.frozen
@@ -58,7 +58,7 @@ class VoterSet:
 
     @property
     def majority(self) -> int:
-        """How many voters are more than half of the set."""
+        """The smallest number of voters that is more than half of the set."""
         return len(self.voters) // 2 + 1
 
     def get(self, voter_id: int) -> Voter | None:
@@ -67,8 +67,8 @@ class VoterSet:
     def is_voter(self, key: ReplicaKey) -> bool:
         """Whether this incarnation is in the set.
 
-        A voter whose directory id the set does not know (a static voter) matches any incarnation; a voter whose
-        directory id is known is matched by that directory id alone (KIP-853, scenario S2).
+        A static voter, whose directory id the set does not know, matches any incarnation.  Other voters match by their
+        directory id (KIP-853, scenario S2).
         """
         voter = self.get(key.id)
         return voter is not None and voter.key.directory_id in (NO_DIRECTORY_ID, key.directory_id)
@@ -77,12 +77,12 @@ class VoterSet:
         return len(self.voters) == 1 and self.is_voter(key)
 
     def directory_id_of(self, voter_id: int) -> UUID:
-        """The directory id of a voter; NO_DIRECTORY_ID for one that is unknown or not in the set."""
+        """The directory id of a voter; NO_DIRECTORY_ID if it is unknown or the voter is not in the set."""
         voter = self.get(voter_id)
         return voter.key.directory_id if voter is not None else NO_DIRECTORY_ID
 
     def has_overlapping_majority(self, following: VoterSet) -> bool:
-        """Whether `following` may come right after this set: each majority of the one meets each of the other.
+        """Whether `following` may come right after this set, so that all majorities of both overlap.
 
         True if the sets differ by at most one replica key (invariant OverlappingVoterSets).  One voter out and another
         in are two differences.  New endpoints are no difference, nor is a directory id that was unknown before.

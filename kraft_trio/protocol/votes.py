@@ -1,7 +1,7 @@
-"""Who gets this node's vote or pre-vote, and when votes are enough (KIP-595 "Vote", KIP-996, KIP-853 "Vote").
+"""Grants votes and pre-votes, and counts them (KIP-595 "Vote", KIP-996, KIP-853 "Vote").
 
-Membership is deliberately checked on neither side: an observer grants votes, and a sender that our voter set does not
-name may be named by one we have not read yet.  Only the candidate counts, and it counts members alone.
+Neither side checks membership.  An observer grants votes, and a sender outside our voter set may be in one that we have
+not read yet.  Only the candidate counts, and it counts members alone.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kraft_trio.protocol.voter_set import VoterSet
 
 @attrs.frozen
 class VoteFacts:
-    """What a Vote request says of its sender."""
+    """What a Vote request says about its sender."""
 
     replica: ReplicaKey
     epoch: int
-    """The epoch campaigned in; for a pre-vote the sender's current epoch."""
+    """The epoch of the election; for a pre-vote the sender's current epoch."""
     log_end: OffsetAndEpoch
     """Exclusive end of the sender's log, and the epoch of the record before it."""
     pre_vote: bool = False
@@ -29,27 +29,27 @@ class VoteFacts:
 
 @attrs.frozen
 class VoteDecision:
-    """The answer to a vote request, and why."""
+    """The response to a vote request, and the reason."""
 
     granted: bool
     reason: str
-    """For a human: what decided."""
+    """For a human reader."""
     voted_role: Unattached | Prospective | None = None
-    """The role to take by VOTE_GRANTED, durably, before the answer is sent; None where nothing changes."""
+    """The role to take and store by VOTE_GRANTED before the response is sent, or None if nothing changes."""
 
 
 def must_step_down(role: Role, request_epoch: int) -> bool:
-    """Whether a request of that epoch first moves this node to Unattached in it, whatever is decided then.
+    """Whether a request of that epoch first moves this node to Unattached in it.
 
-    True of pre-votes too: their sender is in that epoch, so it exists, and to learn of it promises nothing.
+    This holds for pre-votes too: their sender is in that epoch, and moving to it promises nothing.
     """
     return request_epoch > role.epoch
 
 
 def decide_vote(role: Role, request: VoteFacts, log_end: OffsetAndEpoch) -> VoteDecision:
-    """Grant or refuse, for a request in this node's own epoch; `log_end` is this node's.
+    """Grant or refuse a request in this node's own epoch; `log_end` is this node's.
 
-    Raises ValueError for another epoch: a lower one is fenced, and for a higher one the caller steps down first.
+    Raises ValueError for another epoch.  A lower one is fenced, and for a higher one the caller steps down first.
     """
     if request.epoch != role.epoch:
         raise ValueError(f"vote request in epoch {request.epoch}, decided in epoch {role.epoch}: both must be the same")
@@ -98,10 +98,10 @@ def _decide_pre_vote(role: Role, log_is_up_to_date: bool, log_reason: str) -> Vo
 
 
 def vote_request_error(role_epoch: int, request: VoteFacts) -> str | None:
-    """The name of the partition-level error a vote request gets as it is, None where it can be decided.
+    """The name of the partition-level error of a vote request, or None if it can be decided.
 
-    INVALID_REQUEST for a log end that such a sender cannot have (negative; written in the epoch campaigned in, or for
-    a pre-vote above the current one) and for a negative id; FENCED_LEADER_EPOCH for an older epoch.
+    INVALID_REQUEST for a negative id, and for a log end that the sender cannot have: negative, in the epoch of the
+    election or, for a pre-vote, above the sender's epoch.  FENCED_LEADER_EPOCH for an older epoch.
     """
     last_epoch = request.log_end.epoch
     highest_log_epoch = request.epoch if request.pre_vote else request.epoch - 1
@@ -115,10 +115,10 @@ def vote_request_error(role_epoch: int, request: VoteFacts) -> str | None:
 
 
 def voter_key_error(self_key: ReplicaKey, voter_id: int, voter_directory_id: UUID) -> str | None:
-    """INVALID_VOTER_KEY when a Vote or BeginQuorumEpoch was meant for another replica, or another disk of this one.
+    """INVALID_VOTER_KEY if a Vote or BeginQuorumEpoch was meant for another replica or another disk of this one.
 
-    Asked only after the epoch transition that the request brings.  A negative id means that the sender did not say; an
-    unknown directory id matches any.
+    Call it after the request's epoch transition.  A negative id means that the sender did not say.  An unknown
+    directory id matches any.
     """
     if voter_id < 0 or self_key.names(voter_id, voter_directory_id):
         return None
@@ -127,7 +127,7 @@ def voter_key_error(self_key: ReplicaKey, voter_id: int, voter_directory_id: UUI
 
 @attrs.frozen
 class VoteTally:
-    """The answers to one round of votes or pre-votes, the candidate's own included by the caller.
+    """The responses to one round of votes or pre-votes.  The caller adds the candidate's own vote.
 
     Answers of replicas outside `voters`, and of other incarnations, are kept but not counted (invariant
     DeadIncarnations).
@@ -138,11 +138,11 @@ class VoteTally:
     rejected: frozenset[ReplicaKey] = frozenset()
 
     def granted_by(self, key: ReplicaKey) -> VoteTally:
-        """The tally after that replica said yes; its later answer replaces its earlier one."""
+        """The tally after that replica granted its vote; a later response replaces an earlier one."""
         return attrs.evolve(self, granted=self.granted | {key}, rejected=self.rejected - {key})
 
     def rejected_by(self, key: ReplicaKey) -> VoteTally:
-        """The tally after that replica said no; its later answer replaces its earlier one."""
+        """The tally after that replica refused its vote; a later response replaces an earlier one."""
         return attrs.evolve(self, granted=self.granted - {key}, rejected=self.rejected | {key})
 
     @property
@@ -151,7 +151,7 @@ class VoteTally:
 
     @property
     def is_lost(self) -> bool:
-        """Whether too few are left to win."""
+        """Whether the remaining voters cannot make a majority."""
         return len(self.voters) - len(self._members(self.rejected)) < self.voters.majority
 
     @property

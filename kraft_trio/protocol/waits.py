@@ -1,7 +1,7 @@
-"""How long a node waits for others, so that every wait fits into every timeout, whatever is configured.
+"""Derives how long a node waits for others, so that every wait fits into the configured timeouts.
 
-A Fetch is answered before its sender gives it up, a lost one is asked again before the fetch timeout is over, and an
-idle follower fetches several times within the 1.5 fetch timeouts of check-quorum.
+The leader answers a Fetch before its sender gives up.  A lost Fetch is repeated before the fetch timeout ends.  An idle
+follower fetches several times within the 1.5 fetch timeouts of check-quorum.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ RECONNECT_BACKOFF_MAX_MS: Final = 500
 
 
 def fetch_max_wait_ms(fetch_timeout_ms: int, request_timeout_ms: int) -> int:
-    """How long the leader may keep a Fetch for want of news: a quarter of each timeout at most."""
+    """How long the leader may hold a Fetch without news: at most a quarter of each timeout."""
     return max(1, min(FETCH_MAX_WAIT_MS, fetch_timeout_ms // 4, request_timeout_ms // 4))
 
 
 def fetch_answer_wait_ms(fetch_timeout_ms: int, request_timeout_ms: int) -> int:
-    """When a Fetch or FetchSnapshot is given up: early enough to ask again before the fetch timeout is over."""
+    """When to give up a Fetch or FetchSnapshot: early enough to repeat it before the fetch timeout ends."""
     return max(1, min(request_timeout_ms, fetch_timeout_ms * 3 // 4))
 
 
 def announcement_wait_ms(fetch_timeout_ms: int, request_timeout_ms: int) -> int:
-    """When a BeginQuorumEpoch is given up: before the next one is due, half a fetch timeout later."""
+    """When to give up a BeginQuorumEpoch: before the next one is due, half a fetch timeout later."""
     return max(1, min(request_timeout_ms, fetch_timeout_ms // 2))
 
 
 def vote_wait_ms(election_timeout_ms: int, request_timeout_ms: int) -> int:
-    """When a Vote or EndQuorumEpoch is given up: no later than the shortest stay of its sender in that role ends."""
+    """When to give up a Vote or EndQuorumEpoch: before the shortest stay of its sender in that role ends."""
     return min(request_timeout_ms, election_timeout_ms)
 
 
 def retry_backoff_ms(configured_ms: int, fetch_timeout_ms: int, election_timeout_ms: int) -> int:
-    """The least wait before a request is tried again; the real one is random, up to twice this."""
+    """The least wait before a request is repeated; the actual wait is random, up to twice this."""
     return min(configured_ms, fetch_timeout_ms // 16, election_timeout_ms // 8)
 
 
 def discovery_wait_ms(fetch_timeout_ms: int, request_timeout_ms: int) -> int:
-    """When a node that looks for the leader gives one peer up and asks another."""
+    """When a node that looks for the leader gives up on one peer and asks another."""
     return min(request_timeout_ms, fetch_timeout_ms)
 
 
 def reconnect_backoff_max_ms(fetch_timeout_ms: int, election_timeout_ms: int) -> int:
-    """The longest wait before another connection to a peer is tried."""
+    """The longest wait before the next attempt to connect to a peer."""
     return max(1, min(RECONNECT_BACKOFF_MAX_MS, fetch_timeout_ms // 4, election_timeout_ms // 2))
