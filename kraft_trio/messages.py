@@ -15,6 +15,7 @@ import trio
 from kraft_trio.protocol.roles import Role
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.storage.batch_header import BatchHeader
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
@@ -264,9 +265,10 @@ class FetchSnapshotReceived:
 
 @attrs.frozen
 class ProduceReceived:
-    """One encoded batch, its header and CRC already checked."""
+    """One encoded batch.  The sender has checked its header, its CRC and its records."""
 
     records: bytes
+    header: BatchHeader
     timeout_ms: int
     reply: Reply[ProducePartitionResponse]
 

@@ -25,7 +25,7 @@ from kraft_trio.errors import (
 from kraft_trio.idempotent_producer import IdempotentProducer, ProducerLeader
 from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView, Reply, deliver
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.storage.batch import NewRecord
+from kraft_trio.storage.batch import NewRecord, peek_header
 from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_RECORDS, RECORD_OVERHEAD_BYTES
 from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
 from kraft_trio.wire.apis.produce import PRODUCE, ProducePartition, ProducePartitionResponse, ProduceRequest
@@ -199,7 +199,7 @@ class _OwnLeader:
 
     async def produce(self, batch: bytes) -> ProducePartitionResponse:
         reply: Reply[ProducePartitionResponse] = Reply()
-        if await deliver(self.mailbox, ProduceReceived(batch, self.timeout_ms, reply)):
+        if await deliver(self.mailbox, ProduceReceived(batch, peek_header(batch), self.timeout_ms, reply)):
             return await reply.receive()
         return ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower)
 

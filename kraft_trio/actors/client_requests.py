@@ -15,6 +15,7 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.messages import ProduceReceived, QuorumView, Reply, deliver
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.storage.batch import check_client_batch, peek_header
+from kraft_trio.storage.batch_header import BatchHeader
 from kraft_trio.storage.log import Log
 from kraft_trio.wire.apis.describe_cluster import (
     BROKERS,
@@ -133,9 +134,11 @@ class ClientRequests:
         replies = []
         was_ours = False
         for partition in request.partitions:
-            is_ours = self._refuse_produce(request, partition, version) is None
-            replies.append(await self._produce_partition(request, partition, version, is_repeated=was_ours))
-            was_ours = was_ours or is_ours
+            refused = self._refuse_produce(request, partition, version)
+            if refused is None and was_ours:
+                refused = ProducePartitionResponse.failed(ErrorCode.invalid_request, "the partition is named twice")
+            was_ours = was_ours or refused is None
+            replies.append(await self._produce_partition(request, partition, refused))
 
         def respond(answers: Sequence[ProducePartitionResponse]) -> ProduceResponse | None:
             return None if request.acks == 0 else self._produce_response(request, answers, listener_name)
@@ -166,18 +169,16 @@ class ClientRequests:
         return ProduceResponse(tuple(responses), ((told[0], endpoint),) if told and endpoint is not None else ())
 
     async def _produce_partition(
-        self, request: ProduceRequest, partition: ProducePartition, version: int, *, is_repeated: bool
+        self, request: ProduceRequest, partition: ProducePartition, refused: ProducePartitionResponse | None
     ) -> Reply[ProducePartitionResponse]:
-        """Check the batch, then hand it to the leader: its answer comes when the batch has committed."""
+        """Check the batch and hand it to the leader, which answers when the batch has committed."""
         reply: Reply[ProducePartitionResponse] = Reply()
-        refused = self._refuse_produce(request, partition, version)
-        if refused is None and is_repeated:
-            refused = ProducePartitionResponse.failed(ErrorCode.invalid_request, "the partition is named twice")
-        refused = refused or await self._refuse_batch(partition.records)
-        if refused is not None:
-            reply.answer(refused)
+        records = partition.records or b""
+        checked = refused or await self._check_batch(records)
+        if isinstance(checked, ProducePartitionResponse):
+            reply.answer(checked)
             return reply
-        message = ProduceReceived(partition.records or b"", max(request.timeout_ms, 0), reply)
+        message = ProduceReceived(records, checked, max(request.timeout_ms, 0), reply)
         if not await deliver(self._view.value.leader_mailbox, message):
             reply.answer(ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower))
         return reply
@@ -198,8 +199,8 @@ class ClientRequests:
             return ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower)
         return None
 
-    async def _refuse_batch(self, records: bytes | None) -> ProducePartitionResponse | None:
-        """What is wrong with the records, if anything: one whole batch of format v2, sound through and through."""
+    async def _check_batch(self, records: bytes) -> BatchHeader | ProducePartitionResponse:
+        """The header of the one sound batch of format v2 that the records must be, or else the refusal."""
         if not records:
             return ProducePartitionResponse.failed(ErrorCode.invalid_record, "records: none given, one batch expected")
         if len(records) > self._config.max_message_bytes:
@@ -226,7 +227,7 @@ class ClientRequests:
             await self._checker.check(records, header)
         except ProtocolError as error:
             return ProducePartitionResponse.failed(ErrorCode.invalid_record, str(error))
-        return None
+        return header
 
     # FindCoordinator
 

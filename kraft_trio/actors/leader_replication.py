@@ -21,7 +21,7 @@ from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.request_failures import NODES_OWN
 from kraft_trio.actors.snapshot_doubts import SnapshotDoubts
 from kraft_trio.actors.snapshot_server import SnapshotServer
-from kraft_trio.errors import DiskFullError, ProtocolError
+from kraft_trio.errors import DiskFullError
 from kraft_trio.messages import (
     CommittedEndRequested,
     DescribeQuorumReceived,
@@ -39,7 +39,7 @@ from kraft_trio.protocol.producers import Accept, Duplicate, Refuse, new_produce
 from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.batch import encode_control_batch, peek_header
+from kraft_trio.storage.batch import encode_control_batch
 from kraft_trio.storage.control_records import ControlRecord, KRaftVersion, LeaderChange, VotersRecord
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse, QuorumReplica
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
@@ -205,11 +205,7 @@ class LeaderReplication:
 
     def _produce(self, message: ProduceReceived) -> None:
         """Append one client batch, which is answered when it commits (docs/DECISIONS.md#one-topic-one-partition)."""
-        try:
-            header = peek_header(message.records)
-        except ProtocolError as error:
-            message.reply.answer(ProducePartitionResponse.failed(ErrorCode.corrupt_message, str(error)))
-            return
+        header = message.header
         if header.producer_id >= 0:
             match self._log.producers.check(
                 header.producer_id, header.producer_epoch, header.base_sequence, header.record_count

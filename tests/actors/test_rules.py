@@ -25,7 +25,7 @@ from kraft_trio.protocol.roles import Follower, Leader
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID
-from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch
+from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch, peek_header
 from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
@@ -207,13 +207,13 @@ async def test_what_waits_when_the_epoch_ends_is_answered(cluster: Cluster) -> N
         mailbox = leader.mailbox
         completed = fetch_at_end(leader.context, cluster.key_of(2))
         await mailbox.send(completed)
-        await mailbox.send(ProduceReceived(record, 60_000, appends[0]))
+        await mailbox.send(ProduceReceived(record, peek_header(record), 60_000, appends[0]))
         await trio.testing.wait_all_tasks_blocked()
         fetches = [fetch_at_end(leader.context, STRANGER) for _ in range(2)]
         await mailbox.send(fetches[0])
         await trio.testing.wait_all_tasks_blocked()
         leader.scope.cancel()
-        mailbox.send_nowait(ProduceReceived(record, 60_000, appends[1]))
+        mailbox.send_nowait(ProduceReceived(record, peek_header(record), 60_000, appends[1]))
         mailbox.send_nowait(fetches[1])
     assert (await completed.reply.receive()).records, "the append had completed the parked fetch"
     for append in appends:
