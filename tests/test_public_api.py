@@ -104,7 +104,7 @@ async def test_a_formatted_node_has_its_identity_and_the_first_voters(tmp_path: 
         directory = config.metadata_log_dir
         with LockedDirectory.open(disk, directory, config.node_id, random.Random(1)) as opened:
             assert opened.meta_properties.cluster_id == cluster_id
-            assert opened.meta_properties.directory_id == voters.directory_id_of(config.node_id)
+            assert opened.meta_properties.directory_id == voters.get(config.node_id).key.directory_id
         log = Log.open(
             disk,
             partition_path(directory, config.topic_name),

@@ -45,8 +45,3 @@ class Published(Generic[T]):
         while not condition(self._value):
             await self._readers.park()
         return self._value
-
-    async def wait_changed(self) -> T:
-        """The next value published after this call."""
-        await self._readers.park()
-        return self._value

@@ -158,11 +158,6 @@ class VoterHistory:
         return self._voters.offsets[-1] if self._voters.offsets else None
 
     @property
-    def kraft_version_offset(self) -> int | None:
-        """The offset of the kraft.version in force; -1 for that of the bootstrap snapshot, None if none is known."""
-        return self._kraft_versions.offsets[-1] if self._kraft_versions.offsets else None
-
-    @property
     def came_from_bootstrap(self) -> bool:
         """Whether the set in force is that of the 0-0 snapshot.  A new leader writes it into the log."""
         return self.voters_offset == BOOTSTRAP_OFFSET

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Final
-from uuid import UUID
 
 import attrs
 
@@ -75,11 +74,6 @@ class VoterSet:
 
     def is_only_voter(self, key: ReplicaKey) -> bool:
         return len(self.voters) == 1 and self.is_voter(key)
-
-    def directory_id_of(self, voter_id: int) -> UUID:
-        """The directory id of a voter; NO_DIRECTORY_ID if it is unknown or the voter is not in the set."""
-        voter = self.get(voter_id)
-        return voter.key.directory_id if voter is not None else NO_DIRECTORY_ID
 
     def has_overlapping_majority(self, following: VoterSet) -> bool:
         """Whether `following` may come right after this set, so that all majorities of both overlap.

@@ -20,7 +20,6 @@ import trio
 from kraft_trio.errors import DiskFullError, KraftError, StorageFailure
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.protocol.voter_history import VoterHistory
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.disk import Buffer, Disk
 from kraft_trio.storage.disk_reserve import DiskReserve
@@ -134,11 +133,6 @@ class Log(TrimmedLog):
             )
         except OSError as error:
             raise storage_failure(f"{directory}: cannot open the log", error) from error
-
-    @property
-    def voter_history(self) -> VoterHistory:
-        """The same as `voters`."""
-        return self.voters
 
     @property
     def _latest_epoch(self) -> int:

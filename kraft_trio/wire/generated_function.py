@@ -1,11 +1,10 @@
-"""Functions whose source text is made at run time: one flat function a message is several times as fast as closures.
+"""Functions whose source text is made at run time: a flat function for each message is much faster than closures.
 
-The text is known to `linecache`: tracebacks show its lines, and `source_of(function)` gives it to whoever debugs.
+`linecache` knows the text, so that tracebacks show its lines and `inspect.getsource(function)` returns it.
 """
 
 from __future__ import annotations
 
-import inspect
 import linecache
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -56,8 +55,3 @@ class FunctionSource:
         exec(compile(text, filename, "exec"), self._globals)
         function: Callable[..., Any] = self._globals[name]
         return function
-
-
-def source_of(function: Callable[..., Any]) -> str:
-    """The text of a generated function, to be printed."""
-    return inspect.getsource(function)

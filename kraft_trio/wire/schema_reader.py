@@ -1,12 +1,11 @@
-"""Bytes into `Fields`, by a shape of `schema`.
+"""Reads the bytes of a message into `Fields`, following a shape of `schema`.
 
-Nothing that a peer declares is believed before it is checked: lengths and counts against what is left of the frame,
-and the number of array elements and tagged fields in a frame against a limit, before the first of them is read: each
-costs tens of microseconds until it is answered, however few bytes it takes.  Whatever is wrong raises ProtocolError
-naming the field.
+A peer's lengths and counts are checked before they are used: against the rest of the frame, and, for array elements and
+tagged fields, against a limit for the whole frame.  That limit matters because an element costs tens of microseconds
+until it is answered, however few bytes it takes.  A message that breaks a rule raises ProtocolError, naming the field.
 
-The readers are generated, one function a message (`reader_source`); print one with
-`source_of(message_reader(shape))`.
+The readers are generated, one function for each message (`reader_source`).  To print one, use
+`inspect.getsource(message_reader(shape))`.
 """
 
 from __future__ import annotations
@@ -36,11 +35,6 @@ Reader: TypeAlias = Callable[[bytes | bytearray, int, int], Fields]
 def message_reader(shape: EntityShape) -> Reader:
     """The compiled reader of a message."""
     return compile_reader(shape, _NAMES)
-
-
-def read_message(shape: EntityShape, frame: bytes) -> Fields:
-    """Read a message without a header.  Raises ProtocolError."""
-    return message_reader(shape)(frame, 0, RESPONSE_ELEMENTS)
 
 
 def _long_varint(data: bytes | bytearray, start: int) -> tuple[int, int]:

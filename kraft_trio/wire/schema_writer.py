@@ -3,7 +3,8 @@
 The fields may hold more than the version has: what the schema does not name is not written.  A value that does not
 fit its type is a bug of ours and raises what `struct` raises; a missing field raises KeyError.
 
-The writers are generated, one function a message (`writer_source`); print one with `source_of(entity_writer(shape))`.
+The writers are generated, one function for each message (`writer_source`).  To print one, use
+`inspect.getsource(entity_writer(shape))`.
 """
 
 from __future__ import annotations

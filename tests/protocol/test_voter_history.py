@@ -30,7 +30,7 @@ def history() -> VoterHistory:
 def test_static_voters_hold_until_a_voters_record_is_known() -> None:
     empty = VoterHistory(STATIC)
     assert (empty.voters, empty.voters_offset, empty.voters_at(100)) == (STATIC, None, STATIC)
-    assert (empty.kraft_version, empty.kraft_version_offset, empty.kraft_version_at(100)) == (0, None, 0)
+    assert (empty.kraft_version, empty.kraft_version_at(100)) == (0, 0)
     assert not empty.came_from_bootstrap
     empty.add_voters(0, FIRST)
     assert (empty.voters, empty.voters_offset, empty.static_voters) == (FIRST, 0, STATIC)
@@ -49,9 +49,9 @@ def test_kraft_version_has_its_own_history() -> None:
     built = history()
     built.add_kraft_version(12, 2)
     assert [built.kraft_version_at(offset) for offset in (-2, -1, 11, 12)] == [0, 1, 1, 2]
-    assert (built.kraft_version, built.kraft_version_offset) == (2, 12)
+    assert built.kraft_version == 2
     assert built.truncate_to(12) is True
-    assert (built.kraft_version, built.kraft_version_offset) == (1, -1)
+    assert built.kraft_version == 1
     assert built.voters == FIRST
 
 
@@ -138,8 +138,7 @@ def test_a_snapshot_leaves_nothing_of_the_log_it_replaces() -> None:
     installed.add_kraft_version(21, 2)
     installed.install_snapshot(15, FIRST, 1)
     assert (installed.voters, installed.voters_offset, installed.kraft_version) == (FIRST, 14, 1)
-    assert installed.kraft_version_offset == 14
-    assert (installed.voters_at(13), installed.kraft_version_at(13)) == (STATIC, 0)
+    assert (installed.voters_at(13), installed.kraft_version_at(13), installed.kraft_version_at(14)) == (STATIC, 0, 1)
     assert installed.uncommitted(15) == ()
 
 
@@ -147,7 +146,6 @@ def test_a_snapshot_without_voters_falls_back_to_the_static_ones() -> None:
     installed = history()
     installed.install_snapshot(15, None, 0)
     assert (installed.voters, installed.voters_offset, installed.kraft_version) == (STATIC, None, 0)
-    assert installed.kraft_version_offset is None
 
 
 @given(

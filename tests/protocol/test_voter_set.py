@@ -110,5 +110,4 @@ def test_what_a_set_knows_of_a_voter() -> None:
     members = voters(1, 2)
     assert members.get(2) == Voter(key(2), endpoints_of(2))
     assert members.get(3) is None
-    assert (members.directory_id_of(2), members.directory_id_of(3).int) == (key(2).directory_id, 0)
     assert Voter(key(1)).endpoints == Endpoints()

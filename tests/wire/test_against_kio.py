@@ -17,7 +17,7 @@ from kraft_trio.wire.api import VOTE
 from kraft_trio.wire.apis.vote import VoteRequest
 from kraft_trio.wire.codec import encode_request
 from kraft_trio.wire.schema import message_shape
-from kraft_trio.wire.schema_reader import read_message
+from kraft_trio.wire.schema_reader import RESPONSE_ELEMENTS, message_reader
 from kraft_trio.wire.schema_writer import entity_writer
 from tests.wire.values import ALL_VERSIONS, VALUES
 
@@ -45,7 +45,7 @@ def test_what_kio_writes_is_read_and_written_again_the_same(api, version, kind, 
     written_by_kio = buffer.getvalue()
 
     shape = message_shape(api.package, api.name, kind, version)
-    fields = read_message(shape, written_by_kio)
+    fields = message_reader(shape)(written_by_kio, 0, RESPONSE_ELEMENTS)
     chunks = []
     entity_writer(shape)(chunks, fields)
     assert b"".join(chunks) == written_by_kio

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import traceback
+from inspect import getsource
 
 import pytest
 
 from kraft_trio.wire.api import APIS
-from kraft_trio.wire.generated_function import FunctionSource, source_of
+from kraft_trio.wire.generated_function import FunctionSource
 from kraft_trio.wire.schema import message_shape
 from kraft_trio.wire.schema_reader import message_reader
 from kraft_trio.wire.schema_writer import entity_writer, unsigned_varint
@@ -15,7 +16,7 @@ from kraft_trio.wire.schema_writer import entity_writer, unsigned_varint
 
 def test_the_source_of_a_reader_and_of_a_writer_can_be_printed():
     shape = message_shape("vote", "Vote", "request", 2)
-    read, write = source_of(message_reader(shape)), source_of(entity_writer(shape))
+    read, write = getsource(message_reader(shape)), getsource(entity_writer(shape))
     assert read.startswith("def read(data, position, left):\n")
     assert write.startswith("def write(chunks, fields):\n")
     for name in ("cluster_id", "topic_name", "last_offset_epoch", "pre_vote"):
@@ -24,7 +25,7 @@ def test_the_source_of_a_reader_and_of_a_writer_can_be_printed():
 
 
 def test_two_messages_have_two_sources():
-    sources = [source_of(message_reader(message_shape("fetch", "Fetch", "request", version))) for version in (12, 17)]
+    sources = [getsource(message_reader(message_shape("fetch", "Fetch", "request", version))) for version in (12, 17)]
     assert ["topic_id" in source for source in sources] == [False, True]
 
 
