@@ -1,4 +1,4 @@
-"""Steps that change nothing: each says how things must be now.  Where it names no nodes it means all that run."""
+"""Steps that change nothing: each states what must be true now.  Without nodes, it applies to all running ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _expect_of_each(
 @register
 @attrs.frozen
 class ExpectLeader(Step):
-    """That this node leads, in the highest epoch that any running node leads; perhaps in this epoch."""
+    """This node leads, in the highest epoch that any running node leads (and in this epoch, if given)."""
 
     verb: ClassVar[str] = "expect leader"
     node: int = part(NODE)
@@ -58,7 +58,7 @@ class ExpectLeader(Step):
 @register
 @attrs.frozen
 class ExpectNoLeader(Step):
-    """That no node leads, or none of these."""
+    """No node leads, or none of these nodes."""
 
     verb: ClassVar[str] = "expect no leader"
     nodes: tuple[int, ...] | None = part(NODES, after="among", default=None)
@@ -72,7 +72,7 @@ class ExpectNoLeader(Step):
 @register
 @attrs.frozen
 class ExpectEpoch(Step):
-    """The epoch that the nodes are in."""
+    """The nodes are in this epoch."""
 
     verb: ClassVar[str] = "expect epoch"
     epoch: int = part(EPOCH)
@@ -85,7 +85,7 @@ class ExpectEpoch(Step):
 @register
 @attrs.frozen
 class ExpectRole(Step):
-    """The role that the nodes are in."""
+    """The nodes have this role."""
 
     verb: ClassVar[str] = "expect role"
     role: str = part(choice("Unattached", "Prospective", "Candidate", "Follower", "Leader", "Resigned"))
@@ -98,7 +98,7 @@ class ExpectRole(Step):
 @register
 @attrs.frozen
 class ExpectLogEnd(Step):
-    """The log end offset (exclusive) of the nodes."""
+    """The nodes' logs end at this offset (exclusive)."""
 
     verb: ClassVar[str] = "expect log-end"
     offset: int = part(OFFSET)
@@ -111,7 +111,7 @@ class ExpectLogEnd(Step):
 @register
 @attrs.frozen
 class ExpectCommitted(Step):
-    """The high watermark (exclusive) that the nodes know; 0 where they know none."""
+    """The nodes know this high watermark (exclusive); 0 if they know none."""
 
     verb: ClassVar[str] = "expect committed"
     offset: int = part(OFFSET)
@@ -124,7 +124,7 @@ class ExpectCommitted(Step):
 @register
 @attrs.frozen
 class ExpectValues(Step):
-    """All the values in the logs of the nodes, committed or not."""
+    """The nodes' logs hold exactly these values, committed or not."""
 
     verb: ClassVar[str] = "expect values"
     values: tuple[str, ...] = part(QUOTED_LIST)
@@ -138,7 +138,7 @@ class ExpectValues(Step):
 @register
 @attrs.frozen
 class ExpectVoters(Step):
-    """The voters of the newest set in the logs of the nodes, committed or not."""
+    """The newest voter set in the nodes' logs, committed or not, has these voters."""
 
     verb: ClassVar[str] = "expect voters"
     voters: tuple[int, ...] = part(NODES)
@@ -152,7 +152,7 @@ class ExpectVoters(Step):
 @register
 @attrs.frozen
 class ExpectAlike(Step):
-    """That the nodes have the same log, byte for byte, all of it durable and known to be committed."""
+    """The nodes' logs are equal byte for byte, durable, and known to be committed."""
 
     verb: ClassVar[str] = "expect alike"
     nodes: tuple[int, ...] | None = part(NODES, default=None)
@@ -178,7 +178,7 @@ class ExpectAlike(Step):
 @register
 @attrs.frozen
 class ExpectRunning(Step):
-    """That these nodes run, and no others."""
+    """Exactly these nodes run."""
 
     verb: ClassVar[str] = "expect running"
     nodes: tuple[int, ...] = part(NODES)
@@ -192,7 +192,7 @@ class ExpectRunning(Step):
 @register
 @attrs.frozen
 class ExpectEnded(Step):
-    """That the process of a node has ended with an error that has this in its text."""
+    """The node's process ended with an error that contains this text."""
 
     verb: ClassVar[str] = "expect ended"
     node: int = part(NODE)
@@ -211,7 +211,7 @@ class ExpectEnded(Step):
 @register
 @attrs.frozen
 class ExpectOutcome(Step):
-    """What a client has been told of its append, or an administrator of a change, as of "add-voter 4"."""
+    """What a client was told about its append, or an administrator about a change such as "add-voter 4"."""
 
     verb: ClassVar[str] = "expect outcome"
     value: str = part(QUOTED)

@@ -1,4 +1,4 @@
-"""What a scenario script says before its first step: the cluster it is about."""
+"""The header of a scenario script: the cluster, described before the first step."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class HeaderItem:
 
 @attrs.frozen
 class SeedItem(HeaderItem):
-    """The seed of everything the script leaves open: scheduler, network, disks, timeouts; 0 where it is not said."""
+    """The seed for everything the script leaves open: scheduler, network, disks, timeouts.  Default: 0."""
 
     verb: ClassVar[str] = "seed"
     seed: int = part(NUMBER)
@@ -45,7 +45,7 @@ class SeedItem(HeaderItem):
 
 @attrs.frozen
 class VotersItem(HeaderItem):
-    """The initial voters; 1 2 3 where it is not said."""
+    """The initial voters.  Default: 1 2 3."""
 
     verb: ClassVar[str] = "voters"
     nodes: tuple[int, ...] = part(NODES)
@@ -53,7 +53,7 @@ class VotersItem(HeaderItem):
 
 @attrs.frozen
 class ObserversItem(HeaderItem):
-    """The observers; none where it is not said."""
+    """The observers.  Default: none."""
 
     verb: ClassVar[str] = "observers"
     nodes: tuple[int, ...] = part(NODES)
@@ -61,7 +61,7 @@ class ObserversItem(HeaderItem):
 
 @attrs.frozen
 class KRaftVersionItem(HeaderItem):
-    """0: the voters are named by controller.quorum.voters, without directory ids; 1, the default: by the log."""
+    """0: controller.quorum.voters names the voters, without directory ids; 1 (the default): the log names them."""
 
     verb: ClassVar[str] = "kraft-version"
     version: str = part(choice("0", "1"))
@@ -69,7 +69,7 @@ class KRaftVersionItem(HeaderItem):
 
 @attrs.frozen
 class SetItem(HeaderItem):
-    """A configuration key that every node is given, and its value, as in a .properties file."""
+    """A configuration key for every node, as in a .properties file."""
 
     verb: ClassVar[str] = "set"
     key: str = part(WordPart("KEY", "a configuration key", r"[a-z][a-z0-9.]*"))

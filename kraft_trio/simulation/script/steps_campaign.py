@@ -1,4 +1,4 @@
-"""Steps that random runs have besides faults: the time of the next one, the clients, the recovery at the end."""
+"""Steps of random runs besides faults: the time of the next step, the clients, and the recovery at the end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BLOW: Final = choice(*BLOWS)
 @register
 @attrs.frozen
 class At(Step):
-    """Waits until that much virtual time has passed since the run began; not at all where it has."""
+    """Waits until this much virtual time has passed since the start of the run."""
 
     verb: ClassVar[str] = "at"
     keeps_time: ClassVar[bool] = True
@@ -54,7 +54,7 @@ class At(Step):
 @register
 @attrs.frozen
 class Clients(Step):
-    """Lets that many clients write and read, over the network and embedded in nodes, until the run recovers or ends."""
+    """Starts clients that write and read, over the network and inside nodes, until the run recovers or ends."""
 
     verb: ClassVar[str] = "clients"
     count: int = part(NUMBER)
@@ -77,9 +77,9 @@ class Clients(Step):
 @register
 @attrs.frozen
 class Fair(Step):
-    """From now on disks, voters and addresses are left alone that the quorum could never do without again.
+    """From now on, spares disks, voters and addresses that the quorum could never do without again.
 
-    What would take them takes nothing then: `blank-disk`, `rot`, `add-voter`, `remove-voter`, `move`.
+    Steps that would take one of them do nothing then: `blank-disk`, `rot`, `add-voter`, `remove-voter`, `move`.
     """
 
     verb: ClassVar[str] = "fair"
@@ -91,11 +91,11 @@ class Fair(Step):
 @register
 @attrs.frozen
 class StrikeLeader(Step):
-    """Does something to the node that leads now, of the highest epoch; nothing where none does.
+    """Harms the current leader of the highest epoch; does nothing without a leader.
 
-    `mid-change` waits for a leader to append a set of voters, and strikes in that moment; not at all where none does
-    within a second.  `mid-download` waits for a node to be given a piece of a snapshot, three seconds at most.
-    A process that is killed, crashed or paused comes back by `start` and `resume`, a cut ends by `heal`.
+    `mid-change` waits up to a second for a leader to append a voter set, and strikes at that moment, or not at all.
+    `mid-download` waits up to three seconds for a node to receive a piece of a snapshot. `start` and `resume` undo a
+    kill, a crash and a pause; `heal` ends a cut.
     """
 
     verb: ClassVar[str] = "strike-leader"
@@ -116,7 +116,7 @@ class StrikeLeader(Step):
 @register
 @attrs.frozen
 class StrikeFetcher(Step):
-    """Does something to the node that is next given a piece of a snapshot, but the last; nothing in three seconds."""
+    """Harms the next node that receives a piece of a snapshot, except the last piece, within three seconds."""
 
     verb: ClassVar[str] = "strike-fetcher"
     blow: str = part(BLOW)
@@ -130,9 +130,9 @@ class StrikeFetcher(Step):
 @register
 @attrs.frozen
 class DemandCommit(Step):
-    """Demands that an append which a client begins from now on is acknowledged within that time; `clients` write.
+    """Demands that an append which a client begins from now on is acknowledged in time; needs `clients`.
 
-    Whatever is broken stays broken.  A demand that is not met is a violation.
+    Everything broken stays broken.  A demand that is not met is a violation.
     """
 
     verb: ClassVar[str] = "demand-commit"
@@ -145,7 +145,7 @@ class DemandCommit(Step):
 @register
 @attrs.frozen
 class Recover(Step):
-    """Ends every fault, of a majority first, and demands progress; in the end every node must have the same log."""
+    """Ends every fault, first for a majority, and demands progress; finally all nodes must have the same log."""
 
     verb: ClassVar[str] = "recover"
 

@@ -1,4 +1,4 @@
-"""Steps of disks: slow and full ones, calls that fail, rotten bits, other disks."""
+"""Steps of disks: slow and full disks, failing calls, bit rot, other disks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _HEADER_BEFORE_CRC: Final = 21
 @register
 @attrs.frozen
 class SlowDisk(Step):
-    """Lets every fsync of a machine take that long from now on."""
+    """Makes every fsync of a machine take this long from now on."""
 
     verb: ClassVar[str] = "slow-disk"
     node: int = part(NODE)
@@ -66,7 +66,7 @@ class _FailingCall(Step):
 @register
 @attrs.frozen
 class FailSync(_FailingCall):
-    """Lets the next fsync of a running node fail; what it should have made durable is lost, and later ones succeed."""
+    """Makes a node's next fsync fail: the data it covers is lost, but later fsyncs succeed."""
 
     verb: ClassVar[str] = "fail-sync"
     _operation: ClassVar[str] = "sync"
@@ -75,7 +75,7 @@ class FailSync(_FailingCall):
 @register
 @attrs.frozen
 class FailWrite(_FailingCall):
-    """Lets the next write of a running node fail."""
+    """Makes a node's next write fail."""
 
     verb: ClassVar[str] = "fail-write"
     _operation: ClassVar[str] = "append"
@@ -84,7 +84,7 @@ class FailWrite(_FailingCall):
 @register
 @attrs.frozen
 class FullDisk(Step):
-    """Leaves a disk that many bytes of room: what would need more fails."""
+    """Limits a disk's free space to this many bytes; larger writes fail."""
 
     verb: ClassVar[str] = "full-disk"
     node: int = part(NODE)
@@ -102,7 +102,7 @@ class FullDisk(Step):
 @register
 @attrs.frozen
 class FreeDisk(Step):
-    """Gives a full disk room again."""
+    """Frees space on a full disk."""
 
     verb: ClassVar[str] = "free-disk"
     node: int = part(NODE)
@@ -114,10 +114,10 @@ class FreeDisk(Step):
 @register
 @attrs.frozen
 class CrashIn(Step):
-    """Takes a machine's power at the CALLS-th call of its storage from now on, before that call has taken effect.
+    """Cuts a machine's power at its CALLS-th storage call from now on, before that call takes effect.
 
-    `of snapshot` counts the changes of snapshots alone, while they are written and when they get their names; `of trim`
-    what is taken out of use and removed, of the log and of old snapshots.
+    `of snapshot` counts only calls that write or rename snapshots; `of trim` counts only calls that retire and remove
+    segments and old snapshots.
     """
 
     verb: ClassVar[str] = "crash-in"
@@ -152,7 +152,7 @@ class _Countdown:
 @register
 @attrs.frozen
 class Rot(Step):
-    """Damages a disk: one bit inside the log with good batches behind it, in the newest snapshot or in quorum-state."""
+    """Flips a bit: inside the log before intact batches, in the newest snapshot, or in quorum-state."""
 
     verb: ClassVar[str] = "rot"
     node: int = part(NODE)
@@ -206,7 +206,7 @@ def _inner_entry(machine: Machine) -> Entry | None:
 @register
 @attrs.frozen
 class BlankDisk(Step):
-    """Takes a machine's power and puts a blank disk in, formatted under the same id, with a new directory id."""
+    """Cuts a machine's power and inserts a blank disk, formatted with the same id and a new directory id."""
 
     verb: ClassVar[str] = "blank-disk"
     node: int = part(NODE)
@@ -225,7 +225,7 @@ class BlankDisk(Step):
 @register
 @attrs.frozen
 class KeepDisk(Step):
-    """Copies a machine's disk as it is now, for `stale-disk`."""
+    """Copies a machine's current disk for `stale-disk`."""
 
     verb: ClassVar[str] = "keep-disk"
     node: int = part(NODE)
@@ -238,7 +238,7 @@ class KeepDisk(Step):
 @register
 @attrs.frozen
 class StaleDisk(Step):
-    """Takes a machine's power and puts in what `keep-disk` has copied: it forgets what it has promised since."""
+    """Cuts a machine's power and inserts the copy made by `keep-disk`, which lacks all later promises."""
 
     verb: ClassVar[str] = "stale-disk"
     node: int = part(NODE)

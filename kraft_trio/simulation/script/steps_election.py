@@ -1,4 +1,4 @@
-"""Steps that steer an election, where a script is about what comes after it."""
+"""Steps that control an election, in scripts about what follows it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ SPREAD_WITHIN_S: Final = 1.0
 @register
 @attrs.frozen
 class Elect(Step):
-    """Lets a node campaign at once, without asking for pre-votes, until it leads and has committed in its epoch.
+    """Makes a node campaign at once, without pre-votes, until it leads and has committed in its epoch.
 
-    It campaigns as it would among peers that do not know pre-votes, so whether it wins is up to the others.  Expects
-    that it does within 30 s.
+    The node campaigns as it would among peers without pre-votes, so the others decide whether it wins.  It must win
+    within 30 s.
     """
 
     verb: ClassVar[str] = "elect"
@@ -59,7 +59,7 @@ class Elect(Step):
 @register
 @attrs.frozen
 class Campaign(Step):
-    """Lets a node campaign as `elect` does, but once, and whatever comes of it."""
+    """Makes a node campaign like `elect`, but once, whatever the result."""
 
     verb: ClassVar[str] = "campaign"
     node: int = part(NODE)

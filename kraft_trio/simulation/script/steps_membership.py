@@ -1,6 +1,6 @@
-"""Steps of an administrator, who changes the set of voters: each asks the leader, over the network.
+"""Steps of an administrator, who asks the leader over the network to change the voters.
 
-A step waits a while for the answer; a change that has none by then goes on beside the script.
+A step waits a while for the answer; a change without one by then continues beside the script.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WITHIN_US: Final = 30_000_000
 @register
 @attrs.frozen
 class AddVoter(Step):
-    """Makes a node, as it is formatted now, a voter; `at`: asks who leads there alone; `beside`: without waiting."""
+    """Makes a node with its current disk a voter; `at` asks only that node for the leader; `beside` does not wait."""
 
     verb: ClassVar[str] = "add-voter"
     node: int = part(NODE)
@@ -47,7 +47,7 @@ class AddVoter(Step):
 @register
 @attrs.frozen
 class RemoveVoter(Step):
-    """Makes the voter of that id, with whatever directory id, a voter no more; `at` and `beside` as in `add-voter`."""
+    """Removes the voter with this id, whatever its directory id; `at` and `beside` as in `add-voter`."""
 
     verb: ClassVar[str] = "remove-voter"
     node: int = part(NODE)
@@ -63,7 +63,7 @@ class RemoveVoter(Step):
 @register
 @attrs.frozen
 class RemoveLeader(Step):
-    """Removes, as `remove-voter` does, the node that leads now, of the highest epoch; nothing where none does."""
+    """Removes the current leader of the highest epoch; does nothing without a leader."""
 
     verb: ClassVar[str] = "remove-leader"
     within_us: int = part(DURATION, after="within", default=WITHIN_US)
@@ -78,7 +78,7 @@ class RemoveLeader(Step):
 @register
 @attrs.frozen
 class UpgradeKRaftVersion(Step):
-    """Finalizes kraft.version 1: from then on the voters are in the log, with their directory ids."""
+    """Finalizes kraft.version 1, which moves the voters into the log, with their directory ids."""
 
     verb: ClassVar[str] = "upgrade"
     at: int | None = part(NODE, after="at", default=None)
@@ -92,7 +92,7 @@ class UpgradeKRaftVersion(Step):
 @register
 @attrs.frozen
 class Move(Step):
-    """Gives a node another address, on which it listens from its next start on."""
+    """Gives a node another address for its next start."""
 
     verb: ClassVar[str] = "move"
     node: int = part(NODE)

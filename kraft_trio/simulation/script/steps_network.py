@@ -1,4 +1,4 @@
-"""Steps of the network: partitions of every kind, slow, lossy and clogged links.
+"""Steps of the network: partitions of every kind, and slow, lossy and clogged links.
 
 Partitions add up until `heal`.  A link is one direction between two nodes.  Clients reach every node all the time.
 """
@@ -31,7 +31,7 @@ def _hosts(nodes: Iterable[int]) -> list[str]:
 @register
 @attrs.frozen
 class Cut(Step):
-    """Lets the nodes named reach only those of their own group; `silent`: connections stall instead of breaking."""
+    """Lets nodes reach only their own group; with `silent`, connections stall instead of breaking."""
 
     verb: ClassVar[str] = "cut"
     groups: tuple[tuple[int, ...], ...] = part(GROUPS)
@@ -58,7 +58,7 @@ class Isolate(Step):
 @register
 @attrs.frozen
 class Bridge(Step):
-    """Cuts two groups off from each other; only this node reaches, and is reached by, both."""
+    """Cuts two groups off from each other; only this node reaches both."""
 
     verb: ClassVar[str] = "bridge"
     node: int = part(NODE)
@@ -77,7 +77,7 @@ class Bridge(Step):
 @register
 @attrs.frozen
 class Ring(Step):
-    """Lets each of the nodes reach only the one before it and the one behind it in this order."""
+    """Lets each node reach only its two neighbours in this order."""
 
     verb: ClassVar[str] = "ring"
     nodes: tuple[int, ...] = part(NODES)
@@ -90,9 +90,9 @@ class Ring(Step):
 @register
 @attrs.frozen
 class OneWay(Step):
-    """Lets what A sends to B arrive, requests and answers alike, and loses what B sends to A.
+    """Delivers only what A sends to B, and loses everything that B sends to A.
 
-    Connections still open, and end, over the link; `hard`: not even that.
+    Connections can still open and close over the link, except with `hard`.
     """
 
     verb: ClassVar[str] = "one-way"
@@ -107,7 +107,7 @@ class OneWay(Step):
 @register
 @attrs.frozen
 class RequestsOnly(Step):
-    """Lets A's requests reach B, and loses B's answers to them."""
+    """Delivers A's requests to B, and loses B's answers."""
 
     verb: ClassVar[str] = "requests-only"
     link: tuple[int, int] = part(LINK)
@@ -119,7 +119,7 @@ class RequestsOnly(Step):
 @register
 @attrs.frozen
 class Mute(Step):
-    """Loses every answer of one node to the requests of others; its own requests, and their answers, arrive."""
+    """Loses every answer of a node to the requests of others; its own requests still work."""
 
     verb: ClassVar[str] = "mute"
     node: int = part(NODE)
@@ -133,7 +133,7 @@ class Mute(Step):
 @register
 @attrs.frozen
 class AnswersOnly(Step):
-    """Loses A's requests to B; B's answers to requests it has already still arrive."""
+    """Loses A's requests to B; B's answers to earlier requests still arrive."""
 
     verb: ClassVar[str] = "answers-only"
     link: tuple[int, int] = part(LINK)
@@ -145,7 +145,7 @@ class AnswersOnly(Step):
 @register
 @attrs.frozen
 class Clog(Step):
-    """Holds back everything that A sends to B, until `unclog` or `heal` lets it arrive."""
+    """Holds back everything that A sends to B until `unclog` or `heal`."""
 
     verb: ClassVar[str] = "clog"
     link: tuple[int, int] = part(LINK)
@@ -157,7 +157,7 @@ class Clog(Step):
 @register
 @attrs.frozen
 class Unclog(Step):
-    """Lets arrive what `clog` has held back."""
+    """Delivers what `clog` has held back."""
 
     verb: ClassVar[str] = "unclog"
     link: tuple[int, int] = part(LINK)
@@ -169,7 +169,7 @@ class Unclog(Step):
 @register
 @attrs.frozen
 class Heal(Step):
-    """Ends every partition and unclogs every link; how slow or lossy links are stays as it is."""
+    """Ends all partitions and unclogs all links; latencies and losses stay."""
 
     verb: ClassVar[str] = "heal"
 
@@ -180,7 +180,7 @@ class Heal(Step):
 @register
 @attrs.frozen
 class SetLatency(Step):
-    """Says how long data is under way, on one link or on all that have no latency of their own."""
+    """Sets the latency of one link, or of all links without a latency of their own."""
 
     verb: ClassVar[str] = "latency"
     delay: Delay = part(DELAY)
@@ -212,7 +212,7 @@ class _FrameFault(Step):
 @register
 @attrs.frozen
 class Loss(_FrameFault):
-    """Loses that share of the frames; TCP sends them again, and what comes behind them waits."""
+    """Loses this share of the frames; TCP sends them again, and later frames wait."""
 
     verb: ClassVar[str] = "loss"
     _setting: ClassVar[str] = "loss"
@@ -221,7 +221,7 @@ class Loss(_FrameFault):
 @register
 @attrs.frozen
 class Resets(_FrameFault):
-    """Loses that share of the frames together with their connections: both ends see a reset."""
+    """Loses this share of the frames together with their connections; both ends see a reset."""
 
     verb: ClassVar[str] = "resets"
     _setting: ClassVar[str] = "reset"
@@ -230,7 +230,7 @@ class Resets(_FrameFault):
 @register
 @attrs.frozen
 class CutFrames(_FrameFault):
-    """Lets only a part of that share of the frames arrive; then both ends see a reset."""
+    """Cuts this share of the frames short; then both ends see a reset."""
 
     verb: ClassVar[str] = "cut-frames"
     _setting: ClassVar[str] = "cut_frames"
@@ -239,7 +239,7 @@ class CutFrames(_FrameFault):
 @register
 @attrs.frozen
 class Duplicates(_FrameFault):
-    """Delivers that share of the requests twice, the second time later and over another connection."""
+    """Delivers this share of the requests twice, the second time later on another connection."""
 
     verb: ClassVar[str] = "duplicates"
     _setting: ClassVar[str] = "duplicates"

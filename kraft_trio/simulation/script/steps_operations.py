@@ -1,6 +1,6 @@
-"""Steps of clients: one operation each, noted in the history like those of any client.
+"""Steps of clients: each does one operation, which the history records like any other.
 
-The step waits a while for the answer; an operation that has none by then goes on beside the script.
+A step waits a while for the answer; an operation without one by then continues beside the script.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Attempt = Callable[[LogAccess, float], Awaitable[None]]
 @register
 @attrs.frozen
 class Append(Step):
-    """Appends a value that was not appended before: by a client over the network, or `via` the process of a node."""
+    """Appends a new value: as a client over the network, or `via` the process of a node."""
 
     verb: ClassVar[str] = "append"
     value: str = part(QUOTED)
@@ -62,7 +62,7 @@ class Append(Step):
 @register
 @attrs.frozen
 class Read(Step):
-    """Reads what the leader, or the process of a node, knows to be committed."""
+    """Reads the committed values known to the leader, or to the process of a node."""
 
     verb: ClassVar[str] = "read"
     via: int | None = part(NODE, after="via", default=None)

@@ -1,7 +1,6 @@
-"""Steps of processes and machines: how they end, how they come back, and how they stand still.
+"""Steps of processes and machines: how they end, return, and pause.
 
-Each names any number of nodes; those it does not apply to (a dead one is killed, a running one started) it leaves
-alone.
+Each step names any number of nodes, and skips those it does not apply to, such as dead nodes for `kill`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 @register
 @attrs.frozen
 class Crash(Step):
-    """Takes the machines' power: all unsynced writes are lost, or some (the last one torn), or any, out of order."""
+    """Cuts the machines' power; unsynced writes are lost: all, some (the last one torn), or out of order."""
 
     verb: ClassVar[str] = "crash"
     nodes: tuple[int, ...] = part(NODES)
@@ -38,7 +37,7 @@ class Crash(Step):
 @register
 @attrs.frozen
 class Kill(Step):
-    """Ends the processes as kill -9 does: they say nothing to anyone, and nothing they have written is lost."""
+    """Ends the processes like kill -9: they say nothing to anyone, but lose nothing they have written."""
 
     verb: ClassVar[str] = "kill"
     nodes: tuple[int, ...] = part(NODES)
@@ -53,7 +52,7 @@ class Kill(Step):
 @register
 @attrs.frozen
 class Stop(Step):
-    """Ends the processes as SIGTERM does: a leader resigns and tells the voters, then it leaves."""
+    """Stops the processes like SIGTERM: a leader resigns and tells the voters."""
 
     verb: ClassVar[str] = "stop"
     nodes: tuple[int, ...] = part(NODES)
@@ -67,7 +66,7 @@ class Stop(Step):
 @register
 @attrs.frozen
 class Start(Step):
-    """Starts the processes that do not run, on the disks they have."""
+    """Starts the processes that are not running, on their current disks."""
 
     verb: ClassVar[str] = "start"
     nodes: tuple[int, ...] = part(NODES)
@@ -80,7 +79,7 @@ class Start(Step):
 @register
 @attrs.frozen
 class Restart(Step):
-    """Kills the processes that run, and starts all of them."""
+    """Kills the processes that run, then starts all of them."""
 
     verb: ClassVar[str] = "restart"
     nodes: tuple[int, ...] = part(NODES)
@@ -93,7 +92,7 @@ class Restart(Step):
 @register
 @attrs.frozen
 class Pause(Step):
-    """Stops the processes where they are, as SIGSTOP or a long garbage collection does; what is sent to them waits."""
+    """Freezes the processes, like SIGSTOP or a long garbage collection; messages to them wait."""
 
     verb: ClassVar[str] = "pause"
     nodes: tuple[int, ...] = part(NODES)
@@ -106,7 +105,7 @@ class Pause(Step):
 @register
 @attrs.frozen
 class Resume(Step):
-    """Lets paused processes go on from where they were."""
+    """Resumes paused processes where they were."""
 
     verb: ClassVar[str] = "resume"
     nodes: tuple[int, ...] = part(NODES)

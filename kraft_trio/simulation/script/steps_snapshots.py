@@ -1,4 +1,4 @@
-"""Steps of snapshots: one that is taken now.  Of their faults `crash-in`, `fail-sync`, `rot` and the strikes know."""
+"""Steps of snapshots.  See `crash-in`, `fail-sync`, `rot` and the strikes for their faults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TAKEN_WITHIN_S: Final = 30.0
 @register
 @attrs.frozen
 class TakeSnapshot(Step):
-    """Lets nodes that run take a snapshot, as their applications may ask at any time; `beside`: without waiting."""
+    """Makes running nodes take a snapshot, as their applications may at any time; `beside` does not wait."""
 
     verb: ClassVar[str] = "take-snapshot"
     nodes: tuple[int, ...] = part(NODES)

@@ -1,4 +1,4 @@
-"""Steps of strangers: peers that are of another cluster, of an older build, or no peers at all."""
+"""Steps of strangers: peers of another cluster or an older build, and senders of garbage."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LOG_END: Final = 10**9
 @register
 @attrs.frozen
 class Intrude(Step):
-    """Sends a node what a peer of another cluster would, in a later epoch, and what is no request at all."""
+    """Sends a node the requests of another cluster's peer, in a later epoch, and then garbage."""
 
     verb: ClassVar[str] = "intrude"
     node: int = part(NODE)
@@ -116,7 +116,7 @@ async def _ask(cluster: Cluster, node_id: int, api: Api[Any, Any], request: obje
 @register
 @attrs.frozen
 class Older(Step):
-    """Lets nodes pass for a build from before pre-votes, as their peers see it, on connections opened from now on."""
+    """Makes nodes appear to their peers as a build without pre-votes, on new connections."""
 
     verb: ClassVar[str] = "older"
     nodes: tuple[int, ...] = part(NODES)
@@ -129,7 +129,7 @@ class Older(Step):
 @register
 @attrs.frozen
 class Newer(Step):
-    """Ends `older`: on connections opened from now on the nodes are of this build again."""
+    """Ends `older`: on new connections, the nodes are of this build again."""
 
     verb: ClassVar[str] = "newer"
     nodes: tuple[int, ...] = part(NODES)

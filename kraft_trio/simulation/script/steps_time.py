@@ -1,4 +1,4 @@
-"""Steps of time: waiting, and clocks that do not tell it right."""
+"""Steps of time: waiting, and wrong clocks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOK_EVERY_S: Final = 0.02
 @register
 @attrs.frozen
 class Wait(Step):
-    """Lets virtual time go on."""
+    """Lets this much virtual time pass."""
 
     verb: ClassVar[str] = "wait"
     duration_us: int = part(DURATION)
@@ -36,9 +36,9 @@ class Wait(Step):
 @register
 @attrs.frozen
 class Settle(Step):
-    """Lets time go on until nothing has changed for a while in any log, epoch, leadership or operation.
+    """Waits until no log, epoch, leader or operation has changed for a while.
 
-    Expects that within 5 minutes.  Nodes that find no leader may go on asking for pre-votes: that changes nothing.
+    This must happen within 5 minutes.  Nodes without a leader may go on asking for pre-votes, which changes nothing.
     """
 
     verb: ClassVar[str] = "settle"
@@ -76,7 +76,7 @@ def _facts(cluster: Cluster) -> list[object]:
 @register
 @attrs.frozen
 class Drift(Step):
-    """Lets a machine's clock run fast (+) or slow (-), from the next start of its process on; +0% is a true one."""
+    """Makes a machine's clock fast (+) or slow (-) from the next start of its process on; +0% is correct."""
 
     verb: ClassVar[str] = "drift"
     node: int = part(NODE)
@@ -89,7 +89,7 @@ class Drift(Step):
 @register
 @attrs.frozen
 class JumpClock(Step):
-    """Sets a machine's wall clock forward or back; it stamps records, and nothing else may depend on it."""
+    """Sets a machine's wall clock forward or back.  It only stamps records; nothing else may depend on it."""
 
     verb: ClassVar[str] = "jump-clock"
     node: int = part(NODE)
