@@ -36,4 +36,6 @@ def session(
     """
     from kraft_trio.spark.spark_session import make_session
 
-    return make_session(master, app_name, settings or {})
+    spark = make_session(master, app_name, settings or {})
+    register(spark)
+    return spark

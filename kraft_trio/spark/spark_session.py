@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from kraft_trio.spark import register
 from kraft_trio.spark.java import use_java
 
 SETTINGS: Mapping[str, str] = {
@@ -23,13 +22,11 @@ SETTINGS: Mapping[str, str] = {
 
 
 def make_session(master: str, app_name: str, settings: Mapping[str, str]) -> SparkSession:
-    """See `kraft_trio.spark.session`."""
+    """As `kraft_trio.spark.session`, without the sources of this package."""
     if SparkSession.getActiveSession() is None:
         use_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in {**SETTINGS, **settings}.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    register(spark)
-    return spark
+    return builder.getOrCreate()

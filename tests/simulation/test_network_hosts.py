@@ -8,7 +8,7 @@ import trio.testing
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.simulation.network.host_network import BACKLOG
+from kraft_trio.simulation.network.hosts import BACKLOG
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.immediate_stream import ImmediateStream

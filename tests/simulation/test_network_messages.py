@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.simulation.network.frame_splitter import FrameSplitter
 from kraft_trio.simulation.network.link_faults import FrameFate, frames_of
+from kraft_trio.simulation.network.message import FrameSplitter
 from kraft_trio.wire.api import API_VERSIONS, FETCH, PRODUCE, VOTE, advertised_ranges
 from kraft_trio.wire.apis.api_versions import (
     ApiRange,

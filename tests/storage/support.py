@@ -17,8 +17,8 @@ from kraft_trio.protocol.types import (
     directory_id_from_text,
 )
 from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.simulation.disk.file import SimulatedFile
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.simulation.disk.simulated_file import SimulatedFile
 from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch, encode_control_batch
 from kraft_trio.storage.control_records import ControlRecord, KRaftVersion, VotersRecord
 from kraft_trio.storage.disk import Disk

@@ -12,8 +12,8 @@ from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.producer_history import SPACING_BYTES
 from kraft_trio.protocol.producers import Accept, Duplicate
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.simulation.disk.file import SimulatedFile
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.simulation.disk.simulated_file import SimulatedFile
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.retention import RetentionLimits
 from tests.storage.support import DIRECTORY, open_log, producer_batch, snapshot_state, snapshot_values, write_snapshot

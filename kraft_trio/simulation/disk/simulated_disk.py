@@ -15,9 +15,9 @@ import trio
 
 from kraft_trio.errors import AlreadyLockedError
 from kraft_trio.simulation.disk.failing_calls import CallPredicate, DiskFaults, Hook
+from kraft_trio.simulation.disk.file import SimulatedFile, SimulatedLock
 from kraft_trio.simulation.disk.inode import Inode, Loss
 from kraft_trio.simulation.disk.names import Names
-from kraft_trio.simulation.disk.simulated_file import SimulatedFile, SimulatedLock
 from kraft_trio.storage.created_files import FILE_MODE
 from kraft_trio.storage.disk import base_name, parent
 

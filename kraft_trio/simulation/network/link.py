@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import attrs
 
 from kraft_trio.simulation.network.link_faults import Blocked, Cut, FrameFate, LinkSettings, Manner
-
-if TYPE_CHECKING:
-    from kraft_trio.simulation.network.pipe import Pipe
 
 RETRANSMISSION_S: Final = 0.2
 """TCP's first time-out for data (Linux's minimum); each further one is twice as long."""
@@ -31,6 +28,14 @@ def retransmitted_at(sent_at: float, not_before: float, first_s: float = RETRANS
     return at
 
 
+class LinkUser(Protocol):
+    """One direction of an open connection that goes over a link."""
+
+    def link_changed(self) -> None:
+        """Other traffic is blocked now than before."""
+        ...
+
+
 class Link:
     """What is sent from one host to another, over all their connections."""
 
@@ -40,7 +45,7 @@ class Link:
         self.random = random_source
         self.own_settings: dict[str, Any] = {}
         """What was set for this link alone."""
-        self.pipes: dict[int, Pipe] = {}
+        self.pipes: dict[int, LinkUser] = {}
         """The directions of open connections that use it, by number of connection."""
         self.lost = 0
         """The Blocked flags of what is lost."""

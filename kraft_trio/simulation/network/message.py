@@ -1,4 +1,4 @@
-"""`Message`: one request or response on the simulated network, decoded only when somebody asks."""
+"""Requests and responses on the simulated network, and how they are found in a stream of bytes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ _REQUEST_START: Final = Struct(">4xhhi")
 """Frame length, API key, version, correlation id: what every request begins with."""
 _RESPONSE_START: Final = Struct(">4xi")
 _LENGTH_BYTES: Final = 4
+_MAX_FRAME_BYTES: Final = 2**30
+"""A longer frame is not the protocol: no node and no client sends one."""
 _TOO_NEW: Final = int(ErrorCode.unsupported_version).to_bytes(2, "big")
 _UNREAD: Final = object()
 
@@ -102,3 +104,64 @@ def request_start(raw: bytes) -> tuple[int, int, int] | None:
 def response_start(raw: bytes) -> int | None:
     """The correlation id of a response's frame, length included; None where it is too short."""
     return int(_RESPONSE_START.unpack_from(raw)[0]) if len(raw) >= _RESPONSE_START.size else None
+
+
+class FrameSplitter:
+    """Cuts a stream of bytes into pieces of which each ends where a frame ends, or within a frame.
+
+    Bytes that are not frames (a negative or absurd length) end the search: they and all that follow are one frame's
+    beginning for ever.
+    """
+
+    def __init__(self) -> None:
+        self._begun = bytearray()
+        self._is_foreign = False
+
+    def split(self, data: bytes) -> list[tuple[bytes, bytes | None]]:
+        """The pieces of `data`, each with the whole frame, length included, that ends with it, or None."""
+        size = len(data)
+        if not self._begun and not self._is_foreign and size >= _LENGTH_BYTES:
+            length = int.from_bytes(data[:_LENGTH_BYTES], "big")
+            if length + _LENGTH_BYTES == size:
+                return [(data, data)]
+        return self._split_slowly(data)
+
+    def _split_slowly(self, data: bytes) -> list[tuple[bytes, bytes | None]]:
+        pieces: list[tuple[bytes, bytes | None]] = []
+        position = 0
+        while position < len(data):
+            if self._is_foreign:
+                pieces.append((data[position:], None))
+                break
+            taken = data[position : position + self._missing()]
+            position += len(taken)
+            self._begun += taken
+            if not self._is_foreign and len(self._begun) >= _LENGTH_BYTES and not self._missing():
+                pieces.append((taken, bytes(self._begun)))
+                self._begun.clear()
+            else:
+                pieces.append((taken, None))
+        return _joined(pieces)
+
+    def _missing(self) -> int:
+        """How many bytes there are to the end of the length, or, once that is known, to the end of the frame."""
+        begun = self._begun
+        if len(begun) < _LENGTH_BYTES:
+            return _LENGTH_BYTES - len(begun)
+        length = int.from_bytes(begun[:_LENGTH_BYTES], "big")
+        if length > _MAX_FRAME_BYTES:
+            self._is_foreign = True
+            begun.clear()
+            return _MAX_FRAME_BYTES
+        return length + _LENGTH_BYTES - len(begun)
+
+
+def _joined(pieces: list[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
+    """The same with each length in one piece with what follows it."""
+    joined: list[tuple[bytes, bytes | None]] = []
+    for data, frame in pieces:
+        if joined and joined[-1][1] is None:
+            joined[-1] = (joined[-1][0] + data, frame)
+        else:
+            joined.append((data, frame))
+    return joined

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import attrs
 import trio
@@ -13,9 +13,6 @@ from kraft_trio.simulation.network.link import Link, retransmitted_at
 from kraft_trio.simulation.network.link_faults import Blocked
 from kraft_trio.simulation.network.message import Message
 from kraft_trio.wire.api import API_VERSIONS
-
-if TYPE_CHECKING:
-    from kraft_trio.simulation.network.simulated_stream import SimulatedStream
 
 WINDOW_BYTES: Final = 1024 * 1024
 """How much may be under way and unread in one direction; a sender of more waits."""
@@ -43,6 +40,44 @@ class Piece:
     """How many of its bytes have been read."""
 
 
+class Receiver(Protocol):
+    """The end of a connection that reads from a pipe."""
+
+    @property
+    def is_ghost(self) -> bool:
+        """Whether the network holds it, and nobody reads what comes."""
+        ...
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its owner has closed it, or has died."""
+        ...
+
+    def leave(self) -> None:
+        """Close a ghost, without waiting."""
+        ...
+
+    def window_opened(self) -> None:
+        """Its peer has read something, so that it can send more."""
+        ...
+
+    def rearm(self) -> None:
+        """Wake the waiting task at the right time."""
+        ...
+
+    def give_up_later(self) -> None:
+        """From now on nothing is heard of the peer."""
+        ...
+
+    def watch_links(self) -> None:
+        """The links have changed."""
+        ...
+
+    def host_is_up(self) -> bool:
+        """Whether the machine is on."""
+        ...
+
+
 class Pipe:
     """One direction of a connection: in order or not at all.
 
@@ -54,7 +89,7 @@ class Pipe:
         self.number = number
         self.carries_requests = carries_requests
         self.reverse: Pipe
-        self.target: SimulatedStream
+        self.target: Receiver
         """The end that reads from it."""
         self.reset_at = inf
         """When a reset arrives at the target; what arrives before it can still be read."""

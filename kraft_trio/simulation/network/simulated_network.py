@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from kraft_trio.simulation.network.host_network import HostNetwork, SimulatedListener
+from kraft_trio.simulation.network.hosts import LOOPBACK, Hosts
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.network.link import Link
 from kraft_trio.simulation.network.link_faults import (
@@ -33,15 +33,12 @@ from kraft_trio.simulation.network.simulated_stream import SimulatedConnection, 
 from kraft_trio.simulation.network.version_cap import VersionCap
 from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.descriptor import Api
-from kraft_trio.wire.network import Network
 
 DUPLICATE_DELAY_MAX_S: Final = 1.0
 """How much later, at most, the network delivers a request for the second time."""
 
-_LOOPBACK: Final = LinkSettings(Latency.constant(0.0))
 
-
-class SimulatedNetwork:
+class SimulatedNetwork(Hosts):
     """Hosts by name, the links between them, and what is wrong with those.
 
     Bytes of one connection arrive in order or not at all.  Cuts add up: a second partition does not replace the first;
@@ -54,89 +51,18 @@ class SimulatedNetwork:
     """
 
     def __init__(self, random_source: random.Random, *, on_message: Callable[[Message], object] | None = None) -> None:
-        self.on_message = on_message
+        super().__init__(random_source, on_message)
         self.requests_sent: Counter[tuple[str, int]] = Counter()
         """How many requests each host has sent, by API key."""
         self.faults: Counter[str] = Counter()
-        """How many frames met which fate other than delivery, by its name; "loss" among them."""
-        self.listeners: dict[tuple[str, int], SimulatedListener] = {}
-        self.lives: Counter[str] = Counter()
-        """How often the processes of a host have ended."""
-        self._seed = random_source.getrandbits(64)
-        self._hosts: dict[str, bool] = {}
-        """Whether the machine is on."""
-        self._links: dict[tuple[str, str], Link] = {}
-        self._default = LinkSettings()
-        self._cuts: list[Cut] = []
+        """How many frames met each fate other than delivery, by its name, and "loss"."""
         self._planned: list[PlannedFault] = []
         self._caps: dict[str, VersionCap] = {}
         self._capped_connections: set[int] = set()
-        """The open ones on which a host has passed for an older build, as it does there to their end."""
-        self._connections: dict[int, SimulatedConnection] = {}
-        self._connection_number = 0
-        self._message_number = 0
-
-    # Hosts
-
-    def seen_from(self, host: str) -> Network:
-        """The network as a process of that host sees it, until `disconnect_host` ends the process.
-
-        The host need not exist yet.
-        """
-        if not host:
-            raise ValueError("host='': the name of a host was expected")
-        self._hosts.setdefault(host, True)
-        return HostNetwork(self, host, self.lives[host])
-
-    def knows(self, host: str) -> bool:
-        return host in self._hosts
-
-    def is_up(self, host: str) -> bool:
-        return self._hosts.get(host, False)
-
-    def disconnect_host(self, host: str, *, silent: bool) -> None:
-        """The process on that host has ended without closing anything.
-
-        Its listeners and connections are no more.  By kill -9 its kernel tells the peers, who see a reset; `silent`
-        says that the machine is off: peers hear nothing, connecting to it waits, and a peer learns of it when
-        keep-alive gives up, or by a reset as soon as the machine is on again and something is sent to it.  The machine
-        is on again when its next process listens or connects, or by `power_on`.
-        """
-        self.lives[host] += 1
-        if silent:
-            self._hosts[host] = False
-        for listener in [listener for listener in self.listeners.values() if listener.host == host]:
-            listener.close()
-        for connection in list(self._connections.values()):
-            for end in connection.ends:
-                if end.host == host:
-                    end.die(silent=silent)
-
-    def power_on(self, host: str) -> None:
-        """The machine is on: it answers, if only to say that nobody is there."""
-        if self._hosts.get(host) is not True:
-            self._hosts[host] = True
-            for connection in list(self._connections.values()):
-                for end in connection.ends:
-                    if end.host == host:
-                        end.incoming.target_host_is_up()
-
-    @property
-    def connection_count(self) -> int:
-        """How many connections there are of which one end at least is open."""
-        return len(self._connections)
+        """The open connections that began while one of their hosts passed for an older build; it does so to their
+        end."""
 
     # Links
-
-    def link(self, source: str, target: str) -> Link:
-        """What is sent from one to the other; made when first asked for."""
-        link = self._links.get((source, target))
-        if link is None:
-            settings = _LOOPBACK if source == target else self._default
-            link = Link(source, target, random.Random(f"{self._seed}/{source}/{target}"), settings)
-            link.block_by(self._cuts)
-            self._links[source, target] = link
-        return link
 
     def set_link(
         self,
@@ -181,7 +107,7 @@ class SimulatedNetwork:
             self._apply_default(link)
 
     def _apply_default(self, link: Link) -> None:
-        link.apply(_LOOPBACK if link.source == link.target else self._default)
+        link.apply(LOOPBACK if link.source == link.target else self._default)
 
     # Cuts
 
@@ -304,30 +230,11 @@ class SimulatedNetwork:
         """Let it be of our build again, on connections opened from now on."""
         self._caps.pop(host, None)
 
-    # What streams and listeners call
-
-    def connect(self, opener: str, listener: SimulatedListener) -> SimulatedConnection:
-        """A new connection, that the listener does not know of yet."""
-        self._connection_number += 1
-        connection = SimulatedConnection(self, self._connection_number, opener, listener.host)
-        connection.endpoint = listener.endpoint
-        self._connections[connection.number] = connection
-        return connection
+    # Sending
 
     def forget(self, connection: SimulatedConnection) -> None:
-        """Both ends are closed."""
         self._capped_connections.discard(connection.number)
-        if self._connections.pop(connection.number, None) is not None:
-            for end in connection.ends:
-                end.outgoing.link.pipes.pop(connection.number, None)
-
-    def next_message_number(self) -> int:
-        self._message_number += 1
-        return self._message_number - 1
-
-    def report(self, message: Message) -> None:
-        if self.on_message is not None:
-            self.on_message(message)
+        super().forget(connection)
 
     def send(self, end: SimulatedStream, data: bytes, message: Message | None) -> None:
         """Send on what an end sends: some bytes that end with that frame, or within one."""

@@ -3,28 +3,76 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import trio
 
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.simulation.network.alarm import Alarm
-from kraft_trio.simulation.network.frame_splitter import FrameSplitter
-from kraft_trio.simulation.network.link import GIVE_UP_S
-from kraft_trio.simulation.network.message import Message, request_start, response_start
+from kraft_trio.simulation.network.link import GIVE_UP_S, Link
+from kraft_trio.simulation.network.message import FrameSplitter, Message, request_start, response_start
 from kraft_trio.simulation.network.pipe import Pipe
 from kraft_trio.wire.immediate_stream import ImmediateStream
 
-if TYPE_CHECKING:
-    from kraft_trio.simulation.network.simulated_network import SimulatedNetwork
-
 RECEIVE_BYTES: Final = 64 * 1024
+
+
+class Alarm:
+    """A wait until a time that may be moved while it lasts.  One task may wait at a time."""
+
+    def __init__(self) -> None:
+        self.is_awaited = False
+        self._scope: trio.CancelScope | None = None
+
+    async def wait_until(self, time: float) -> None:
+        """Wait until that time, or the one that it was moved to meanwhile, has come.
+
+        Raises trio.BusyResourceError when somebody waits already.
+        """
+        if self._scope is not None:
+            raise trio.BusyResourceError("another task is waiting already")
+        with trio.CancelScope(deadline=time) as scope:
+            self.is_awaited, self._scope = True, scope
+            try:
+                await trio.sleep_forever()
+            finally:
+                self.is_awaited, self._scope = False, None
+
+    def move_to(self, time: float) -> None:
+        """Let the present wait, if there is one, end at that time."""
+        if self._scope is not None:
+            self._scope.deadline = time
+
+
+class Carrier(Protocol):
+    """What streams need of the network that carries their bytes."""
+
+    def link(self, source: str, target: str) -> Link:
+        """The link from one host to another."""
+        ...
+
+    def is_up(self, host: str) -> bool:
+        """Whether the machine is on."""
+        ...
+
+    def next_message_number(self) -> int: ...
+
+    def send(self, end: SimulatedStream, data: bytes, message: Message | None) -> None:
+        """Send bytes that end with that frame, or that end within a frame."""
+        ...
+
+    def report(self, message: Message) -> None:
+        """Tell the observer of a message that was sent or delivered."""
+        ...
+
+    def forget(self, connection: SimulatedConnection) -> None:
+        """Both ends are closed."""
+        ...
 
 
 class SimulatedConnection:
     """Two ends, two pipes, and the requests that have no answer yet."""
 
-    def __init__(self, network: SimulatedNetwork, number: int, opener: str, acceptor: str) -> None:
+    def __init__(self, network: Carrier, number: int, opener: str, acceptor: str) -> None:
         self.network = network
         self.number = number
         there = Pipe(network.link(opener, acceptor), number, carries_requests=True)
@@ -179,9 +227,7 @@ class SimulatedStream(ImmediateStream):
         if message is not None:
             message.delivered = True
             self.connection.network.report(message)
-        sender = self.outgoing.target
-        if sender._writable.is_awaited:
-            sender.rearm()
+        self.outgoing.target.window_opened()
         return data
 
     def _event_at(self) -> float:
@@ -255,6 +301,11 @@ class SimulatedStream(ImmediateStream):
 
     def host_is_up(self) -> bool:
         return self.connection.network.is_up(self.host)
+
+    def window_opened(self) -> None:
+        """The peer has read something, so that more can be sent."""
+        if self._writable.is_awaited:
+            self.rearm()
 
     def rearm(self) -> None:
         """Wake whoever waits at the time that is right now."""

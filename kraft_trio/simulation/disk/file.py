@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import trio
 
 from kraft_trio.simulation.disk.inode import Inode
 from kraft_trio.storage.disk import Buffer
 
-if TYPE_CHECKING:
-    from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
+
+class OwningDisk(Protocol):
+    """What open files and locks need of their disk."""
+
+    random: random.Random
+    now_ms: Callable[[], int]
+    sync_latency: Callable[[], float]
+    crashes: int
+    """How often the disk has crashed or its process was killed; files and locks of an earlier count are dead."""
+    locked: set[str]
+
+    def call(self, operation: str, path: str) -> None:
+        """A call begins.  Raises OSError if it is to fail."""
+        ...
+
+    def done(self, operation: str, path: str) -> None:
+        """A call has taken effect.  Raises OSError if the disk crashes then."""
+        ...
+
+    def room(self) -> int | None:
+        """How many more bytes fit on the disk; None for any number."""
+        ...
 
 
 class SimulatedFile:
     """An open file of the simulated disk; see `DiskFile`.  A crash of the disk closes it."""
 
-    def __init__(self, disk: SimulatedDisk, path: str, inode: Inode) -> None:
+    def __init__(self, disk: OwningDisk, path: str, inode: Inode) -> None:
         self._disk = disk
         self._path = path
         self._inode = inode
@@ -140,7 +161,7 @@ class SimulatedFile:
 class SimulatedLock:
     """See `DirectoryLock`.  A crash of the disk releases it."""
 
-    def __init__(self, disk: SimulatedDisk, path: str) -> None:
+    def __init__(self, disk: OwningDisk, path: str) -> None:
         self._disk = disk
         self._path = path
         self._incarnation = disk.crashes

@@ -1,38 +1,44 @@
-"""The simulated network as one host sees it: connecting and listening."""
+"""Hosts, and the network as one of them sees it: connecting, listening, and what becomes of a host's connections."""
 
 from __future__ import annotations
 
 import errno
 import os
+import random
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable
 from heapq import heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 import trio
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.simulation.network.alarm import Alarm
+from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.network.link import SYN_RETRANSMISSION_S, Link
-from kraft_trio.simulation.network.simulated_stream import SimulatedConnection
+from kraft_trio.simulation.network.link_faults import Cut, LinkSettings
+from kraft_trio.simulation.network.message import Message
+from kraft_trio.simulation.network.simulated_stream import Alarm, SimulatedConnection, SimulatedStream
 from kraft_trio.wire.immediate_stream import ImmediateStream
-
-if TYPE_CHECKING:
-    from kraft_trio.simulation.network.simulated_network import SimulatedNetwork
+from kraft_trio.wire.network import Network
 
 BACKLOG: Final = 128
 """How many connections may wait to be accepted; who connects beyond that waits."""
 SYN_TRIES: Final = 7
 """How often the opening of a connection is tried before it fails, 127 s later (Linux: tcp_syn_retries = 6)."""
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+LOOPBACK: Final = LinkSettings(Latency.constant(0.0))
+"""Of the link from a host to itself."""
+_LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 _EPHEMERAL_PORTS: Final = 49152
 
 
 class SimulatedListener:
     """A Listener.  Connections wait in it, each until the time at which it arrives."""
 
-    def __init__(self, network: SimulatedNetwork, endpoint: Endpoint, host: str) -> None:
+    def __init__(self, network: Hosts, endpoint: Endpoint, host: str) -> None:
         self._network = network
         self._endpoint = endpoint
         self.host = host
@@ -81,11 +87,116 @@ class SimulatedListener:
         await trio.lowlevel.checkpoint()
 
 
+class Hosts(ABC):
+    """The hosts, the links between them, and their open connections; see SimulatedNetwork."""
+
+    def __init__(self, random_source: random.Random, on_message: Callable[[Message], object] | None) -> None:
+        self.on_message = on_message
+        self.listeners: dict[tuple[str, int], SimulatedListener] = {}
+        self.lives: Counter[str] = Counter()
+        """How many processes of each host have ended."""
+        self._seed = random_source.getrandbits(64)
+        self._hosts: dict[str, bool] = {}
+        """Whether the machine is on."""
+        self._links: dict[tuple[str, str], Link] = {}
+        self._default = LinkSettings()
+        self._cuts: list[Cut] = []
+        self._connections: dict[int, SimulatedConnection] = {}
+        self._connection_number = 0
+        self._message_number = 0
+
+    def seen_from(self, host: str) -> Network:
+        """The network as a process of that host sees it, until `disconnect_host` ends the process.
+
+        The host need not exist yet.
+        """
+        if not host:
+            raise ValueError("host='': the name of a host was expected")
+        self._hosts.setdefault(host, True)
+        return HostNetwork(self, host, self.lives[host])
+
+    def knows(self, host: str) -> bool:
+        return host in self._hosts
+
+    def is_up(self, host: str) -> bool:
+        return self._hosts.get(host, False)
+
+    def disconnect_host(self, host: str, *, silent: bool) -> None:
+        """The process on that host has ended without closing anything.
+
+        Its listeners and connections are no more.  By kill -9 its kernel tells the peers, who see a reset; `silent`
+        says that the machine is off: peers hear nothing, connecting to it waits, and a peer learns of it when
+        keep-alive gives up, or by a reset as soon as the machine is on again and something is sent to it.  The machine
+        is on again when its next process listens or connects, or by `power_on`.
+        """
+        self.lives[host] += 1
+        if silent:
+            self._hosts[host] = False
+        for listener in [listener for listener in self.listeners.values() if listener.host == host]:
+            listener.close()
+        for connection in list(self._connections.values()):
+            for end in connection.ends:
+                if end.host == host:
+                    end.die(silent=silent)
+
+    def power_on(self, host: str) -> None:
+        """The machine is on: it answers, if only to say that nobody is there."""
+        if self._hosts.get(host) is not True:
+            self._hosts[host] = True
+            for connection in list(self._connections.values()):
+                for end in connection.ends:
+                    if end.host == host:
+                        end.incoming.target_host_is_up()
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections there are of which one end at least is open."""
+        return len(self._connections)
+
+    def link(self, source: str, target: str) -> Link:
+        """What is sent from one to the other; made when first asked for."""
+        link = self._links.get((source, target))
+        if link is None:
+            settings = LOOPBACK if source == target else self._default
+            link = Link(source, target, random.Random(f"{self._seed}/{source}/{target}"), settings)
+            link.block_by(self._cuts)
+            self._links[source, target] = link
+        return link
+
+    # Called by streams and listeners
+
+    def connect(self, opener: str, listener: SimulatedListener) -> SimulatedConnection:
+        """A new connection, that the listener does not know of yet."""
+        self._connection_number += 1
+        connection = SimulatedConnection(self, self._connection_number, opener, listener.host)
+        connection.endpoint = listener.endpoint
+        self._connections[connection.number] = connection
+        return connection
+
+    def forget(self, connection: SimulatedConnection) -> None:
+        """Both ends are closed."""
+        if self._connections.pop(connection.number, None) is not None:
+            for end in connection.ends:
+                end.outgoing.link.pipes.pop(connection.number, None)
+
+    def next_message_number(self) -> int:
+        self._message_number += 1
+        return self._message_number - 1
+
+    def report(self, message: Message) -> None:
+        if self.on_message is not None:
+            self.on_message(message)
+
+    @abstractmethod
+    def send(self, end: SimulatedStream, data: bytes, message: Message | None) -> None:
+        """Send bytes that end with that frame, or that end within a frame."""
+
+
 @attrs.frozen
 class HostNetwork:
     """A Network: what one process of a host uses."""
 
-    network: SimulatedNetwork
+    network: Hosts
     host: str
     life: int
     """How many processes of the host had ended before."""
@@ -102,7 +213,7 @@ class HostNetwork:
         if self._is_over:
             raise _failed(errno.ENETDOWN)
         network.power_on(self.host)
-        target = self.host if endpoint.host in _LOOPBACK else endpoint.host
+        target = self.host if endpoint.host in _LOOPBACK_NAMES else endpoint.host
         if not network.knows(target):
             await trio.lowlevel.checkpoint()
             raise NetworkError(f"cannot connect: {endpoint.host}: the name is not known")
@@ -153,7 +264,7 @@ class HostNetwork:
         if self._is_over:
             raise OSError(errno.ENETDOWN, os.strerror(errno.ENETDOWN))
         self.network.power_on(self.host)
-        if endpoint.host not in ("", "0.0.0.0", "::", self.host, *_LOOPBACK):
+        if endpoint.host not in ("", "0.0.0.0", "::", self.host, *_LOOPBACK_NAMES):
             raise OSError(errno.EADDRNOTAVAIL, f"{os.strerror(errno.EADDRNOTAVAIL)}: {endpoint}")
         port = endpoint.port
         if port == 0:
