@@ -6,7 +6,6 @@ A generated part stands between a line `<!-- generated: NAME -->` and a line `<!
 from __future__ import annotations
 
 import importlib
-import itertools
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import kraft_trio
 from kraft_trio.actors.parked_fetches import MAX_PARKED_BY_ONE_ASKER, MAX_PARKED_CONSUMERS, MAX_PARKED_OBSERVERS
 from kraft_trio.config import KEYS
+from kraft_trio.config.key import MAX_INT32, MAX_INT64, Integer, Kind
 from kraft_trio.metrics.definitions import METRICS
 from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE
 from kraft_trio.protocol.producers import DEFAULT_MAX_PRODUCERS
@@ -90,8 +90,15 @@ def config_keys() -> str:
     for key, default in KEYS:
         shown = "must be set" if default is None else f"`{default}`" if default else ""
         unit = f" {key.unit}" if key.unit and default is not None else ""
-        rows.append((f"`{key.name}`", f"{shown}{unit}", key.kind.allowed, key.meaning))
+        rows.append((f"`{key.name}`", f"{shown}{unit}", _allowed(key.kind), key.meaning))
     return _table(("key", "default", "allowed", "meaning"), rows)
+
+
+def _allowed(kind: Kind) -> str:
+    """A range without an upper bound that only the type of the value sets."""
+    if isinstance(kind, Integer) and kind.maximum in (MAX_INT32, MAX_INT64):
+        return f"{kind.minimum} or more"
+    return kind.allowed
 
 
 def limits() -> str:
@@ -141,15 +148,6 @@ def scenario_steps() -> str:
     return "\n".join(parts)
 
 
-def scenarios() -> str:
-    rows = []
-    for path in sorted((DOCUMENTS.parent / "tests" / "scenarios").glob("*.txt")):
-        lines = itertools.takewhile(lambda line: line.startswith("# "), path.read_text().splitlines())
-        argument = " ".join(line.removeprefix("# ") for line in lines)
-        rows.append((f"`{path.name}`", argument))
-    return _table(("file", "what it shows"), rows)
-
-
 def invariants() -> str:
     rows = (
         (str(invariant.number), f"`{invariant.__name__}`", invariant.title)
@@ -195,7 +193,6 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "metrics": metrics,
     "scenario-header": scenario_header,
     "scenario-steps": scenario_steps,
-    "scenarios": scenarios,
     "invariants": invariants,
     "public-names": public_names,
     "spark-checks": spark_checks,

@@ -31,10 +31,11 @@ class SparkMissingError(KraftError):
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master URL.")
 @click.option("--check", "checks", multiple=True, metavar="NAME", help="Run only this check; may be repeated.")
 def audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, checks: Sequence[str]) -> int:
-    """Audit the logs, snapshots and quorum states of any number of replicas and clusters, or traces of runs.
+    """Audit replicas' directories, or traces.
 
-    DIR is a node's metadata.log.dir, or a copy of it; globs and URLs work too.  The audit checks every guarantee that
-    the data can show, and reports each violation with the two facts that contradict each other.
+    DIR is a node's metadata.log.dir, or a copy of it; globs and URLs work too.  The replicas may belong to several
+    clusters.  The audit checks every guarantee that the data can show, and reports each violation with the two facts
+    that contradict each other.
 
     Exit code: 1 if a check is violated, 2 if the audit could not run.  Warnings do not change the exit code.
     """

@@ -131,7 +131,10 @@ def remove_controller(
     dry_run: bool,
     force: bool,
 ) -> None:
-    """Remove a voter by its id, or by its id and directory id."""
+    """Remove a voter.
+
+    Name it by its id, or by its id and directory id.
+    """
     options: QuorumOptions = context.obj
     directory_id = None if controller_directory_id is None else parse_directory_id(controller_directory_id)
     client = options.client(context)

@@ -33,9 +33,10 @@ def dump_log(
     cluster_metadata_decoder: bool,
     skip_records: bool,
 ) -> None:
-    """Print the batches and records of .log and .checkpoint files, of kraft-trio or Apache Kafka.
+    """Print the batches of log files.
 
-    A damaged batch is printed with its problem; the exit code is then 1.
+    The files are .log and .checkpoint files of kraft-trio or Apache Kafka.  A damaged batch is printed with its
+    problem; the exit code is then 1.
     """
     paths = [*files, *(path for text in more_files for path in text.split(","))]
     if not paths:

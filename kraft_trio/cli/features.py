@@ -32,7 +32,7 @@ def features(
 @features.command()
 @click.pass_context
 def describe(context: click.Context) -> None:
-    """Print the levels that the leader supports, and the finalized level."""
+    """Print the supported and finalized levels."""
     options: QuorumOptions = context.obj
     told = trio.run(options.client(context).describe_features, options.timeout_ms)
     epoch = "-" if told.epoch is None else told.epoch
@@ -56,7 +56,9 @@ def describe(context: click.Context) -> None:
 @click.option("--dry-run", is_flag=True, help="Only ask whether the upgrade would succeed.")
 @click.pass_context
 def upgrade(context: click.Context, texts: tuple[str, ...], dry_run: bool) -> None:
-    """Finalize a feature level.  kraft.version 1 moves the voters into the log, where they can be changed.
+    """Finalize a feature level.
+
+    kraft.version 1 moves the voters into the log, where they can be changed.
 
     Refused while a voter or observer does not support the level.  There is no way back.
     """

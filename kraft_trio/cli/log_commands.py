@@ -31,7 +31,9 @@ def log() -> None:
     "--json", "as_json", is_flag=True, help="Print one JSON object per directory, then one for the comparison."
 )
 def verify(directories: tuple[str, ...], as_json: bool) -> None:
-    """Check every byte of stopped nodes' directories, and compare replicas batch by batch.
+    """Check stopped nodes' directories.
+
+    Every byte is checked, and replicas are compared batch by batch.
 
     DIR is a node's metadata.log.dir, or the topic's directory in it.  The command changes nothing.  It checks the CRCs,
     epochs, offsets and records of the log and the snapshots, and the files against each other.  With several

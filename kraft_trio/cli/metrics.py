@@ -28,7 +28,7 @@ _STALE_AFTER_AT_LEAST_S = 3.0
 def metrics(
     context: click.Context, config_path: str, overrides: tuple[str, ...], prometheus: bool, as_json: bool
 ) -> None:
-    """Print the metrics of the running node that FILE describes, and their age.
+    """Print a running node's metrics, and their age.
 
     If the node has stopped writing, print its last metrics and exit with 1.
     """

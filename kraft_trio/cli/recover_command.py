@@ -47,7 +47,9 @@ def recover_command(
     unsafe_endpoints: str | None,
     unsafe_epoch: int | None,
 ) -> None:
-    """Rewrite the voters in the log of the stopped replica that FILE describes, without asking the quorum.
+    """Recover a stopped replica without its quorum.
+
+    The command rewrites the voters in the log of the replica that FILE describes.
 
     Use it only if a majority is lost for good: records that the majority committed and this replica lacks are lost.
     Among the remaining replicas, choose the one whose LogEnd has the highest epoch, then the highest offset.  Run the

@@ -114,10 +114,11 @@ def replace(
     dry_run: bool,
     force: bool,
 ) -> None:
-    """Replace a voter whose disk was replaced: remove its old directory id and add the new one.
+    """Replace a voter's disk.
 
-    First format the new disk with --no-initial-controllers and start the node.  The command waits until the new
-    incarnation has caught up, then makes both changes.  After an interruption, run it again.
+    The command removes the voter's old directory id and adds the new one.  First format the new disk with
+    --no-initial-controllers and start the node.  The command waits until the new incarnation has caught up, then makes
+    the changes.  After an interruption, run it again.
     """
     options: QuorumOptions = context.obj
     path = config_path or options.command_config

@@ -53,7 +53,7 @@ class _Request:
     "--faults",
     default="all",
     show_default=True,
-    help=f"all, none, or a comma-separated subset of {','.join(PROFILES)}.",
+    help=f"all, none, or a comma-separated subset of {', '.join(PROFILES)}.",
 )
 @click.option(
     "--clique",
@@ -92,11 +92,12 @@ def simulate(
     chunk: int | None,
     shrinks: bool,
 ) -> int:
-    """Run clusters of whole nodes in virtual time, checking the invariants at every step.
+    """Simulate clusters and check invariants.
 
-    With seeds, the faults are random, and each run ends by demanding that a majority makes progress.  With --clique the
-    faults stay: links around a majority break for good, and the majority must go on committing.  With FILEs, run these
-    scenario scripts and print the effects below each step.
+    Clusters of whole nodes run in virtual time, and every step is checked.  With seeds, the faults are random, and each
+    run ends by demanding that a majority makes progress.  With --clique the faults stay: links around a majority break
+    for good, and the majority must go on committing.  With FILEs, run these scenario scripts and print the effects
+    below each step.
 
     Exit code 1 if an invariant is violated or an expectation fails; the output has the command that repeats the run.
     """

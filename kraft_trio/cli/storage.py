@@ -37,7 +37,7 @@ from kraft_trio.storage.real_disk import RealDisk
 
 @click.group()
 def storage() -> None:
-    """Generate ids; format, inspect and recover a node's directory."""
+    """Format, inspect and recover directories."""
 
 
 @storage.command("random-uuid")
@@ -165,7 +165,7 @@ def _write(disk: Disk, config: NodeConfig, plan: FormatPlan) -> None:
 @storage.command()
 @config_option
 def info(config_path: str) -> None:
-    """Print what is in the node's directory; exit with 1 if anything is wrong with it."""
+    """Show a node's directory, and exit with 1 if anything is wrong with it."""
     config = read_config(config_path)
     with contextlib.closing(RealDisk()) as disk:
         description = describe_directory(disk, config)
