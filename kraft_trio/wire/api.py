@@ -1,4 +1,4 @@
-"""The APIs we serve and speak, by key."""
+"""All APIs that a node serves or that a client sends, by key."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ APIS: Final[Mapping[int, Api[Any, Any]]] = MappingProxyType({api.key: api for ap
 
 
 def advertised_ranges(besides: Container[int] = ()) -> tuple[ApiRange, ...]:
-    """What an ApiVersions response says of the APIs but those of these keys, in the order of their keys."""
+    """The version ranges for an ApiVersions response, by key, without the APIs whose keys are in `besides`."""
     return tuple(
         ApiRange(key, api.advertised_min_version, api.max_version)
         for key, api in sorted(APIS.items())

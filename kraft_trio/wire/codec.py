@@ -1,6 +1,6 @@
 """Requests and responses with their headers, as whole frames (KIP-482 for the header versions).
 
-Encoding gives the frame with its four bytes of length; decoding takes it without them, as FrameReader gives it.
+Encoded frames begin with four bytes of length.  Decoding expects frames without them, as FrameReader returns them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _REQUEST_HEADER: Final = Struct(">hhih")
 """API key, version, correlation id, length of the client id (-1 for null; never compact, even in header version 2)."""
 
 _REQUEST_START: Final = Struct(">hhi")
-"""The part of it that every version of every API has."""
+"""The beginning of the header, which is the same in every version of every API."""
 
 _RESPONSE_HEADERS: Final = (Struct(">ii"), Struct(">iix"))
-"""Frame length and correlation id, by header version; version 1 has tagged fields, and we send none."""
+"""The frame length and the correlation id, by header version.  Version 1 adds tagged fields, of which we send none."""
 
 _REQUEST_FRAME_START: Final = Struct(">ihhih")
 """The frame length and _REQUEST_HEADER."""
@@ -42,12 +42,12 @@ _INT32: Final = Struct(">i")
 _LENGTH_BYTES: Final = 4
 _NO_TAGGED_FIELDS: Final = b"\0"
 _PART_BYTES: Final = 32 * 1024
-"""What is not copied into a frame; to copy less costs less than to send it by itself."""
+"""A chunk of at least this size is sent by itself; smaller chunks are cheaper to copy into one part."""
 
 
 @attrs.frozen
 class RequestHeader:
-    """Who asks for what: the API and its version, the client's number for the request, and the client's name."""
+    """The API and version of a request, the client's number for it, and the client's name."""
 
     api: Api[Any, Any]
     version: int
@@ -56,7 +56,7 @@ class RequestHeader:
 
 
 class UnsupportedRequestError(UnsupportedVersionError):
-    """A request of an API or version that we do not serve; what is needed to answer it."""
+    """A request of an API or version that is not served, with the fields that its answer needs."""
 
     def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
         api = APIS.get(api_key)
@@ -71,7 +71,7 @@ class UnsupportedRequestError(UnsupportedVersionError):
 def encode_request(
     api: Api[RequestT, ResponseT], version: int, correlation_id: int, client_id: str | None, request: RequestT
 ) -> bytes:
-    """The frame of a request, length included.  Raises UnsupportedVersionError where the version cannot carry it."""
+    """The frame of a request, length included.  Raises UnsupportedVersionError if the version cannot express it."""
     raw_client_id = b"" if client_id is None else client_id.encode()
     client_id_length = -1 if client_id is None else len(raw_client_id)
     chunks = [raw_client_id]
@@ -84,9 +84,9 @@ def encode_request(
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
-    """Header and request of a frame.
+    """The header and the request in a frame.
 
-    Raises UnsupportedRequestError for an API or version that is not served, ProtocolError for anything else.
+    Raises UnsupportedRequestError for an API or version that is not served, and ProtocolError for any other fault.
     """
     size = len(frame)
     if size < _REQUEST_HEADER.size:
@@ -134,7 +134,7 @@ def encode_response(api: Api[RequestT, ResponseT], version: int, correlation_id:
 def encode_response_parts(
     api: Api[RequestT, ResponseT], version: int, correlation_id: int, response: ResponseT
 ) -> list[bytes]:
-    """The frame of a response, length included, to be sent part by part: large byte strings are not copied."""
+    """The frame of a response, length included, in parts to send one by one.  Large byte strings are not copied."""
     chunks = _response_chunks(api, version, correlation_id, response)
     if all(len(chunk) < _PART_BYTES for chunk in chunks):
         return [b"".join(chunks)]
@@ -156,7 +156,7 @@ def _response_chunks(api: Api[RequestT, ResponseT], version: int, correlation_id
 
 
 def decode_response(api: Api[RequestT, ResponseT], version: int, frame: bytes | bytearray) -> tuple[int, ResponseT]:
-    """Correlation id and response of a frame.  Raises ProtocolError."""
+    """The correlation id and the response in a frame.  Raises ProtocolError."""
     correlation_id = response_correlation_id(frame)
     position, elements_left = _INT32.size, RESPONSE_ELEMENTS
     if api.response_header_version(version) == 1:
@@ -168,7 +168,7 @@ def decode_response(api: Api[RequestT, ResponseT], version: int, frame: bytes | 
 
 
 def response_correlation_id(frame: bytes | bytearray) -> int:
-    """The correlation id of a response, whatever follows it.  Raises ProtocolError."""
+    """The correlation id of a response, without decoding the rest.  Raises ProtocolError."""
     if len(frame) < _INT32.size:
         raise ProtocolError(f"response header: {len(frame)} bytes, at least {_INT32.size} were expected")
     return int(_INT32.unpack_from(frame)[0])

@@ -1,4 +1,4 @@
-"""The client's side of one connection: versions agreed on first, then requests, answered in their order."""
+"""The client's side of one connection: it agrees on versions, then sends requests that are answered in order."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _CORRELATION_IDS: Final = 2**31
 
 
 class Connection:
-    """Owns the stream and closes it: by `aclose`, and by itself as soon as the connection can no longer be trusted.
+    """A connection to one peer, for one task at a time.
 
-    One task may use it at a time.
+    It owns the stream.  It closes the stream in `aclose`, and also after any failure, since later answers could then
+    not be trusted.
     """
 
     def __init__(self, stream: trio.abc.Stream, client_id: str, limit: int, apis: tuple[ApiRange, ...] = ()) -> None:
@@ -40,19 +41,19 @@ class Connection:
         self._correlation_id = -1
         self._busy = False
         self._unanswered: deque[tuple[int, int]] = deque()
-        """Version and correlation id of what was sent by `begin`, in order."""
+        """Version and correlation id of each request that `begin` sent, in order."""
         self.usable = True
         """False once the stream is closed."""
         self.peer_versions: Mapping[int, ApiRange] = {api.key: api for api in apis}
         self.api_versions = ApiVersionsResponse(apis=apis)
-        """The peer's whole answer, features included."""
+        """The peer's whole answer to ApiVersions, including features."""
 
     @classmethod
     async def negotiated(cls, stream: trio.abc.Stream, client_id: str, limit: int) -> Connection:
         """Take over the stream and ask the peer for its versions (KIP-35).
 
-        `limit` is the largest response accepted, in bytes.  Raises what `request` raises, and UnsupportedVersionError
-        when there is no common version of ApiVersions; the stream is then closed, as it is when this is cancelled.
+        `limit` is the largest accepted response in bytes.  Raises what `request` raises, and UnsupportedVersionError if
+        there is no common version of ApiVersions.  The stream is closed after an error and after a cancellation.
         """
         connection = cls(stream, client_id, limit)
         try:
@@ -65,30 +66,36 @@ class Connection:
     async def request(self, api: Api[RequestT, ResponseT], request: RequestT) -> ResponseT:
         """Send a request in the highest common version and wait for its response.
 
-        Raises UnsupportedVersionError, with nothing sent, when no common version can carry it; NetworkError when the
-        connection breaks or is closed; ProtocolError when the answer is not one.  After the latter two, or when
-        cancelled, the stream is closed, and whether the request took effect is not known.
+        Raises
+
+        - UnsupportedVersionError, with nothing sent, if no common version can carry the request,
+        - NetworkError if the connection breaks or is closed,
+        - ProtocolError if the answer is malformed.
+
+        After the latter two, and after a cancellation, the stream is closed, and the request may or may not have taken
+        effect.
         """
         return await self._exchange(api, negotiate(api, self.peer_versions), request)
 
     async def begin(self, api: Api[RequestT, ResponseT], request: RequestT) -> None:
-        """As `request`, without waiting for the response: `finish` does, once for each of them and in their order.
+        """Send a request without waiting for the response.
 
-        Nothing else may be requested before all of them are answered.  Raises what `request` raises.
+        The caller calls `finish` once for each request, in order, and sends nothing else until then.  Raises what
+        `request` raises.
         """
         await self._begin(api, negotiate(api, self.peer_versions), request)
 
     async def finish(self, api: Api[RequestT, ResponseT]) -> ResponseT:
-        """The response to the first request that `begin` sent and that has none yet; `api` is that of the request.
+        """Wait for the response to the oldest unanswered request of `begin`; `api` is the API of that request.
 
-        Raises NetworkError, ProtocolError; the stream is then closed, as it is when this is cancelled.
+        Raises NetworkError and ProtocolError.  The stream is closed after an error and after a cancellation.
         """
         return await self._finish(api, self._reader.read)
 
     async def finish_lent(self, api: Api[RequestT, ResponseT]) -> ResponseT:
-        """As `finish`; byte strings of a large response hold until the next response is asked for, and are not copied.
+        """Like `finish`, but do not copy the byte strings of a large response.
 
-        Raises NetworkError, ProtocolError; the stream is then closed, as it is when this is cancelled.
+        They are valid until the next response is asked for.
         """
         return await self._finish(api, self._reader.read_lent)
 
@@ -114,7 +121,7 @@ class Connection:
         await self._stream.aclose()
 
     async def _negotiate(self) -> None:
-        """Ask in our highest version; a peer that does not know it says, in version 0, which ones it does."""
+        """Ask in our highest version.  A peer that does not know it answers in version 0 with those that it knows."""
         response = await self._exchange(API_VERSIONS, API_VERSIONS.max_version, ApiVersionsRequest())
         if response.error == ErrorCode.unsupported_version:
             ranges = {api.key: api for api in response.apis}
@@ -167,5 +174,5 @@ class Connection:
 
 
 def _is_too_new(frame: Frame) -> bool:
-    """Whether an ApiVersions response begins with UNSUPPORTED_VERSION, and so is in version 0 (KIP-511)."""
+    """Whether an ApiVersions response begins with UNSUPPORTED_VERSION; it is then in version 0 (KIP-511)."""
     return frame[4:6] == int(ErrorCode.unsupported_version).to_bytes(2, "big")

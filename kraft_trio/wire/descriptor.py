@@ -1,4 +1,4 @@
-"""`Api`: one API of the protocol, its versions, and how its requests and responses become `Fields` and back."""
+"""`Api`: one API of the protocol, its versions, and the conversion of its messages to and from `Fields`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ _Kind: TypeAlias = Literal["request", "response"]
 
 @attrs.frozen(eq=False, repr=False)
 class Api(Generic[RequestT, ResponseT]):
-    """One API: version-independent values on our side, the versions `min_version` to `max_version` on the wire.
+    """One API.  Our values are independent of the version; the wire has versions `min_version` to `max_version`.
 
-    `fields_of_request(request, version)` may give more fields than the version has; it raises UnsupportedVersionError
-    where the version cannot carry what the request says.  `request_of_fields(fields, version)` raises ProtocolError.
+    `fields_of_request(request, version)` may return more fields than the version has.  It raises
+    UnsupportedVersionError if the version cannot express the request.  `request_of_fields(fields, version)` raises
+    ProtocolError.
     """
 
     key: int
     name: str
     package: str | None
-    """kio's name of the package with the schemas; None for an API of our own, which has `own_shape`."""
+    """kio's name for the package of the schemas.  None for an API of our own, which has `own_shape` instead."""
     min_version: int
     max_version: int
     flexible_version: int
@@ -39,18 +40,18 @@ class Api(Generic[RequestT, ResponseT]):
     fields_of_response: Callable[[ResponseT, int], Fields]
     response_of_fields: Callable[[Fields, int], ResponseT]
     error_response: Callable[[ErrorCode, str | None], ResponseT]
-    """The response that reports an error for the request as a whole, with a message where the API has room for one."""
+    """Makes the response that reports an error of the whole request, with a message if the API has a field for one."""
     advertised_min_version: int = attrs.field(
         default=attrs.Factory(lambda self: self.min_version, takes_self=True), kw_only=True
     )
-    """The lowest version named in ApiVersions; below `min_version` only where clients misread the truth."""
+    """The lowest version in ApiVersions.  It is below `min_version` only if clients misread the real value."""
     response_header_is_always_0: bool = attrs.field(default=False, kw_only=True)
     extended: Callable[[_Kind, int, EntityShape], EntityShape] = attrs.field(
         default=lambda _kind, _version, shape: shape, kw_only=True
     )
-    """Adds tagged fields of our own to Kafka's shape; who does not know them skips them (KIP-482)."""
+    """Adds our own tagged fields to Kafka's shape; readers that do not know them skip them (KIP-482)."""
     own_shape: Callable[[_Kind], EntityShape] | None = attrs.field(default=None, kw_only=True)
-    """The shapes of an API that Kafka does not have; one version."""
+    """The shapes of an API that Kafka does not have.  Such an API has one version."""
     _readers: dict[tuple[_Kind, int], Reader] = attrs.field(factory=dict, init=False)
     _writers: dict[tuple[_Kind, int], Writer] = attrs.field(factory=dict, init=False)
 

@@ -1,4 +1,4 @@
-"""Frames on a byte stream: four bytes of length, big-endian, and that many bytes."""
+"""Frames on a byte stream: a big-endian length of four bytes, then as many bytes."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _LENGTH: Final = Struct(">i")
 _RECEIVE_BYTES: Final = 64 * 1024
 _RECEIVE_BYTES_MAX: Final = 1024 * 1024
 UNADMITTED_BYTES: Final = _RECEIVE_BYTES
-"""Frames up to that size are received without asking whether there is memory for them."""
+"""A frame up to this size is received without asking for memory first."""
 _IN_PLACE_BYTES: Final = 128 * 1024
 _IN_PLACE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Frames of which so much is missing, but not more, are received in place: a megabyte is then copied once, not thrice.
-Larger ones grow with what has come: what a peer declares is not yet worth the memory."""
+"""If the missing part of a frame has a size between these two, it is received in place.  A megabyte is then copied once
+instead of three times.  For a larger frame, memory grows with the received bytes: a peer's word is not worth more."""
 
 Frame: TypeAlias = bytes | bytearray
-"""Without its length.  A bytearray is written over by the next one."""
+"""A frame without its length.  The next frame overwrites a bytearray."""
 
 
 class FrameTooLargeError(ProtocolError):
-    """A frame declares more bytes than the limit allows; none of them was read."""
+    """A frame declares more bytes than the limit allows.  Its body was not read."""
 
 
 class FrameReader:
     """Reads frames from a stream that it does not own.
 
-    `limit` is the largest frame accepted, in bytes without the length; it may be changed between reads.  One task may
-    read at a time.  A cancelled read loses nothing: the next one goes on where it stopped.
+    `limit` is the largest accepted frame in bytes, without the length; it may be changed between reads.  One task may
+    read at a time.  A cancelled read loses nothing; the next read continues it.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class FrameReader:
         limit: int,
         admit: Callable[[int], Awaitable[None]] | None = None,
     ) -> None:
-        """`admit` returns once there is memory for a frame of that many bytes.
+        """`admit` is awaited before the body of a frame above UNADMITTED_BYTES is received.
 
-        It is awaited before the body of a frame above UNADMITTED_BYTES is received.
+        It returns once there is memory for a frame of that many bytes.
         """
         self.limit = limit
         self.bytes_received = 0
@@ -52,31 +52,30 @@ class FrameReader:
         self._receive_into: Callable[[memoryview], Awaitable[int]] | None = getattr(stream, "receive_into", None)
         self._buffer = bytearray()
         self._in_place: bytearray | None = None
-        """A frame that is being received in place; `_received` bytes of it are here."""
+        """The frame that is being received in place.  Its first `_received` bytes are here."""
         self._received = 0
         self._memory = bytearray()
-        """Of the last frame that was lent."""
+        """The memory of the last lent frame."""
 
     @property
     def is_within_frame(self) -> bool:
-        """Whether a part of a frame is here."""
+        """Whether a part of a frame has been received."""
         return bool(self._buffer) or self._in_place is not None
 
     async def read(self) -> bytes | None:
-        """As `read_lent`, and the frame is the caller's."""
+        """Like `read_lent`, but the caller may keep the frame."""
         frame = await self.read_lent()
         if self._memory:
             self._memory = bytearray()
         return bytes(frame) if isinstance(frame, bytearray) else frame
 
     async def read_lent(self) -> Frame | None:
-        """The next frame without its length, or None when the peer has closed the stream between frames.
+        """The next frame without its length, or None if the peer has closed the stream between frames.
 
-        It holds until the next one is read: large ones of one size are received in the same memory.
+        The frame is valid until the next read, because large frames of the same size share memory.
 
-        Raises FrameTooLargeError or ProtocolError for a length that is above the limit or negative, ProtocolError for
-        a stream that ends within a frame, NetworkError when the connection breaks.  After any of them the reader is
-        of no further use.
+        Raises FrameTooLargeError for a length above the limit, ProtocolError for a negative length or a stream that
+        ends within a frame, and NetworkError if the connection breaks.  After an error the reader must not be used.
         """
         if self._in_place is not None:
             return await self._rest_of(self._in_place)
@@ -85,7 +84,7 @@ class FrameReader:
             received = await self._receive(_RECEIVE_BYTES)
             if not received:
                 return None
-            # The usual case, one whole frame in one piece, is not copied through the buffer.
+            # Usually a whole frame arrives in one piece.  It is not copied through the buffer.
             if len(received) >= _LENGTH.size and self._declared_length(received) + _LENGTH.size == len(received):
                 return received[_LENGTH.size :]
             buffer += received
@@ -110,7 +109,7 @@ class FrameReader:
         return frame
 
     async def _rest_of(self, frame: bytearray) -> bytearray:
-        """Nothing of what follows the frame is received."""
+        """Receive the rest of the frame, and nothing after it."""
         assert self._receive_into is not None, "a frame in place of a stream that has no such call"
         with memoryview(frame) as view:
             while self._received < len(frame):
@@ -134,7 +133,7 @@ class FrameReader:
         return int(length)
 
     async def _receive_more(self, wanted: int) -> None:
-        """Receive until the buffer holds at least one byte more; `wanted` is how long it is to become."""
+        """Receive at least one byte; `wanted` is the size that the buffer needs."""
         missing = wanted - len(self._buffer)
         received = await self._receive(min(max(missing, _RECEIVE_BYTES), _RECEIVE_BYTES_MAX))
         if not received:

@@ -15,7 +15,7 @@ _numbers: Final = count(1)
 
 
 class FunctionSource:
-    """The growing source of one function: lines, the names it has used, and the values it refers to."""
+    """The source of one function while it is built: its lines, its variables and the values that it refers to."""
 
     def __init__(self, header: str, names: Mapping[str, Any]) -> None:
         self._lines = [header]
@@ -28,19 +28,19 @@ class FunctionSource:
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
-        """`header` is the line that opens a block; what is added meanwhile stands in it."""
+        """Open a block with the line `header`.  Lines that are added in the `with` statement belong to the block."""
         self.line(header)
         self._depth += 1
         yield
         self._depth -= 1
 
     def variable(self, stem: str) -> str:
-        """A name that the function does not have yet."""
+        """A new variable name."""
         self._used += 1
         return f"{stem}_{self._used}"
 
     def constant(self, stem: str, value: Any) -> str:
-        """An expression for a value made now: its literal where it has one, else a name bound to it."""
+        """An expression for the value: its literal, or a name that is bound to it if it has no literal."""
         if value is None or type(value) in {bool, int, str, bytes}:
             return repr(value)
         name = self.variable(stem)
@@ -48,7 +48,7 @@ class FunctionSource:
         return name
 
     def compiled(self, name: str, title: str) -> Callable[..., Any]:
-        """The function `name`, which the header defines; `title` is what tracebacks call its file."""
+        """Compile the function `name`, which the header defines.  Tracebacks show `title` as its file."""
         text = "\n".join(self._lines) + "\n"
         filename = f"<{title} {next(_numbers)}>"
         linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)

@@ -1,4 +1,4 @@
-"""A byte stream that can also send in the very step that gives it something to send."""
+"""A byte stream that can also send without waiting."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ import trio
 
 
 class ImmediateStream(trio.abc.Stream):
-    """What `Network.connect` and `Listener.accept` give: a stream with a send that does not wait.
+    """The stream that `Network.connect` and `Listener.accept` return.
 
     One task may send and one may receive at a time; `send_now` counts as a send.
     """
 
     peer_host: str = ""
-    """The address of the peer, without its port; empty where there is none."""
+    """The address of the peer without its port, or an empty text if it has no address."""
 
     @abstractmethod
     def send_now(self, *parts: bytes | memoryview) -> int:
-        """Take as much of them, as of one, as there is room for, without waiting; how many bytes that was, perhaps 0.
+        """Send as many bytes of the concatenated parts as there is room for, without waiting.
 
-        Raises trio.BrokenResourceError when the connection is known to be broken, trio.ClosedResourceError when this
-        stream is closed.  That it was taken does not say that it will arrive.
+        Returns the number of bytes taken, which may be 0.  The peer may never receive them.  Raises
+        trio.BrokenResourceError if the connection is known to be broken, and trio.ClosedResourceError if this stream is
+        closed.
         """
 
     def peer_has_closed(self) -> bool:
-        """Whether the peer is known to send nothing more, also where not all that it has sent was received."""
+        """Whether the peer is known to have closed its side, even if received bytes have not been read yet."""
         return False

@@ -1,6 +1,7 @@
-"""Host names to addresses, such that a resolver that does not answer costs nobody else anything.
+"""Resolves host names.  A name whose resolver does not answer delays nothing else.
 
-`getaddrinfo` blocks its thread for as long as it likes.  Trio's own threads are few, and others need them.
+`getaddrinfo` may block its thread for a long time.  Each lookup therefore has a thread of its own: Trio's worker
+threads are few, and other tasks need them.
 """
 
 from __future__ import annotations
@@ -16,25 +17,25 @@ import trio
 from kraft_trio.errors import NetworkError
 
 MAX_LOOKUPS: Final = 16
-"""Names that are being looked up at the same time, each in a thread of its own."""
+"""The most lookups at the same time, each in a thread of its own."""
 MAX_NAMES: Final = 256
-"""Names whose addresses are remembered; beyond that the least recently looked up is forgotten."""
+"""The number of names whose addresses are remembered.  The name with the oldest lookup is forgotten first."""
 FRESH_S: Final = 10.0
-"""For how long a name is not looked up again, unless its addresses turn out to be of no use."""
-PATIENCE_S: Final = 1.0
-"""How long to wait for an answer where the last one is still known."""
+"""How long an answer is used without another lookup, unless no connection to its addresses succeeds."""
+REFRESH_TIMEOUT_S: Final = 1.0
+"""How long to wait for an answer before an earlier one is used instead."""
 TIMEOUT_S: Final = 10.0
-"""How long to wait where nothing is known."""
+"""How long to wait for an answer if no earlier answer is known."""
 MAX_ADDRESSES: Final = 8
-"""Of one name."""
+"""The most addresses of one name."""
 
 Lookup: TypeAlias = Callable[..., Any]
-"""`socket.getaddrinfo`, or what a test puts in its place."""
+"""`socket.getaddrinfo`, or a test's replacement for it."""
 
 
 @attrs.define(eq=False)
 class _Asked:
-    """A lookup under way."""
+    """A running lookup."""
 
     ended: trio.Event = attrs.field(factory=trio.Event)
     failure: str = ""
@@ -47,9 +48,9 @@ class _Known:
 
 
 class NameResolver:
-    """Looks names up: each at most once at a time, whoever asks, and at most MAX_LOOKUPS of them.
+    """Looks up names.  All callers that ask for a name share one lookup; at most MAX_LOOKUPS run at a time.
 
-    A lookup outlives those who wait for it.  Where a name's resolver is slow or fails, the last answer serves.
+    A lookup goes on if its callers are cancelled.  If it is slow or fails, the last answer is used.
     """
 
     def __init__(self, lookup: Lookup = socket.getaddrinfo) -> None:
@@ -58,19 +59,19 @@ class NameResolver:
         self._known: dict[str, _Known] = {}
 
     async def addresses(self, host: str) -> tuple[str, ...]:
-        """The addresses of a name, in the resolver's order; of an address itself.
+        """The addresses of a host name, in the resolver's order.  An address is returned as it is.
 
-        Raises NetworkError where there are none, or not in time; ValueError for what is no name.
+        Raises NetworkError if there is no address or no answer in time, and ValueError for a malformed name.
         """
         with suppress(socket.gaierror):
-            # Answered without a resolver.
+            # An address needs no resolver.
             return _addresses_in(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST))
         known = self._known.get(host)
         if known is not None and trio.current_time() - known.since_s < FRESH_S:
             return known.addresses
         asked = self._asked.get(host) or self._ask(host)
         if asked is not None:
-            with trio.move_on_after(TIMEOUT_S if known is None else PATIENCE_S):
+            with trio.move_on_after(TIMEOUT_S if known is None else REFRESH_TIMEOUT_S):
                 await asked.ended.wait()
         known = self._known.get(host)
         if known is None:
@@ -78,13 +79,13 @@ class NameResolver:
         return known.addresses
 
     def forget(self, host: str) -> None:
-        """No connection could be made to any of its addresses: ask again next time, though the last answer serves."""
+        """Look the name up again next time.  For callers that could connect to none of its addresses."""
         known = self._known.get(host)
         if known is not None:
             self._known[host] = _Known(known.addresses, -FRESH_S)
 
     def _ask(self, host: str) -> _Asked | None:
-        """None where too many are under way."""
+        """Start a lookup.  None if too many are running."""
         if len(self._asked) >= MAX_LOOKUPS:
             return None
         asked = self._asked[host] = _Asked()

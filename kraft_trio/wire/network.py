@@ -1,4 +1,4 @@
-"""The network as the actors see it, an interface that the simulator replaces."""
+"""The interface through which actors use the network, and its implementation over TCP.  The simulator has another."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kraft_trio.wire.os_reason import os_reason
 from kraft_trio.wire.tcp_stream import TcpStream
 
 NEXT_ADDRESS_S: Final = 0.25
-"""After how long the next address of a host is tried beside one that does not answer."""
+"""Delay before the next address of a host is tried while an earlier one has not answered."""
 BACKLOG: Final = 0xFFFF
-"""Connections that wait to be accepted, as far as the system lets them."""
+"""The most connections that wait to be accepted; the system may set a lower limit."""
 
 
 class Listener(Protocol):
@@ -27,10 +27,10 @@ class Listener(Protocol):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it is bound; the port is the real one when 0 was asked for."""
+        """The bound address.  If port 0 was requested, this has the port that the system chose."""
 
     async def accept(self) -> ImmediateStream:
-        """The next connection.  Raises trio.ClosedResourceError once closed."""
+        """Wait for the next connection.  Raises trio.ClosedResourceError once the listener is closed."""
 
     async def aclose(self) -> None: ...
 
@@ -39,10 +39,10 @@ class Network(Protocol):
     """Opens and accepts byte streams."""
 
     async def connect(self, endpoint: Endpoint) -> ImmediateStream:
-        """Open a stream to that endpoint.  Raises NetworkError when it is refused or cannot be resolved."""
+        """Open a stream to the endpoint.  Raises NetworkError if it cannot be resolved or connected to."""
 
     async def listen(self, endpoint: Endpoint) -> Listener:
-        """Bind a listener.  Raises OSError when the address is in use or not ours."""
+        """Bind a listener.  Raises OSError if the address is in use or does not belong to this machine."""
 
 
 class TcpListener:
@@ -73,7 +73,7 @@ class TcpNetwork:
         try:
             addresses = await name_resolver().addresses(endpoint.host)
             stream = await _first_connected(addresses, endpoint.port)
-        except (OSError, ValueError) as error:  # ValueError: a host name that no resolver could be asked for
+        except (OSError, ValueError) as error:  # ValueError: a malformed host name
             name_resolver().forget(endpoint.host)
             raise NetworkError(f"cannot connect: {os_reason(error)}") from error
         taken = TcpStream.taking_over(stream)
@@ -94,7 +94,7 @@ _resolver: trio.lowlevel.RunVar[NameResolver] = trio.lowlevel.RunVar("kraft_trio
 
 
 def name_resolver() -> NameResolver:
-    """The one of this `trio.run`: all nodes and clients in it share what it knows, and its threads."""
+    """The resolver of this `trio.run`.  All nodes and clients in it share its answers and its threads."""
     try:
         return _resolver.get()
     except LookupError:
@@ -104,7 +104,7 @@ def name_resolver() -> NameResolver:
 
 
 async def _first_connected(addresses: Sequence[str], port: int) -> trio.SocketStream:
-    """A connection to one of them: each is begun when the one before has failed, or has not answered for a while."""
+    """Connect to one of the addresses.  The next one is tried when the previous one has failed or is slow."""
     connected: list[trio.SocketStream] = []
     errors: list[OSError] = []
     try:
@@ -135,7 +135,7 @@ async def _first_connected(addresses: Sequence[str], port: int) -> trio.SocketSt
 
 
 def _listening_on_every_interface(port: int) -> trio.SocketListener:
-    """One socket for IPv6 and IPv4; for IPv4 alone where the machine has no IPv6."""
+    """One socket for IPv6 and IPv4, or for IPv4 only if the machine has no IPv6."""
     try:
         return _bound(socket.AF_INET6, "::", port)
     except OSError as error:
@@ -149,7 +149,7 @@ def _bound(family: socket.AddressFamily, address: str, port: int) -> trio.Socket
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            # IPv4 comes in as ::ffff:a.b.c.d.
+            # IPv4 peers then have addresses of the form ::ffff:a.b.c.d.
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         bound.bind((address, port))
         bound.listen(BACKLOG)

@@ -1,4 +1,4 @@
-"""What the operating system says of a connection that could not be made, out of the errors wrapped around it."""
+"""The operating system's reason for a failed connection, taken out of the errors that wrap it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 
 def os_reason(error: BaseException) -> str:
-    """The system's words, each once, where it is behind the error; else the error's own text."""
+    """The system's distinct reasons behind the error, or the error's own text if there are none."""
     causes = dict.fromkeys(map(_text, _innermost(error)))
     return ", ".join(causes) or str(error)
 
 
 def _innermost(error: BaseException | None) -> Iterator[OSError]:
-    """The OSErrors that no other one caused."""
+    """The OSErrors that were not caused by another OSError."""
     if isinstance(error, BaseExceptionGroup):
         for member in error.exceptions:
             yield from _innermost(member)
@@ -23,7 +23,7 @@ def _innermost(error: BaseException | None) -> Iterator[OSError]:
 
 
 def _text(error: OSError) -> str:
-    """A failed name look-up has its own numbers, below zero, and words."""
+    """A failed name lookup has error numbers below zero, and texts of its own."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error)

@@ -1,9 +1,9 @@
-"""The source of a function that reads one message: everything nested in it is read in place, without calls.
+"""Generates the source of a function that reads one message.  Nested structures are read inline, without calls.
 
-The function's own variables are `data` (the frame), `end` (its length), `position`, `left` (how many array elements
-and tagged fields the frame may still hold), and `size`, `stop` for the value being read.  The functions that refuse
-what a peer sent are those of `schema_reader`.  Byte strings
-are copied out of `bytes`; of a bytearray they are views.
+The generated function has these variables: `data` is the frame, `end` its length, and `position` the next byte.
+`left` is the number of array elements and tagged fields that the frame may still have.  `size` and `stop` belong to the
+current value.  Malformed input is refused by functions of `schema_reader`.  Byte strings are copied out of `bytes`, but
+are views of a bytearray.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CONVERSIONS: Final = {"uuid": "uuid_of({})", "error_code": "error_codes.get({},
 
 
 def compile_reader(shape: EntityShape, names: Mapping[str, Any]) -> Callable[..., Any]:
-    """`read(data, position, left) -> Fields`, for a message that fills the rest of the frame."""
+    """Compile `read(data, position, left) -> Fields` for a message that fills the rest of the frame."""
     return _ReaderSource(names).compiled(shape)
 
 
@@ -43,7 +43,7 @@ class _ReaderSource:
         return source.compiled("read", f"reader of {shape.name}")
 
     def _structure(self, shape: EntityShape) -> str:
-        """Add lines that read a structure; returns the expression for its Fields.  So do the methods below."""
+        """Add the lines that read a structure; return the expression for its Fields.  The methods below do the same."""
         values: dict[str, str] = {}
         for fixed, fields in groupby(shape.fields, key=lambda field: field.is_fixed):
             if fixed:
@@ -56,7 +56,7 @@ class _ReaderSource:
         return "{" + ", ".join(f"{name!r}: {value}" for name, value in values.items()) + "}"
 
     def _fixed_run(self, run: list[FieldShape]) -> dict[str, str]:
-        """Neighbouring fields of fixed size, read in one step."""
+        """Read neighbouring fields of fixed size in one step."""
         layout = Struct(">" + "".join(FIXED_FORMATS[field.kind] for field in run))
         variables = [self._source.variable(field.name) for field in run]
         unpack = self._source.constant("unpack", layout.unpack_from)
@@ -84,7 +84,7 @@ class _ReaderSource:
             self._source.line(f"{variable}, position = long_varint(data, position - 1)")
 
     def _length(self, field: FieldShape, flexible: bool) -> None:
-        """The length before a string, byte string or array into `size`: -1 for null, refused where it may not be."""
+        """Read the length before a string, byte string or array into `size`; -1 stands for null, if it is allowed."""
         source = self._source
         if flexible:
             self._varint("size")
@@ -124,7 +124,7 @@ class _ReaderSource:
         source.line("position = stop")
 
     def _stop(self, name: str) -> None:
-        """Where the next `size` bytes end, once it is known that they are there."""
+        """Set `stop` to the end of the next `size` bytes, after checking that the frame has them."""
         self._source.line("stop = position + size")
         with self._source.block("if stop > end:"):
             self._source.line(f"refuse_size({name}, size, end - position)")
@@ -152,7 +152,7 @@ class _ReaderSource:
                 source.line(f"{variable} += unpack_from(f'>{{size}}{FIXED_FORMATS[field.kind]}', data, position)")
                 source.line(f"position += size * {element_size}")
                 return
-            # Not a range: for one element, the usual number, it takes longer to set up than the loop to run.
+            # Not a range: arrays usually have one element, and a range takes longer to set up than the loop to run.
             rest = source.variable("rest")
             source.line(f"{rest} = size")
             with source.block(f"while {rest}:"):
@@ -161,7 +161,7 @@ class _ReaderSource:
                 source.line(f"{variable}.append({self._value(element, flexible)})")
 
     def _count(self, count: str, element_size: int, name: str) -> None:
-        """Check that so many elements of at least `element_size` bytes can follow, and count them."""
+        """Check that the frame has room for `count` elements of `element_size` bytes or more, and count them."""
         with self._source.block(f"if {count} * {element_size} > end - position:"):
             self._source.line(f"refuse_count({name!r}, {count}, end - position)")
         self._source.line(f"left -= {count}")
@@ -169,7 +169,7 @@ class _ReaderSource:
             self._source.line(f"refuse_elements({name!r})")
 
     def _tagged_fields(self, tagged: tuple[FieldShape, ...]) -> dict[str, str]:
-        """Read the tagged fields (KIP-482): unknown ones are skipped, absent ones take their default."""
+        """Read the tagged fields (KIP-482).  Unknown fields are skipped; absent fields get their default."""
         source = self._source
         if not tagged:
             with source.block("if data[position]:"):
@@ -207,7 +207,7 @@ class _ReaderSource:
 
 
 def _minimum_size(field: FieldShape, flexible: bool) -> int:
-    """How many bytes one element of this array takes at least."""
+    """The smallest size of one element of the array, in bytes."""
     if field.entity is not None:
         return _minimum_entity_size(field.entity)
     if field.kind in FIXED_FORMATS:

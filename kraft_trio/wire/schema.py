@@ -1,9 +1,10 @@
-"""kio's generated message classes, read as schemas: which fields a message has, in which order, of which type.
+"""The schemas of messages: their fields in order, with types, taken from kio's generated classes.
 
-kio holds one dataclass for each message and version.  Reading and writing bytes is `schema_reader` and
-`schema_writer`; both turn messages into plain `Fields`, dictionaries by kio's field names.  They replace kio's own
-reader, which trusts a declared array length (a frame of ten bytes makes the process abort on a failed allocation) and
-refuses a tagged field that it does not know, where KIP-482 wants it skipped.
+kio has one dataclass for each message and version.  `schema_reader` and `schema_writer` use the schemas to convert
+between bytes and `Fields`, which are dictionaries by kio's field names.
+
+They replace kio's own reader for two reasons.  It trusts a declared array length, so that a frame of ten bytes can make
+the process abort on a failed allocation.  And it refuses unknown tagged fields, which KIP-482 requires it to skip.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from kraft_trio.wire.error_codes import ErrorCode
 Fields: TypeAlias = dict[str, Any]
 """One message or nested structure: kio's field names with plain values.
 
-Durations and timestamps are int milliseconds, UUIDs are never None (zero stands for none), nested structures are
-Fields, arrays are lists.
+Durations and timestamps are int milliseconds, nested structures are Fields, and arrays are lists.  A UUID is never
+None; the zero UUID stands for an absent one.
 """
 
 ENTITY: Final = "entity"
@@ -46,7 +47,7 @@ FIXED_FORMATS: Final = {
     "datetime_i64": "q",
     "uuid": "16s",
 }
-"""The struct format of each type of fixed size."""
+"""The `struct` format of each type that has a fixed size."""
 
 _IMPLICIT_DEFAULTS: Final[dict[str, Any]] = {
     "bool": False,
@@ -60,7 +61,7 @@ _IMPLICIT_DEFAULTS: Final[dict[str, Any]] = {
 
 @attrs.frozen(eq=False)
 class FieldShape:
-    """One field of a structure: `kind` is a Kafka type name or ENTITY, whose shape is then in `entity`."""
+    """One field of a structure.  `kind` is a Kafka type name, or ENTITY with the nested shape in `entity`."""
 
     name: str
     kind: str
@@ -69,7 +70,7 @@ class FieldShape:
     nullable: bool
     tag: int | None
     default: Any
-    """Of a tagged field: the value that is not sent.  None otherwise."""
+    """The value of a tagged field that is not sent.  None for an untagged field."""
 
     @property
     def is_fixed(self) -> bool:
@@ -78,7 +79,7 @@ class FieldShape:
 
 @attrs.frozen(eq=False)
 class EntityShape:
-    """One structure in one version; `tagged` is in the order of the tags."""
+    """One structure in one version.  `tagged` is sorted by tag."""
 
     name: str
     flexible: bool
@@ -136,7 +137,7 @@ def _default(field: dataclasses.Field[Any], kind: str, entity: EntityShape | Non
 
 
 def _plain(value: Any, kind: str) -> Any:
-    """A default of kio's as `Fields` hold it."""
+    """One of kio's defaults in the form that `Fields` use."""
     if dataclasses.is_dataclass(value):
         return {
             field.name: _plain(getattr(value, field.name), field.metadata.get("kafka_type", ENTITY))

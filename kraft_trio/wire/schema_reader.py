@@ -22,13 +22,13 @@ from kraft_trio.wire.reader_source import compile_reader
 from kraft_trio.wire.schema import EntityShape, Fields
 
 REQUEST_ELEMENTS: Final = 2000
-"""How many array elements and tagged fields one request may have; clients name a few hundred topics at most."""
+"""The most array elements and tagged fields in one request.  Clients name a few hundred topics at most."""
 RESPONSE_ELEMENTS: Final = 10_000
-"""The same for a response; DescribeQuorum lists every observer."""
+"""The most array elements and tagged fields in one response.  DescribeQuorum lists every observer."""
 
 
 Reader: TypeAlias = Callable[[bytes | bytearray, int, int], Fields]
-"""`read(frame, position, elements_left)`: the message that fills the frame from there on.  Raises ProtocolError."""
+"""`read(frame, position, elements_left)` reads the message that fills the rest of the frame.  Raises ProtocolError."""
 
 
 @cache
@@ -38,7 +38,7 @@ def message_reader(shape: EntityShape) -> Reader:
 
 
 def _long_varint(data: bytes | bytearray, start: int) -> tuple[int, int]:
-    """The varint at `start` and the position behind it: seven bits a byte, the lowest first, 32 bits at most."""
+    """The varint at `start`, of 32 bits at most, and the position after it.  Each byte has seven bits, lowest first."""
     value = 0
     position = start
     try:
@@ -63,7 +63,7 @@ def _varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
 
 
 def skip_tagged_fields(data: bytes | bytearray, position: int, elements_left: int) -> tuple[int, int]:
-    """Skip a section in which no tag is known (KIP-482); returns the position behind it and the elements left."""
+    """Skip a section of unknown tagged fields (KIP-482).  Returns the position after it and the elements left."""
     count, position = _varint(data, position)
     if not count:
         return position, elements_left
@@ -151,4 +151,4 @@ _NAMES: Final = {
     "refuse_tag": _refuse_tag,
     "refuse_tag_size": _refuse_tag_size,
 }
-"""What the generated readers call."""
+"""The names that generated readers use."""

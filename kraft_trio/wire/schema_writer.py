@@ -1,7 +1,7 @@
-"""`Fields` into bytes, by a shape of `schema`.
+"""Writes `Fields` as bytes, following a shape of `schema`.
 
-The fields may hold more than the version has: what the schema does not name is not written.  A value that does not
-fit its type is a bug of ours and raises what `struct` raises; a missing field raises KeyError.
+`Fields` may have more entries than the version: entries that the schema does not name are not written.  A value that
+does not fit its type is a bug and raises what `struct` raises.  A missing field raises KeyError.
 
 The writers are generated, one function for each message (`writer_source`).  To print one, use
 `inspect.getsource(entity_writer(shape))`.
@@ -19,14 +19,14 @@ from kraft_trio.wire.writer_source import compile_writer, unsigned_varint
 __all__ = ["Chunks", "Writer", "entity_writer", "unsigned_varint"]
 
 Chunks: TypeAlias = list[bytes]
-"""The pieces of a message, to be joined: records are then copied once."""
+"""The pieces of a message.  They are joined at the end, so that records are copied only once."""
 
 Writer: TypeAlias = Callable[[Chunks, Fields], None]
 
 
 @cache
 def entity_writer(shape: EntityShape) -> Writer:
-    """Appends the pieces of a structure."""
+    """The compiled writer of a structure; it appends pieces to a list."""
     return compile_writer(shape, _NAMES)
 
 
@@ -39,4 +39,4 @@ _NAMES: Final = {
     "unsigned_varint": unsigned_varint,
     "refuse_null": _refuse_null,
 }
-"""What the generated writers call."""
+"""The names that generated writers use."""

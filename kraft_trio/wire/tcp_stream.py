@@ -1,7 +1,7 @@
-"""A TCP stream with fewer system calls and scheduler rounds a message than Trio's own, and a send that does not wait.
+"""A TCP stream that needs fewer system calls and scheduler rounds for each message than Trio's own.
 
-Built on the public `trio.lowlevel.wait_readable` and `wait_writable`.  A receive waits first and reads once; a send
-writes first and waits only for what the kernel did not take.
+It uses the public `trio.lowlevel.wait_readable` and `wait_writable`.  A receive waits first and reads once.  A send
+writes first, and waits only if the kernel did not take everything.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _CLOSED_BY_PEER: Final = (b"\x07", b"\x08")
 
 
 def _give_up_on_vanished_peers(connected: socket.socket) -> None:
-    """Let the kernel ask after an idle peer: one that lost its power or its route is gone after about 90 s.
+    """Let the kernel probe an idle peer.  The connection ends about 90 s after the peer loses its power or its route.
 
-    It would otherwise hold its place among the connections for ever.
+    Without the probes, such a connection would count towards the limits for ever.
     """
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
@@ -36,11 +36,11 @@ def _give_up_on_vanished_peers(connected: socket.socket) -> None:
 
 
 def _peer_host(connected: socket.socket) -> str:
-    """An IPv4 address is the same whichever socket it came in through."""
+    """The peer's address.  An IPv4 address looks the same on an IPv6 socket and on an IPv4 socket."""
     try:
         name = connected.getpeername()
     except OSError:
-        return ""  # It is gone already, as the first read will tell.
+        return ""  # The peer has gone already; the first read will show it.
     host = str(name[0]) if isinstance(name, tuple) else ""
     return host.removeprefix("::ffff:")
 
@@ -57,14 +57,11 @@ class TcpStream(ImmediateStream):
 
     @classmethod
     def taking_over(cls, stream: trio.SocketStream) -> TcpStream:
-        """The same connection as that of a Trio stream, which must not be used any more."""
+        """Take over the connection of a Trio stream.  The caller must not use that stream again, except to close it."""
         return cls(socket.socket(fileno=os.dup(stream.socket.fileno())))
 
     def send_now(self, *parts: bytes | memoryview) -> int:
-        """Give the kernel as much as it takes without waiting; how many bytes that was.
-
-        Raises trio.BrokenResourceError when the connection is, trio.ClosedResourceError when this stream is.
-        """
+        """Give the kernel as many bytes as it takes without waiting, and return how many it took."""
         self._check_open()
         try:
             return self._socket.send(parts[0]) if len(parts) == 1 else self._socket.sendmsg(parts[:_MAX_PARTS])
@@ -74,7 +71,7 @@ class TcpStream(ImmediateStream):
             raise trio.BrokenResourceError(f"connection broken: {error}") from error
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send everything; a cancelled send may have sent a part."""
+        """Send everything.  A cancelled send may have sent a part."""
         await trio.lowlevel.checkpoint_if_cancelled()
         with memoryview(data) as view:
             sent = self.send_now(view)
@@ -86,7 +83,7 @@ class TcpStream(ImmediateStream):
         await self._wait(trio.lowlevel.wait_writable)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Up to `max_bytes`; b"" once the peer has sent its last."""
+        """Receive up to `max_bytes`.  Returns b"" after the peer has closed its side."""
         while True:
             await self._wait(trio.lowlevel.wait_readable)
             try:
@@ -97,10 +94,9 @@ class TcpStream(ImmediateStream):
                 raise trio.BrokenResourceError(f"connection broken: {error}") from error
 
     async def receive_into(self, buffer: memoryview) -> int:
-        """As much as there is, and there is room for, without a copy in between; 0 once the peer has sent its last.
+        """Receive into the buffer without a copy in between.  Returns the number of bytes, 0 after the peer has closed.
 
-        It waits only where there is nothing, and then alone is a schedule point: for the rest of a frame whose start
-        was waited for.
+        This is a checkpoint only if it has to wait.  It is meant for the rest of a frame, after a wait for its start.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         while True:

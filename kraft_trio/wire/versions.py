@@ -1,4 +1,4 @@
-"""The choice of a version: the highest that both sides have (KIP-35)."""
+"""The choice of a version: the highest that both sides support (KIP-35)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kraft_trio.wire.descriptor import Api
 
 
 def negotiate(api: Api[Any, Any], peer_ranges: Mapping[int, ApiRange]) -> int:
-    """The highest version of `api` that we and the peer have.  Raises UnsupportedVersionError when there is none."""
+    """The highest common version of `api`.  Raises UnsupportedVersionError if there is none."""
     theirs = peer_ranges.get(api.key)
     if theirs is None:
         raise ApiNotServedError(f"{api.name}: the peer does not serve it")

@@ -1,7 +1,7 @@
-"""The source of a function that writes one structure: everything nested in it is written in place, without calls.
+"""Generates the source of a function that writes one structure.  Nested structures are written inline, without calls.
 
-Neighbours of fixed size, tags and empty tagged sections among them, become one `struct` call; what is written between
-two branches is added to `chunks` at once.
+Neighbouring values of fixed size, including tags and empty tagged sections, share one `struct` call.  The pieces
+between two branches are added to `chunks` in one step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kraft_trio.wire.schema import FIXED_FORMATS, EntityShape, FieldShape
 
 
 def unsigned_varint(value: int) -> bytes:
-    """KIP-482: seven bits a byte, the lowest first."""
+    """An unsigned varint (KIP-482): seven bits in each byte, lowest first."""
     if value < 0x80:
         return bytes((value,))
     if value < 0x4000:
@@ -31,7 +31,7 @@ def unsigned_varint(value: int) -> bytes:
 
 
 def compile_writer(shape: EntityShape, names: Mapping[str, Any]) -> Callable[..., Any]:
-    """`write(chunks, fields)`: appends the pieces of the structure to a list."""
+    """Compile `write(chunks, fields)`, which appends the pieces of the structure to a list."""
     source = _WriterSource(names)
     source.structure(shape, "fields")
     return source.compiled(f"writer of {shape.name}")
@@ -42,10 +42,10 @@ class _WriterSource:
         self._source = FunctionSource("def write(chunks, fields):", names)
         self._target = "chunks"
         self._pieces: list[str] = []
-        """Expressions for bytes that are to be added to the target next."""
+        """Expressions for the bytes to add to the target next."""
         self._format = ""
         self._arguments: list[str] = []
-        """What of fixed size follows the pieces."""
+        """The `struct` format and arguments of the values of fixed size that follow the pieces."""
 
     def compiled(self, title: str) -> Callable[..., Any]:
         self._flush()
@@ -53,7 +53,7 @@ class _WriterSource:
         return self._source.compiled("write", title)
 
     def structure(self, shape: EntityShape, fields: str) -> None:
-        """Add what writes a structure whose Fields are the expression `fields`."""
+        """Add the lines that write a structure; the expression `fields` is its Fields."""
         for field in shape.fields:
             self._value(field, shape.flexible, f"{fields}[{field.name!r}]")
         if shape.tagged:
@@ -90,7 +90,7 @@ class _WriterSource:
 
     @contextmanager
     def _block(self, header: str) -> Iterator[None]:
-        """A branch or loop: what was to be added before it is added before it, and the same at its end."""
+        """A branch or a loop.  Pending pieces are flushed before it and at its end."""
         self._flush()
         with self._source.block(header):
             yield
@@ -116,7 +116,7 @@ class _WriterSource:
         return variable
 
     def _length(self, field: FieldShape, flexible: bool, length: str) -> None:
-        """The length before a string, byte string or array; -1 stands for null."""
+        """Write the length before a string, byte string or array; -1 stands for null."""
         if flexible:
             plus_1 = self._bound("length", f"{length} + 1")
             self._piece(f"one_byte[{plus_1}] if {plus_1} < 128 else unsigned_varint({plus_1})")
@@ -165,7 +165,7 @@ class _WriterSource:
             self._value(FieldShape(field.name, field.kind, field.entity, False, False, None, None), flexible, element)
 
     def _tagged_fields(self, tagged: tuple[FieldShape, ...], fields: str) -> None:
-        """Write the tagged fields that differ from their default (KIP-482), in the order of their tags."""
+        """Write the tagged fields that differ from their default, in the order of their tags (KIP-482)."""
         sent = self._bound("sent", "[]")
         self._flush()
         for field in tagged:
@@ -184,7 +184,7 @@ class _WriterSource:
         return f"if {value} != {self._source.constant('default', field.default)}:"
 
     def _tagged_field(self, field: FieldShape, value: str, sent: str) -> None:
-        """One chunk in `sent`: tag, size, value."""
+        """Append one chunk to `sent`: tag, size and value."""
         tag = unsigned_varint(field.tag or 0)
         if _is_fixed(field):
             self._value(field, True, value)
@@ -202,7 +202,7 @@ class _WriterSource:
 
 
 def _is_fixed(field: FieldShape) -> bool:
-    """Whether the value takes the same number of bytes always."""
+    """Whether the value always has the same size."""
     if field.entity is None or field.is_array:
         return field.is_fixed
     return not field.entity.tagged and all(map(_is_fixed, field.entity.fields))

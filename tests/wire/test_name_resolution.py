@@ -14,7 +14,7 @@ import trio.testing
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.wire.name_resolution import FRESH_S, MAX_LOOKUPS, MAX_NAMES, PATIENCE_S, TIMEOUT_S, NameResolver
+from kraft_trio.wire.name_resolution import FRESH_S, MAX_LOOKUPS, MAX_NAMES, REFRESH_TIMEOUT_S, TIMEOUT_S, NameResolver
 from kraft_trio.wire.network import TcpNetwork
 
 
@@ -119,7 +119,7 @@ async def test_the_last_answer_serves_while_the_resolver_hangs(
         nursery.start_soon(ask)
         await names.wait_until_asked(2)
         assert not answers
-        mock_clock.jump(PATIENCE_S)
+        mock_clock.jump(REFRESH_TIMEOUT_S)
     assert answers == [known]
     assert names.asked == ["here", "here"]
 

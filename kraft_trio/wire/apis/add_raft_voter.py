@@ -21,7 +21,7 @@ from kraft_trio.wire.schema import Fields
 
 @attrs.frozen
 class AddRaftVoterRequest:
-    """`timeout_ms` bounds everything the leader waits for; `ack_when_committed` False: answered once appended."""
+    """`timeout_ms` bounds all of the leader's waits.  Without `ack_when_committed` it answers after its append."""
 
     cluster_id: str | None
     timeout_ms: int
@@ -33,7 +33,7 @@ class AddRaftVoterRequest:
 
 @attrs.frozen
 class AddRaftVoterResponse(VoterChangeResponse):
-    """What came of it."""
+    """Whether the voter was added."""
 
 
 def _fields_of_request(request: AddRaftVoterRequest, version: int) -> Fields:

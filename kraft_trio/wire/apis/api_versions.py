@@ -1,7 +1,7 @@
-"""ApiVersions: which APIs, in which versions, and which features a node has (KIP-35, KIP-511, KIP-584).
+"""ApiVersions: the APIs, versions and features of a node (KIP-35, KIP-511, KIP-584).
 
-The response header is always version 0, and the answer to a version that is too new is in version 0 as well, so that
-any client can read it.
+The response header always has version 0.  A request whose version is too new is answered in version 0, so that any
+client can read the answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _software_version() -> str:
 
 @attrs.frozen
 class ApiVersionsRequest:
-    """Who asks, for the other side's logs; not sent below version 3."""
+    """The name and version of the client, for the logs of the node.  Not sent below version 3."""
 
     client_software_name: str = SOFTWARE_NAME
     client_software_version: str = attrs.field(factory=_software_version)
@@ -66,7 +66,7 @@ class FinalizedFeature:
 
 @attrs.frozen
 class ApiVersionsResponse:
-    """`finalized_features_epoch` is -1 where it is not known; then the finalized features say nothing."""
+    """If `finalized_features_epoch` is -1, the finalized features are unknown."""
 
     error: ErrorCode = ErrorCode.none
     apis: tuple[ApiRange, ...] = ()
@@ -97,7 +97,7 @@ def _fields_of_response(response: ApiVersionsResponse, version: int) -> Fields:
         "supported_features": [
             {"name": feature.name, "min_version": feature.min_version, "max_version": feature.max_version}
             for feature in response.supported_features
-            # Clients of version 3 refuse a feature whose minimum is 0; version 4 is there to allow it.
+            # A client of version 3 refuses a feature whose minimum is 0.  Version 4 allows it.
             if version >= 4 or feature.min_version > 0
         ],
         "finalized_features_epoch": response.finalized_features_epoch,

@@ -21,14 +21,14 @@ from kraft_trio.wire.schema import Fields
 
 @attrs.frozen
 class BeginQuorumEpochRequest:
-    """Tells the replica `voter_id` (-1 for whoever gets it) who leads; version 0 has no endpoints and no receiver."""
+    """Tells replica `voter_id` who leads; -1 addresses any receiver.  Version 0 has no endpoints and no receiver."""
 
     cluster_id: str | None
     voter_id: int
     topic: str
     partition: int
     voter_directory_id: UUID
-    """The directory id of the receiver; zero for unknown."""
+    """The directory id of the receiver, or zero if it is unknown."""
     leader_id: int
     leader_epoch: int
     leader_endpoints: Endpoints = Endpoints()
@@ -36,7 +36,7 @@ class BeginQuorumEpochRequest:
 
 @attrs.frozen
 class BeginQuorumEpochResponse(QuorumEpochResponse):
-    """Whom the receiver now knows as leader."""
+    """The leader that the receiver knows afterwards."""
 
 
 def _fields_of_request(request: BeginQuorumEpochRequest, version: int) -> Fields:

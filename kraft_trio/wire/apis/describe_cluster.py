@@ -1,4 +1,4 @@
-"""DescribeCluster: which nodes there are, and which of them leads (KIP-700; for controllers KIP-919)."""
+"""DescribeCluster: the nodes of a cluster and its leader (KIP-700; for controllers KIP-919)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CONTROLLERS: Final = 2
 
 @attrs.frozen
 class DescribeClusterRequest:
-    """`endpoint_type` is BROKERS or CONTROLLERS; version 0 knows brokers alone."""
+    """`endpoint_type` is BROKERS or CONTROLLERS.  Version 0 has only brokers."""
 
     endpoint_type: int = BROKERS
 
 
 @attrs.frozen
 class DescribeClusterResponse:
-    """`controller_id` is -1 where no leader is known."""
+    """`controller_id` is -1 if no leader is known."""
 
     brokers: tuple[Broker, ...] = ()
     cluster_id: str = ""

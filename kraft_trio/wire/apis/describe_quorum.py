@@ -1,7 +1,7 @@
-"""DescribeQuorum: what the leader knows of voters and observers (KIP-595, KIP-836 timestamps, KIP-853 nodes).
+"""DescribeQuorum: what the leader knows about voters and observers (KIP-595, KIP-836 timestamps, KIP-853 nodes).
 
-KIP-853 has the status show the committed voters where they differ from the current ones, but Kafka's response never got
-a field for them.  Ours has a tagged one, sent only then; whoever does not know it skips it.
+According to KIP-853, the status shows the committed voters if they differ from the current ones.  Kafka's response has
+no field for them.  Ours has a tagged field, which is sent only then; a reader that does not know it skips it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.schema import ENTITY, EntityShape, Fields, FieldShape
 
 COMMITTED_VOTERS_TAG: Final = 10_000
-"""Far above what Kafka uses."""
+"""Far above the tags that Kafka uses."""
 
 
 @attrs.frozen
@@ -38,7 +38,7 @@ class DescribeQuorumRequest:
 
 @attrs.frozen
 class QuorumReplica:
-    """One voter or observer.  The end offset is exclusive; whatever is not known, or too new for the version, is -1."""
+    """One voter or observer.  The end offset is exclusive.  -1 stands for a value that is unknown or too new."""
 
     key: ReplicaKey
     log_end_offset: int
@@ -48,7 +48,7 @@ class QuorumReplica:
 
 @attrs.frozen
 class QuorumNode:
-    """Where a voter's listeners are."""
+    """The listeners of a voter."""
 
     id: int
     endpoints: Endpoints
@@ -56,7 +56,7 @@ class QuorumNode:
 
 @attrs.frozen
 class DescribeQuorumResponse:
-    """`error` is for the request as a whole and leaves the rest unsaid; a follower refuses with `partition_error`."""
+    """With `error`, which is about the whole request, all else is unset.  A follower sets `partition_error`."""
 
     error: ErrorCode = ErrorCode.none
     error_message: str | None = None
@@ -67,12 +67,12 @@ class DescribeQuorumResponse:
     leader_id: int = -1
     leader_epoch: int = -1
     high_watermark: int = -1
-    """Exclusive; -1 for not known."""
+    """Exclusive, or -1 if it is unknown."""
     voters: tuple[QuorumReplica, ...] = ()
     observers: tuple[QuorumReplica, ...] = ()
     nodes: tuple[QuorumNode, ...] = ()
     committed_voters: tuple[QuorumReplica, ...] = ()
-    """The voters of the newest committed set, while a newer one is uncommitted; empty otherwise, and before v2."""
+    """The newest committed voter set while a newer one is uncommitted; otherwise, and below version 2, empty."""
 
     @classmethod
     def described(
@@ -110,7 +110,7 @@ class DescribeQuorumResponse:
         leader_id: int = -1,
         leader_epoch: int = -1,
     ) -> DescribeQuorumResponse:
-        """A partition-level error, with the leader where it is known."""
+        """An error for the partition, with the leader if it is known."""
         return cls(
             topic=request.topic,
             partition=request.partition,

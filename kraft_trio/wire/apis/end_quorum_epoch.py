@@ -1,4 +1,4 @@
-"""EndQuorumEpoch: a leader that resigns tells the voters, best successor first (KIP-595, KIP-853)."""
+"""EndQuorumEpoch: a leader that resigns tells the voters and names its successors, best first (KIP-595, KIP-853)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class EndQuorumEpochRequest:
 
 @attrs.frozen
 class EndQuorumEpochResponse(QuorumEpochResponse):
-    """Whom the receiver now knows as leader."""
+    """The leader that the receiver knows afterwards."""
 
 
 def _fields_of_request(request: EndQuorumEpochRequest, version: int) -> Fields:

@@ -18,14 +18,14 @@ def listeners_of_fields(listeners: Iterable[Fields]) -> Endpoints:
 
 
 def fields_of_leader_endpoint(leader_id: int, endpoint: Endpoint | None) -> list[Fields]:
-    """The node endpoints of a response that names one leader; none where it is not known."""
+    """The node endpoints of a response that names one leader; empty if the endpoint is unknown."""
     if endpoint is None or leader_id < 0:
         return []
     return [{"node_id": leader_id, "host": endpoint.host, "port": endpoint.port}]
 
 
 def leader_endpoint_of_fields(leader_id: int, fields: Fields) -> Endpoint | None:
-    """Where the response says that the leader is; None where it does not (old versions cannot)."""
+    """The leader's endpoint, or None if the response does not tell it, as in old versions."""
     for node in fields.get("node_endpoints", ()):
         if node["node_id"] == leader_id:
             return Endpoint(node["host"], node["port"])
@@ -33,7 +33,7 @@ def leader_endpoint_of_fields(leader_id: int, fields: Fields) -> Endpoint | None
 
 
 def fields_of_node_endpoints(nodes: Iterable[tuple[int, Endpoint]]) -> list[Fields]:
-    """The node endpoints of client APIs, which have a rack too."""
+    """The node endpoints of client APIs, which also have a rack."""
     return [{"node_id": id, "host": endpoint.host, "port": endpoint.port, "rack": None} for id, endpoint in nodes]
 
 

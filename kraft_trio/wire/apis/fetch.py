@@ -1,6 +1,6 @@
-"""Fetch: replicas and consumers read batches; a replica's position is also its acknowledgement (KIP-595).
+"""Fetch: replicas and consumers read batches.  A replica's position is also its acknowledgement (KIP-595).
 
-Up to version 12 a topic goes by its name, from version 13 on by its id (KIP-516); the other one is then empty.
+A topic is named up to version 12 and has an id from version 13 on (KIP-516); the other field is then empty.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.schema import Fields
 
 UNSUPPORTED_HIGH_WATERMARK: Final = 2**63 - 1
-"""The high watermark of a replica that does not tell it (KIP-1166, before version 18); -1 is "not known yet"."""
+"""The high watermark of a replica that does not send it (KIP-1166, below version 18).  -1 means that it is unknown."""
 
 CONSUMER_REPLICA_ID: Final = -1
 
 
 @attrs.frozen
 class FetchPartition:
-    """From where to read one partition.  `fetch_offset` is the exclusive end of what the replica holds."""
+    """The position in one partition.  `fetch_offset` is the exclusive end of the replica's log."""
 
     topic_name: str
     topic_id: UUID
@@ -56,19 +56,19 @@ class FetchRequest:
 
 @attrs.frozen
 class FetchPartitionResponse:
-    """What was read of one partition: at most one of records, `diverging` and `snapshot_id` says something."""
+    """The answer for one partition: at most one of `records`, `diverging` and `snapshot_id` is set."""
 
     topic_name: str
     topic_id: UUID
     partition: int
     error: ErrorCode = ErrorCode.none
     high_watermark: int = -1
-    """Exclusive; -1 for not known."""
+    """Exclusive, or -1 if it is unknown."""
     last_stable_offset: int = -1
     log_start_offset: int = -1
     records: bytes = b""
     diverging: OffsetAndEpoch | None = None
-    """The largest epoch, not above the one asked for, that the leader has, and its exclusive end."""
+    """The leader's largest epoch that is not above the requested one, and the exclusive end of that epoch."""
     leader_id: int = -1
     leader_epoch: int = -1
     snapshot_id: OffsetAndEpoch | None = None
@@ -76,7 +76,7 @@ class FetchPartitionResponse:
 
 @attrs.frozen
 class FetchResponse:
-    """`node_endpoints` is where the leaders named in the partitions are; versions below 16 cannot say."""
+    """`node_endpoints` has the endpoints of the leaders that the partitions name; versions below 16 have none."""
 
     error: ErrorCode = ErrorCode.none
     session_id: int = 0

@@ -26,7 +26,7 @@ _NO_SNAPSHOT_ID: Final = OffsetAndEpoch(-1, -1)
 
 @attrs.frozen
 class FetchSnapshotRequest:
-    """Asks for the bytes of the snapshot from `position` on, `max_bytes` at most."""
+    """Asks for at most `max_bytes` bytes of the snapshot, from `position` on."""
 
     cluster_id: str | None
     replica_id: int
@@ -41,7 +41,7 @@ class FetchSnapshotRequest:
 
 @attrs.frozen
 class FetchSnapshotResponse:
-    """`size` is that of the whole snapshot in bytes; `unaligned_records` need not begin or end with a batch."""
+    """`size` is the size of the whole snapshot in bytes.  `unaligned_records` may begin and end within a batch."""
 
     error: ErrorCode = ErrorCode.none
     partition_error: ErrorCode = ErrorCode.none

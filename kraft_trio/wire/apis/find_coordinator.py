@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker coordinates a consumer group or a transaction (KIP-699 for several keys at once)."""
+"""FindCoordinator: the broker that coordinates a consumer group or a transaction (KIP-699: several keys at once)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 
 MAX_KEYS_WITH_MESSAGE: Final = 10
-"""A message is many times longer than a key."""
+"""The most keys that get a message each: a message is many times longer than a key."""
 
 
 @attrs.frozen
 class FindCoordinatorRequest:
-    """`key_type` is GROUP, TRANSACTION or newer; versions below 4 carry exactly one key."""
+    """`key_type` is GROUP, TRANSACTION or a newer type.  Versions below 4 carry exactly one key."""
 
     keys: tuple[str, ...]
     key_type: int = GROUP
@@ -28,7 +28,7 @@ class FindCoordinatorRequest:
 
 @attrs.frozen
 class Coordinator:
-    """The answer for one key, which versions below 4 do not name; an `endpoint` of None goes with an error."""
+    """The answer for one key, which versions below 4 do not name.  `endpoint` is None if there is an error."""
 
     key: str = ""
     id: int = -1
@@ -45,7 +45,7 @@ class FindCoordinatorResponse:
     def refused(
         cls, request: FindCoordinatorRequest, error: ErrorCode, message: str | None = None
     ) -> FindCoordinatorResponse:
-        """The same error for every key of the request, once each; the message as well where there are few of them."""
+        """The same error for each key of the request.  The message is included only if there are few keys."""
         keys = dict.fromkeys(request.keys)
         repeated = message if len(keys) <= MAX_KEYS_WITH_MESSAGE else None
         return cls(tuple(Coordinator(key=key, error=error, error_message=repeated) for key in keys))

@@ -1,6 +1,6 @@
 """InitProducerId: an idempotent producer asks for its id (KIP-98, KIP-360).
 
-Version 6 (KIP-939, two-phase commit) is not served: there are no transactions here.
+Version 6 (KIP-939, two-phase commit) is not served, as there are no transactions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kraft_trio.wire.schema import Fields
 
 @attrs.frozen
 class InitProducerIdRequest:
-    """`transactional_id` is None for a producer without transactions; id and epoch are -1 for a new one."""
+    """`transactional_id` is None for a producer without transactions.  A new producer has id and epoch -1."""
 
     transactional_id: str | None = None
     transaction_timeout_ms: int = 60_000

@@ -1,4 +1,4 @@
-"""ListOffsets: the offset that belongs to a timestamp, or to a special one such as LATEST (KIP-79)."""
+"""ListOffsets: the offset that belongs to a timestamp, or to a special value such as LATEST (KIP-79)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.schema import Fields
 
 LATEST: Final = -1
-"""The exclusive end of what a consumer may read."""
+"""The exclusive end of the records that a consumer may read."""
 EARLIEST: Final = -2
 """The first offset of the log."""
 MAX_TIMESTAMP: Final = -3
@@ -27,7 +27,7 @@ EARLIEST_PENDING_UPLOAD: Final = -6
 
 @attrs.frozen
 class ListOffsetsPartition:
-    """The question for one partition: a timestamp in milliseconds, or one of the special ones."""
+    """The question for one partition: a timestamp in milliseconds, or one of the special values."""
 
     topic: str
     partition: int
@@ -45,7 +45,7 @@ class ListOffsetsRequest:
 
 @attrs.frozen
 class ListOffsetsPartitionResponse:
-    """The first record at or after the timestamp asked for; its timestamp is -1 where a special one was."""
+    """The first record at or after the timestamp.  Its timestamp is -1 if the question was a special value."""
 
     topic: str
     partition: int

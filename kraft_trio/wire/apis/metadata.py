@@ -1,4 +1,4 @@
-"""Metadata: which brokers there are, and who leads the partitions of which topics."""
+"""Metadata: the brokers, the topics and the leaders of their partitions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kraft_trio.wire.schema import Fields
 NO_TOPIC_ID: Final = UUID(int=0)
 
 OPERATIONS_NOT_TOLD: Final = -(2**31)
-"""The value of the authorized-operations fields when they were not asked for."""
+"""The value of the authorized-operations fields if the client did not ask for them."""
 
 
 @attrs.frozen
 class MetadataTopic:
-    """A topic that is asked for, by its name or, from version 10 on with a name of None, by its id."""
+    """A requested topic: by name, or, from version 10 on, by id with None for the name."""
 
     name: str | None
     topic_id: UUID = NO_TOPIC_ID
@@ -28,7 +28,7 @@ class MetadataTopic:
 
 @attrs.frozen
 class MetadataRequest:
-    """`topics` of None asks for all of them, () for none; version 0 cannot ask for none."""
+    """None for `topics` asks for all topics, () for no topic.  Version 0 cannot ask for no topic."""
 
     topics: tuple[MetadataTopic, ...] | None = None
     allow_auto_topic_creation: bool = False
@@ -43,7 +43,7 @@ class Broker:
 
 @attrs.frozen
 class PartitionMetadata:
-    """`leader_id` and `leader_epoch` are -1 where they are not known."""
+    """`leader_id` and `leader_epoch` are -1 if they are unknown."""
 
     partition: int
     error: ErrorCode = ErrorCode.none
@@ -70,7 +70,7 @@ class MetadataResponse:
     controller_id: int = -1
     topics: tuple[TopicMetadata, ...] = ()
     error: ErrorCode = ErrorCode.none
-    """Of the request as a whole; versions below 13 cannot say."""
+    """An error of the whole request.  Versions below 13 have no field for it."""
 
 
 def _fields_of_request(request: MetadataRequest, version: int) -> Fields:

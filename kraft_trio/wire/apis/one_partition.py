@@ -1,7 +1,7 @@
-"""Messages of the quorum's own APIs: by their schemas lists of topics and partitions, by their meaning one partition.
+"""Messages of the quorum's own APIs: their schemas have lists of topics, but they are about a single partition.
 
-A request with any other number of them is read as one for topic "" and partition -1, which is nobody's, so that the
-owner of the matter answers INVALID_REQUEST; such a response raises ProtocolError.
+A request with another number of topics or partitions is read as a request for topic "" and partition -1, which do not
+exist, so that its handler answers INVALID_REQUEST.  Such a response raises ProtocolError.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ NO_PARTITION: Final = -1
 
 
 def fields_of_topic(topic: str, partition: Fields) -> list[Fields]:
-    """The `topics` of a request; their name is `name` in some schemas and `topic_name` in others."""
+    """The `topics` of a request.  Some schemas call the topic's name `name`, others `topic_name`."""
     return [{"name": topic, "topic_name": topic, "partitions": [partition]}]
 
 
 def topic_of_request(fields: Fields) -> tuple[str, Fields | None]:
-    """Topic name and partition of a request; (NO_TOPIC, None) unless it has exactly one of each."""
+    """The topic name and the partition of a request, or (NO_TOPIC, None) unless it has exactly one of each."""
     topics = fields["topics"]
     if len(topics) != 1 or len(topics[0]["partitions"]) != 1:
         return NO_TOPIC, None
@@ -31,7 +31,7 @@ def topic_of_request(fields: Fields) -> tuple[str, Fields | None]:
 
 
 def fields_of_answered_topic(error: ErrorCode, topic: str, partition: Fields) -> list[Fields]:
-    """The `topics` of a response: none when the request as a whole failed."""
+    """The `topics` of a response: empty if the request as a whole failed."""
     if error != ErrorCode.none:
         return []
     assert topic, "a response without a top-level error names the topic of its request"
@@ -39,9 +39,9 @@ def fields_of_answered_topic(error: ErrorCode, topic: str, partition: Fields) ->
 
 
 def topic_of_response(fields: Fields) -> tuple[str, Fields | None]:
-    """Topic name and partition of a response; (NO_TOPIC, None) for one with a top-level error.
+    """The topic name and the partition of a response, or (NO_TOPIC, None) if it has a top-level error.
 
-    Raises ProtocolError unless the others have exactly one of each.
+    Raises ProtocolError unless a response without an error has exactly one of each.
     """
     if fields["error_code"] != ErrorCode.none:
         return NO_TOPIC, None

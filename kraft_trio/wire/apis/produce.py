@@ -1,6 +1,6 @@
 """Produce: a client appends batches (docs/DECISIONS.md#one-topic-one-partition).
 
-Up to version 12 a topic goes by its name, from version 13 on by its id (KIP-516); the other one is then empty.
+A topic is named up to version 12 and has an id from version 13 on (KIP-516); the other field is then empty.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.schema import Fields
 
 MAX_MESSAGE_CHARACTERS: Final = 500
-"""Of an error message: it may quote what a client sent, and old versions have room for 32,767 bytes."""
+"""Of an error message.  It may quote what a client sent, and old versions have room for 32,767 bytes."""
 
 
 @attrs.frozen
 class ProducePartition:
-    """Batches for one partition, as they are to be stored; None where the client sent null."""
+    """The batches for one partition in the form in which they are stored, or None if the client sent null."""
 
     topic_name: str
     topic_id: UUID
@@ -33,7 +33,7 @@ class ProducePartition:
 
 @attrs.frozen
 class ProduceRequest:
-    """`acks` is -1 for "when committed", 1 for "when the leader has it", 0 for "do not answer"."""
+    """`acks`: -1 asks for an answer after the commit, 1 after the leader's append, 0 for no answer."""
 
     acks: int
     timeout_ms: int
@@ -43,7 +43,7 @@ class ProduceRequest:
 
 @attrs.frozen
 class ProducePartitionResponse:
-    """What became of the batches for one partition.  Whatever is not known is -1."""
+    """The outcome for one partition.  Unknown values are -1."""
 
     topic_name: str = ""
     topic_id: UUID = NO_TOPIC_ID
@@ -59,13 +59,13 @@ class ProducePartitionResponse:
 
     @classmethod
     def failed(cls, error: ErrorCode, message: str | None = None) -> ProducePartitionResponse:
-        """Nothing was appended, or it is not known to be; the topic is filled in by whoever knows it."""
+        """The answer if nothing was appended, or if that is unknown.  The caller fills in the topic."""
         return cls(error=error, error_message=None if message is None else message[:MAX_MESSAGE_CHARACTERS])
 
 
 @attrs.frozen
 class ProduceResponse:
-    """`node_endpoints` is where the leaders named in the partitions are; versions below 10 cannot say (KIP-951)."""
+    """`node_endpoints` has the endpoints of the leaders that the partitions name (KIP-951, from version 10 on)."""
 
     partitions: tuple[ProducePartitionResponse, ...] = ()
     node_endpoints: tuple[tuple[int, Endpoint], ...] = ()
@@ -164,6 +164,6 @@ PRODUCE: Final = Api(
     fields_of_response=_fields_of_response,
     response_of_fields=_response_of_fields,
     error_response=lambda _error, _message: ProduceResponse(),
-    # librdkafka compresses only for brokers that name version 0, whichever version it then sends (KAFKA-18659).
+    # librdkafka compresses only for brokers that name version 0, even if it then sends a newer one (KAFKA-18659).
     advertised_min_version=0,
 )

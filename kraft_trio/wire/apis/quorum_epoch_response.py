@@ -1,4 +1,4 @@
-"""What BeginQuorumEpoch and EndQuorumEpoch answer: the same fields in both (KIP-595, KIP-853)."""
+"""The response of BeginQuorumEpoch and EndQuorumEpoch, which have the same fields (KIP-595, KIP-853)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kraft_trio.wire.schema import Fields
 
 @attrs.frozen
 class QuorumEpochResponse:
-    """`error` is for the request as a whole and leaves the rest unsaid; `leader_id` is -1 for none or not known."""
+    """With `error`, which is about the whole request, all else is unset.  `leader_id` is -1 if no leader is known."""
 
     error: ErrorCode = ErrorCode.none
     partition_error: ErrorCode = ErrorCode.none

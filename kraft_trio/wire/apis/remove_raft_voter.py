@@ -25,7 +25,7 @@ class RemoveRaftVoterRequest:
 
 @attrs.frozen
 class RemoveRaftVoterResponse(VoterChangeResponse):
-    """What came of it."""
+    """Whether the voter was removed."""
 
 
 def _fields_of_request(request: RemoveRaftVoterRequest, version: int) -> Fields:

@@ -1,8 +1,7 @@
-"""ReplicaSnapshots: what one node's log and snapshots are, and having it take a snapshot now.  An API of our own.
+"""ReplicaSnapshots: describes the log and the snapshots of one node, and can have it take a snapshot.
 
-Kafka has nothing like it: there each replica's own snapshots are seen on its own disk only.  The key is far above what
-Kafka uses.  ApiVersions names it among the others: Kafka's clients pass over keys that they do not know, as those of
-nodes that are newer than they are.
+This API is our own.  In Kafka, only the disk of a replica shows the replica's snapshots.  The key is far above Kafka's
+keys.  ApiVersions names it: Kafka's clients skip unknown keys, as they do with nodes that are newer than themselves.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ _NO_END: Final = OffsetAndEpoch(-1, -1)
 
 @attrs.frozen
 class ReplicaSnapshotsRequest:
-    """With `take`, a snapshot is taken first, unless the newest one is as new as the state."""
+    """With `take`, the node first takes a snapshot, unless the newest one is as new as the state."""
 
     cluster_id: str | None = None
-    """Where it is another one than the node's, the node refuses."""
+    """The node refuses a request that has another cluster id than its own."""
     take: bool = False
 
 
@@ -40,13 +39,13 @@ class ReplicaSnapshot:
 
 @attrs.frozen
 class ReplicaSnapshotsResponse:
-    """`error` leaves the rest unsaid.  Offsets are exclusive ends but for the start; -1 for what is not known."""
+    """With `error`, all else is unset.  Offsets are exclusive ends, except for the start; -1 means unknown."""
 
     error: ErrorCode = ErrorCode.none
     error_message: str | None = None
     node: ReplicaKey = NO_NODE
     has_state_machine: bool = False
-    """Without one the node takes no snapshots."""
+    """A node without a state machine takes no snapshots."""
     log_start_offset: int = -1
     log_end: OffsetAndEpoch = _NO_END
     log_size_in_bytes: int = -1
@@ -54,7 +53,7 @@ class ReplicaSnapshotsResponse:
     snapshots: tuple[ReplicaSnapshot, ...] = ()
     """Oldest first."""
     took_ms: int = -1
-    """How long the snapshot that was asked for took; -1 where none was written."""
+    """The duration of the requested snapshot, or -1 if no snapshot was written."""
 
 
 def _fields_of_request(request: ReplicaSnapshotsRequest, version: int) -> Fields:
@@ -113,7 +112,7 @@ def _response_of_fields(fields: Fields, version: int) -> ReplicaSnapshotsRespons
 
 
 def _structure(name: str, **kinds: str | EntityShape) -> EntityShape:
-    """In the compact encoding (KIP-482): a type name, `?` behind it where null is allowed, or the items of an array."""
+    """A field in the compact encoding (KIP-482): a type name, with `?` if it may be null, or the items of an array."""
     fields = []
     for field, kind in kinds.items():
         if isinstance(kind, EntityShape):

@@ -1,4 +1,4 @@
-"""Topics of the client APIs: our partitions each name their topic, on the wire a topic lists its partitions."""
+"""Topics of the client APIs: on the wire a topic lists its partitions, in our values each partition names its topic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PartitionT = TypeVar("PartitionT", bound=_OfTopic)
 
 
 def by_topic(partitions: Sequence[PartitionT]) -> list[tuple[str, UUID, Sequence[PartitionT]]]:
-    """Neighbouring partitions of one topic together, in their order."""
+    """Groups neighbouring partitions of one topic, in order."""
     if len(partitions) == 1:
         only = partitions[0]
         return [(only.topic_name, only.topic_id, partitions)]

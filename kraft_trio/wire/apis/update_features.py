@@ -1,4 +1,4 @@
-"""UpdateFeatures: an administrator changes finalized feature levels; here kraft.version (KIP-584, KIP-853)."""
+"""UpdateFeatures: an administrator changes the finalized level of a feature, here kraft.version (KIP-584, KIP-853)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kraft_trio.wire.schema import Fields
 
 
 class UpgradeType(enum.IntEnum):
-    """What kind of change is allowed."""
+    """The allowed kind of change."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -25,7 +25,7 @@ class UpgradeType(enum.IntEnum):
 class FeatureUpdate:
     feature: str
     max_version_level: int
-    """The level to be finalized."""
+    """The level to finalize."""
     upgrade_type: UpgradeType = UpgradeType.UPGRADE
 
 
@@ -38,7 +38,7 @@ class UpdateFeaturesRequest:
 
 @attrs.frozen
 class FeatureResult:
-    """Of one feature; versions 0 and 1 only."""
+    """The result for one feature, in versions 0 and 1 only."""
 
     feature: str
     error: ErrorCode = ErrorCode.none

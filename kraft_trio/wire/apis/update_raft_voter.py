@@ -1,4 +1,4 @@
-"""UpdateRaftVoter: a voter tells the leader its listeners and what it supports (KIP-853 "UpdateVoter")."""
+"""UpdateRaftVoter: a voter tells the leader its listeners and supported versions (KIP-853 "UpdateVoter")."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class UpdateRaftVoterRequest:
 
 @attrs.frozen
 class UpdateRaftVoterResponse:
-    """`leader_id` is -1 where the receiver knows no leader; the endpoint is then None."""
+    """`leader_id` is -1 and the endpoint None if the receiver knows no leader."""
 
     error: ErrorCode = ErrorCode.none
     leader_id: int = -1

@@ -1,4 +1,4 @@
-"""Vote: a candidate, or with `pre_vote` one who would like to be, asks for a vote (KIP-595, KIP-853, KIP-996)."""
+"""Vote: a candidate, or with `pre_vote` a replica that may become one, asks for a vote (KIP-595, KIP-853, KIP-996)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kraft_trio.wire.schema import Fields
 
 @attrs.frozen
 class VoteRequest:
-    """Asks the replica `voter_id` (-1 for whoever gets it) for its vote for `replica`."""
+    """Asks replica `voter_id` to vote for `replica`; -1 addresses any receiver."""
 
     cluster_id: str | None
     voter_id: int
@@ -33,9 +33,9 @@ class VoteRequest:
     partition: int
     replica: ReplicaKey
     replica_epoch: int
-    """The epoch campaigned in; for a pre-vote, the current one."""
+    """The epoch of the campaign, or the current epoch in a pre-vote."""
     voter_directory_id: UUID
-    """The directory id of the receiver; zero for unknown."""
+    """The directory id of the receiver, or zero if it is unknown."""
     last_offset: int
     """The exclusive end of the candidate's log."""
     last_offset_epoch: int
@@ -44,7 +44,7 @@ class VoteRequest:
 
 @attrs.frozen
 class VoteResponse:
-    """`error` is for the request as a whole and leaves the rest unsaid; `leader_id` is -1 for none or not known."""
+    """With `error`, which is about the whole request, all else is unset.  `leader_id` is -1 if no leader is known."""
 
     error: ErrorCode = ErrorCode.none
     partition_error: ErrorCode = ErrorCode.none
