@@ -1,7 +1,7 @@
-"""A streaming query under load: leaders are killed, a voter is added and removed, the query is stopped and started.
+"""A streaming query under load: leaders are killed, a voter is added and removed, and the query is restarted.
 
-What the query has written in the end is compared with the committed log, record by record, and with what producers
-were told is committed.
+Finally, the query's output is compared record by record with the committed log, and with the acknowledgements that
+producers got.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ Query = ToParquet | MicroBatches
 
 
 class Load:
-    """A producer in a thread of its own: numbered values, some at a time, for as long as it runs."""
+    """A producer in its own thread that writes numbered values, several at a time, as long as it runs."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._bootstrap = [parse_peer(text) for text in bootstrap_servers.split(",")]
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=trio.run, args=(self._run,))
         self.acknowledged: dict[int, bytes] = {}
-        """What is committed, by its offset."""
+        """The committed values, by offset."""
         self.unknown = 0
-        """Of how many values nobody could say whether they are."""
+        """Number of values with an unknown outcome."""
         self.unsent = 0
 
     def start(self) -> None:
@@ -222,11 +222,11 @@ def _compared(
 
 
 @click.command()
-@click.option("--seconds", default=600.0, show_default=True, help="For how long there is load.")
-@click.option("--kills", default=10, show_default=True, help="How many leaders are killed.")
+@click.option("--seconds", default=600.0, show_default=True, help="How long the load lasts, in seconds.")
+@click.option("--kills", default=10, show_default=True, help="Number of leaders to kill.")
 @click.option("--without-spark", is_flag=True, help="Call the reader as Spark does, without Java.")
 def main(seconds: float, kills: int, without_spark: bool) -> None:
-    """Run it, and print what was found as JSON; exit code 1 unless output and log are equal."""
+    """Run the soak and print the results as JSON; exit with 1 unless output and log are equal."""
     with tempfile.TemporaryDirectory(prefix="spark-soak-") as name:
         directory = Path(name)
         quorum = Quorum(directory, VOTERS, observers=1)

@@ -28,19 +28,19 @@ def _first_line(name: str) -> str:
 
 @click.command(context_settings={"max_content_width": 140})
 @click.argument("names", nargs=-1, type=click.Choice(ATTACKS), metavar="[NAME...]")
-@click.option("--short", is_flag=True, help="Send less of everything; what the tests run.")
-@click.option("--list", "is_listing", is_flag=True, help="Show the attacks, and play none.")
+@click.option("--short", is_flag=True, help="Send less; this is what the tests run.")
+@click.option("--list", "is_listing", is_flag=True, help="List the attacks without running them.")
 @click.option("--keep", type=click.Path(path_type=Path), help="A directory for the nodes' files, kept afterwards.")
 def main(names: tuple[str, ...], short: bool, is_listing: bool, keep: Path | None) -> None:
-    """Attack a quorum of real processes on this machine, by default in every way there is.
+    """Attack a quorum of real processes on this machine, by default with every attack.
 
-    The exit code is 1 if the quorum broke a bound.
+    The exit code is 1 if the quorum exceeds a bound.
     """
     if is_listing:
         for name in ATTACKS:
             click.echo(f"{name:<15}{_first_line(name)}")
         return
-    # Also where a shell has started it in the background, and for whoever stops it as a service is stopped.
+    # A shell may start it in the background with SIGINT ignored, and a service manager stops it with SIGTERM.
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.default_int_handler)
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Plays one attack while a client writes, and holds what happened against the bounds."""
+"""Plays one attack while a client writes, and compares the effects with the bounds."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Verdict:
     commits: int
     seconds: float
     broken: tuple[str, ...]
-    """The bounds that did not hold, in words."""
+    """Descriptions of the exceeded bounds."""
 
 
 def judge(attack: str, module: ModuleType, quorum: AttackedQuorum, *, is_short: bool) -> Verdict:
-    """Play the attack on a quorum that runs and has a leader."""
+    """Play the attack on a running quorum that has a leader."""
     began = time.monotonic()
     leader, before = quorum.described_by_leader()
     with Writer(quorum) as writer:

@@ -1,4 +1,4 @@
-"""User stories, those of KIP-853 among them, told with real processes; `scripts/story` runs them."""
+"""User stories, including those of KIP-853, played with real processes by `scripts/story`."""
 
 STORIES = (
     "one-voter",
@@ -12,4 +12,4 @@ STORIES = (
     "version-upgrade",
     "restore",
 )
-"""A module each, `-` written as `_`: its docstring says what happens, its `tell` makes it happen."""
+"""One module per story, with `-` written as `_`.  Its docstring describes the story, and its `tell` plays it."""

@@ -32,11 +32,11 @@ def _listing() -> str:
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
-    help="A new directory to work in, which stays afterwards.",
+    help="A new directory to work in, kept afterwards.",
 )
 def main(names: tuple[str, ...], step: bool, keep: Path | None) -> None:
-    """Tell user stories with real processes on this machine, command by command; or all of them."""
-    # Also where a shell has started it in the background, and for whoever stops it as a service is stopped.
+    """Play user stories with real processes on this machine, command by command; without NAME, all of them."""
+    # A shell may start it in the background with SIGINT ignored, and a service manager stops it with SIGTERM.
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.default_int_handler)
     before_command: Callable[[], object] = _wait_for_enter if step else _go_on

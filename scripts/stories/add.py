@@ -1,7 +1,7 @@
 """Adding controllers: a quorum of one voter grows to three while an application writes (KIP-853 "Add controller").
 
-A new node is formatted without voters, and started: it fetches the log as an observer.  `add-controller`, given the
-new node's configuration file, makes it a voter; the leader waits until it has caught up.
+A new node is formatted without voters and started, and follows as an observer.  `add-controller` with the new node's
+configuration file makes it a voter; the leader waits until it has caught up.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def tell(story: Story) -> None:
         voters = [one]
         for new in (two, three):
             story.say(
-                f"Node {new.id} is formatted without voters, and started. An observer: it follows, but has no vote."
+                f"Node {new.id} is formatted without voters and started. It follows as an observer, without a vote."
             )
             story.format(new, "--no-initial-controllers")
             story.start(new)
             story.expect(voters=voters, observers=[new])
-            story.say(f"What would change if {new} were a voter?")
+            story.say(f"What would change if {new} became a voter?")
             story.quorum("add-controller", "-c", new.properties.name, "--dry-run")
             story.expect(voters=voters, observers=[new])
             story.say("Then it becomes one.")
@@ -33,11 +33,11 @@ def tell(story: Story) -> None:
             story.expect(voters=voters)
 
         leader = story.leader()
-        story.say(f"The quorum of three survives what the quorum of one did not: the end of {leader}, its leader.")
+        story.say(f"The quorum of three survives the loss of {leader}, its leader, which the quorum of one could not.")
         story.kill(leader)
         story.until("another leader", lambda quorum: quorum.leader_id != leader.id)
         story.start(leader)
         story.expect(voters=voters)
 
-    story.say("A replica that is a voter is not added again.")
+    story.say("A voter is not added again.")
     story.quorum("add-controller", "-c", three.properties.name, refused=True)

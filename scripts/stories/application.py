@@ -1,4 +1,4 @@
-"""An application that writes while the story goes on, and afterwards reads what it has written."""
+"""An application that writes while a story goes on, and afterwards reads its records back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READ_WITHIN_S = 30
 
 
 class Application:
-    """Writes one record after the other, each when the one before is acknowledged, in a thread of its own."""
+    """Writes records one at a time in its own thread; each follows the acknowledgement of the one before."""
 
     def __init__(self, bootstrap: Sequence[Endpoint]) -> None:
         self._bootstrap = tuple(bootstrap)
@@ -26,7 +26,7 @@ class Application:
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="application", daemon=True)
         self.values: list[bytes] = []
-        """Those acknowledged, in their order."""
+        """The acknowledged records, in order."""
         self.first_offset = 0
         self.last_offset = -1
         self.longest_wait_s = 0.0
@@ -35,23 +35,25 @@ class Application:
         self._thread.start()
 
     def until_written(self, count: int) -> None:
-        """Wait until so many are acknowledged, or it has failed, which `stop` tells."""
+        """Wait until this many records are acknowledged.  If the writer fails, return; `stop` reports it."""
         while len(self.values) < count and self._thread.is_alive():
             time.sleep(PAUSE_S)
 
     def stop(self) -> None:
-        """Wait for the record in hand.  Raises StoryError where a record was not acknowledged."""
+        """Wait for the record in flight.  Raises StoryError if a record was not acknowledged."""
         self.abandon()
         if self._error is not None:
             raise StoryError(f"the application failed at record {len(self.values)}: {self._error!r}") from self._error
 
     def abandon(self) -> None:
-        """The same when the story has failed already."""
+        """Stop without an error, for a story that has already failed."""
         self._stopping.set()
         self._thread.join(ACKNOWLEDGED_WITHIN_MS / 1000 + 5)
 
     def check(self) -> None:
-        """Read the log from its first record: each is there once, in order, and nothing else.  Raises StoryError."""
+        """Read the log from its first record: it must hold each record once, in order, and nothing else.  Raises
+        StoryError.
+        """
         found = trio.run(self._read)
         if found != self.values:
             missing, others = set(self.values) - set(found), [value for value in found if value not in self.values]

@@ -1,7 +1,7 @@
-"""Upgrading the controllers' listener: from one to another, node by node, without an interruption (KIP-853).
+"""Changing the controllers' listener, node by node and without an interruption (KIP-853).
 
-Every node gets the second listener beside the first, then makes it its default, then drops the first.  The endpoints
-spread by themselves: each node tells the leader, which writes them to the log.
+Every node first gets the second listener, then makes it the default, then drops the first.  The endpoints spread by
+themselves: each node reports them to the leader, which writes them to the log.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ def tell(story: Story) -> None:
     first = {node.id: node.endpoint for node in voters}
     new_servers = ",".join(map(str, second.values()))
 
-    story.say(
-        "A quorum of three voters, with one listener each; and node 4, an observer, which has the role of a broker."
-    )
+    story.say("A quorum of three voters with one listener each, and node 4, an observer with the role of a broker.")
     story.begin_with(voters)
     story.start(*voters)
     without_listener = {
@@ -34,7 +32,9 @@ def tell(story: Story) -> None:
     story.start(broker)
 
     def restart_with(node: Node, *names: str) -> None:
-        """One node after the other is stopped, told its listeners, and started; the leader must hear of them."""
+        """Stop each node, change its listeners, and start it.  The leader must learn of them before the next node's
+        turn.
+        """
         endpoints = {OLD: first[node.id], NEW: second[node.id]}
         story.stop(node)
         settings = {
@@ -56,23 +56,23 @@ def tell(story: Story) -> None:
     with story.application(*second.values()):
         story.expect(voters=voters, observers=[broker])
 
-        story.say(f"First: every controller listens on {NEW}, too.")
+        story.say(f"First, every controller also listens on {NEW}.")
         for node in voters:
             restart_with(node, OLD, NEW)
         story.expect(voters=voters, observers=[broker])
 
-        story.say(f"Second: {NEW} becomes the default; a controller reaches the others through it.")
+        story.say(f"Second, {NEW} becomes the default, by which controllers reach each other.")
         for node in voters:
             restart_with(node, NEW, OLD)
 
-        story.say(f"Third: the broker uses {NEW}.")
+        story.say(f"Third, the broker uses {NEW}.")
         story.stop(broker)
         switched = {"controller.listener.names": NEW, "controller.quorum.bootstrap.servers": new_servers}
         story.configure(broker, switched)
         story.start(broker)
         story.expect(voters=voters, observers=[broker])
 
-        story.say(f"Last: {OLD} is dropped.")
+        story.say(f"Last, {OLD} is dropped.")
         for node in voters:
             restart_with(node, NEW)
         story.expect(voters=voters, observers=[broker])

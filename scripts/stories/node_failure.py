@@ -1,6 +1,6 @@
 """Node failure: a voter is gone for good, and another node takes its place (KIP-853 "Node failure recovery").
 
-The new one is added before the failed one is removed: with four voters, three of them alive, there is a majority.
+The new node is added before the failed one is removed: three of four voters are alive, which is a majority.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def tell(story: Story) -> None:
         story.start(four)
         story.expect(voters=[one, two], gone=[failed], observers=[four])
 
-        story.say("It becomes a voter; then the one that failed is removed.")
+        story.say("Node 4 becomes a voter. Then the failed node is removed.")
         story.quorum("add-controller", "-c", four.properties.name)
         story.expect(voters=[one, two, four], gone=[failed])
         story.quorum("remove-controller", "-i", "3", "-d", failed_directory_id)
         story.expect(voters=[one, two, four])
 
         leader = story.leader()
-        story.say(f"The quorum can do without any one of them again; here without {leader}, its leader.")
+        story.say(f"The quorum can again lose any voter; here it loses {leader}, its leader.")
         story.kill(leader)
         story.until("another leader", lambda quorum: quorum.leader_id != leader.id)
         story.start(leader)

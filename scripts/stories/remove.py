@@ -1,6 +1,6 @@
 """Removing controllers: first a follower, then the leader itself, while an application writes (KIP-853).
 
-A leader that is removed goes on until its removal has committed, without counting itself; then it hands over.
+A leader that is removed continues until its removal has committed, without counting itself.  Then it hands over.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ def tell(story: Story) -> None:
         story.say(f"What would change without {removed}, a follower?")
         story.quorum("remove-controller", "-i", str(removed.id), "-d", removed.directory_id, "--dry-run")
         story.expect(voters=nodes)
-        story.say("It is removed. Its process goes on as an observer, and disturbs nobody.")
+        story.say("It is removed. Its process continues as an observer, and disturbs nobody.")
         story.quorum("remove-controller", "-i", str(removed.id), "-d", removed.directory_id)
         story.expect(voters=[leader, other], observers=[removed])
 
         leader = story.leader()
         [left] = {other, *nodes} - {leader, removed}
-        story.say(f"Now {leader}, which leads: by its id alone, as there is only one voter with that id.")
+        story.say(f"Now {leader}, the leader, is removed by its id alone, because only one voter has that id.")
         story.quorum("remove-controller", "-i", str(leader.id))
         story.until("the last voter leads", lambda quorum: quorum.leader_id == left.id)
         story.expect(voters=[left], observers=[leader, removed])
 
-        story.say("Whoever is no voter any more can go.")
+        story.say("Nodes that are no longer voters can stop.")
         story.stop(leader)
         story.stop(removed)
         story.expect(voters=[left])

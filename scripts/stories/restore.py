@@ -1,7 +1,7 @@
-"""Backup and restore: a quorum saves its state, is lost with all its disks, and a new cluster begins with it.
+"""Backup and restore: a quorum saves its state, loses all its disks, and a new cluster starts from the backup.
 
-`snapshot save` copies a committed snapshot off the running quorum; `snapshot restore` makes it the beginning of a new
-cluster of one voter, with a cluster id and a directory id of its own, which then grows (KIP-630, KIP-853).
+`snapshot save` copies a committed snapshot from the running quorum.  `snapshot restore` starts a new one-voter cluster
+from it, with a new cluster id and directory id.  Then the cluster grows (KIP-630, KIP-853).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AFTERWARDS = "afterwards"
 
 def tell(story: Story) -> None:
     old = story.make_nodes(1, 2, 3)
-    story.say("A quorum of three voters, which keeps the newest record of each key, and all without a key.")
+    story.say("A quorum of three voters, which keeps the newest record of each key, and all records without a key.")
     for node in old:
         story.configure(node, {"kraft.state.machine": "latest-by-key"})
     story.begin_with(old)
@@ -27,7 +27,7 @@ def tell(story: Story) -> None:
     story.expect(voters=old)
     with story.application() as application:
         application.until_written(100)
-    story.say("Each node takes a snapshot; the leader's is saved, and checked.")
+    story.say("Each node takes a snapshot. The leader's is saved and checked.")
     story.kraft("snapshot", "take", "--bootstrap-controller", str(old[0].endpoint), "--all")
     story.kraft("snapshot", "save", "--bootstrap-controller", story.bootstrap, BACKUP)
     story.kraft("snapshot", "verify", BACKUP)
@@ -38,7 +38,7 @@ def tell(story: Story) -> None:
         story.kill(node)
         story.lose_disk(node)
 
-    story.say("The old cluster's id is not for a new one.")
+    story.say("A new cluster cannot have the old cluster's id.")
     new = four, five, six = story.make_nodes(4, 5, 6)
     bootstrap = ",".join(str(node.endpoint) for node in new)
     for node in new:
@@ -46,7 +46,7 @@ def tell(story: Story) -> None:
             node, {"kraft.state.machine": "latest-by-key", "controller.quorum.bootstrap.servers": bootstrap}
         )
     story.kraft("snapshot", "restore", BACKUP, "-c", four.properties.name, "-t", old_cluster_id, refused=True)
-    story.say("With an id of its own, node 4 becomes the only voter of a new cluster, and leads it.")
+    story.say("With a new id, node 4 becomes the only voter of a new cluster, and leads it.")
     story.make_cluster_id()
     story.kraft("snapshot", "restore", BACKUP, "-c", four.properties.name, "-t", story.cluster_id)
     story.start(four)
@@ -62,7 +62,7 @@ def tell(story: Story) -> None:
             voters = [*voters, node]
             story.expect(voters=voters)
 
-    story.say("Its state is what was saved, and what was written since.")
+    story.say("Its state holds what was saved and what was written since.")
     story.kraft("snapshot", "take", "--bootstrap-controller", str(four.endpoint), "--all")
     story.kraft("snapshot", "save", "--bootstrap-controller", str(four.endpoint), AFTERWARDS)
     before, after = (_values(story.home / name) for name in (BACKUP, AFTERWARDS))

@@ -1,6 +1,6 @@
-"""Bootstrapping with three voters: all of them known before the first one starts (KIP-853).
+"""Bootstrapping with three voters, all of them known before the first one starts (KIP-853).
 
-Every node is formatted with the same list, directory ids included, so that each begins with the same voters.
+Every node is formatted with the same list, including directory ids, so all start with the same voters.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from scripts.stories.story import Story
 
 def tell(story: Story) -> None:
     nodes = story.make_nodes(1, 2, 3)
-    story.say("Three directory ids are made, and each node is formatted with the same list of voters.")
+    story.say("Three directory ids are created, and each node is formatted with the same list of voters.")
     initial_controllers = story.begin_with(nodes)
 
-    story.say("They are started, and elect a leader.")
+    story.say("They are started and elect a leader.")
     story.start(*nodes)
     with story.application():
         story.expect(voters=nodes)
         leader = story.leader()
-        story.say(f"Of three voters one may fail. Here it is {leader}, which leads.")
+        story.say(f"One of three voters may fail. Here it is {leader}, the leader.")
         story.kill(leader)
         story.until("another leader", lambda quorum: quorum.leader_id != leader.id)
         story.expect(voters=nodes)
-        story.say("It comes back, and follows.")
+        story.say("It returns and follows.")
         story.start(leader)
         story.expect(voters=nodes)
 
-    story.say("A list of voters is for a new directory only: a node that is in a quorum is not formatted again.")
+    story.say("A list of voters is for a new directory only. A formatted node is not formatted again.")
     format_again = ("storage", "format", "-t", story.cluster_id, "-c", nodes[0].properties.name)
     story.kraft(*format_again, "--initial-controllers", initial_controllers, refused=True)

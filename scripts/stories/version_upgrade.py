@@ -1,7 +1,8 @@
-"""Upgrading kraft.version: voters from a configuration key become voters in the log (KIP-853 "Upgrade KRaft protocol").
+"""Upgrading kraft.version: the voters move from the configuration to the log (KIP-853 "Upgrade KRaft protocol").
 
-With kraft.version 0 `controller.quorum.voters` names the voters, and they cannot be changed.  The upgrade writes them,
-with the directory ids that they have told the leader, to the log; the key is not read any more, and can go.
+With kraft.version 0, `controller.quorum.voters` names the voters, and they cannot change.  The upgrade writes them to
+the log, with the directory ids that they have reported to the leader.  Then nodes ignore the key, and it can be
+removed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def has_static_voters(quorum: QuorumDescription) -> bool:
 def tell(story: Story) -> None:
     voters = story.make_nodes(1, 2, 3)
     [four] = story.make_nodes(4)
-    story.say("A quorum of three static voters: every file names them, and no directory id is among the names.")
+    story.say("A quorum of three static voters. Every file names them, without directory ids.")
     story.make_cluster_id()
     static = {STATIC_VOTERS: ",".join(f"{node.id}@{node.endpoint}" for node in voters)}
     for node in voters:
@@ -32,7 +33,7 @@ def tell(story: Story) -> None:
         story.quorum("describe", "--status")
         story.features("describe")
 
-        story.say("Node 4 follows; it cannot become a voter.")
+        story.say("Node 4 follows, but cannot become a voter.")
         story.format(four, "--no-initial-controllers")
         story.start(four)
         story.quorum("add-controller", "-c", four.properties.name, refused=True)
@@ -41,10 +42,10 @@ def tell(story: Story) -> None:
         story.features("upgrade", "--feature", "kraft.version=1", "--dry-run")
         story.features("upgrade", "--feature", "kraft.version=1")
         story.features("describe")
-        story.say("The same voters, now with directory ids, are in the log.")
+        story.say("The log now has the same voters, with directory ids.")
         story.expect(voters=voters, observers=[four])
 
-        story.say(f"{STATIC_VOTERS} is not read any more. When all nodes say so it can go, node by node.")
+        story.say(f"{STATIC_VOTERS} is ignored now. Once all nodes report this, it is removed, node by node.")
         for node in voters:
             story.until_metric(node, "ignored-static-voters", 1)
         for node in voters:
@@ -54,7 +55,7 @@ def tell(story: Story) -> None:
             story.until_metric(node, "ignored-static-voters", 0)
             story.until_in_step(voters=voters, observers=[four])
 
-        story.say("And the voters can be changed.")
+        story.say("Now the voters can change.")
         story.quorum("add-controller", "-c", four.properties.name)
         story.expect(voters=[*voters, four])
 
