@@ -1,1 +1,1 @@
-"""What an embedding application brings or uses: its state machine, the snapshots of its state, and its serde."""
+"""An application's state machine, its snapshots and its serde."""

@@ -1,4 +1,4 @@
-"""The state machine of a node that runs by itself: what `kraft.state.machine` names."""
+"""Makes the state machine that `kraft.state.machine` names."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _METHODS = ("on_commit", "load", "save")
 
 
 def state_machine_of(config: NodeConfig) -> StateMachine | None:
-    """A new one, as the configuration names it; None where the log is kept whole.
+    """Make the configured state machine, or return None if none is configured.
 
-    Raises ConfigError where a module cannot be imported, or what its factory makes is no state machine.
+    Raises ConfigError if the module cannot be imported, or its factory does not return a state machine.
     """
     name = config.state_machine
     if name == NO_STATE_MACHINE:

@@ -1,4 +1,4 @@
-"""A state machine that keeps the newest record of each key: what a compacted topic of Kafka's keeps (KIP-630)."""
+"""A state machine that keeps the newest record of each key, like a compacted topic of Kafka."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 from kraft_trio.storage.batch import NewRecord, Record
 
 _Key = bytes | int
-"""A record's key; for one without, a number that no other has."""
+"""A record's key, or a unique number for a record without a key."""
 
 _MAX_TIMESTAMP_MS: Final = 2**62
-"""Records of a snapshot share batches, in which two timestamps must not be further apart than a varint reaches."""
+"""The limit of a timestamp.  Timestamps in one batch must not be further apart than a varint can express."""
 
 
 _MERGED_PER_RECORD: Final = 8
-"""How many changes each record merges behind a snapshot, so that no single step grows with what changed meanwhile."""
+"""Changes that each record merges after a snapshot, so that no single step merges all of them."""
 
 
 class LatestByKey:
@@ -28,30 +28,30 @@ class LatestByKey:
 
     def __init__(self) -> None:
         self._base: dict[_Key, NewRecord] = {}
-        """In the order of the log; while a snapshot is being written, as it was when that began."""
+        """The records in log order; while a snapshot is written, as they were at its start."""
         self._changes: OrderedDict[_Key, NewRecord | None] = OrderedDict()
-        """What has changed since that began and is not merged yet, in the order of the log; None for a deleted key."""
+        """Changes since the snapshot started that are not merged yet, in log order; None for a deleted key."""
         self._is_saving = False
         self._saves = 0
-        """How many times the state was saved or replaced: what an older save still reads is no concern of a newer."""
+        """Counts saves and loads, so that an older save that is still read does not affect a newer one."""
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         changes = self._changes
         kept = sum(record is not None for record in changes.values())
         return len(self._base) + kept - sum(key in self._base for key in changes)
 
     async def on_commit(self, records: Sequence[Record]) -> None:
-        """Take in committed records, in the order of the log."""
+        """Apply committed records, in log order."""
         for record in records:
             self._apply(record)
 
     async def load(self, end_offset: int, records: AsyncIterator[Sequence[Record]]) -> None:
-        """Put the state of a snapshot in place of the present one."""
+        """Replace the state by that of a snapshot."""
         base: dict[_Key, NewRecord] = {}
         async for batch in records:
             for record in batch:
-                # Below zero: what is committed later has its offset in the log.
+                # Below zero: records that are committed later use their offsets.
                 key = -1 - record.offset if record.key is None else record.key
                 base[key] = _kept(record)
         self._base, self._changes = base, OrderedDict()
@@ -59,7 +59,7 @@ class LatestByKey:
         self._saves += 1
 
     def save(self) -> Generator[NewRecord, None, None]:
-        """The state as it is now; what changes while it is read is kept aside, and merged little by little."""
+        """Return the present state.  Changes while it is read are kept apart, and merged in small steps."""
         self._merge(len(self._changes))
         self._is_saving = True
         self._saves += 1
@@ -85,7 +85,7 @@ class LatestByKey:
             self._merge(_MERGED_PER_RECORD)
 
     def _merge(self, count: int) -> None:
-        """Merge the oldest changes, so many at most."""
+        """Merge the oldest changes, at most `count` of them."""
         for _ in range(min(count, len(self._changes))):
             self._put(*self._changes.popitem(last=False))
 

@@ -1,4 +1,4 @@
-"""How an application's values become the bytes of a record: msgpack through cattrs, or bytes as they are."""
+"""Encodes an application's values as record bytes: msgpack through cattrs, or plain bytes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Serde(Protocol):
     """Turns values into record bytes and back."""
 
     def encode(self, value: Any) -> bytes:
-        """Raises SerdeError for a value this serde does not know."""
+        """Encode a value.  Raises SerdeError for a value that this serde does not know."""
 
     def decode(self, data: bytes) -> Any:
-        """Raises SerdeError for bytes that no known class has written."""
+        """Decode a value.  Raises SerdeError for bytes that no known class has written."""
 
 
 class RawSerde:
@@ -49,9 +49,8 @@ class _Registered:
 class MsgpackSerde:
     """attrs classes as msgpack arrays `[tag, version, fields]`.
 
-    Every class is registered under a tag and a version; several versions of one tag may be registered, so that an old
-    log stays readable after a class has changed.  A class is always written under the tag and version it is registered
-    with.
+    Each class is registered under a tag and a version, and is written with them.  A tag may have several versions, so
+    that an old log stays readable after a class has changed.
     """
 
     def __init__(self, *classes: type[Any]) -> None:
@@ -62,9 +61,9 @@ class MsgpackSerde:
             self.register(cls)
 
     def register(self, cls: type[Any], *, tag: str | None = None, version: int = 1) -> None:
-        """Make `cls`, an attrs class, known under `tag` (its name by default) and `version` (1 or more).
+        """Register the attrs class `cls` under `tag` (by default its name) and `version` (1 or more).
 
-        Raises ValueError when it is not an attrs class or when the tag and version are taken.
+        Raises ValueError if it is not an attrs class, or if the tag and version are taken.
         """
         if not attrs.has(cls):
             raise ValueError(f"{cls.__name__} is not an attrs class")

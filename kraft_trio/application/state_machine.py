@@ -1,4 +1,4 @@
-"""What an application does so that the log need not keep everything: it saves its state, and loads it again."""
+"""The protocols of a state machine: it applies records, and saves and loads its state."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class StateSnapshots(Protocol):
     """
 
     async def load(self, end_offset: int, records: AsyncIterator[Sequence[Record]]) -> None:
-        """Put the state that is in the snapshot in place of the present one.
+        """Replace the present state by that of a snapshot.
 
-        `records` gives what `save` gave, on this replica or another, a batch at a time; their offsets count from the
-        snapshot's beginning.  `on_commit` goes on with the records from `end_offset` (inclusive) on.
+        `records` has what `save` returned on this replica or another, one batch at a time.  Its offsets count from the
+        snapshot's start.  `on_commit` continues with the record at `end_offset` (inclusive).
         """
         ...
 
     def save(self) -> Iterable[NewRecord | bytes]:
-        """The state as it is now, as records; bytes are a record with that value and nothing else, and written fastest.
+        """Return the present state as records.  Plain bytes are a record with only that value, and the fastest.
 
-        They are asked for one by one, and written while `on_commit` goes on being called: what is given must be the
-        state at the time of this call (a generator over a copy, or over data that is never changed in place).
+        The node takes the records one by one while it goes on calling `on_commit`.  They must be the state at the time
+        of this call, so return a generator over a copy, or over data that is never changed in place.
         """
         ...
 
