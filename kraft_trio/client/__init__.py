@@ -1,4 +1,4 @@
-"""Clients of a quorum: one that administers it, one that writes and reads its log, and what they return and raise."""
+"""Clients of a quorum: one administers it, the other writes and reads its log."""
 
 from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.log_client import LogClient

@@ -1,6 +1,6 @@
-"""Administering a quorum: describing it, changing its voters, finalizing features; the leader is found from any node.
+"""Administers a quorum: describes it, changes its voters, and finalizes features.
 
-The names are those of Kafka's Java `Admin` (KIP-853 "Admin client").
+The methods have the names of Kafka's Java `Admin` (KIP-853 "Admin client").
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class VoterChangeError(KraftError):
 
 @attrs.frozen
 class _Refusal:
-    """How the leader ended a request."""
+    """The leader's final answer to a change; `error` is NONE if the change was made."""
 
     error: ErrorCode
     message: str | None
@@ -95,9 +95,9 @@ class AdminClient:
     async def describe_metadata_quorum(self, timeout_ms: int = 5000) -> QuorumDescription | NoLeader:
         """The leader's description of the quorum (KIP-595 "DescribeQuorum").
 
-        Asks the bootstrap nodes and whomever they name as leader.  While some node answers but none as leader, tries
-        again for `timeout_ms`, as an election may be under way; then, and at once where nobody answers, the result is
-        what each node said.
+        Asks the bootstrap nodes, then the leaders that they name.  If nodes answer but none leads, an election may be
+        under way, and the client asks again for `timeout_ms`.  The result is NoLeader, with the answer of each node, if
+        that time is over or if no node answers.
         """
         deadline = trio.current_time() + timeout_ms / 1000
         while True:
@@ -120,12 +120,18 @@ class AdminClient:
         timeout_ms: int = 30_000,
         ack_when_committed: bool = True,
     ) -> None:
-        """Make a replica a voter (KIP-853 "AddVoter"); returns when that has committed, or been appended.
+        """Make a replica a voter (KIP-853 "AddVoter").
 
-        The leader waits, `timeout_ms` at most, for earlier changes and for the replica to catch up.  Where the
-        leadership changes meanwhile, the next leader is asked.  Raises VoterChangeError, NetworkError where no leader
-        could be asked, OutcomeUnknownError where the one that was asked did not answer, ValueError with nothing sent.
-        A cancelled call may or may not have changed something.
+        Returns when the change has committed, or, without `ack_when_committed`, when the leader has appended it.  The
+        leader waits at most `timeout_ms` for earlier changes and for the replica to catch up.  If the leadership
+        changes meanwhile, the client asks the next leader.  Raises
+
+        - ValueError for a value out of range; nothing is sent,
+        - VoterChangeError if the leader refuses,
+        - NetworkError if no leader could be asked,
+        - OutcomeUnknownError if the leader that was asked did not answer.
+
+        A cancelled call may or may not have changed the voters.
         """
         _check_number("voter", voter.id, MAX_INT32, at_least=0)
         _check_number("timeout_ms", timeout_ms, MAX_INT32)
@@ -146,9 +152,9 @@ class AdminClient:
     async def remove_metadata_voter(
         self, voter: ReplicaKey, *, cluster_id: str | None = None, timeout_ms: int = 30_000
     ) -> None:
-        """Make exactly that replica no voter any more (KIP-853 "RemoveVoter"); returns when that has committed.
+        """Remove exactly this replica from the voters (KIP-853 "RemoveVoter").  Returns when that has committed.
 
-        Where the leadership changes meanwhile, the next leader is asked.  Raises what `add_metadata_voter` does.
+        If the leadership changes meanwhile, the client asks the next leader.  Raises what `add_metadata_voter` raises.
         """
         _check_number("voter", voter.id, MAX_INT32, at_least=0)
         _check_number("timeout_ms", timeout_ms, MAX_INT32)
@@ -165,9 +171,9 @@ class AdminClient:
         refusal.raise_for(what)
 
     async def describe_features(self, timeout_ms: int = 5000) -> FeatureMetadata:
-        """The features that the leader supports, and the levels that are finalized (KIP-584).
+        """The features that the leader supports, and their finalized levels (KIP-584).
 
-        Raises NetworkError where no leader could be asked in that time, UnsupportedVersionError.
+        Raises NetworkError if no leader could be asked in that time.
         """
         leader = await self._find_leader("describe features", trio.current_time() + timeout_ms / 1000)
         await leader.aclose()
@@ -193,9 +199,9 @@ class AdminClient:
         allow_downgrade: bool = False,
         timeout_ms: int = 30_000,
     ) -> None:
-        """Finalize feature levels; `kraft.version` is the only one here, and never goes down (KIP-853).
+        """Finalize feature levels.  The only feature is `kraft.version`, whose level never goes down (KIP-853).
 
-        With `validate_only` nothing is changed.  Raises what `add_metadata_voter` does.
+        With `validate_only`, the leader only checks the change.  Raises what `add_metadata_voter` raises.
         """
         for name, level in levels.items():
             _check_number(f"levels[{name!r}]", level, MAX_INT16, at_least=0)
@@ -212,20 +218,21 @@ class AdminClient:
         refusal.raise_for("update features")
 
     async def describe_snapshots(self, node: Endpoint, timeout_ms: int = 5000) -> ReplicaSnapshots:
-        """The log and the snapshots of the node that listens there, as that node itself has them.
+        """Describe the log and the snapshots of the node at that endpoint.
 
-        Raises NetworkError, UnsupportedVersionError for a node of Apache Kafka's.
+        Raises NetworkError, and UnsupportedVersionError for a node of Apache Kafka.
         """
         return await self._ask_for_snapshots(node, ReplicaSnapshotsRequest(), timeout_ms)
 
     async def take_snapshot(
         self, node: Endpoint, *, cluster_id: str | None = None, timeout_ms: int = 600_000
     ) -> ReplicaSnapshots:
-        """Have the node that listens there take a snapshot of its state; its snapshots then, the newest one last.
+        """Have the node at that endpoint take a snapshot of its state, and describe its snapshots afterwards.
 
-        None is written where the newest is as new as the state (`took_ms` is -1).  A cancelled call, or one whose
-        connection is lost, leaves none or a whole one.  Raises RefusedError where the node has no state machine, is of
-        another cluster or could not write it, and what `describe_snapshots` does.
+        If the newest snapshot is as new as the state, the node writes none, and `took_ms` is -1.  After a cancelled
+        call or a lost connection, there is either a whole new snapshot or no new one.  Raises RefusedError if the node
+        has no state machine, belongs to another cluster or cannot write the snapshot.  Also raises what
+        `describe_snapshots` raises.
         """
         return await self._ask_for_snapshots(node, ReplicaSnapshotsRequest(cluster_id, take=True), timeout_ms)
 
@@ -248,10 +255,11 @@ class AdminClient:
         refusal_of: Callable[[ResponseT], _Refusal],
         timeout_ms: int,
     ) -> tuple[_Refusal, bool]:
-        """Put a request to the leader, and to the next one where that has lost its leadership; how it ended.
+        """Send a change to the leader, or to the next leader if that one has lost its leadership.
 
-        `request` is told how many milliseconds are left.  The bool: whether an earlier leader was asked, who may have
-        done it.  Raises NetworkError where it was never sent, OutcomeUnknownError where it was and no answer came.
+        `request` gets the number of milliseconds that are left.  Returns the leader's answer, and whether an earlier
+        leader was asked, which may have made the change.  Raises NetworkError if nothing was sent, and
+        OutcomeUnknownError if something was sent and no answer came.
         """
         deadline = trio.current_time() + timeout_ms / 1000
         was_repeated = False
@@ -264,7 +272,7 @@ class AdminClient:
                 raise
             left_ms = max(1, round((deadline - trio.current_time()) * 1000))
             try:
-                # The leader answers in time; what is added is for the way.
+                # The leader keeps the deadline itself.  The extra time is for the network.
                 response = await ask(leader.connection, api, request(left_ms), left_ms + self._request_timeout_ms)
             except NetworkError as error:
                 raise OutcomeUnknownError(f"{what}: sent to the leader, which did not answer: {error}") from error
@@ -278,7 +286,7 @@ class AdminClient:
             await trio.sleep(self._retry_s)
 
     async def _find_leader(self, what: str, deadline: float) -> Leader:
-        """Raises NetworkError if there is no leader until the deadline."""
+        """Find the leader.  Raises NetworkError if none is found by the deadline."""
         while True:
             try:
                 return await self._finder.find()
@@ -288,13 +296,13 @@ class AdminClient:
             await trio.sleep(self._retry_s)
 
     async def _is_voter(self, key: ReplicaKey) -> bool | None:
-        """Whether exactly that replica is a voter; None where no leader says."""
+        """Whether exactly that replica is a voter.  None if no leader can be asked."""
         quorum = await self.describe_metadata_quorum()
         return None if isinstance(quorum, NoLeader) else quorum.voter(key) is not None
 
 
 def _check_number(name: str, value: int, at_most: int, *, at_least: int = 1) -> None:
-    """What does not fit its field of the request.  Raises ValueError."""
+    """Raises ValueError for a number that does not fit its field of the request."""
     if not at_least <= value <= at_most:
         raise ValueError(f"{name}: {value}, expected {at_least} to {at_most}")
 
@@ -304,7 +312,7 @@ def _refusal_of_voter_change(response: VoterChangeResponse) -> _Refusal:
 
 
 def _refusal_of_features(response: UpdateFeaturesResponse) -> _Refusal:
-    """Versions 0 and 1 say it feature by feature."""
+    """Versions 0 and 1 have an error for each feature."""
     for result in response.results:
         if result.error != ErrorCode.none:
             return _Refusal(result.error, result.error_message)

@@ -21,7 +21,7 @@ MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 
 
 async def open_connection(network: Network, endpoint: Endpoint, client_id: str, timeout_ms: int) -> Connection:
-    """Connect and agree on versions, in `timeout_ms` at most.  The caller closes the connection.
+    """Connect and agree on versions within `timeout_ms`.  The caller closes the connection.
 
     Raises NetworkError naming the endpoint and the reason, UnsupportedVersionError.
     """
@@ -37,10 +37,10 @@ async def open_connection(network: Network, endpoint: Endpoint, client_id: str, 
 
 
 async def ask(connection: Connection, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int) -> ResponseT:
-    """Send a request and wait for its response, `timeout_ms` at most.
+    """Send a request and wait at most `timeout_ms` for its response.
 
-    Raises NetworkError, after which the connection is closed and the request may or may not have taken effect, and
-    UnsupportedVersionError, with nothing sent.
+    Raises UnsupportedVersionError with nothing sent.  After a NetworkError, the connection is closed, and the request
+    may or may not have taken effect.
     """
     with trio.move_on_after(timeout_ms / 1000):
         try:
@@ -51,7 +51,7 @@ async def ask(connection: Connection, api: Api[RequestT, ResponseT], request: Re
 
 
 async def drop(connection: Connection) -> None:
-    """Close a connection without waiting for the peer to take what is still on its way."""
+    """Close a connection without waiting for data that is still being sent."""
     with trio.CancelScope() as scope:
         scope.cancel()
         await connection.aclose()

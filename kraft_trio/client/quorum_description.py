@@ -1,6 +1,6 @@
-"""What a quorum says of itself: its leader's description, or, where there is no leader, what each node knows.
+"""Descriptions of a quorum and its features, as the leader gives them; without a leader, the views of the nodes.
 
-DescribeQuorum of KIP-595, with the timestamps of KIP-836 and the directory ids and endpoints of KIP-853.
+The source is DescribeQuorum of KIP-595, with the timestamps of KIP-836 and the directory ids and endpoints of KIP-853.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import attrs
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 
 UNKNOWN = -1
-"""What the protocol sends where it knows no offset, timestamp or leader."""
+"""The protocol's value for an unknown offset, timestamp or leader."""
 
 
 @attrs.frozen
@@ -30,64 +30,64 @@ class QuorumDescription:
     """The quorum as its leader describes it.  `high_watermark` is exclusive, -1 until the epoch has committed."""
 
     cluster_id: str | None
-    """None where no node that was asked tells it."""
+    """None if no node told it."""
     leader_id: int
     leader_epoch: int
     high_watermark: int
     voters: tuple[ReplicaState, ...]
     observers: tuple[ReplicaState, ...] = ()
     endpoints: Mapping[int, Endpoints] = attrs.field(factory=dict)
-    """Listeners by node id, of those that the leader knows (the voters, from kraft.version 1 on)."""
+    """Listeners by node id, as far as the leader knows them: from kraft.version 1 on, those of the voters."""
     committed_voters: tuple[ReplicaState, ...] = ()
     """The newest committed set while a newer one, in `voters`, has not committed; empty otherwise."""
 
     def voter(self, key: ReplicaKey) -> ReplicaState | None:
-        """The state of exactly that replica, where it is a voter."""
+        """The state of exactly that replica, or None if it is not a voter."""
         return next((state for state in self.voters if state.key == key), None)
 
     def voter_of_id(self, replica_id: int) -> ReplicaState | None:
-        """The voter of that id, whatever its directory id."""
+        """The voter with that id and any directory id."""
         return next((state for state in self.voters if state.key.id == replica_id), None)
 
     def endpoints_of(self, key: ReplicaKey) -> Endpoints | None:
-        """Where exactly that replica listens, where it is a voter; the leader names listeners by id alone."""
+        """The listeners of exactly that replica, or None if it is not a voter or its listeners are unknown."""
         return None if self.voter(key) is None else self.endpoints.get(key.id)
 
     def observers_of_id(self, replica_id: int) -> tuple[ReplicaState, ...]:
-        """The observers of that id: incarnations that are no voters."""
+        """The observers with that id: incarnations of the replica that are not voters."""
         return tuple(state for state in self.observers if state.key.id == replica_id)
 
     @property
     def now_ms(self) -> int:
-        """What the leader's clock showed, in ms since 1970; -1 where it does not say."""
+        """The time of the leader's clock in ms since 1970, or -1 if it is unknown."""
         if self.leader is not None:
             return self.leader.last_fetch_timestamp_ms
         return max((state.last_fetch_timestamp_ms for state in (*self.voters, *self.observers)), default=UNKNOWN)
 
     @property
     def leader(self) -> ReplicaState | None:
-        """The leader's own state; None where it does not list itself."""
+        """The leader's own state, or None if the leader does not list itself."""
         return next((state for state in (*self.voters, *self.observers) if state.key.id == self.leader_id), None)
 
     @property
     def leader_log_end_offset(self) -> int:
-        """The leader's own log end offset (exclusive), -1 where the leader is not among the replicas."""
+        """The leader's own log end offset (exclusive), or -1 if the leader does not list itself."""
         return UNKNOWN if self.leader is None else self.leader.log_end_offset
 
     def lag(self, replica: ReplicaState) -> int:
-        """By how many offsets a replica is behind the leader; -1 where either end is unknown."""
+        """The number of offsets by which a replica is behind the leader, or -1 if either end is unknown."""
         if UNKNOWN in (self.leader_log_end_offset, replica.log_end_offset):
             return UNKNOWN
         return self.leader_log_end_offset - replica.log_end_offset
 
     def max_follower_lag(self) -> int:
-        """The lag of the voter furthest behind; one never heard of lacks the leader's whole log.  -1 if unknown."""
+        """The largest lag of a voter.  A voter that never fetched lacks the whole log.  -1 if the lag is unknown."""
         if self.leader_log_end_offset == UNKNOWN:
             return UNKNOWN
         return max((self._lag_or_all(voter) for voter in self.voters), default=UNKNOWN)
 
     def max_follower_lag_time_ms(self) -> int:
-        """How long ago the voter that is furthest behind was last caught up; -1 where it never was."""
+        """Time since the voter with the largest lag was caught up, or -1 if it never was."""
         leader = self.leader
         if leader is None or not self.voters:
             return UNKNOWN

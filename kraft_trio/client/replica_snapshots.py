@@ -1,4 +1,4 @@
-"""One node's own log and snapshots, as it tells them; and having it take a snapshot."""
+"""Asking one node for a description of its log and snapshots, or for a new snapshot."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ class ReplicaSnapshots:
     """A replica's log and snapshots.  Offsets are exclusive ends but for the start; -1 for what is not known."""
 
     endpoint: Endpoint
-    """Where it was asked."""
+    """The endpoint at which the node was asked."""
     key: ReplicaKey
     has_state_machine: bool
-    """Without one it takes no snapshots by itself; those that it has came from a leader."""
+    """A node without a state machine takes no snapshots; it only has those that it fetched from a leader."""
     log_start_offset: int
     log_end: OffsetAndEpoch
     log_size_in_bytes: int
-    """Of the segments, snapshots not counted."""
+    """The size of the segments, without snapshots."""
     high_watermark: int
     snapshots: tuple[ReplicaSnapshot, ...]
-    """Oldest first; each whole as far as the node knows."""
+    """Oldest first.  As far as the node knows, each is whole."""
     took_ms: int = -1
-    """How long the snapshot took that was asked for; -1 where none was written, as the newest is as new."""
+    """The duration of the requested snapshot, or -1 if the newest one was as new as the state."""
 
 
 async def ask_for_snapshots(
     connection: Connection, endpoint: Endpoint, request: ReplicaSnapshotsRequest, timeout_ms: int
 ) -> ReplicaSnapshots:
-    """Raises RefusedError, NetworkError, UnsupportedVersionError where the node is Apache Kafka's or an older one."""
+    """Raises RefusedError, NetworkError, and UnsupportedVersionError for a node of Apache Kafka or an older version."""
     try:
         told = await ask(connection, REPLICA_SNAPSHOTS, request, timeout_ms)
     except UnsupportedVersionError as error:

@@ -1,4 +1,4 @@
-"""A committed snapshot of a running quorum, copied into a file over the wire (KIP-630 "Fetch Snapshot")."""
+"""Copies a committed snapshot of a running quorum into a file (KIP-630 "Fetch Snapshot")."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from kraft_trio.wire.network import Network, TcpNetwork
 
 _RETRY_S: Final = 0.2
 _ATTEMPTS: Final = 5
-"""How many snapshots are begun: each may have gone before all of it has come."""
+"""The most snapshots to begin.  The leader may delete each one before it is copied."""
 _TOOL: Final = -1
-"""The replica id of who is no replica: nothing that it asks for counts as contact with one."""
+"""The replica id of a reader that is not a replica.  Its requests do not count as contact with a replica."""
 
 
 @attrs.frozen
 class SavedSnapshot:
-    """A snapshot that is whole, durable, and where it was wanted."""
+    """A snapshot that is whole and durable at `path`."""
 
     path: str
     cluster_id: str | None
@@ -44,14 +44,14 @@ class SavedSnapshot:
 class SnapshotSaver:
     """Copies the newest snapshot of a quorum's leader.
 
-    A lost connection or leader costs nothing of what has come, as long as the next leader has the same snapshot: it has
-    the same bytes there.  Where none has it any more, the copy begins anew with the newest.
+    After a lost connection or a change of the leader, the copy continues, because a snapshot has the same bytes on all
+    replicas.  If the leader no longer has the snapshot, the copy starts again with the newest one.
     """
 
     def __init__(
         self, bootstrap: Sequence[Endpoint], *, request_timeout_ms: int = 5000, network: Network | None = None
     ) -> None:
-        """`bootstrap` is any nodes of the quorum, ours or Apache Kafka's; one at least."""
+        """`bootstrap` is any nodes of the quorum, ours or Apache Kafka's.  Raises ValueError if it is empty."""
         self._request_timeout_ms = request_timeout_ms
         self._finder = LeaderFinder(
             bootstrap,
@@ -67,15 +67,19 @@ class SnapshotSaver:
         name: str | None = None,
         *,
         timeout_ms: int = 30_000,
-        piece_bytes: int = 1024 * 1024,
+        chunk_bytes: int = 1024 * 1024,
         progress: Callable[[int, int], object] = lambda _position, _size: None,
     ) -> SavedSnapshot:
-        """Copy it into a directory, under the name it has on a node or another; checked and durable on return.
+        """Copy the newest snapshot into a directory.  The file is checked and durable when this returns.
 
-        `timeout_ms` is how long it goes on without a byte; `progress` is told how many bytes of how many are there.
-        Until it is whole it is `<name>.part`, which a cancelled or failed call removes.  Raises StorageError
-        where there is such a file already or it cannot be written, RefusedError where the leader has no snapshot or
-        refuses for good, NetworkError where nobody gives it, CorruptSnapshotError where what came is none.
+        Without `name`, the file has the name that the snapshot has on a node.  Until the copy is whole, it is
+        `<name>.part`, which a cancelled or failed call removes.  `timeout_ms` is the longest time without new bytes.
+        `progress` is called with the number of bytes copied and the size.  Raises
+
+        - StorageError if the file exists or cannot be written,
+        - RefusedError if the leader has no snapshot or refuses,
+        - NetworkError if no leader sends the snapshot,
+        - CorruptSnapshotError if the copy is damaged.
         """
         download: SnapshotDownload | None = None
         deadline = trio.current_time() + timeout_ms / 1000
@@ -89,16 +93,16 @@ class SnapshotSaver:
                         if download is None:
                             download = _download(disk, directory, name, await self._newest(leader))
                         while not download.is_complete:
-                            piece = await self._piece(leader, download, piece_bytes)
-                            await download.append(piece.position, piece.unaligned_records, piece.size)
-                            progress(download.position, piece.size)
+                            chunk = await self._chunk(leader, download, chunk_bytes)
+                            await download.append(chunk.position, chunk.unaligned_records, chunk.size)
+                            progress(download.position, chunk.size)
                             deadline = trio.current_time() + timeout_ms / 1000
                 except NetworkError as error:
                     if trio.current_time() + _RETRY_S > deadline:
                         raise NetworkError(f"snapshot not saved: {error}") from error
                     await trio.sleep(_RETRY_S)
                 except ProtocolError as error:
-                    # It is not there any more, or another one goes by its id here: begin anew with the newest.
+                    # The leader lacks the snapshot, or has another one with its id: start again with the newest.
                     attempts_left -= 1
                     if not attempts_left:
                         raise NetworkError(f"snapshot not saved, in {_ATTEMPTS} attempts: {error}") from error
@@ -128,12 +132,12 @@ class SnapshotSaver:
             )
         return newest
 
-    async def _piece(self, leader: Leader, download: SnapshotDownload, piece_bytes: int) -> FetchSnapshotResponse:
-        """The next bytes.  Raises NetworkError, RefusedError; ProtocolError where the leader has no such snapshot."""
+    async def _chunk(self, leader: Leader, download: SnapshotDownload, chunk_bytes: int) -> FetchSnapshotResponse:
+        """Fetch the next bytes.  Raises NetworkError, RefusedError, ProtocolError if the leader lacks the snapshot."""
         request = FetchSnapshotRequest(
             cluster_id=leader.cluster_id,
             replica_id=_TOOL,
-            max_bytes=piece_bytes,
+            max_bytes=chunk_bytes,
             topic=leader.topic_name,
             partition=0,
             current_leader_epoch=leader.epoch,
@@ -149,7 +153,7 @@ class SnapshotSaver:
 
 
 def _download(disk: Disk, directory: str, name: str | None, snapshot_id: OffsetAndEpoch) -> SnapshotDownload:
-    """Raises StorageError for a file that is there already or cannot be made there, DiskFullError."""
+    """Start a download.  Raises StorageError if the file exists or cannot be created, and DiskFullError."""
     download_name = checkpoint_name(snapshot_id) if name is None else name
     path = join(directory, download_name)
     if disk.exists(path):
@@ -159,5 +163,5 @@ def _download(disk: Disk, directory: str, name: str | None, snapshot_id: OffsetA
     except DiskFullError:
         raise
     except StorageFailure as error:
-        # Nothing has been written yet: it is the place that does not do, and no disk that failed.
+        # Nothing has been written yet: the place is unsuitable, but no disk has failed.
         raise StorageError(str(error)) from error

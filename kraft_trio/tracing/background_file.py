@@ -1,4 +1,4 @@
-"""A file that is written by a thread of its own: whoever appends to it never waits, and never hears of a bad disk."""
+"""A file with a writer thread of its own: callers that append never wait and never see a disk error."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ from kraft_trio.storage.created_files import open_own
 log = structlog.get_logger(__name__)
 
 LIMIT_BYTES: Final = 8 * 1024 * 1024
-"""How much may wait to be written, memory that is."""
+"""The most bytes in memory that wait to be written."""
 
 INTERVAL_S: Final = 0.2
-"""How long an append waits for others before it is written, at most."""
+"""The longest time for which an append waits for others before it is written."""
 
 _AT_ONCE_BYTES: Final = 256 * 1024
-"""What is not kept waiting for more."""
+"""As soon as this many bytes wait, they are written."""
 
 _RETRY_S: Final = 1.0
-"""After which a write that failed is tried again."""
+"""Delay before a failed write is tried again."""
 
 _END_S: Final = 5.0
-"""How long the end waits for what is to be written still: a disk that hangs must not keep the process."""
+"""How long `close` waits for the remaining writes.  A disk that hangs must not keep the process alive."""
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class BackgroundFile:
-    """Appends whole records to a file that is made anew; one that was there keeps its content under another name.
+    """Appends whole records to a new file.  An existing file of that name is renamed.
 
-    What was appended is with the operating system after INTERVAL_S; it is never fsynced.  Where it cannot be written,
-    the file is cut back to its last whole record, the log says so once, and it is tried again as long as the process
-    lives, and once more at the end; what has no room meanwhile is refused.
+    Records reach the operating system within INTERVAL_S; they are never fsynced.  After a failed write, the thread cuts
+    the file back to its last whole record and logs the failure once.  It tries again while the process lives, and once
+    more in `close`.  Meanwhile, records for which there is no room are refused.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> None:
-        """Raises OSError where the file cannot be made, unless that is because the disk is full."""
+        """Raises OSError if the file cannot be created, unless the reason is a full disk."""
         self._path = os.fspath(path)
         self._limit_bytes = limit_bytes
         self._changed = threading.Condition()
         self._waiting: list[bytes] = []
         self._size = 0
-        """Bytes waiting or being written."""
+        """The number of bytes that wait or are being written."""
         self._closing = False
         self._has_said = False
         self._end = 0
-        """Of the last whole record in the file."""
+        """The end of the last whole record in the file."""
         self._descriptor: int | None = None
         try:
             self._descriptor = _made(self._path)
@@ -63,9 +63,9 @@ class BackgroundFile:
         self._thread.start()
 
     def append(self, record: bytes, *, is_last: bool = False) -> bool:
-        """Have a record written; False where too much waits already, and it will not be.
+        """Queue a record for writing.  False if it is refused, because there is no room or the file is closed.
 
-        For what `is_last` there is always room; after `close` there is none for anything.
+        There is always room for a record that `is_last`.
         """
         with self._changed:
             if self._closing or (not is_last and self._size + len(record) > self._limit_bytes):
@@ -78,12 +78,12 @@ class BackgroundFile:
             return True
 
     async def close(self) -> None:
-        """Wait until all is written, for a few seconds at most, also where cancelled; nothing more is taken."""
+        """Refuse further records and wait a few seconds, even if cancelled, until the earlier ones are written."""
         with self._changed:
             self._closing = True
             self._changed.notify()
         with trio.move_on_after(_END_S, shield=True):
-            # None of Trio's own threads, which may all be taken.
+            # A limiter of its own, because all threads of Trio's default limiter may be in use.
             limiter = trio.CapacityLimiter(1)
             await trio.to_thread.run_sync(self._thread.join, abandon_on_cancel=True, limiter=limiter)
 
@@ -102,7 +102,7 @@ class BackgroundFile:
             os.close(self._descriptor)
 
     def _write_all(self, data: bytes) -> bool:
-        """Until it is written; False where the end has come and it could not be: nothing may stand behind the hole."""
+        """Try until the data is written.  False if `close` ends that: nothing may follow the missing records."""
         while data:
             is_last_attempt = self._closing
             try:
@@ -135,12 +135,12 @@ class BackgroundFile:
         try:
             os.ftruncate(descriptor, self._end)
         except OSError:
-            pass  # What is no regular file has no end.
+            pass  # Not a regular file: there is nothing to cut.
 
     def _say(self, error: OSError) -> None:
         if not self._has_said:
             self._has_said = True
-            with suppress(OSError):  # Where the log goes, there may be no room either.
+            with suppress(OSError):  # The log may be on the same full disk.
                 log.warning(
                     "trace cannot be written",
                     path=self._path,
@@ -150,7 +150,7 @@ class BackgroundFile:
 
 
 def _made(path: str) -> int:
-    """A new file, open to append to it; a file of that name has another one from now on.  Raises OSError."""
+    """Create a file and open it for appending, after renaming a file of that name.  Raises OSError."""
     if os.path.isfile(path) and os.path.getsize(path):
         number = 1
         while os.path.lexists(f"{path}.{number}"):

@@ -1,4 +1,4 @@
-"""What happened, event by event: for a person, for the digest that proves two simulated runs alike, for Spark.
+"""Events of a run: for people, for Spark, and for the digest that shows that two simulated runs were equal.
 
 docs/TRACE.md describes the events and their details.
 """
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 Detail = int | float | str | bool | list["Detail"] | None
 
 REMEMBERED: Final = 400
-"""How many of the last events of each node are kept for the report of a violation."""
+"""The number of events of each node that are kept for the report of a violation."""
 
 
 @attrs.frozen
 class NodeState:
-    """What a node says of itself at the moment of an event.  Offsets are exclusive ends; None where unknown."""
+    """The state of a node at the moment of an event.  Offsets are exclusive ends; None stands for unknown."""
 
     epoch: int | None = None
     role: str | None = None
@@ -37,7 +37,7 @@ class NodeState:
 
     @classmethod
     def of(cls, view: QuorumView | None, log_end: int, synced_end: int, high_watermark: int | None) -> NodeState:
-        """What it has published last, if anything, and how far its log is."""
+        """The state from the view that the node has published, if any, and the offsets of its log."""
         if view is None:
             return cls(log_end=log_end, synced_end=synced_end, high_watermark=high_watermark)
         role = type(view.role).__name__
@@ -49,10 +49,10 @@ NO_STATE: Final = NodeState()
 
 @attrs.frozen
 class TraceEvent:
-    """One event.  `node` is None where the world or a client acts; the seven fields after `kind` are the node's."""
+    """One event.  `node` is None for an event of the world or a client.  `epoch` to `voters` are the node's state."""
 
     sequence: int
-    """Its place in the run, from 0 on."""
+    """The number of the event in its run, from 0 on."""
     time_us: int
     """Virtual time since the run began, in microseconds."""
     node: int | None
@@ -61,15 +61,15 @@ class TraceEvent:
     role: str | None
     leader: int | None
     log_end: int | None
-    """Exclusive, as the next two."""
+    """Exclusive, like the next two offsets."""
     synced_end: int | None
     high_watermark: int | None
     voters: tuple[int, ...] | None
     """Ids of the newest voter set in the node's log."""
     cause: str
-    """Why, for a human."""
+    """The reason, for people."""
     details: Mapping[str, Detail]
-    """What else there is to say, by the kind of event."""
+    """Further values, which depend on the kind of event."""
 
     def __str__(self) -> str:
         who = "world" if self.node is None else f"node {self.node}"
@@ -90,7 +90,7 @@ def event_of(
     cause: str,
     details: Mapping[str, object],
 ) -> TraceEvent:
-    """The event with what the node says of itself, and with details made plain."""
+    """Make an event from a node's state and from details of any type."""
     return TraceEvent(
         sequence,
         time_us,
@@ -112,7 +112,7 @@ _STATE_OF: Final = attrgetter("epoch", "role", "leader", "log_end", "synced_end"
 
 
 class Trace:
-    """Takes the events of one run, in order; keeps the last ones of each node and a digest of all."""
+    """Records the events of one run, in order.  Keeps the last events of each node, and a digest of all events."""
 
     def __init__(self, now_us: Callable[[], int], state_of: Callable[[int], NodeState]) -> None:
         self._now_us = now_us
@@ -121,21 +121,21 @@ class Trace:
         self._digest = hashlib.blake2b(digest_size=16)
         self._last: dict[int | None, deque[TraceEvent]] = {}
         self.listeners: list[Callable[[TraceEvent], object]] = []
-        """Each is called with every event, in the step in which it happens."""
+        """Each listener is called with every event, in the step in which it happens."""
         self.records_messages = False
-        """Whether each message on the network becomes an event of kind "message" too."""
+        """Whether each message on the network also becomes an event, of kind "message"."""
 
     @property
     def count(self) -> int:
-        """How many events there have been."""
+        """The number of events so far."""
         return self._sequence
 
     def record(self, kind: str, *, node: int | None = None, cause: str = "", **details: object) -> TraceEvent:
-        """Note that something has happened now."""
+        """Record an event that happens now."""
         return self.note(kind, node, cause, details)
 
     def note(self, kind: str, node: int | None, cause: str, details: Mapping[str, object]) -> TraceEvent:
-        """As `record`, for details of any name."""
+        """Like `record`, for details of any name."""
         state = NO_STATE if node is None else self._state_of(node)
         event = event_of(self._sequence, self._now_us(), node, kind, state, cause, details)
         self._sequence += 1
@@ -150,21 +150,21 @@ class Trace:
         return event
 
     def fold(self, data: bytes) -> None:
-        """Let the digest cover `data` too: something that happened and is no event."""
+        """Let the digest also cover `data`, for things that happen and are not events."""
         self._digest.update(data)
 
     def digest(self) -> str:
-        """Hexadecimal; equal for two runs exactly where everything in them was the same, recorded messages aside."""
+        """The digest in hexadecimal.  Two runs have equal digests if all events were equal, apart from messages."""
         return self._digest.hexdigest()
 
     def last_events(self, nodes: Collection[int | None], count: int) -> list[TraceEvent]:
-        """The newest events of those nodes and of the world, oldest first, `count` at most."""
+        """At most `count` of the newest events of those nodes and of the world, oldest first."""
         chosen = [event for node in sorted({*nodes, None}, key=str) for event in self._last.get(node, ())]
         return sorted(chosen, key=lambda event: event.sequence)[-count:]
 
 
 def plain(value: object) -> Detail:
-    """As a trace can hold it: numbers and text as they are, sequences as lists, anything else as its text."""
+    """The value as a trace can store it: numbers, texts and lists stay, and anything else becomes its text."""
     if value is None or isinstance(value, int | float | str):
         return value
     if isinstance(value, list | tuple):

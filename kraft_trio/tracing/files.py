@@ -1,7 +1,7 @@
-"""Traces as files: one header, then every event of one run or node, as msgpack values or as JSON lines (NDJSON).
+"""Traces as files: a header, then every event of one run or node, as msgpack values or as JSON lines (NDJSON).
 
-The records are maps by field name: those of `TraceHeader`, then those of `TraceEvent`; docs/TRACE.md describes them.
-Which of the two encodings a file has, its first byte tells: `{` begins no msgpack map.
+Each record is a map by field name.  The first has the fields of `TraceHeader`, the others those of `TraceEvent`;
+docs/TRACE.md describes them.  The first byte of a file tells its encoding: no msgpack map begins with `{`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kraft_trio.tracing.events import Trace, TraceEvent
 
 FORMAT: Final = "kraft-trio trace"
 VERSION: Final = 1
-"""Goes up with each change that a reader of the former version would misread."""
+"""Increased with each change that a reader of the previous version would misread."""
 
 _T = TypeVar("_T")
 
@@ -33,15 +33,15 @@ LARGEST_RECORD_BYTES = 64 * 1024 * 1024
 
 
 class TraceFileError(KraftError):
-    """A file that is no trace, or a damaged one: names the file, the record and what was expected."""
+    """A file is not a trace, or is damaged.  The message names the file, the record and what was expected."""
 
 
 @attrs.frozen
 class TraceHeader:
-    """The first record of a trace: whose it is, and how to have it again.
+    """The first record of a trace: what the trace belongs to, and how to repeat it.
 
-    Of a simulated run it has seed, command and script; of a real node cluster id, node and directory id.  What is None
-    is left out of the file.
+    The trace of a simulated run has a seed, a command and a script.  The trace of a real node has a cluster id, a node
+    id and a directory id.  Fields that are None are not in the file.
     """
 
     seed: int | None = None
@@ -52,18 +52,18 @@ class TraceHeader:
     cluster_id: str | None = None
     node: int | None = None
     directory_id: str | None = None
-    """Of the node's replica, as `kraft storage info` prints it."""
+    """The directory id of the replica, as `kraft storage info` prints it."""
     format: str = FORMAT
     version: int = VERSION
 
     @property
     def is_simulated(self) -> bool:
-        """Whether it is the trace of a simulated run, and its times are virtual."""
+        """Whether this is the trace of a simulated run, with virtual times."""
         return self.seed is not None
 
 
 def _configured(converter: cattrs.Converter) -> cattrs.Converter:
-    # Details are plain values already (see `trace.plain`).
+    # Details are plain values already (see `events.plain`).
     details = attrs.fields(TraceEvent).details.type
     converter.register_structure_hook_func(lambda cls: cls == details, lambda value, _: dict(value))
     converter.register_unstructure_hook_func(lambda cls: cls == details, lambda value: value)
@@ -79,7 +79,7 @@ _JSON = _configured(make_json_converter(forbid_extra_keys=True))
 
 
 class TraceWriter:
-    """Writes the trace of one run to a file, which is made or emptied; the events as they come, until it is closed.
+    """Writes the trace of one run to a file, which is created or emptied.
 
     Raises OSError as `open` and `write` do.
     """
@@ -93,7 +93,7 @@ class TraceWriter:
         self._file.write(self._encode_event(header))
 
     def attach(self, trace: Trace) -> None:
-        """Write every event from now on; with `messages`, let each message on the network be one."""
+        """Write every event from now on.  With `messages`, each message on the network becomes an event."""
         trace.records_messages = self._messages
         trace.listeners.append(self.write)
 
@@ -102,7 +102,7 @@ class TraceWriter:
         self._file.write(self._encode_event(event))
 
     def close(self) -> None:
-        """What was written is then with the operating system; a second call does nothing."""
+        """Close the file; all events have then reached the operating system.  A second call does nothing."""
         self._file.close()
 
     def __enter__(self) -> TraceWriter:
@@ -114,10 +114,10 @@ class TraceWriter:
 
 @contextlib.contextmanager
 def open_trace(path: str | os.PathLike[str]) -> Iterator[tuple[TraceHeader, Iterator[TraceEvent]]]:
-    """The header of a trace, and an iterator over its events that is good until the block is left.
+    """The header of a trace, and an iterator over its events that is valid in the `with` block.
 
-    Raises TraceFileError for what is no trace, and out of the iterator for a record that is damaged or cut short;
-    OSError as `open` does.
+    Raises TraceFileError if the file is not a trace, and OSError as `open` does.  The iterator raises TraceFileError
+    for a record that is damaged or cut short.
     """
     with open(path, "rb") as file:
         is_json = file.peek(1)[:1] == b"{"
@@ -131,22 +131,22 @@ def open_trace(path: str | os.PathLike[str]) -> Iterator[tuple[TraceHeader, Iter
 
 
 def structure_header(record: object, *, is_json: bool) -> TraceHeader:
-    """The first record of a trace, decoded.  Raises TraceFileError saying what is wrong with it, without its file."""
+    """Decode the first record of a trace.  Raises TraceFileError with the reason, but without the file's name."""
     return _structure(record, TraceHeader, _JSON if is_json else _MSGPACK)
 
 
 def structure_event(record: object, *, is_json: bool) -> TraceEvent:
-    """Any other record of a trace, decoded.  Raises TraceFileError saying what is wrong with it, without its file."""
+    """Decode a later record of a trace.  Raises TraceFileError with the reason, but without the file's name."""
     return _structure(record, TraceEvent, _JSON if is_json else _MSGPACK)
 
 
 def packed_header(header: TraceHeader) -> bytes:
-    """The header as a trace in msgpack begins with it."""
+    """The header, encoded for a trace in msgpack."""
     return _packed(header)
 
 
 def packed_event(event: TraceEvent) -> bytes:
-    """An event as it stands in a trace in msgpack."""
+    """An event, encoded for a trace in msgpack."""
     return _packed(event)
 
 
@@ -188,7 +188,7 @@ def _check_header(record: Any) -> None:
 
 
 def _packed(record: TraceHeader | TraceEvent) -> bytes:
-    # Whatever a line of the log has, to write it must not fail: numbers of more than 64 bits, text that is none.
+    # Writing must never fail, even if a line of the log has a number of more than 64 bits or text that is not UTF-8.
     packed: bytes = msgpack.packb(
         _MSGPACK.unstructure(record), use_bin_type=True, default=str, unicode_errors="backslashreplace"
     )

@@ -1,4 +1,4 @@
-"""What happens to one process of one replica, as events of a trace: the same of a simulated node and of a real one."""
+"""The events of one process of one replica.  They are the same for a simulated node and a real one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import Record
 
 Note = Callable[..., object]
-"""`Trace.record`, or what takes the same."""
+"""`Trace.record`, or a function with the same parameters."""
 
 
 class NodeEvents:
-    """Tells a trace; whoever looks on calls the method for what has happened, in the step in which it has.
+    """Adds events to a trace.  The observer of a node calls a method in the step in which the event happens.
 
-    Offsets are exclusive ends but for `base_offset`.
+    Offsets are exclusive ends, except for `base_offset`.
     """
 
     def __init__(self, note: Note, node_id: int) -> None:
@@ -28,11 +28,11 @@ class NodeEvents:
         self._note("start", node=self._node_id, directory_id=str(key))
 
     def ended(self, cause: str) -> None:
-        """The process is no more."""
+        """The process has ended."""
         self._note("end", node=self._node_id, cause=cause)
 
     def published(self, old: QuorumView | None, view: QuorumView) -> None:
-        """The node's view has changed; `old` is None for the first of its process."""
+        """The node has published a new view.  `old` is None for the first view of the process."""
         if old is None or old.stamp != view.stamp:
             self._note("role", node=self._node_id, was=None if old is None else type(old.role).__name__)
         elif old.voters != view.voters or old.kraft_version != view.kraft_version:
@@ -46,7 +46,7 @@ class NodeEvents:
         is_control: bool,
         brought: Iterable[tuple[int, VoterSet]],
     ) -> None:
-        """Batches were appended; `brought` are the sets of voters in them, each with its batch's base offset."""
+        """Batches were appended.  `brought` has their voter sets, each with the base offset of its batch."""
         sets = list(brought)
         self._note(
             "append",
@@ -75,9 +75,9 @@ class NodeEvents:
         self._note("high_watermark", node=self._node_id, was=old)
 
     def loaded(self, end_offset: int) -> None:
-        """The state machine is about to be given a snapshot that ends there."""
+        """The state machine is about to load a snapshot that ends at `end_offset`."""
         self._note("load", node=self._node_id, to=end_offset)
 
     def applied(self, records: Sequence[Record]) -> None:
-        """The state machine is about to be given these records."""
+        """The state machine is about to apply these records."""
         self._note("apply", node=self._node_id, base_offset=records[0].offset, next_offset=records[-1].offset + 1)

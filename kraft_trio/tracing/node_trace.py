@@ -1,4 +1,4 @@
-"""The trace of a real node: the same events as in a simulation, written while it runs."""
+"""The trace of a real node: the same events as in a simulation, written while the node runs."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from kraft_trio.application.state_machine import StateSnapshots
 
 _running: ContextVar[NodeTrace | None] = ContextVar("kraft_trio.tracing", default=None)
-"""The trace of the node whose task this is."""
+"""The trace of the node to which the current task belongs."""
 
 
 def trace_log_line(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A structlog processor: lets each line that a traced node logs be an event of its trace, and passes it on."""
+    """A structlog processor that adds each log line of a traced node to the trace, and passes the line on."""
     trace = _running.get()
     if trace is not None:
         fields = {name: value for name, value in event.items() if name not in ("event", "exc_info")}
@@ -49,11 +49,10 @@ def trace_log_line(_logger: object, method: str, event: MutableMapping[str, Any]
 async def node_trace(
     path: str | os.PathLike[str], cluster_id: str, key: ReplicaKey, wall_clock_ms: Callable[[], int]
 ) -> AsyncIterator[NodeTrace]:
-    """The trace of a node that runs in the block, in a file that is made anew; its last event says how the block ended.
+    """Trace a node in the `with` block to a new file.  The last event tells how the block ended.
 
-    A file of that name is renamed, not overwritten.  Leaving the block waits until everything is written, for a few
-    seconds at most, also when cancelled.  Raises OSError where the file cannot be made, unless the disk is full: that
-    keeps nothing from running.
+    An existing file of that name is renamed.  At the end of the block, this waits a few seconds, even if cancelled,
+    until everything is written.  Raises OSError if the file cannot be created; a full disk is not an error.
     """
     directory_id = directory_id_to_text(key.directory_id)
     header = TraceHeader(cluster_id=cluster_id, node=key.id, directory_id=directory_id)
@@ -67,23 +66,23 @@ async def node_trace(
         cause = str(error) or type(error).__name__
         raise
     finally:
-        with suppress(ValueError):  # Left in another context than it was entered in.
+        with suppress(ValueError):  # The block was left in another context than it was entered in.
             _running.reset(token)
         trace.end(cause)
         await file.close()
 
 
 def _clock(wall_clock_ms: Callable[[], int]) -> Callable[[], int]:
-    """The wall clock as it is now, in microseconds, and from then on as time goes by: it never goes back."""
+    """A clock in microseconds that starts at the current wall clock time and never goes back."""
     offset_us = wall_clock_ms() * 1000 - time.monotonic_ns() // 1000
     return lambda: offset_us + time.monotonic_ns() // 1000
 
 
 class NodeTrace:
-    """Writes what one node does to a file; made for one process of it."""
+    """Writes the events of one process of a node to a file."""
 
     def __init__(self, file: BackgroundFile, header: TraceHeader, clock_us: Callable[[], int]) -> None:
-        """`header` is the node's; `clock_us` gives the time of an event, in microseconds since 1970."""
+        """`clock_us` returns the time for events, in microseconds since 1970."""
         assert header.node is not None, "the trace of a node that has no id"
         self._file = file
         self._node_id = header.node
@@ -98,25 +97,25 @@ class NodeTrace:
         file.append(packed_header(header))
 
     def attach(self, key: ReplicaKey, log: Log, view: Published[QuorumView]) -> None:
-        """From now on every change of the node's log and of what it publishes is an event."""
+        """From now on, every change of the node's log and of its published view is an event."""
         self._log = log
         log.watch(self)
         view.subscribe(self._published)
         self.events.started(key)
 
     def end(self, cause: str) -> None:
-        """Note how the process has ended, and what was lost before: there is room for that."""
+        """Record how the process ended, and how many events were lost.  There is always room for that."""
         self._is_ending = True
         self.events.ended(cause)
 
     def record(self, kind: str, *, node: int | None = None, cause: str = "", **details: object) -> None:
-        """Note that something has happened now."""
+        """Record an event that happens now."""
         self.note(kind, cause, details)
 
     def note(self, kind: str, cause: str, details: Mapping[str, object]) -> None:
-        """As `record`, for details of any name; any thread may.
+        """Like `record`, for details of any name.  Any thread may call it.
 
-        An event for which there is no room leaves its place in the sequence empty, and is told of later.
+        If there is no room for an event, its sequence number is missing, and a later event tells how many were lost.
         """
         with self._lock:
             if self._lost and self._append("lost", "no room to keep them", {"events": self._lost}):
@@ -140,7 +139,7 @@ class NodeTrace:
     def applying(
         self, on_commit: OnCommit | None, snapshots: StateSnapshots | None
     ) -> tuple[OnCommit | None, StateSnapshots | None]:
-        """The application's state machine, such that what it is given is an event first."""
+        """Wrap the application's state machine, so that each call to it is an event first."""
         return (
             None if on_commit is None else partial(self._apply, on_commit),
             None if snapshots is None else _Loading(self, snapshots),
@@ -179,7 +178,7 @@ class NodeTrace:
 
 
 class _Loading:
-    """An application's snapshots, with an event before one is loaded."""
+    """An application's snapshots.  Each load is an event first."""
 
     def __init__(self, trace: NodeTrace, snapshots: StateSnapshots) -> None:
         self._trace = trace

@@ -71,7 +71,7 @@ def test_it_is_the_leaders_newest_byte_for_byte() -> None:
     async def test(cluster: Cluster) -> None:
         leader, snapshot_id = await with_snapshots(cluster)
         disk, told = backup_disk(), list[tuple[int, int]]()
-        save = partial(saver_for(cluster).save, disk, BACKUP, piece_bytes=PIECE)
+        save = partial(saver_for(cluster).save, disk, BACKUP, chunk_bytes=PIECE)
         saved = await save(progress=lambda position, size: told.append((position, size)))
         expected = bytes_of(leader, cluster, snapshot_id)
         assert saved.path == f"{BACKUP}/{checkpoint_name(snapshot_id)}"
@@ -101,12 +101,12 @@ def test_it_fills_a_disk_to_its_last_byte_as_no_log_is_there() -> None:
         expected = bytes_of(leader, cluster, snapshot_id)
         disk = backup_disk()
         disk.capacity = len(expected)
-        saved = await saver_for(cluster).save(disk, BACKUP, piece_bytes=PIECE)
+        saved = await saver_for(cluster).save(disk, BACKUP, chunk_bytes=PIECE)
         assert disk.read_bytes(saved.path) == expected
         full = backup_disk()
         full.capacity = len(expected) - 1
         with pytest.raises(DiskFullError, match="the snapshot cannot be written"):
-            await saver_for(cluster).save(full, BACKUP, piece_bytes=PIECE)
+            await saver_for(cluster).save(full, BACKUP, chunk_bytes=PIECE)
         assert full.list_directory(BACKUP) == []
 
     on_quorum(test)
@@ -123,7 +123,7 @@ def test_the_next_leader_goes_on_where_the_last_one_ended() -> None:
             if len(positions) == 3:
                 cluster.machines[leader.key.id].kill()
 
-        saved = await saver_for(cluster).save(disk, BACKUP, piece_bytes=PIECE, progress=on_progress)
+        saved = await saver_for(cluster).save(disk, BACKUP, chunk_bytes=PIECE, progress=on_progress)
         assert disk.read_bytes(saved.path) == expected
         assert positions == sorted(set(positions)), "what had come was not fetched again"
 
@@ -144,7 +144,7 @@ def test_it_may_take_long_as_long_as_it_goes_on() -> None:
                 lost_at_s.append(trio.current_time())
                 cluster.machines[leader.key.id].kill()
 
-        saved = await saver_for(cluster).save(disk, BACKUP, timeout_ms=6000, piece_bytes=100, progress=on_progress)
+        saved = await saver_for(cluster).save(disk, BACKUP, timeout_ms=6000, chunk_bytes=100, progress=on_progress)
         assert lost_at_s
         assert disk.exists(saved.path)
 
@@ -165,7 +165,7 @@ def test_where_the_next_leader_lacks_the_snapshot_its_newest_is_fetched_instead(
             if len(positions) == 3:
                 cluster.machines[leader.key.id].kill()
 
-        saved = await saver_for(cluster).save(disk, BACKUP, piece_bytes=PIECE, progress=on_progress)
+        saved = await saver_for(cluster).save(disk, BACKUP, chunk_bytes=PIECE, progress=on_progress)
         assert saved.summary.snapshot_id == common
         assert positions[:4] == [PIECE, 2 * PIECE, 3 * PIECE, PIECE]
         assert disk.list_directory(BACKUP) == [checkpoint_name(common)]
@@ -214,7 +214,7 @@ def test_where_nobody_leads_it_gives_up_in_time_and_leaves_nothing() -> None:
 
         began_at_s = trio.current_time()
         with pytest.raises(NetworkError, match="snapshot not saved: no leader: "):
-            await saver_for(cluster).save(disk, BACKUP, timeout_ms=10_000, piece_bytes=PIECE, progress=on_progress)
+            await saver_for(cluster).save(disk, BACKUP, timeout_ms=10_000, chunk_bytes=PIECE, progress=on_progress)
         assert 9 < trio.current_time() - began_at_s < 13
         assert disk.list_directory(BACKUP) == []
 
@@ -240,7 +240,7 @@ def test_a_cancelled_one_leaves_nothing() -> None:
         disk = backup_disk()
         with trio.CancelScope() as scope:
             cancel: Callable[[int, int], Any] = lambda _position, _size: scope.cancel()  # noqa: E731
-            await saver_for(cluster).save(disk, BACKUP, piece_bytes=PIECE, progress=cancel)
+            await saver_for(cluster).save(disk, BACKUP, chunk_bytes=PIECE, progress=cancel)
         assert scope.cancelled_caught
         assert disk.list_directory(BACKUP) == []
 
