@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -81,6 +82,16 @@ def test_the_transition_diagram_has_every_row() -> None:
     assert len(rows) == len(TRANSITIONS) == len(set(rows))
     assert "    Prospective --> Candidate: pre vote won, epoch + 1 *" in rows
     assert "    Follower --> Prospective: fetch timed out" in rows
+
+
+def test_architecture_lists_the_layers_that_are_enforced() -> None:
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    enforced = [
+        [name.strip().removeprefix("kraft_trio.") for name in layer.split(":")] for layer in contracts[0]["layers"]
+    ]
+    section = (DOCS / "ARCHITECTURE.md").read_text().partition("## Layers")[2].partition("## ")[0]
+    listed = [re.findall(r"`(\w+)`", cell) for cell in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)]
+    assert listed == enforced
 
 
 def test_operating_lists_every_key_with_its_default() -> None:
