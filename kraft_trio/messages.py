@@ -40,10 +40,10 @@ class Reply(Generic[T]):
     the answer is nobody's, and the receiver may drop the message instead of answering it.
     """
 
-    __slots__ = ("_abandoned", "_answered", "_listeners", "_value", "is_abandoned")
+    __slots__ = ("_abandoned", "_listeners", "_value", "is_abandoned", "is_answered")
 
     def __init__(self) -> None:
-        self._answered = False
+        self.is_answered = False
         self._abandoned: Callable[[], object] | None = None
         self.is_abandoned = False
         """Whether nobody waits for the answer any more."""
@@ -52,26 +52,24 @@ class Reply(Generic[T]):
 
     def answer(self, value: T) -> None:
         """Give the answer; whoever asked to be called back is, before this returns."""
-        assert not self._answered, "a message is answered once"
+        assert not self.is_answered, "a message is answered once"
         self._value = value
-        self._answered = True
+        self.is_answered = True
+        # Its closure may hold this reply: the cycle would keep the whole message until the garbage collector runs.
+        self._abandoned = None
         for listener in self._listeners:
             listener()
         self._listeners.clear()
 
     @property
-    def is_answered(self) -> bool:
-        return self._answered
-
-    @property
     def value(self) -> T:
         """The answer; only to be read once there is one."""
-        assert self._answered, "not answered yet"
+        assert self.is_answered, "not answered yet"
         return self._value
 
     def when_answered(self, listener: Callable[[], object]) -> None:
         """Call `listener`, which must neither block nor fail, when the answer comes; at once if it is there."""
-        if self._answered:
+        if self.is_answered:
             listener()
         else:
             self._listeners.append(listener)
@@ -83,8 +81,9 @@ class Reply(Generic[T]):
         """
         self.is_abandoned = True
         self._listeners.clear()
-        if self._abandoned is not None and not self._answered:
-            self._abandoned()
+        abandoned, self._abandoned = self._abandoned, None
+        if abandoned is not None:
+            abandoned()
 
     def when_abandoned(self, listener: Callable[[], object]) -> None:
         """Call `listener`, which must neither block nor fail, when nobody waits any more; at once if nobody does.
@@ -97,7 +96,7 @@ class Reply(Generic[T]):
 
     async def receive(self) -> T:
         """Wait for the answer; a cancelled wait gives it up."""
-        if not self._answered:
+        if not self.is_answered:
             arrived = trio.Event()
             self._listeners.append(arrived.set)
             await arrived.wait()

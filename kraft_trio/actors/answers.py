@@ -63,21 +63,24 @@ class Awaited(Generic[T]):
     def __init__(self, replies: Sequence[Reply[T]], respond: Callable[[Sequence[T]], Any]) -> None:
         self._replies = replies
         self._respond = respond
-        self._owed = [reply for reply in replies if not reply.is_answered]
-        """Of a thousand partitions, one at most is ours to wait for: `is_ready` is asked again and again."""
+        self._answered = 0
+        """How many replies, from the first one on, are known to be answered: a Fetch may have a thousand."""
 
     @property
     def is_ready(self) -> bool:
-        while self._owed and self._owed[-1].is_answered:
-            self._owed.pop()
-        return not self._owed
+        replies = self._replies
+        count = len(replies)
+        while self._answered < count and replies[self._answered].is_answered:
+            self._answered += 1
+        return self._answered == count
 
     def when_ready(self, listener: Callable[[], object]) -> None:
         if self.is_ready:
             listener()
             return
-        for reply in tuple(self._owed):
-            reply.when_answered(listener)
+        for reply in self._replies[self._answered :]:
+            if not reply.is_answered:
+                reply.when_answered(listener)
 
     def response(self) -> Any:
         return self._respond([reply.value for reply in self._replies])

@@ -14,9 +14,9 @@ import trio
 
 from kraft_trio.actors.loop_turns import LoopTurns
 
-UNITS_PER_TURN: Final = 32
+UNITS_PER_TURN: Final = 64
 OTHER_UNITS: Final = 14
-_BYTES_PER_UNIT: Final = 16 * 1024
+ANSWER_BYTES_PER_UNIT: Final = 16 * 1024
 """So much of a Produce request or of an answer costs the event loop one more unit: it is copied, not looked into."""
 _OTHER_BYTES_PER_UNIT: Final = 64
 """Of other requests, whose elements may have two bytes each, and are decoded and answered one by one."""
@@ -29,17 +29,12 @@ def produce_units(size: int) -> int:
 
     What commits is cheap: the more of it one turn takes, the fewer writes, fsyncs and Fetches carry it.
     """
-    return min(1 + size // _BYTES_PER_UNIT, UNITS_PER_TURN)
+    return min(1 + size // ANSWER_BYTES_PER_UNIT, UNITS_PER_TURN)
 
 
 def other_units(size: int) -> int:
     """What any other request of so many bytes costs."""
     return min(OTHER_UNITS + size // _OTHER_BYTES_PER_UNIT, MAX_OTHER_UNITS)
-
-
-def answer_units(size: int) -> int:
-    """What it costs to send so many bytes, beyond what the request has cost."""
-    return size // _BYTES_PER_UNIT
 
 
 _Waiting: TypeAlias = "deque[tuple[int, trio.lowlevel.Task]]"

@@ -41,7 +41,7 @@ from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import encode_control_batch
 from kraft_trio.storage.control_records import ControlRecord, KRaftVersion, LeaderChange, VotersRecord
-from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse, QuorumReplica
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -120,35 +120,35 @@ class LeaderReplication:
 
     def _serve(self, message: LeaderMessage) -> None:
         try:
-            self._work_on(message)
+            match message:
+                case FetchReceived():
+                    self._fetch(message)
+                case FetchSnapshotReceived():
+                    self._fetch_snapshot(message)
+                case ProduceReceived():
+                    self._produce(message)
+                case ProducerIdRequested():
+                    message.reply.answer(new_producer_id(self._log.producers, self._context.secret_bits))
+                case CommittedEndRequested():
+                    message.reply.answer(self.high_watermark)
+                case DescribeQuorumReceived():
+                    message.reply.answer(self._describe(message.request))
         except Exception as error:
             self._context.failures.note(error, type(message).__name__.removesuffix("Received"))
             if not message.reply.is_answered:
                 self._refuse(message, ErrorCode.unknown_server_error)
 
-    def _work_on(self, message: LeaderMessage) -> None:
-        match message:
-            case FetchReceived():
-                self._fetch(message)
-            case FetchSnapshotReceived():
-                self._fetch_snapshot(message)
-            case ProduceReceived():
-                self._produce(message)
-            case ProducerIdRequested():
-                message.reply.answer(new_producer_id(self._log.producers, self._context.secret_bits))
-            case CommittedEndRequested():
-                message.reply.answer(self.high_watermark)
-            case DescribeQuorumReceived():
-                described = self.progress.describe(
-                    message.request,
-                    epoch=self._epoch,
-                    voters=self._log.voters.voters,
-                    high_watermark=self.high_watermark,
-                    leader_end_offset=self._log.synced_end_offset,
-                    now_s=trio.current_time(),
-                    now_ms=self._context.wall_clock_ms(),
-                )
-                message.reply.answer(attrs.evolve(described, committed_voters=self._committed_voters(described)))
+    def _describe(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+        described = self.progress.describe(
+            request,
+            epoch=self._epoch,
+            voters=self._log.voters.voters,
+            high_watermark=self.high_watermark,
+            leader_end_offset=self._log.synced_end_offset,
+            now_s=trio.current_time(),
+            now_ms=self._context.wall_clock_ms(),
+        )
+        return attrs.evolve(described, committed_voters=self._committed_voters(described))
 
     def _committed_voters(self, described: DescribeQuorumResponse) -> tuple[QuorumReplica, ...]:
         """The newest committed set with what is known of its replicas, where a newer set has not committed."""

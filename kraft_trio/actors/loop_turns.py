@@ -1,6 +1,8 @@
-"""Counts the turns of the event loop: in one turn every task that can run takes one step."""
+"""Numbers and times the turns of the event loop: in one turn every task that can run takes one step."""
 
 from __future__ import annotations
+
+import time
 
 import trio
 
@@ -10,6 +12,9 @@ class LoopTurns(trio.abc.Instrument):
 
     def __init__(self) -> None:
         self.number = 0
+        """Of the turn that is under way."""
+        self.began_ns = time.perf_counter_ns()
+        """When it began, by `time.perf_counter_ns`."""
 
     @classmethod
     def of_this_run(cls) -> LoopTurns:
@@ -24,6 +29,7 @@ class LoopTurns(trio.abc.Instrument):
 
     def after_io_wait(self, timeout: float) -> None:
         self.number += 1
+        self.began_ns = time.perf_counter_ns()
 
 
 _OF_RUN: trio.lowlevel.RunVar[LoopTurns] = trio.lowlevel.RunVar("LoopTurns")

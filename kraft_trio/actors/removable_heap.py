@@ -38,24 +38,36 @@ class RemovableHeap(Generic[ItemT]):
 
     def put(self, item: ItemT, key: float) -> None:
         """Add the item, or give it another key."""
-        self._puts += 1
-        self._numbers[item] = self._puts
-        heappush(self._entries, (key, self._puts, item))
-        self._drop_stale_majority()
+        numbers = self._numbers
+        self._puts = number = self._puts + 1
+        numbers[item] = number
+        heappush(self._entries, (key, number, item))
+        if len(self._entries) > 2 * len(numbers) + STALE_ENTRIES:
+            self._drop_stale()
 
     def discard(self, item: ItemT) -> None:
         """Remove the item, if it is there."""
-        if self._numbers.pop(item, None) is not None:
-            self._drop_stale_majority()
+        numbers = self._numbers
+        if numbers.pop(item, None) is None:
+            return
+        if not numbers:
+            self._entries.clear()
+        elif len(self._entries) > 2 * len(numbers) + STALE_ENTRIES:
+            self._drop_stale()
 
     def pop_up_to(self, key: float) -> ItemT | None:
         """Remove and return the first item whose key is at most `key`; None where there is none."""
-        self._drop_stale_top()
-        if not self._entries or self._entries[0][0] > key:
-            return None
-        _, _, item = heappop(self._entries)
-        del self._numbers[item]
-        return item
+        entries, numbers = self._entries, self._numbers
+        while entries:
+            entry_key, number, item = entries[0]
+            is_valid = numbers.get(item) == number
+            if is_valid and entry_key > key:
+                return None
+            heappop(entries)
+            if is_valid:
+                del numbers[item]
+                return item
+        return None
 
     @property
     def lowest_key(self) -> float:
@@ -68,10 +80,7 @@ class RemovableHeap(Generic[ItemT]):
         while entries and numbers.get(entries[0][2]) != entries[0][1]:
             heappop(entries)
 
-    def _drop_stale_majority(self) -> None:
+    def _drop_stale(self) -> None:
         numbers = self._numbers
-        if not numbers:
-            self._entries.clear()
-        elif len(self._entries) > 2 * len(numbers) + STALE_ENTRIES:
-            self._entries = [entry for entry in self._entries if numbers.get(entry[2]) == entry[1]]
-            heapify(self._entries)
+        self._entries = [entry for entry in self._entries if numbers.get(entry[2]) == entry[1]]
+        heapify(self._entries)

@@ -11,7 +11,7 @@ import structlog
 import trio
 
 from kraft_trio.actors.answers import Answer, Worked
-from kraft_trio.actors.client_lane import ClientLanes, answer_units, other_units, produce_units
+from kraft_trio.actors.client_lane import ANSWER_BYTES_PER_UNIT, ClientLanes, other_units, produce_units
 from kraft_trio.actors.memory_budget import MIN_ANSWER_BYTES, MemoryBudget
 from kraft_trio.actors.request_failures import RequestFailedError
 from kraft_trio.actors.request_router import RequestRouter, is_of_replica
@@ -239,7 +239,8 @@ class ServerConnection:
                 self._give_up()
                 return
             finally:
-                self._give_back(done.held)
+                self._held -= done.held
+                self._memory.give_back(done.held)
             if parts:
                 self._send(parts)
         if self._room:
@@ -252,18 +253,14 @@ class ServerConnection:
             self._give_up()
             return
         self._sent += sent
-        if not self.is_of_replica and (units := answer_units(sent)):
-            self._lanes.others.charge(units)
+        if sent >= ANSWER_BYTES_PER_UNIT and not self.is_of_replica:
+            self._lanes.others.charge(sent // ANSWER_BYTES_PER_UNIT)
         self._unsent = _rest(frame, sent)
         if self._unsent:
             self._unsent_held = sum(map(len, self._unsent))
             self._memory.take_beyond(self._unsent_held)
             self._held += self._unsent_held
             self._has_unsent.unpark_all()
-
-    def _give_back(self, size: int) -> None:
-        self._held -= size
-        self._memory.give_back(size)
 
     def _give_up(self) -> None:
         self._abandon_answers()
@@ -284,7 +281,8 @@ class ServerConnection:
                 sent = self._stream.send_now(*self._unsent)
                 self._sent += sent
                 self._unsent = _rest(self._unsent, sent)
-            self._give_back(self._unsent_held)
+            self._held -= self._unsent_held
+            self._memory.give_back(self._unsent_held)
             self._flush()
 
 

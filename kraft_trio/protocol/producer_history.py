@@ -63,9 +63,11 @@ class ProducerHistory:
     def grow(self, size: int, offset: int, producers: ProducerStates, high_watermark: int | None = None) -> None:
         """Note that the log grew by `size` bytes to `offset`, with these producers."""
         self._position += size
-        spacing = max(SPACING_BYTES, _SPACING_BYTES_PER_PRODUCER * len(producers))
         newest = self._points[-1]
-        if self._position - newest.position < spacing or offset <= newest.offset:
+        distance = self._position - newest.position
+        if distance < SPACING_BYTES or distance < _SPACING_BYTES_PER_PRODUCER * len(producers):
+            return
+        if offset <= newest.offset:
             return
         self._points.append(_Point(offset, self._position, producers.copy()))
         if high_watermark is not None:

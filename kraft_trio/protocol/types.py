@@ -34,7 +34,7 @@ def directory_id_from_text(text: str) -> UUID:
     return UUID(bytes=raw)
 
 
-@attrs.frozen(order=True)
+@attrs.frozen(order=True, cache_hash=True)
 class ReplicaKey:
     """One incarnation of a replica: its id and the id of its formatted directory (KIP-853)."""
 
