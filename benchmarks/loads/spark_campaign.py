@@ -14,10 +14,10 @@ from pathlib import Path
 
 import click
 
-from kraft_trio.simulation.campaign import chunk_pool
 from kraft_trio.simulation.campaign.chunks import chunk_size, chunks_of
+from kraft_trio.simulation.campaign.chunks import run_chunks as run_chunks_here
 from kraft_trio.simulation.campaign.outcome import Outcome
-from kraft_trio.simulation.campaign.seed_runs import SeedRuns
+from kraft_trio.simulation.campaign.seed_run import SeedRuns
 from kraft_trio.simulation.faults.nemesis import PlanOptions
 from kraft_trio.spark.campaign_files import CampaignDirectory
 from kraft_trio.spark.campaign_task import ChunkTask
@@ -37,7 +37,7 @@ def main(way: str, directory: Path, jobs: int, seeds: int, seconds: int) -> None
     chunks = list(chunks_of(range(seeds), chunk_size(seeds, runs.options.duration_us, cores=2)))
     task = ChunkTask(runs, kept)
     if way == "pool":
-        answer = _measured(chunk_pool.run_chunks(chunks, task, jobs))
+        answer = _measured(run_chunks_here(chunks, task, jobs))
     else:
         from kraft_trio.cli.quiet_spark import quiet_session
         from kraft_trio.spark.campaign import retrying, run_chunks

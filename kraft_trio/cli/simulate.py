@@ -19,8 +19,7 @@ from kraft_trio.cli.simulation_display import SeedsDisplay, ShrinkDisplay
 from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign.campaign import Summary, run_campaign
 from kraft_trio.simulation.campaign.outcome import Outcome
-from kraft_trio.simulation.campaign.seed_run import TraceTo, run_plan, run_seed
-from kraft_trio.simulation.campaign.seed_runs import SeedRuns
+from kraft_trio.simulation.campaign.seed_run import SeedRuns, TraceTo, run_plan, run_seed
 from kraft_trio.simulation.campaign.shrink import shrink
 from kraft_trio.simulation.faults.nemesis import PROFILES, PlanOptions, make_plan, parse_profiles
 from kraft_trio.simulation.script.parts import duration_from_text

@@ -16,12 +16,11 @@ from kraft_trio.cli.output import echo_line
 from kraft_trio.cli.quiet_spark import quiet_session
 from kraft_trio.cli.simulation_display import SeedsDisplay
 from kraft_trio.errors import ConfigError
-from kraft_trio.simulation.campaign import chunk_pool
-from kraft_trio.simulation.campaign.campaign import Summary
-from kraft_trio.simulation.campaign.campaign_report import report
+from kraft_trio.simulation.campaign import chunks
+from kraft_trio.simulation.campaign.campaign import Summary, report
 from kraft_trio.simulation.campaign.chunks import Chunk, chunk_size, chunks_of
 from kraft_trio.simulation.campaign.outcome import Outcome
-from kraft_trio.simulation.campaign.seed_runs import SeedRuns
+from kraft_trio.simulation.campaign.seed_run import SeedRuns
 
 if TYPE_CHECKING:
     from kraft_trio.spark.campaign_files import CampaignDirectory
@@ -76,7 +75,7 @@ def _running(
     task = _imported("campaign_task").ChunkTask(runs, directory)
     split = partial(_split, seeds, runs, where)
     if not where.spark:
-        with closing(chunk_pool.run_chunks(split(where.jobs), task, min(where.jobs, len(seeds)))) as outcomes:
+        with closing(chunks.run_chunks(split(where.jobs), task, min(where.jobs, len(seeds)))) as outcomes:
             yield outcomes
         return
     campaign = _imported("campaign")

@@ -15,7 +15,7 @@ import attrs
 from kraft_trio.client.admin import VoterChangeError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.simulation.facts.membership import is_same_replica
+from kraft_trio.simulation.facts.voter_sets import is_same_replica
 from kraft_trio.simulation.world import World
 
 REPEATED_WITHIN_S: Final = 15.0

@@ -70,7 +70,7 @@ def test_violations_of_the_run_before_count(tmp_path: Path, capsys: pytest.Captu
     ]
     # In this process: a rule that is broken here only would hold in another one.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kraft_trio.simulation.campaign.chunk_pool.run_chunks", in_this_process)
+        patch.setattr("kraft_trio.simulation.campaign.chunks.run_chunks", in_this_process)
         assert run(command) == 1
     first = capsys.readouterr().out
     found = re.search(r"seed 3: (invariant \d+)", first)

@@ -27,7 +27,7 @@ from kraft_trio.protocol.roles import (
 )
 from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.simulation.facts.committed_records import NOTHING, digest_after
+from kraft_trio.simulation.facts.committed import NOTHING, digest_after
 from kraft_trio.simulation.facts.entry import Entry
 from kraft_trio.simulation.facts.history import History
 from kraft_trio.simulation.facts.replica import Replica

@@ -13,7 +13,7 @@ pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra `spark`")
 
 from kraft_trio.errors import ConfigError, StorageError  # noqa: E402
 from kraft_trio.simulation.campaign.outcome import Outcome  # noqa: E402
-from kraft_trio.simulation.campaign.seed_runs import SeedRuns  # noqa: E402
+from kraft_trio.simulation.campaign.seed_run import SeedRuns  # noqa: E402
 from kraft_trio.simulation.faults.nemesis import PlanOptions  # noqa: E402
 from kraft_trio.spark.campaign_files import COLUMNS, CampaignDirectory  # noqa: E402
 from kraft_trio.spark.campaign_task import ChunkTask  # noqa: E402

@@ -14,10 +14,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs the extra `spark`")
 
-from kraft_trio.simulation.campaign import chunk_pool
+from kraft_trio.simulation.campaign import chunks as chunks_module
 from kraft_trio.simulation.campaign.campaign import AHEAD, CampaignError
-from kraft_trio.simulation.campaign.chunk_pool import ATTEMPTS, Task, run_chunks
-from kraft_trio.simulation.campaign.chunks import Chunk, chunks_of
+from kraft_trio.simulation.campaign.chunks import ATTEMPTS, Chunk, Task, chunks_of, run_chunks
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.spark.campaign_task import ChunkTask
 from tests.simulation.bad_runs import DIES, IS_KILLED, RULES, BadRuns
@@ -51,7 +50,7 @@ class OneIsSlow:
 
 
 def test_a_slow_chunk_is_not_blamed_for_what_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_pool, "AHEAD", 1)
+    monkeypatch.setattr(chunks_module, "AHEAD", 1)
     outcomes = list(run_chunks(chunks_of(range(ATTEMPTS + 1), 1), OneIsSlow(), 2))
     assert sorted(outcome.seed for outcome in outcomes) == list(range(ATTEMPTS + 1))
 
@@ -62,7 +61,7 @@ class TellsTheProcess:
 
 
 def test_processes_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_pool, "_CHUNKS_OF_A_PROCESS", 2)
+    monkeypatch.setattr(chunks_module, "_CHUNKS_OF_A_PROCESS", 2)
     outcomes = list(run_chunks(chunks_of(range(9), 1), TellsTheProcess(), 2))
     assert sorted(outcome.seed for outcome in outcomes) == list(range(9))
     runs = Counter(outcome.digest for outcome in outcomes)
@@ -92,7 +91,7 @@ class BreaksWhileItIsFilled:
 
 
 def test_what_was_not_handed_out_again_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_pool, "new_pool", lambda _jobs: BreaksWhileItIsFilled())
+    monkeypatch.setattr(chunks_module, "new_pool", lambda _jobs: BreaksWhileItIsFilled())
     outcomes = list(run_chunks(chunks_of(range(8), 1), TellsTheProcess(), 2))
     assert sorted(outcome.seed for outcome in outcomes) == list(range(8))
 

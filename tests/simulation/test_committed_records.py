@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from kraft_trio.simulation.cluster import Cluster, simulate
-from kraft_trio.simulation.facts.committed_records import CommittedRecords
+from kraft_trio.simulation.facts.committed import CommittedRecords
 from kraft_trio.simulation.facts.replica import Replica
 
 

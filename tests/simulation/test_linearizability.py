@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_trio.simulation.facts.committed_records import CommittedRecords
+from kraft_trio.simulation.facts.committed import CommittedRecords
 from kraft_trio.simulation.facts.history import History, Operation
 from kraft_trio.simulation.invariants.linearizability import contradictions, effect_contradiction
 

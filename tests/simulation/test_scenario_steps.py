@@ -6,12 +6,10 @@ from hypothesis import strategies as st
 
 from kraft_trio.simulation.script import parts
 from kraft_trio.simulation.script.catalog import parse_step
-from kraft_trio.simulation.script.delay import Delay, DelayPart
-from kraft_trio.simulation.script.steps import STEPS, Step
-from kraft_trio.simulation.script.steps_network import Bridge, Cut, Loss, SetLatency
+from kraft_trio.simulation.script.steps import STEPS, Step, syntax_of
+from kraft_trio.simulation.script.steps_network import Bridge, Cut, Delay, DelayPart, Loss, SetLatency
 from kraft_trio.simulation.script.steps_process import Crash
 from kraft_trio.simulation.script.steps_time import Drift, Wait
-from kraft_trio.simulation.script.syntax import syntax_of
 from kraft_trio.simulation.script.words import StepError, Words, split_words
 
 NODE_IDS = st.integers(0, 10**6)

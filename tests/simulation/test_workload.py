@@ -13,7 +13,7 @@ from kraft_trio.simulation.clients.log_access import EmbeddedAccess, NetworkAcce
 from kraft_trio.simulation.clients.operations import OPERATIONS, OperationKind, register
 from kraft_trio.simulation.clients.workload import Workload
 from kraft_trio.simulation.cluster import Cluster, simulate
-from kraft_trio.simulation.facts.committed_records import CommittedRecords
+from kraft_trio.simulation.facts.committed import CommittedRecords
 from kraft_trio.simulation.facts.history import History, Operation, Outcome
 from kraft_trio.simulation.invariants.linearizability import contradictions
 from kraft_trio.simulation.violation import InvariantViolated

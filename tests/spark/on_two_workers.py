@@ -17,7 +17,7 @@ from pyspark import cloudpickle
 
 from kraft_trio.simulation.campaign.chunks import chunks_of
 from kraft_trio.simulation.campaign.outcome import Outcome
-from kraft_trio.simulation.campaign.seed_runs import SeedRuns
+from kraft_trio.simulation.campaign.seed_run import SeedRuns
 from kraft_trio.simulation.faults.nemesis import PlanOptions
 from kraft_trio.spark import session
 from kraft_trio.spark.audit import audit

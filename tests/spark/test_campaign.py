@@ -15,7 +15,7 @@ import pytest
 from kraft_trio.cli import run
 from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign.chunks import chunks_of, run_chunk
-from kraft_trio.simulation.campaign.seed_runs import SeedRuns
+from kraft_trio.simulation.campaign.seed_run import SeedRuns
 from kraft_trio.simulation.faults.nemesis import PlanOptions
 from kraft_trio.spark.campaign import retrying, run_chunks
 from kraft_trio.spark.campaign_task import ChunkTask

@@ -1,18 +1,18 @@
-"""One run of one plan: what came of it, as plain values."""
+"""One run of one plan, and how all seeds of a campaign are run."""
 
 from __future__ import annotations
 
 import gc
+import shlex
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 
-from kraft_trio.simulation.campaign.coverage import RunCoverage
-from kraft_trio.simulation.campaign.outcome import STUCK, Failure, Outcome
+from kraft_trio.simulation.campaign.outcome import STUCK, Failure, Outcome, RunCoverage
 from kraft_trio.simulation.campaign.watchdog import Stuck, real_time_limit
 from kraft_trio.simulation.cluster import Cluster
 from kraft_trio.simulation.deterministic import run_deterministically
@@ -20,6 +20,7 @@ from kraft_trio.simulation.facts.history import ADMINISTRATION
 from kraft_trio.simulation.facts.history import Outcome as OperationOutcome
 from kraft_trio.simulation.faults.nemesis import PlanOptions, make_plan
 from kraft_trio.simulation.faults.plan import Plan
+from kraft_trio.simulation.script.parts import duration_text
 from kraft_trio.simulation.script.run import setup_of
 from kraft_trio.simulation.script.steps import take
 from kraft_trio.simulation.violation import InvariantViolated
@@ -180,3 +181,74 @@ def _is_stuck(error: BaseException | None) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return any(_is_stuck(member) for member in error.exceptions)
     return error is not None and (isinstance(error, Stuck) or _is_stuck(error.__cause__))
+
+
+_DEFAULTS: Final = PlanOptions()
+
+_LATER: Final = 1.25
+"""How much later than the run itself whoever runs it says that it is stuck."""
+
+
+class Runs(Protocol):
+    """Runs any seed.  To be handed to other processes it must be picklable."""
+
+    @property
+    def limit_s(self) -> float:
+        """After how many CPU seconds a run counts as stuck."""
+        ...
+
+    def run(self, seed: int) -> Outcome: ...
+
+    def run_traced(self, seed: int, path: str) -> Outcome:
+        """The same run, with its trace in a file.  Raises OSError."""
+        ...
+
+    def replay(self, seed: int) -> str:
+        """The command line that runs it again."""
+        ...
+
+
+@attrs.frozen
+class SeedRuns:
+    """The simulator's own runs."""
+
+    options: PlanOptions
+
+    @property
+    def limit_s(self) -> float:
+        return cpu_limit_s(self.options.duration_us) * _LATER
+
+    def run(self, seed: int) -> Outcome:
+        return run_seed(seed, self.options)
+
+    def run_traced(self, seed: int, path: str) -> Outcome:
+        return run_seed(seed, self.options, TraceTo(path, self.replay(seed)))
+
+    def replay(self, seed: int) -> str:
+        return shlex.join(["kraft", "simulate", "--seed", str(seed), *_words(self.options)])
+
+    def settings(self) -> dict[str, object]:
+        """What decides over its runs besides the seed, by the names of the command line's options."""
+        options = self.options
+        return {
+            "nodes": options.voters,
+            "observers": options.observers,
+            "time": duration_text(options.duration_us),
+            "faults": "clique" if options.clique else ",".join(options.profiles) or "none",
+        }
+
+
+def _words(options: PlanOptions) -> list[str]:
+    """The options that are not the defaults, as the command line has them."""
+    words: list[str] = []
+    if options.voters is not None:
+        words += ["--nodes", str(options.voters)]
+    if options.observers is not None:
+        words += ["--observers", str(options.observers)]
+    if options.duration_us != _DEFAULTS.duration_us:
+        words += ["--time", duration_text(options.duration_us)]
+    if options.profiles != _DEFAULTS.profiles:
+        words += ["--faults", ",".join(options.profiles) or "none"]
+    if options.clique:
+        words.append("--clique")
+    return words

@@ -13,8 +13,7 @@ import attrs
 
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.faults.nemesis import is_fair
-from kraft_trio.simulation.faults.plan import Plan, TimedStep
-from kraft_trio.simulation.faults.timeline import MILLISECOND_US
+from kraft_trio.simulation.faults.plan import MILLISECOND_US, Plan, TimedStep
 from kraft_trio.simulation.script.steps import Step
 from kraft_trio.simulation.script.steps_campaign import USUAL_PAUSE_US
 

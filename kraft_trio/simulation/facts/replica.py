@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import attrs
 
 from kraft_trio.errors import StorageError
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.roles import ElectionState, Leader
-from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.simulation.facts.beliefs import Beliefs
-from kraft_trio.simulation.facts.committed_log import CommittedLog
-from kraft_trio.simulation.facts.committed_records import NOTHING, CommittedRecords, digest_after
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.simulation.facts.committed import NOTHING, CommittedLog, CommittedRecords, digest_after
 from kraft_trio.simulation.facts.device import Device
 from kraft_trio.simulation.facts.entry import CHAIN_START, IDENTITY_BYTES, Entry, entry_of, is_whole
 from kraft_trio.storage.batch import Record, iter_headers, peek_header
@@ -21,6 +21,33 @@ from kraft_trio.storage.batch_header import BatchHeader
 from kraft_trio.storage.disk import Buffer, base_name, join
 from kraft_trio.storage.partition_files import LOG, QUORUM_STATE, checkpoint_ids, checkpoint_name
 from kraft_trio.storage.quorum_state import decode_quorum_state
+
+
+class Beliefs(Protocol):
+    """What the node of a running process takes for true."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """Where its log begins (inclusive)."""
+        ...
+
+    @property
+    def voters(self) -> VoterSet:
+        """The voter set that it counts by."""
+        ...
+
+    @property
+    def voters_offset(self) -> int | None:
+        """The offset of the record that brought this set; None if it comes from the configuration."""
+        ...
+
+    def knows_corrupt(self, snapshot_id: OffsetAndEpoch) -> bool:
+        """Whether it has noticed that this snapshot is corrupt."""
+        ...
+
+    def synced_end_of(self, voter: Voter) -> int | None:
+        """Up to where (exclusive) it, as leader, takes the voter's log for synced; None if it does not know."""
+        ...
 
 
 @attrs.define(eq=False)

@@ -9,14 +9,12 @@ from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.simulation.facts.committed_log import CommittedLog
-from kraft_trio.simulation.facts.committed_records import CommittedRecords
+from kraft_trio.simulation.facts.committed import CommittedLog, CommittedRecords
 from kraft_trio.simulation.facts.device import Device
 from kraft_trio.simulation.facts.entry import Entry
 from kraft_trio.simulation.facts.history import History
-from kraft_trio.simulation.facts.membership import is_same_replica
 from kraft_trio.simulation.facts.replica import Replica
-from kraft_trio.simulation.facts.voter_sets import VoterSets
+from kraft_trio.simulation.facts.voter_sets import VoterSets, is_same_replica
 from kraft_trio.simulation.network.message import Message
 from kraft_trio.wire.apis.fetch import FETCH, FetchRequest
 from kraft_trio.wire.apis.vote import VOTE, VoteRequest

@@ -6,8 +6,8 @@ import math
 from typing import Final
 
 from kraft_trio.simulation.disk.inode import Loss
+from kraft_trio.simulation.faults.plan import MILLISECOND_US, SECOND_US, Timeline, fault
 from kraft_trio.simulation.faults.process import down, everyone_down
-from kraft_trio.simulation.faults.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
 from kraft_trio.simulation.script.steps import Step
 from kraft_trio.simulation.script.steps_disk import (
     BlankDisk,

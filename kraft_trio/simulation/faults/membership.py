@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from kraft_trio.simulation.faults.disk import spoil_disk
+from kraft_trio.simulation.faults.plan import MILLISECOND_US, SECOND_US, Timeline, fault
 from kraft_trio.simulation.faults.process import strike_for_a_while
-from kraft_trio.simulation.faults.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
 from kraft_trio.simulation.script.steps import Step
 from kraft_trio.simulation.script.steps_campaign import StrikeLeader
 from kraft_trio.simulation.script.steps_disk import BlankDisk, SlowDisk

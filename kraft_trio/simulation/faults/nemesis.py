@@ -16,17 +16,34 @@ import attrs
 
 from kraft_trio.config import parse_config
 from kraft_trio.errors import ConfigError
-from kraft_trio.simulation.faults.clique import clique_plan
+from kraft_trio.simulation.faults import disk as disk_faults
+from kraft_trio.simulation.faults import membership as membership_faults
+from kraft_trio.simulation.faults import network as network_faults
+from kraft_trio.simulation.faults import process as process_faults
+from kraft_trio.simulation.faults import snapshots as snapshot_faults
 from kraft_trio.simulation.faults.disk import spoiled_by
-from kraft_trio.simulation.faults.fault_kinds import FAULT_KINDS
 from kraft_trio.simulation.faults.membership import upgrade
-from kraft_trio.simulation.faults.plan import Plan, TimedStep
+from kraft_trio.simulation.faults.plan import (
+    FAULT_KINDS,
+    MILLISECOND_US,
+    SECOND_US,
+    FaultKind,
+    Plan,
+    TimedStep,
+    Timeline,
+)
 from kraft_trio.simulation.faults.snapshots import PROFILE as SNAPSHOTS
 from kraft_trio.simulation.faults.snapshots import snapshot_settings
-from kraft_trio.simulation.faults.timeline import SECOND_US, FaultKind, Timeline
 from kraft_trio.simulation.script.header import ANY_NODE, Header
+from kraft_trio.simulation.script.recovery import CLIQUE_TIMEOUTS, broken_links
+from kraft_trio.simulation.script.steps import Step
+from kraft_trio.simulation.script.steps_campaign import DemandCommit
+from kraft_trio.simulation.script.steps_time import Wait
 
 T = TypeVar("T")
+
+FAULT_MODULES: Final = (process_faults, disk_faults, network_faults, membership_faults, snapshot_faults)
+"""Imported here so that each registers its kinds of fault."""
 
 MEMBERSHIP: Final = "membership"
 
@@ -218,3 +235,41 @@ def _pick(source: random.Random, weighted: Sequence[tuple[T, float]]) -> T:
     values, weights = zip(*weighted, strict=True)
     picked: T = source.choices(values, weights)[0]
     return picked
+
+
+VOTERS: Final = (3, 3, 4, 5, 5, 5)
+"""How many voters the clusters have."""
+
+BREAKS_WITHIN_US: Final = 4 * SECOND_US
+"""When the last link breaks, at the latest: some runs begin broken, in others a leader has been elected before."""
+
+_ROUNDS: Final = 2
+"""How often that is demanded: right after the last link broke, and once the quorum has had time to get stuck."""
+
+
+def clique_plan(seed: int, voters: int | None, settings: dict[str, str], longest_timeout_us: int) -> Plan:
+    """A run whose clients write all the time, of that many voters, or as many as the seed says."""
+    source = random.Random(f"{seed}/clique")
+    count = source.choice(VOTERS) if voters is None else voters
+    nodes = tuple(range(1, count + 1))
+    clique = source.sample(nodes, source.choice((count // 2 + 1, max(count // 2 + 1, count - 1))))
+    others = [node for node in nodes if node not in clique]
+    begins_us = source.choice((0, source.randrange(BREAKS_WITHIN_US)))
+    spread_us = source.choice((1, BREAKS_WITHIN_US - begins_us))
+    steps = [
+        TimedStep((begins_us + source.randrange(spread_us)) // MILLISECOND_US * MILLISECOND_US, step)
+        for step in broken_links(source, clique, others)
+    ]
+    demand: tuple[Step, ...] = (DemandCommit(CLIQUE_TIMEOUTS * longest_timeout_us),)
+    return Plan(
+        header=Header(
+            seed=seed,
+            voters=nodes,
+            kraft_version=source.choice((0, 1, 1, 1)),
+            settings=tuple(sorted(settings.items())),
+        ),
+        clients=2,
+        duration_us=BREAKS_WITHIN_US,
+        faults=tuple(sorted(steps, key=lambda fault: fault.at_us)),
+        ending=demand + (Wait(4 * longest_timeout_us), *demand) * (_ROUNDS - 1),
+    )

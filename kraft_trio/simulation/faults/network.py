@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kraft_trio.simulation.faults.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
-from kraft_trio.simulation.script.delay import Delay
+from kraft_trio.simulation.faults.plan import MILLISECOND_US, SECOND_US, Timeline, fault
 from kraft_trio.simulation.script.steps import Step
 from kraft_trio.simulation.script.steps_campaign import StrikeLeader
 from kraft_trio.simulation.script.steps_network import (
@@ -12,6 +11,7 @@ from kraft_trio.simulation.script.steps_network import (
     Clog,
     Cut,
     CutFrames,
+    Delay,
     Duplicates,
     Heal,
     Isolate,

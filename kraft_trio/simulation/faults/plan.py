@@ -1,12 +1,12 @@
-"""What one run is made of: the cluster, its clients, and which fault happens when.  Plain values.
-
-A plan is a scenario script and prints as one, so that a failing run, as it is or shrunk, can be read, kept and run
-again by itself.
-"""
+"""Plans: what one run is made of, and the timeline on which kinds of fault lay out their steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 import attrs
 
@@ -63,3 +63,112 @@ class Plan:
     def script(self, comment: str = "") -> Script:
         """The run as a scenario script, `comment` at its head."""
         return Script.of(self.header, self.steps(), name=f"seed-{self.seed}", comment=comment)
+
+
+MILLISECOND_US: Final = 1000
+SECOND_US: Final = 1_000_000
+
+
+@attrs.define
+class Timeline:
+    """A plan in the making."""
+
+    random: random.Random
+    header: Header
+    duration_us: int
+    changes_voters: bool = False
+    """Whether voters come and go: then it is only known when its time comes which disks can be spared."""
+    steps: list[TimedStep] = attrs.field(factory=list)
+    spoiled: set[int] = attrs.field(factory=set)
+    """Voters that no longer have what they had promised and acknowledged."""
+    _busy_until_us: dict[int, int] = attrs.field(factory=dict)
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        return self.header.nodes
+
+    def add(self, at_us: int, step: Step) -> None:
+        """Plan a step; one that would come after the faulty time is left out, as the recovery undoes every fault."""
+        if at_us < self.duration_us:
+            self.steps.append(TimedStep(at_us, step))
+
+    def span_us(self, shortest_us: int, longest_us: int) -> int:
+        """A length of time between these two, short ones as likely as long ones by their order of magnitude."""
+        exact = math.exp(self.random.uniform(math.log(shortest_us), math.log(longest_us)))
+        return max(1, round(exact / MILLISECOND_US)) * MILLISECOND_US
+
+    def claim(self, at_us: int, span_us: int, among: Sequence[int] | None = None) -> int | None:
+        """A node whose process has no other fault in that time, kept for one; None where there is none."""
+        free = self.free(at_us, among)
+        if not free:
+            return None
+        node = self.random.choice(free)
+        self.occupy(node, at_us + span_us)
+        return node
+
+    def free(self, at_us: int, among: Sequence[int] | None = None) -> list[int]:
+        """The nodes whose process has no fault at that time."""
+        asked = self.node_ids if among is None else among
+        return [node for node in asked if self._busy_until_us.get(node, 0) <= at_us]
+
+    def occupy(self, node: int, until_us: int) -> None:
+        self._busy_until_us[node] = until_us
+
+    def spoilable(self) -> list[int]:
+        """The nodes whose disk may be spoiled: observers, and voters as long as a majority of them is left whole."""
+        if self.header.kraft_version == 0:
+            # Without directory ids a blank disk under an old id would be taken for what it is not.
+            return list(self.header.observers)
+        if self.changes_voters:
+            return list(self.node_ids)
+        is_left = len(self.spoiled) < (len(self.header.voters) - 1) // 2
+        return [*self.header.observers, *(self.header.voters if is_left else sorted(self.spoiled))]
+
+    def spoil(self, node: int) -> None:
+        if node in self.header.voters and not self.changes_voters:
+            self.spoiled.add(node)
+
+    def split(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """All nodes in two groups, neither of them empty."""
+        nodes = self.random.sample(self.node_ids, len(self.node_ids))
+        size = self.random.randrange(1, len(nodes))
+        return tuple(sorted(nodes[:size])), tuple(sorted(nodes[size:]))
+
+    def link(self) -> tuple[int, int]:
+        """One direction between two nodes."""
+        source, target = self.random.sample(self.node_ids, 2)
+        return source, target
+
+    def link_or_all(self) -> tuple[int, int] | None:
+        """One link, or None for all of them."""
+        return self.link() if len(self.node_ids) > 1 and self.random.random() < 0.5 else None
+
+
+Make = Callable[[Timeline, int], None]
+"""Adds one fault that begins at that time, in microseconds; nothing where the timeline has no room for it."""
+
+
+@attrs.frozen
+class FaultKind:
+    """One kind of fault."""
+
+    name: str
+    profile: str
+    """What kind of thing fails: `network`, `disk`, `process`, `time`, `versions`, `snapshots`; `membership` changes."""
+    make: Make
+    min_nodes: int = 1
+
+
+_kinds: dict[str, FaultKind] = {}
+FAULT_KINDS: Final[Mapping[str, FaultKind]] = MappingProxyType(_kinds)
+
+
+def fault(profile: str, *, min_nodes: int = 1) -> Callable[[Make], Make]:
+    """Decorator: make the function known as a kind of fault, under its own name."""
+
+    def register(make: Make) -> Make:
+        name = make.__name__
+        _kinds[name] = FaultKind(name, profile, make, min_nodes)
+        return make
+
+    return register

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kraft_trio.simulation.faults.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
+from kraft_trio.simulation.faults.plan import MILLISECOND_US, SECOND_US, Timeline, fault
 from kraft_trio.simulation.script.steps import Step
 from kraft_trio.simulation.script.steps_campaign import StrikeLeader
 from kraft_trio.simulation.script.steps_election import Campaign

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Final
 
 from kraft_trio.simulation.faults.disk import any_loss, spoil_disk
-from kraft_trio.simulation.faults.timeline import MILLISECOND_US, SECOND_US, Timeline, fault
+from kraft_trio.simulation.faults.plan import MILLISECOND_US, SECOND_US, Timeline, fault
 from kraft_trio.simulation.script.steps import Step
 from kraft_trio.simulation.script.steps_campaign import BLOWS, StrikeFetcher, StrikeLeader
 from kraft_trio.simulation.script.steps_disk import BlankDisk, CrashIn, FailSync, FailWrite, FreeDisk, FullDisk, Rot
 from kraft_trio.simulation.script.steps_network import CutFrames, Heal, Isolate, Resets
+from kraft_trio.simulation.script.steps_operations import TakeSnapshot
 from kraft_trio.simulation.script.steps_process import Crash, Kill, Restart, Resume, Start
-from kraft_trio.simulation.script.steps_snapshots import TakeSnapshot
 
 PROFILE: Final = "snapshots"
 

@@ -7,9 +7,9 @@ from kraft_trio.protocol.roles import Candidate, Resigned, Unattached
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation.facts.history import ADD_VOTER, UPGRADE, Operation, Outcome
-from kraft_trio.simulation.facts.membership import is_member, text_of
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.run_facts import RunFacts
+from kraft_trio.simulation.facts.voter_sets import is_member, text_of
 from kraft_trio.simulation.invariants.invariant import Invariant, Reporter
 from kraft_trio.simulation.invariants.linearizability import Contradiction, contradictions, effect_contradiction
 from kraft_trio.simulation.network.message import Message

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation.facts.entry import Entry
-from kraft_trio.simulation.facts.membership import is_majority, text_of, text_of_keys
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.run_facts import RunFacts
+from kraft_trio.simulation.facts.voter_sets import is_majority, text_of, text_of_keys
 from kraft_trio.simulation.invariants.invariant import Invariant, Reporter
 from kraft_trio.simulation.network.message import Message
 from kraft_trio.wire.apis.fetch import FETCH, FetchRequest, FetchResponse

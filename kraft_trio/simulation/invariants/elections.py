@@ -5,10 +5,16 @@ from __future__ import annotations
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.roles import Candidate, Leader, Prospective
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.simulation.facts.membership import is_majority, is_member, is_same_replica, text_of, text_of_keys
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.run_facts import RunFacts
-from kraft_trio.simulation.facts.voter_sets import LoggedVoters
+from kraft_trio.simulation.facts.voter_sets import (
+    LoggedVoters,
+    is_majority,
+    is_member,
+    is_same_replica,
+    text_of,
+    text_of_keys,
+)
 from kraft_trio.simulation.invariants.epochs import given_vote, named_leader
 from kraft_trio.simulation.invariants.invariant import Invariant, Reporter
 from kraft_trio.simulation.network.message import Message

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from kraft_trio.simulation.facts.committed_records import CommittedRecords
+from kraft_trio.simulation.facts.committed import CommittedRecords
 from kraft_trio.simulation.facts.history import Operation, Outcome
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.simulation.facts.entry import Entry
-from kraft_trio.simulation.facts.membership import changed_members, text_of, text_of_keys
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.run_facts import RunFacts
 from kraft_trio.simulation.facts.snapshot_files import content_of, snapshots_of, voters_in
+from kraft_trio.simulation.facts.voter_sets import changed_members, text_of, text_of_keys
 from kraft_trio.simulation.invariants.invariant import Invariant, Reporter
 
 

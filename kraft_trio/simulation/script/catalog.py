@@ -13,12 +13,10 @@ from kraft_trio.simulation.script import (
     steps_network,
     steps_operations,
     steps_process,
-    steps_snapshots,
     steps_stranger,
     steps_time,
 )
-from kraft_trio.simulation.script.steps import STEPS, Step
-from kraft_trio.simulation.script.syntax import read_fields
+from kraft_trio.simulation.script.steps import STEPS, Step, read_fields
 from kraft_trio.simulation.script.words import StepError, Words, split_words
 
 __all__ = ["STEP_MODULES", "parse_step", "step_from_words"]
@@ -31,7 +29,6 @@ STEP_MODULES = (
     steps_process,
     steps_network,
     steps_disk,
-    steps_snapshots,
     steps_stranger,
     steps_membership,
     steps_campaign,

@@ -9,8 +9,7 @@ import attrs
 
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.simulation.script.parts import EPOCH, NODE, NODES, OFFSET, QUOTED, QUOTED_LIST, choice
-from kraft_trio.simulation.script.steps import NotAsExpected, Step, register
-from kraft_trio.simulation.script.syntax import part
+from kraft_trio.simulation.script.steps import NotAsExpected, Step, part, register
 from kraft_trio.storage.batch import decode_records, peek_header
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import attrs
 from kraft_trio.config import parse_config
 from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.script.parts import NODES, NUMBER, WordPart, choice
-from kraft_trio.simulation.script.syntax import part, read_fields, syntax_of, write_fields
+from kraft_trio.simulation.script.steps import part, read_fields, syntax_of, write_fields
 from kraft_trio.simulation.script.words import StepError, Words
 from kraft_trio.simulation.setup import OWN_KEYS
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from itertools import combinations
 from typing import Final, TypeVar
 
 import trio
@@ -20,9 +21,9 @@ from kraft_trio.node import Node
 from kraft_trio.simulation.clients.administrator import Request
 from kraft_trio.simulation.cluster import LOOK_EVERY_S, Cluster
 from kraft_trio.simulation.facts.history import ADD_VOTER, Outcome
-from kraft_trio.simulation.facts.membership import is_member
-from kraft_trio.simulation.script.broken_links import CLIQUE_TIMEOUTS, broken_links
-from kraft_trio.simulation.script.steps import NotAsExpected
+from kraft_trio.simulation.facts.voter_sets import is_member
+from kraft_trio.simulation.script.steps import NotAsExpected, Step
+from kraft_trio.simulation.script.steps_network import AnswersOnly, OneWay, RequestsOnly
 
 T = TypeVar("T")
 
@@ -321,3 +322,27 @@ def _may_campaign(node: Node) -> bool:
     if offset is not None and offset in history.uncommitted(node.log.high_watermark):
         sets.append(history.voters_at(offset - 1))
     return any(is_member(voters, node.key) for voters in sets)
+
+
+CLIQUE_TIMEOUTS: Final = 30
+"""Within how many of the longest timeouts something commits, while a majority of the voters reach each other."""
+
+
+def broken_links(source: random.Random, clique: Collection[int], others: Collection[int]) -> Iterator[Step]:
+    """Break each direction of each link that is not inside the clique in one of the ways there are, or in none.
+
+    Each call has a character of its own: where most links are broken in the same way, that way shows what it does.
+    """
+    kinds: list[Callable[[tuple[int, int]], Step] | None] = [OneWay, _hard_one_way, RequestsOnly, AnswersOnly, None]
+    weights = [math.exp(source.uniform(-2.0, 2.0)) for _ in kinds]
+    for pair in combinations(sorted({*clique, *others}), 2):
+        if pair[0] in clique and pair[1] in clique:
+            continue
+        for link in (pair, (pair[1], pair[0])):
+            (kind,) = source.choices(kinds, weights)
+            if kind is not None:
+                yield kind(link)
+
+
+def _hard_one_way(link: tuple[int, int]) -> Step:
+    return OneWay(link, hard=True)

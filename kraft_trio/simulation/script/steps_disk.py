@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import attrs
 
 from kraft_trio.simulation.script.parts import DURATION, NODE, NumberPart, choice
-from kraft_trio.simulation.script.steps import NotAsExpected, Step, register
-from kraft_trio.simulation.script.syntax import part
+from kraft_trio.simulation.script.steps import NotAsExpected, Step, part, register
 from kraft_trio.storage.disk import join
 from kraft_trio.storage.part_file import PART_SUFFIX
 from kraft_trio.storage.partition_files import CHECKPOINT, DELETED, QUORUM_STATE, checkpoint_ids, checkpoint_name

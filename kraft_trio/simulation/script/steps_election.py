@@ -12,8 +12,7 @@ from kraft_trio.messages import QuorumView, TimedOut, VoteRoundEnded
 from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Unattached
 from kraft_trio.simulation.script.parts import NODE
-from kraft_trio.simulation.script.steps import NotAsExpected, Step, register
-from kraft_trio.simulation.script.syntax import part
+from kraft_trio.simulation.script.steps import NotAsExpected, Step, part, register
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,7 @@ import attrs
 import trio
 
 from kraft_trio.simulation.script.parts import DURATION, NODE
-from kraft_trio.simulation.script.steps import NotAsExpected, Step, register
-from kraft_trio.simulation.script.syntax import flag, part
+from kraft_trio.simulation.script.steps import NotAsExpected, Step, flag, part, register
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.clients.administrator import Request

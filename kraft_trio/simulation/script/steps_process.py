@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 
 from kraft_trio.simulation.script.parts import NODES, choice
-from kraft_trio.simulation.script.steps import Step, register
-from kraft_trio.simulation.script.syntax import part
+from kraft_trio.simulation.script.steps import Step, part, register
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster

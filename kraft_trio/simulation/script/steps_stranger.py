@@ -14,8 +14,7 @@ import trio
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.simulation.script.parts import NODE, NODES
-from kraft_trio.simulation.script.steps import Step, register
-from kraft_trio.simulation.script.syntax import part
+from kraft_trio.simulation.script.steps import Step, part, register
 from kraft_trio.wire.api import FETCH, VOTE, Api
 from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH, BeginQuorumEpochRequest
 from kraft_trio.wire.apis.end_quorum_epoch import END_QUORUM_EPOCH, EndQuorumEpochRequest

@@ -8,8 +8,7 @@ import attrs
 import trio
 
 from kraft_trio.simulation.script.parts import DRIFT, DURATION, NODE, choice
-from kraft_trio.simulation.script.steps import NotAsExpected, Step, register
-from kraft_trio.simulation.script.syntax import part
+from kraft_trio.simulation.script.steps import NotAsExpected, Step, part, register
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster

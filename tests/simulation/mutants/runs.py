@@ -13,8 +13,7 @@ from kraft_trio.messages import TimedOut, VoteRoundEnded
 from kraft_trio.protocol.roles import Prospective
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.clients.workload import Workload
-from kraft_trio.simulation.faults.fault_kinds import FAULT_KINDS
-from kraft_trio.simulation.faults.timeline import Timeline
+from kraft_trio.simulation.faults.plan import FAULT_KINDS, Timeline
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.run import setup_of
 from kraft_trio.simulation.script.script import parse_script
