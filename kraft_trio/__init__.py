@@ -45,9 +45,10 @@ if TYPE_CHECKING:
     from kraft_trio.formatting import first_voter, format_node, random_uuid
     from kraft_trio.messages import QuorumView
     from kraft_trio.metrics.node_metrics import NodeMetrics
-    from kraft_trio.node import Committed, Node, open_node, run_node
+    from kraft_trio.node import Committed, Node
     from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
     from kraft_trio.protocol.voter_set import Voter, VoterSet
+    from kraft_trio.running import open_node, run_node
     from kraft_trio.storage.batch import NewRecord, Record
     from kraft_trio.wire.error_codes import ErrorCode
 else:
@@ -73,7 +74,8 @@ else:
             "application.latest_by_key": "LatestByKey",
             "messages": "QuorumView",
             "metrics.node_metrics": "NodeMetrics",
-            "node": "Committed Node open_node run_node",
+            "node": "Committed Node",
+            "running": "open_node run_node",
             "protocol.types": "Endpoint Endpoints OffsetAndEpoch ReplicaKey VersionRange",
             "protocol.voter_set": "Voter VoterSet",
             "application.serde": "MsgpackSerde RawSerde Serde SerdeError",

@@ -66,7 +66,7 @@ def test_what_clients_take_return_and_raise_is_public() -> None:
 def test_every_public_name_is_documented(name: str) -> None:
     documented = getattr(kraft_trio, name)
     assert documented.__doc__
-    if documented.__module__.startswith(("kraft_trio.client", "kraft_trio.node")):
+    if documented.__module__.startswith(("kraft_trio.client", "kraft_trio.node", "kraft_trio.running")):
         for member, function in inspect.getmembers(documented, inspect.isfunction):
             if function.__qualname__ == f"{name}.{member}" and not member.startswith("_"):
                 assert function.__doc__, f"{name}.{member}"

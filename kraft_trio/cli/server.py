@@ -37,7 +37,7 @@ def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_lev
     config = read_config(config_path, parse_overrides(overrides))
     from kraft_trio.application.configured_state_machine import state_machine_of
     from kraft_trio.cli.open_files import fitted, raise_open_file_limit
-    from kraft_trio.node import run_node
+    from kraft_trio.running import run_node
 
     config = fitted(config, raise_open_file_limit())
     machine = state_machine_of(config)

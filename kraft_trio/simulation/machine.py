@@ -14,8 +14,9 @@ from kraft_trio.application.state_machine import StateMachine
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import KraftError
-from kraft_trio.node import Node, open_node
+from kraft_trio.node import Node
 from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.running import open_node
 from kraft_trio.simulation.deterministic import process, run_queue
 from kraft_trio.simulation.disk.inode import Loss
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk

@@ -14,8 +14,9 @@ import trio
 from kraft_trio.actors.shared_node_id import SAID_EVERY_S
 from kraft_trio.environment import Environment
 from kraft_trio.errors import StorageError
-from kraft_trio.node import Node, open_node
+from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.directory import format_directory

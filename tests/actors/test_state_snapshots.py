@@ -14,8 +14,8 @@ from kraft_trio.actors.record_reader import RecordReader
 from kraft_trio.actors.state_machine_driver import StateMachineDriver
 from kraft_trio.config import parse_config
 from kraft_trio.errors import NodeClosedError, OffsetOutOfRangeError, StorageError, StorageFailure
-from kraft_trio.node import open_node
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.simulation.state_machine import RememberedValues

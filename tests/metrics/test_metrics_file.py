@@ -14,8 +14,8 @@ from kraft_trio.config import parse_config
 from kraft_trio.errors import StorageError
 from kraft_trio.formatting import first_voter, format_node, random_uuid
 from kraft_trio.metrics.metrics_file import read_metrics
-from kraft_trio.node import open_node
 from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster, simulate
 from kraft_trio.simulation.world import EPOCH_MS
 from kraft_trio.storage.real_disk import RealDisk

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from kraft_trio.environment import Environment
-from kraft_trio.node import Node, open_node
+from kraft_trio.node import Node
+from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster
 from kraft_trio.storage.record_thread import InLoop
 

@@ -11,8 +11,8 @@ import structlog
 from kraft_trio.application.latest_by_key import LatestByKey
 from kraft_trio.config import NodeConfig, parse_config
 from kraft_trio.formatting import first_voter, format_node, random_uuid
-from kraft_trio.node import open_node
 from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.running import open_node
 from kraft_trio.tracing.background_file import BackgroundFile
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.tracing.files import TraceHeader, open_trace

@@ -1,0 +1,186 @@
+"""Opening a node on its directory, and running it until the caller or a signal stops it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+
+import structlog
+import trio
+
+from kraft_trio.actors.state_machine_driver import OnCommit
+from kraft_trio.application.serde import RawSerde, Serde
+from kraft_trio.application.state_machine import StateMachine, StateSnapshots
+from kraft_trio.config import NodeConfig
+from kraft_trio.environment import Environment
+from kraft_trio.errors import StorageFailure
+from kraft_trio.node import Node
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.storage.directory import LockedDirectory, refuse_other_topic
+from kraft_trio.storage.disk_reserve import DiskReserve
+from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.quarantine import refuse_damaged
+from kraft_trio.storage.quorum_state import QuorumStateFile
+from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
+from kraft_trio.tracing.node_trace import NodeTrace, node_trace
+
+log = structlog.get_logger(__name__)
+
+MIN_LARGEST_BATCH_BYTES = 8 * 1024 * 1024
+"""A leader's own batches may be this large, even if clients' may not (Kafka's limit for the metadata log)."""
+
+
+@asynccontextmanager
+async def open_node(
+    config: NodeConfig,
+    *,
+    serde: Serde | None = None,
+    on_commit: OnCommit | None = None,
+    snapshots: StateSnapshots | None = None,
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AsyncIterator[Node]:
+    """Open a formatted directory and run a node on it until the block is left; then hand over and close.
+
+    The node awaits `on_commit` with the records of each committed batch, in log order from the start.  With
+    `snapshots`, which needs `on_commit`, it starts from the newest snapshot instead, takes further ones, and trims the
+    log behind them (KIP-630).  `trace` is a file for the node's events (docs/TRACE.md).
+
+    Raises StorageError for a directory that cannot be used, ConfigError for an address that cannot be bound, and
+    OSError for a trace that cannot be written.  A fault of the running node (StorageFailure or a bug) cancels the block
+    and is raised from it.
+    """
+    if snapshots is not None and on_commit is None:
+        raise ValueError("snapshots: given without on_commit, which makes the state that they are of")
+    own_environment = environment is None
+    environment = environment or Environment.real()
+    try:
+        with LockedDirectory.open(
+            environment.disk, config.metadata_log_dir, config.node_id, environment.random
+        ) as directory:
+            properties = directory.meta_properties
+            key = ReplicaKey(config.node_id, properties.directory_id)
+            async with AsyncExitStack() as stack:
+                tracing: NodeTrace | None = None
+                if trace is not None:
+                    traced = node_trace(trace, properties.cluster_id, key, environment.wall_clock_ms)
+                    tracing = await stack.enter_async_context(traced)
+                    on_commit, snapshots = tracing.applying(on_commit, snapshots)
+                make = partial(Node, serde=serde or RawSerde(), on_commit=on_commit, snapshots=snapshots)
+                async with _running(config, environment, directory, key, make, tracing) as node:
+                    yield node
+    finally:
+        if own_environment:
+            environment.disk.close()
+
+
+@asynccontextmanager
+async def _running(
+    config: NodeConfig,
+    environment: Environment,
+    directory: LockedDirectory,
+    key: ReplicaKey,
+    make: Callable[[NodeConfig, Environment, LockedDirectory, DiskReserve, Log], Node],
+    tracing: NodeTrace | None,
+) -> AsyncIterator[Node]:
+    """Open the log of a directory, and run a node on it."""
+    # What cannot be used must stay as it is, and opening a log leaves traces.
+    refuse_other_topic(environment.disk, directory.path, config.topic_name)
+    refuse_damaged(environment.disk, directory.partition_path(config.topic_name))
+    quorum_state_path = directory.quorum_state_path(config.topic_name)
+    election_state = QuorumStateFile(environment.disk, quorum_state_path).read()
+    if election_state is None:
+        refuse_missing_quorum_state(environment.disk, directory.partition_path(config.topic_name))
+    reserve = DiskReserve(environment.disk, directory.path)
+    log_ = Log.open(
+        environment.disk,
+        directory.partition_path(config.topic_name),
+        topic_id=config.topic_id,
+        static_voters=config.static_voter_set(),
+        config=LogConfig(
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.segment_ms,
+            max_batch_bytes=max(MIN_LARGEST_BATCH_BYTES, config.max_message_bytes),
+        ),
+        now_ms=environment.wall_clock_ms,
+        reserve=reserve,
+    )
+    try:
+        if election_state is not None:
+            check_quorum_state(quorum_state_path, election_state, key, log_.end)
+        node = make(config, environment, directory, reserve, log_)
+        if tracing is not None:
+            tracing.attach(node.key, node.log, node.election.view)
+        environment.watch(node)
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(node.run)
+                yield node
+                await node.shut_down()
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise _only_cause(group) from None
+    except StorageFailure:
+        # That is what the node ends with, whatever closing the log meets on the same disk.
+        with trio.CancelScope(shield=True), suppress(StorageFailure):
+            await log_.close()
+        raise
+    finally:
+        with trio.CancelScope(shield=True):
+            await log_.close()
+
+
+def _only_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the only fault in nested groups, or the first of several storage failures; else the group."""
+    faults = [error for error in _leaves(group) if not isinstance(error, trio.Cancelled)]
+    if len(faults) == 1 or (faults and all(isinstance(fault, StorageFailure) for fault in faults)):
+        return faults[0]
+    return group
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for member in error.exceptions:
+            yield from _leaves(member)
+    else:
+        yield error
+
+
+async def run_node(
+    config: NodeConfig,
+    *,
+    state_machine: StateMachine | None = None,
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> None:
+    """Run a node until SIGTERM, SIGINT, SIGQUIT or SIGHUP, then hand over and stop; a second signal stops at once.
+
+    A second SIGHUP does nothing, because a closing terminal may send several.  A process that ignores SIGHUP (nohup)
+    keeps ignoring it.  Without a state machine, no snapshots are taken and the whole log is kept.  Raises the errors of
+    `open_node`.
+    """
+    on_commit = None if state_machine is None else state_machine.on_commit
+    ends = [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        ends.append(signal.SIGHUP)
+    with trio.open_signal_receiver(*ends) as signals:
+        async with trio.open_nursery() as nursery:
+            opened = open_node(
+                config, on_commit=on_commit, snapshots=state_machine, environment=environment, trace=trace
+            )
+            async with opened as node:
+                log.info("node started", node=str(node.key), cluster_id=node.cluster_id, log_end=str(node.log.end))
+                received = await anext(signals)
+                log.info("stopping", signal=signal.Signals(received).name)
+                nursery.start_soon(_cancel_at_next_signal, signals, nursery.cancel_scope)
+            nursery.cancel_scope.cancel()
+    log.info("stopped")
+
+
+async def _cancel_at_next_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+    async for received in signals:
+        if received != signal.SIGHUP:
+            scope.cancel()
