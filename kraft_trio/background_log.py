@@ -1,6 +1,6 @@
-"""A log that never makes its program wait: lines go to a file descriptor from a thread of their own.
+"""A log that never blocks its program: a thread writes the lines to a file descriptor.
 
-Whatever reads the log may stop reading, go away, or have no room.  A node that waited for it would stop with it.
+The reader of a log may stop reading or go away, and its disk may be full.  A node that waited for it would stop, too.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 LIMIT_BYTES: Final = 1024 * 1024
-"""What may wait to be written; lines that matter less may take half of it."""
+"""The most bytes that wait to be written.  Less important lines may use half of it."""
 END_S: Final = 2.0
-"""How long the end waits for lines that have not been written."""
+"""How long `close` waits for the remaining lines."""
 
 _MAX_PARTIAL: Final = 16 * 1024
-"""Characters of a line whose end is awaited."""
+"""The longest unfinished line, in characters, that is kept back."""
 _TICK_S: Final = 1.0
 _LINE_OVERHEAD_BYTES: Final = 64
 
@@ -28,7 +28,7 @@ _dropped_in_all = 0
 
 
 def dropped_lines() -> int:
-    """How many lines of the log this process could not write so far."""
+    """The number of log lines that this process has failed to write so far."""
     return _dropped_in_all
 
 
@@ -38,7 +38,7 @@ def _count_dropped(lines: int) -> None:
         _dropped_in_all += lines
 
 
-def _told_in_plain_text(lines: int) -> str:
+def _missing_lines_notice(lines: int) -> str:
     return f"{lines} lines of the log are missing here: they could not be written\n"
 
 
@@ -55,32 +55,32 @@ class BackgroundLog(io.TextIOBase):
         descriptor: int,
         *,
         limit_bytes: int = LIMIT_BYTES,
-        told: Callable[[int], str] = _told_in_plain_text,
+        told: Callable[[int], str] = _missing_lines_notice,
     ) -> None:
-        """`told` makes the line that says how many are missing."""
+        """`told` makes the line that reports the number of missing lines."""
         super().__init__()
         self.told = told
         self.summaries: Callable[[], list[str]] = list
-        """Asked about once a second for lines to add, in the thread."""
+        """Called in the thread about once a second; returns lines to add."""
         self.dropped_lines = 0
-        """So far, whether or not the log says so."""
+        """The number of dropped lines so far, whether or not the log has reported them."""
         self._descriptor = descriptor
         self._limit_bytes = limit_bytes
         self._changed = threading.Condition()
         self._waiting: deque[bytes] = deque()
         self._size = 0
-        """Of the lines that wait, and of the one that is being written."""
+        """The size of the waiting lines and of the line that is being written."""
         self._dropped = 0
-        """Lines of which the log does not say yet that they are missing."""
+        """The number of dropped lines that the log has not reported yet."""
         self._closing = False
         self._partial = ""
-        """What was written after the last newline."""
+        """The text after the last newline."""
         self._broken_line = False
         self._thread = threading.Thread(target=self._run, name="kraft-log", daemon=True)
         self._thread.start()
 
     def put(self, line: str, *, matters: bool = True) -> bool:
-        """Have a line written, newline included; False where it was dropped."""
+        """Queue a line, which ends with a newline.  False if it was dropped."""
         data = line.encode(errors="backslashreplace")
         size = len(data) + _LINE_OVERHEAD_BYTES
         with self._changed:
@@ -115,7 +115,7 @@ class BackgroundLog(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Have the beginning of a line written; waits for nothing."""
+        """Queue the beginning of an unfinished line.  Does not wait."""
         with self._changed:
             partial, self._partial = self._partial, ""
             if partial:
@@ -135,7 +135,7 @@ class BackgroundLog(io.TextIOBase):
         return self._closing
 
     def close(self) -> None:
-        """Write what waits, for `END_S` at most; what is written after that is dropped."""
+        """Wait at most `END_S` until the queued lines are written.  Later lines are dropped."""
         if self.closed:
             return
         self.flush()
@@ -162,13 +162,13 @@ class BackgroundLog(io.TextIOBase):
                     self._changed.notify_all()
                 if self._waiting:
                     continue
-            self._write_what_is_missing()
+            self._report_missing_lines()
             for summary in self.summaries():
                 self._write(summary.encode(errors="backslashreplace"))
             if is_last:
                 return
 
-    def _write_what_is_missing(self) -> None:
+    def _report_missing_lines(self) -> None:
         with self._changed:
             dropped, self._dropped = self._dropped, 0
         if dropped and not self._write(self.told(dropped).encode(errors="backslashreplace")):
@@ -181,7 +181,7 @@ class BackgroundLog(io.TextIOBase):
         _count_dropped(lines)
 
     def _write(self, line: bytes) -> bool:
-        """False where the operating system does not take it; of a line that was cut short the rest is gone."""
+        """False if the operating system refuses the line.  The rest of a line that was cut short is lost."""
         data = memoryview(b"\n" + line if self._broken_line else line)
         written = 0
         try:
@@ -189,7 +189,7 @@ class BackgroundLog(io.TextIOBase):
                 try:
                     written += os.write(self._descriptor, data[written:])
                 except BlockingIOError:
-                    # Whoever made the descriptor wants nobody to wait for it; this thread has the time.
+                    # The descriptor is non-blocking.  This thread can wait.
                     select.select([], [self._descriptor], [], _TICK_S)
         except (OSError, ValueError):
             self._broken_line = self._broken_line if not written else not data[:written].tobytes().endswith(b"\n")
@@ -199,7 +199,7 @@ class BackgroundLog(io.TextIOBase):
 
 
 class BackgroundLogger:
-    """What structlog prints with: a line of level warning or above takes precedence where there is little room."""
+    """The logger that structlog prints with.  Lines of level warning or above may use the whole queue."""
 
     def __init__(self, log: BackgroundLog) -> None:
         self._log = log

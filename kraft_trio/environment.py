@@ -1,4 +1,4 @@
-"""Everything in which production and simulation differ (docs/DECISIONS.md#tests-run-the-node-that-ships)."""
+"""Everything that differs between production and simulation (docs/DECISIONS.md#tests-run-the-node-that-ships)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def _system_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _nobody_watches(_node: object) -> None:
+def _unwatched(_node: object) -> None:
     pass
 
 
-def _nobody_minds(_error: Exception) -> None:
+def _ignored(_error: Exception) -> None:
     pass
 
 
@@ -37,15 +37,15 @@ class Environment:
     wall_clock_ms: Callable[[], int] = _system_clock_ms
     """Milliseconds since 1970, for record timestamps only."""
     secret_bits: Callable[[int], int] = secrets.randbits
-    """Returns that number of unguessable random bits, for producer ids."""
+    """Returns the given number of unguessable random bits, for producer ids."""
     has_virtual_time: bool = False
     """Whether time is virtual, so that CPU time means nothing."""
-    watch: Callable[[Any], object] = _nobody_watches
-    """Called with the node when it has been made and nothing of it runs yet: how the simulator looks on."""
-    unexpected: Callable[[Exception], object] = _nobody_minds
-    """Told of each error that ended one request and not the node: a simulated run fails with it."""
+    watch: Callable[[Any], object] = _unwatched
+    """Called with the node before any part of it runs.  The simulator observes the node through this."""
+    unexpected: Callable[[Exception], object] = _ignored
+    """Called with each error that ended a request but not the node.  It makes a simulated run fail."""
     off_loop: OffLoop = attrs.field(factory=RecordThread)
-    """Where large or compressed records are checked and decoded."""
+    """The place where large or compressed records are checked and decoded."""
 
     @classmethod
     def real(cls) -> Environment:

@@ -69,7 +69,7 @@ class ProducerLeaders(Protocol):
     """How a producer reaches the leader."""
 
     async def find(self) -> ProducerLeader:
-        """The leader as far as it is known.  Raises NetworkError or UnsupportedVersionError if there is none."""
+        """Find the leader.  Raises NetworkError or UnsupportedVersionError if that fails."""
         ...
 
     async def prepare_another(self) -> None:

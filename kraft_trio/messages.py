@@ -1,7 +1,7 @@
-"""What actors say to each other: frozen values, and the one-slot channel for an answer.
+"""The messages between actors: frozen values, and a one-slot channel for the answer.
 
-Rule R3: a message that belongs to an epoch carries a `Stamp`; its receiver drops it when the stamp is no longer its
-own.  The epoch alone would not do, as a node changes its role within one epoch too (Unattached to Prospective).
+Rule R3: a message that belongs to an epoch carries a `Stamp`, and the receiver drops a message with an outdated stamp.
+The epoch alone is not enough, because a node can also change its role within an epoch (Unattached to Prospective).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ T = TypeVar("T")
 class Reply(Generic[T]):
     """A one-slot channel for the answer to one message.
 
-    The receiver of the message answers exactly once, and always: an actor that ends answers what it still holds.
-    Whoever asked either waits in `receive` or has itself called back.  It may lose interest: it then calls `abandon`,
-    the answer is nobody's, and the receiver may drop the message instead of answering it.
+    The receiver of a message always answers, and exactly once: an actor that ends answers the messages that it still
+    holds.  The sender waits in `receive` or registers a callback.  A sender that no longer needs the answer calls
+    `abandon`; the receiver may then drop the message instead of answering it.
     """
 
     __slots__ = ("_abandoned", "_listeners", "_value", "is_abandoned", "is_answered")
@@ -46,16 +46,16 @@ class Reply(Generic[T]):
         self.is_answered = False
         self._abandoned: Callable[[], object] | None = None
         self.is_abandoned = False
-        """Whether nobody waits for the answer any more."""
+        """Whether the sender no longer waits for the answer."""
         self._listeners: list[Callable[[], object]] = []
         self._value: T
 
     def answer(self, value: T) -> None:
-        """Give the answer; whoever asked to be called back is, before this returns."""
+        """Give the answer, and call the callbacks before this returns."""
         assert not self.is_answered, "a message is answered once"
         self._value = value
         self.is_answered = True
-        # Its closure may hold this reply: the cycle would keep the whole message until the garbage collector runs.
+        # The callback may refer to this reply.  The cycle would keep the message until the garbage collector runs.
         self._abandoned = None
         for listener in self._listeners:
             listener()
@@ -63,21 +63,21 @@ class Reply(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The answer; only to be read once there is one."""
+        """The answer.  There must be one already."""
         assert self.is_answered, "not answered yet"
         return self._value
 
     def when_answered(self, listener: Callable[[], object]) -> None:
-        """Call `listener`, which must neither block nor fail, when the answer comes; at once if it is there."""
+        """Call `listener` when the answer comes, or now if it is there.  `listener` must neither block nor fail."""
         if self.is_answered:
             listener()
         else:
             self._listeners.append(listener)
 
     def abandon(self) -> None:
-        """Nobody waits for the answer any more.  Calls what `when_abandoned` was given, unless there is an answer.
+        """Stop waiting for the answer, and tell the receiver unless it has answered.
 
-        Called at most once, by whoever asked.
+        Only the sender calls this, and at most once.
         """
         self.is_abandoned = True
         self._listeners.clear()
@@ -86,16 +86,16 @@ class Reply(Generic[T]):
             abandoned()
 
     def when_abandoned(self, listener: Callable[[], object]) -> None:
-        """Call `listener`, which must neither block nor fail, when nobody waits any more; at once if nobody does.
+        """Call `listener` when the sender stops waiting, or now if it has.  `listener` must neither block nor fail.
 
-        For the receiver that keeps the message for long, and could drop it.
+        For a receiver that keeps the message for long and could drop it.
         """
         self._abandoned = listener
         if self.is_abandoned:
             listener()
 
     async def receive(self) -> T:
-        """Wait for the answer; a cancelled wait gives it up."""
+        """Wait for the answer."""
         if not self.is_answered:
             arrived = trio.Event()
             self._listeners.append(arrived.set)
@@ -105,7 +105,7 @@ class Reply(Generic[T]):
 
 @attrs.frozen
 class Stamp:
-    """One stay in one role: the epoch, and the number of the transition that began it (unique within the process)."""
+    """One period in one role: the epoch, and the number of the transition that began it (unique in the process)."""
 
     epoch: int
     transition: int
@@ -119,7 +119,7 @@ class VoteReceived:
     request: VoteRequest
     reply: Reply[VoteResponse]
     listener_name: str | None = None
-    """The listener that was asked; None for the node's first controller listener."""
+    """The listener that received the request, or None for the node's first controller listener."""
 
 
 @attrs.frozen
@@ -138,22 +138,22 @@ class EndQuorumEpochReceived:
 
 @attrs.frozen
 class LeaderHeardOf:
-    """A peer's answer named an epoch, and perhaps its leader.  Facts about an epoch never go stale: no stamp."""
+    """A peer's answer named an epoch, and perhaps its leader.  No stamp: facts about an epoch stay true."""
 
     epoch: int
     leader_id: int | None
     leader_endpoints: Endpoints
 
     @classmethod
-    def told(cls, epoch: int, leader_id: int, endpoint: Endpoint | None, listener_name: str) -> LeaderHeardOf:
-        """From the fields of a response, in which a negative leader id stands for none."""
+    def of_response(cls, epoch: int, leader_id: int, endpoint: Endpoint | None, listener_name: str) -> LeaderHeardOf:
+        """From the fields of a response.  A negative leader id stands for no known leader."""
         endpoints = Endpoints({listener_name: endpoint} if endpoint is not None else {})
         return cls(epoch, leader_id if leader_id >= 0 else None, endpoints)
 
 
 @attrs.frozen
 class VoteRoundEnded:
-    """Won, or lost because a majority refused.  `skip_pre_vote` where a peer does not know pre-votes (KIP-996)."""
+    """The round was won, or lost because a majority refused.  `skip_pre_vote`: a peer has no pre-votes (KIP-996)."""
 
     stamp: Stamp
     won: bool
@@ -163,14 +163,14 @@ class VoteRoundEnded:
 
 @attrs.frozen
 class TimedOut:
-    """The timer of the role has run out: election timeout, fetch timeout, or the resigned leader's wait."""
+    """The timer of the role has expired: the election timeout, the fetch timeout or the resigned leader's wait."""
 
     stamp: Stamp
 
 
 @attrs.frozen
 class LeadershipLost:
-    """The leader must resign in its own epoch: no majority in contact, or asked to."""
+    """The leader must resign in its own epoch, because it lost contact with the majority or was asked to."""
 
     stamp: Stamp
     reason: str
@@ -185,14 +185,14 @@ class HandedOver:
 
 @attrs.frozen
 class FetchedFromLeader:
-    """The follower's first valid Fetch answer of the epoch: from now on it refuses pre-votes (KIP-996)."""
+    """The follower got its first valid Fetch answer of the epoch.  From now on it refuses pre-votes (KIP-996)."""
 
     stamp: Stamp
 
 
 @attrs.frozen
 class VotersChanged:
-    """The newest voter set of the log is another one than before (rule R2: told after the fact, never the source)."""
+    """The newest voter set in the log has changed.  Rule R2: this only reports the change; the log is the source."""
 
     voters: VoterSet
     kraft_version: int
@@ -200,7 +200,7 @@ class VotersChanged:
 
 @attrs.frozen
 class ShutDown:
-    """Resign if leading, then go on voting but not campaigning.  Answered once there is nothing left to hand over."""
+    """Resign if leading, then vote but do not campaign.  Answered when there is nothing left to hand over."""
 
     reply: Reply[None]
 
@@ -223,29 +223,29 @@ ElectionMessage = (
 
 
 class Asker(Protocol):
-    """A connection, as whoever answers what came by it sees it."""
+    """A connection, as the actor that answers its requests sees it."""
 
     def answer_room(self) -> int:
-        """How many bytes may be read for an answer, if it is given in the same step; 0: none."""
+        """The most bytes to read for an answer that is given in the same step, or 0."""
         ...
 
 
 @attrs.frozen
 class FetchReceived:
-    """One partition of a Fetch that passed the leader check; `request` holds what the partitions share."""
+    """One partition of a Fetch that passed the leader check.  `request` has the fields that the partitions share."""
 
     request: FetchRequest
     partition: FetchPartition
     replica: ReplicaKey | None
-    """Who fetches, as replica or observer; None for a consumer."""
+    """The replica or observer that fetches, or None for a consumer."""
     reply: Reply[FetchPartitionResponse]
     asker: Asker | None = None
-    """The connection that it came by, if any: one of them may have a few Fetch requests waiting, and no more."""
+    """The connection of the request, if any.  A connection may have only a few waiting Fetch requests."""
 
 
 @attrs.frozen
 class SnapshotPiece:
-    """Bytes of a snapshot of `size_in_bytes`, or with `error` why there are none."""
+    """Bytes of a snapshot that has `size_in_bytes`, or an `error`."""
 
     error: ErrorCode
     size_in_bytes: int = 0
@@ -258,7 +258,7 @@ class FetchSnapshotReceived:
 
     request: FetchSnapshotRequest
     replica: ReplicaKey | None
-    """Who asks, as replica or observer; None for a tool."""
+    """The replica or observer that asks, or None for a tool."""
     reply: Reply[SnapshotPiece]
 
 
@@ -275,13 +275,13 @@ class ProduceReceived:
 @attrs.frozen
 class ProducerIdRequested:
     reply: Reply[int | None]
-    """A new producer id; None when the epoch is over."""
+    """A new producer id, or None if the epoch is over."""
 
 
 @attrs.frozen
 class CommittedEndRequested:
     reply: Reply[int | None]
-    """The high watermark (exclusive); None while it is not known in this epoch, or when the epoch is over."""
+    """The high watermark (exclusive), or None if it is not known in this epoch or the epoch is over."""
 
 
 @attrs.frozen
@@ -290,7 +290,7 @@ class DescribeQuorumReceived:
     reply: Reply[DescribeQuorumResponse]
 
 
-# To VoterChangeCoordinator: each `deadline` is on Trio's clock, and bounds all that the change waits for
+# To VoterChangeCoordinator.  Each `deadline` is on Trio's clock and bounds all waits of the change
 
 
 @attrs.frozen
@@ -309,7 +309,7 @@ class RemoveVoterReceived:
 
 @attrs.frozen
 class UpdateVoterReceived:
-    """Its epoch has been found to be this leader's."""
+    """An UpdateRaftVoter request with the epoch of this leader."""
 
     request: UpdateRaftVoterRequest
     deadline: float
@@ -336,9 +336,9 @@ LeaderMessage = (
 
 
 async def deliver(mailbox: trio.MemorySendChannel[T] | None, message: T) -> bool:
-    """Put a message into the mailbox of an actor of the leader's; False where this node does not lead.
+    """Put a message into the mailbox of one of the leader's actors.  False if this node does not lead.
 
-    Waits while it is full.
+    Waits while the mailbox is full.
     """
     if mailbox is None:
         return False
@@ -350,7 +350,7 @@ async def deliver(mailbox: trio.MemorySendChannel[T] | None, message: T) -> bool
 
 
 async def send_or_wait(channel: trio.MemorySendChannel[T], value: T) -> None:
-    """Send at once where there is room, without the scheduler's round that `send` always takes; else wait for room.
+    """Send, and wait only if the channel is full.  `send` always takes a round of the scheduler.
 
     For hot paths whose loop has another checkpoint.  Raises what `send` raises.
     """
@@ -372,11 +372,11 @@ class QuorumView:
     leader_id: int | None
     leader_endpoints: Endpoints
     leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None
-    """The mailbox of this node's LeaderReplication while it leads."""
+    """The mailbox of this node's LeaderReplication, while the node leads."""
     voter_changes: trio.MemorySendChannel[VoterChangeMessage] | None
-    """The mailbox of this node's VoterChangeCoordinator while it leads."""
+    """The mailbox of this node's VoterChangeCoordinator, while the node leads."""
     voters: VoterSet
-    """The newest set in the log, as the internal listener told it: for display and routing, not for counting."""
+    """The newest set in the log, as the internal listener reported it.  For display and routing, not for counting."""
     kraft_version: int
 
     @property

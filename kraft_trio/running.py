@@ -87,7 +87,7 @@ async def _running(
     tracing: NodeTrace | None,
 ) -> AsyncIterator[Node]:
     """Open the log of a directory, and run a node on it."""
-    # What cannot be used must stay as it is, and opening a log leaves traces.
+    # A directory that cannot be used must stay as it is, and opening a log may change it.
     refuse_other_topic(environment.disk, directory.path, config.topic_name)
     refuse_damaged(environment.disk, directory.partition_path(config.topic_name))
     quorum_state_path = directory.quorum_state_path(config.topic_name)

@@ -83,7 +83,7 @@ class EndEpochSender:
             log.warning("end of epoch refused", voter_id=voter_id, error=response.error.name)
         elif response.leader_epoch > self._context.epoch:
             await self._context.tell_election(
-                LeaderHeardOf.told(
+                LeaderHeardOf.of_response(
                     response.leader_epoch,
                     response.leader_id,
                     response.leader_endpoint,

@@ -63,7 +63,7 @@ class EpochAnnouncer:
             return
         if response.leader_epoch > self._context.epoch:
             await self._context.tell_election(
-                LeaderHeardOf.told(
+                LeaderHeardOf.of_response(
                     response.leader_epoch,
                     response.leader_id,
                     response.leader_endpoint,

@@ -34,12 +34,12 @@ def leader_in_fetch_response(
 ) -> LeaderHeardOf:
     """What a Fetch answer says about the leader: its epoch, its id, and where it is where that is told."""
     endpoint = next((endpoint for id, endpoint in response.node_endpoints if id == partition.leader_id), None)
-    return LeaderHeardOf.told(partition.leader_epoch, partition.leader_id, endpoint, listener_name)
+    return LeaderHeardOf.of_response(partition.leader_epoch, partition.leader_id, endpoint, listener_name)
 
 
 def leader_in_snapshot_response(response: FetchSnapshotResponse, listener_name: str) -> LeaderHeardOf:
     """The same of a FetchSnapshot's answer."""
-    return LeaderHeardOf.told(response.leader_epoch, response.leader_id, response.leader_endpoint, listener_name)
+    return LeaderHeardOf.of_response(response.leader_epoch, response.leader_id, response.leader_endpoint, listener_name)
 
 
 def replica_fetch_request(context: EpochContext, *, max_wait_ms: int) -> FetchRequest:

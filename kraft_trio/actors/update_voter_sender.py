@@ -81,7 +81,7 @@ class UpdateVoterSender:
     async def _learn(self, response: UpdateRaftVoterResponse) -> None:
         if response.leader_epoch > self._context.epoch:
             await self._context.tell_election(
-                LeaderHeardOf.told(
+                LeaderHeardOf.of_response(
                     response.leader_epoch,
                     response.leader_id,
                     response.leader_endpoint,

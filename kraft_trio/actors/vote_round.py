@@ -102,7 +102,7 @@ class VoteRound:
             self._tally = self._tally.rejected_by(voter.key)
         elif response.leader_epoch > self._context.epoch or response.leader_id >= 0:
             await self._context.tell_election(
-                LeaderHeardOf.told(
+                LeaderHeardOf.of_response(
                     response.leader_epoch,
                     response.leader_id,
                     response.leader_endpoint,

@@ -36,12 +36,12 @@ def _made_by(name: str) -> StateMachine:
         made = made()  # type: ignore[operator]
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise _refusal(name, f"{module_name} cannot be imported: {_told(error)}") from error
+            raise _refusal(name, f"{module_name} cannot be imported: {_described(error)}") from error
         raise _refusal(
             name, f"there is no module {error.name} where this node's Python looks for modules (see PYTHONPATH)"
         ) from error
     except Exception as error:
-        raise _refusal(name, _told(error)) from error
+        raise _refusal(name, _described(error)) from error
     wanting = [method for method in _METHODS if not callable(getattr(made, method, None))]
     if wanting:
         raise _refusal(name, f"made {type(made).__name__}, which has no method {', '.join(wanting)}")
@@ -56,5 +56,5 @@ def _refusal(name: str, reason: str) -> ConfigError:
     return ConfigError(f"kraft.state.machine={name}: {reason}")
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

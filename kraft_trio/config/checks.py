@@ -1,4 +1,4 @@
-"""What must hold between the values of several configuration keys."""
+"""The rules between the values of several configuration keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def refuse(field: str, value: object, reason: str) -> ConfigError:
 
 
 def check(config: ConfigFields) -> None:
-    """Raises ConfigError for the first value that is wrong, alone or beside another one."""
+    """Raises ConfigError for the first value that cannot be used, alone or together with another one."""
     _check_roles(config)
     _check_listeners(config)
     _check_voters(config)

@@ -34,12 +34,12 @@ class LoadedConfig:
 def load_config(path: str | os.PathLike[str], overrides: Mapping[str, str] | None = None) -> LoadedConfig:
     """Read a `.properties` file; `overrides` (key to text) win over it.
 
-    Raises ConfigError naming the file when it cannot be read, and otherwise the key, its value and what is allowed.
+    Raises ConfigError, naming the file if it cannot be read, or else the key, its value and the allowed values.
     """
     warnings: list[str] = []
     try:
         with open(path, "rb") as file:
-            # Java reads such files as Latin-1, and other characters through \u escapes.
+            # Java reads such files as Latin-1; other characters are written as \u escapes.
             pairs = [item for item in javaproperties.parse(file) if isinstance(item, javaproperties.KeyValue)]
     except OSError as error:
         raise ConfigError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}") from error

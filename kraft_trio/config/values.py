@@ -1,4 +1,4 @@
-"""The values of the configuration keys that are more than numbers: how each is read from text, and written back."""
+"""The values of configuration keys that are not plain numbers: how they are read from text and written back."""
 
 from __future__ import annotations
 
