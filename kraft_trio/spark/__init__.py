@@ -1,6 +1,6 @@
-"""Logs, snapshots and traces of any number of replicas as Spark tables: the extra `spark` (see docs/SPARK.md).
+"""Spark tables of the logs, snapshots and traces of any number of replicas; needs the extra `spark` (docs/SPARK.md).
 
-Importing this package brings in no PySpark; its functions do.
+Importing this package does not import PySpark; calling its functions does.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ __all__ = ["register", "session"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("kraft")` and the other sources of this package known to a session.
+    """Register `format("kraft")` and the other sources of this package with a session.
 
-    Not needed where the package is installed: Spark finds the modules `pyspark_kraft` and `pyspark_kraft_trace` by
-    their names.
+    This is unnecessary if the package is installed: Spark finds the modules `pyspark_kraft` and `pyspark_kraft_trace`
+    by their names.
     """
     from kraft_trio.spark.sources import SOURCES
 
@@ -29,10 +29,10 @@ def register(spark: SparkSession) -> None:
 def session(
     master: str = "local[*]", app_name: str = "kraft", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """The running session, or a new one with settings that suit these sources; `settings` are Spark's own and win.
+    """Return the running session, or a new one configured for these sources; `settings` override Spark's.
 
-    Finds a Java as `kraft_trio.spark.java.use_java` does.  Whoever makes it stops it.  Raises StorageError where no
-    Java is found; ImportError without the extra `spark`.
+    Finds a Java like `kraft_trio.spark.java.use_java`.  The caller stops the session.  Raises StorageError if no Java
+    is found; ImportError without the extra `spark`.
     """
     from kraft_trio.spark.spark_session import make_session
 

@@ -1,7 +1,7 @@
-"""Chunks of seeds over the executors of Spark: one task a chunk, outcomes as the tasks end.
+"""Runs chunks of seeds on Spark's executors, one task per chunk, and yields outcomes as tasks end.
 
-A task that ends its Python worker is begun anew by Spark, three times at most, and then runs every seed in a process of
-its own; `local[N]` alone begins none anew, so that a local master is `local[N,4]` here.
+Spark restarts a task that ends its Python worker, at most three times, and then the task runs each seed in its own
+process.  A plain `local[N]` restarts nothing, so a local master becomes `local[N,4]`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ATTEMPTS: Final = 4
-"""How often Spark begins a task before the job fails."""
+"""How often Spark tries a task before the job fails."""
 
 _LOOK_AGAIN_S: Final = 0.2
 
@@ -30,9 +30,9 @@ Task = Callable[[Chunk, int], list[Outcome]]
 
 
 def retrying(master: str) -> str:
-    """A master by which tasks are begun anew: a local one is told how often, others are as they are.
+    """The master, changed so that Spark retries tasks; only local masters need this.
 
-    Raises ConfigError for `local[N,1]`, which asks for the contrary.
+    Raises ConfigError for `local[N,1]`, which forbids retries.
     """
     match = re.fullmatch(r"local(?:\[(?P<threads>\d+|\*)(?:\s*,\s*(?P<failures>\d+))?\])?", master.strip())
     if match is None:
@@ -43,9 +43,9 @@ def retrying(master: str) -> str:
 
 
 def run_chunks(spark: SparkSession, chunks: Iterable[Chunk], task: Task) -> Generator[Outcome, None, None]:
-    """Run every chunk as a task, and give the outcomes of each when it has ended, in the order in which they end.
+    """Run every chunk as a task, and yield the outcomes of each chunk when its task ends.
 
-    Raises CampaignError where a task fails for good.  Closing the iterator cancels what still runs.
+    Raises CampaignError if a task fails for good.  Closing the iterator cancels the running tasks.
     """
     todo = list(chunks)
     if not todo:
@@ -82,7 +82,7 @@ def run_chunks(spark: SparkSession, chunks: Iterable[Chunk], task: Task) -> Gene
                 break
             job.join(_LOOK_AGAIN_S)
     finally:
-        # Again and again: a job that has not been handed in yet is not cancelled.
+        # A job that has not been submitted yet cannot be cancelled, so repeat this.
         while job.is_alive():
             context.cancelJobGroup(group)
             job.join(_LOOK_AGAIN_S)
@@ -91,7 +91,7 @@ def run_chunks(spark: SparkSession, chunks: Iterable[Chunk], task: Task) -> Gene
 
 
 class _Lists(AccumulatorParam[list[Outcome]]):
-    """Lists, one behind the other."""
+    """The lists, concatenated."""
 
     def zero(self, value: list[Outcome]) -> list[Outcome]:
         return []
@@ -102,7 +102,7 @@ class _Lists(AccumulatorParam[list[Outcome]]):
 
 
 def _reason(error: Exception) -> str:
-    """The line that says most: of Python's own errors the last, of others the first."""
+    """The most informative line: the last one of a Python error, the first one of any other."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line.strip())]
     return (raised or lines or [type(error).__name__])[-1 if raised else 0].strip()

@@ -1,7 +1,6 @@
-"""What a campaign keeps: a directory of Parquet files, one of results for each chunk, one of traces where seeds failed.
+"""The directory of a campaign: Parquet files with the results of each chunk and the traces of failing seeds.
 
-A file has its name once it is whole, so that a campaign that was broken off goes on where it was: the seeds that have a
-result are not run again.
+A file gets its name when it is complete.  A campaign that was interrupted continues with the seeds that have no result.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ COLUMNS: Final = (
     Column("repeats", pa.bool_(), "whether the run for the trace was identical; null without a trace"),
     Column("replay", pa.string(), "command line that repeats the run"),
 )
-"""Of the files with results."""
+"""The columns of the result files."""
 
 DESCRIPTION: Final = "campaign.json"
 RESULTS: Final = "results"
@@ -61,12 +60,14 @@ SUMMARY: Final = "summary.txt"
 
 @attrs.frozen
 class CampaignDirectory:
-    """The directory `--out` of one campaign; every process that runs seeds must be able to reach it by this path."""
+    """The `--out` directory of one campaign.  Every process that runs seeds must reach it by this path."""
 
     path: Path
 
     def begin(self, settings: Mapping[str, Any]) -> None:
-        """Make it, or go on with it.  Raises ConfigError where it is of a campaign with other settings, or of none."""
+        """Create or continue it.  Raises ConfigError if it belongs to a campaign with other settings, or is not a
+        campaign's.
+        """
         description = self.path / DESCRIPTION
         if description.exists():
             self._check(description, settings)
@@ -95,7 +96,7 @@ class CampaignDirectory:
                 )
 
     def outcomes(self, seeds: Collection[int]) -> dict[int, Outcome]:
-        """The results there are of these seeds.  Raises StorageError for a file that cannot be read."""
+        """The stored results of these seeds.  Raises StorageError if a file cannot be read."""
         wanted = frozenset(seeds)
         return {row["seed"]: _outcome(row) for row in self._rows() if row["seed"] in wanted}
 
@@ -111,9 +112,9 @@ class CampaignDirectory:
     def keep(
         self, outcomes: Sequence[Outcome], replay: Callable[[int], str], traced: Callable[[int, str], Outcome]
     ) -> None:
-        """Write the results of a chunk, and before that the traces of what failed in it.
+        """Write the results of a chunk, after the traces of its failures.
 
-        `traced(seed, path)` runs a seed again and writes its trace there.  Raises OSError.
+        `traced(seed, path)` repeats a seed and writes its trace to the path.  Raises OSError.
         """
         rows = []
         for outcome in outcomes:
@@ -137,7 +138,7 @@ class CampaignDirectory:
         return again
 
     def check_is_shared(self, seeds: Collection[int]) -> None:
-        """Raises StorageError where results of these seeds, which have run, are not to be seen from here."""
+        """Raises StorageError if results of these seeds, which have run, are not visible here."""
         there = {row["seed"] for row in self._rows(["seed"])}
         missing = sorted(set(seeds) - there)
         if missing:
@@ -147,14 +148,14 @@ class CampaignDirectory:
             )
 
     def write_summary(self, lines: Iterable[str]) -> None:
-        """Keep what was printed at the end.  Raises OSError."""
+        """Store the printed summary.  Raises OSError."""
         with _named_when_whole(self.path / SUMMARY) as unfinished:
             write_own_text(unfinished, "".join(f"{line}\n" for line in lines))
 
 
 @contextmanager
 def _named_when_whole(path: Path) -> Iterator[Path]:
-    """A file to write that gets its name when the block has ended without an error."""
+    """A temporary file that gets its name when the block ends without an error."""
     # Two attempts of one task may write it at the same time.
     unfinished = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.unfinished")
     try:

@@ -1,4 +1,4 @@
-"""What one task of a campaign does, the same in a process of this machine and in an executor of Spark."""
+"""One task of a campaign, the same in a local process and in a Spark executor."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kraft_trio.spark.campaign_files import CampaignDirectory
 
 @attrs.frozen
 class ChunkTask:
-    """Runs the seeds of a chunk, and keeps what comes of them where there is a directory."""
+    """Runs the seeds of a chunk, and stores their outcomes if there is a directory."""
 
     runs: Runs
     directory: CampaignDirectory | None = None
 
     def __call__(self, chunk: Chunk, attempt: int) -> list[Outcome]:
-        """The outcomes, in the chunk's order; `attempt` from 0 on.  Raises OSError where they cannot be kept."""
+        """The outcomes in the chunk's order; `attempt` counts from 0.  Raises OSError if they cannot be stored."""
         outcomes = list(run_chunk(chunk, self.runs.run, limit_s=self.runs.limit_s, attempt=attempt))
         if self.directory is not None:
             self.directory.keep(outcomes, self.runs.replay, self.runs.run_traced)

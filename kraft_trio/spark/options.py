@@ -1,4 +1,4 @@
-"""The options of the sources, as a table: names, what each may be, and what it is for."""
+"""The options of the sources as a table: names, allowed values and meanings."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from kraft_trio.spark.schemas import CONTENTS
 
 @attrs.frozen
 class Option:
-    """One option: its name, how its text is read, what that may be in words, its default, and what it is for."""
+    """One option of a source."""
 
     name: str
     read: Callable[[str], Any]
-    """Raises ValueError for text that it does not allow."""
+    """Raises ValueError for text that is not allowed."""
     allowed: str
     default: Any
     meaning: str
     default_text: str | None = None
-    """The default as a user would write it, where that is not its text."""
+    """The default as a user would write it, if that differs from its text."""
     contents: tuple[str, ...] = ()
-    """The values of the option `content` that it says something of; of all, where there are none here."""
+    """The contents (values of the option `content`) that it applies to; empty for all."""
 
     def is_of(self, content: str) -> bool:
-        """Whether it says something of that content."""
+        """Whether the option applies to that content."""
         return not self.contents or content in self.contents
 
 
 def choice(*values: str) -> Callable[[str], str]:
-    """One of those words, in any case."""
+    """One of these words, in any case."""
     by_lower = {value.lower(): value for value in values}
 
     def read(text: str) -> str:
@@ -49,7 +49,7 @@ def boolean(text: str) -> bool:
 
 
 def whole_number(minimum: int = 0, maximum: int = 2**63 - 1) -> Callable[[str], int]:
-    """A whole number; both ends inclusive."""
+    """A whole number; both ends are inclusive."""
 
     def read(text: str) -> int:
         if not text.isdecimal() or not minimum <= int(text) <= maximum:
@@ -71,7 +71,7 @@ def latest_or_offset(text: str) -> int:
 
 
 def epoch_range(text: str) -> tuple[int, int]:
-    """FIRST-LAST, or one epoch; both ends inclusive."""
+    """FIRST-LAST, or a single epoch; both ends are inclusive."""
     first, dash, last = text.partition("-")
     read = whole_number(0, 2**31 - 1)
     epochs = read(first), read(last if dash else first)
@@ -85,7 +85,7 @@ def any_text(text: str) -> str:
 
 
 def texts_of_json(text: str) -> tuple[str, ...]:
-    """Those of a JSON list of texts."""
+    """The texts in a JSON list."""
     try:
         found = json.loads(text)
     except RecursionError:
@@ -96,10 +96,10 @@ def texts_of_json(text: str) -> tuple[str, ...]:
 
 
 def read_options(source: str, table: Iterable[Option], given: Mapping[str, str]) -> dict[str, Any]:
-    """The value of every option of the table, by its name.
+    """The value of each option in the table, by name.
 
-    Names are compared without case, as Spark does.  Raises ConfigError, naming option, value and what was expected, for
-    an option that is not in the table and for a value that it does not allow.
+    Names are case-insensitive, as in Spark.  Raises ConfigError naming option, value and expectation for an unknown
+    option or a value that is not allowed.
     """
     options = {option.name.lower(): option for option in table}
     values = {option.name: option.default for option in options.values()}
@@ -200,7 +200,7 @@ READ_OPTIONS = (
         "directory or cluster_id exclude; needs `spark.sql.python.filterPushdown.enabled=true`",
     ),
 )
-"""Of the batch source `kraft`."""
+"""The options of the batch source `kraft`."""
 
 TRACE_OPTIONS = (
     Option("path", any_text, "a path, a glob or a URL", "", "the files or directories passed to `load`"),
@@ -214,4 +214,4 @@ TRACE_OPTIONS = (
         "size of a task: smaller files are combined, and a larger file is one task",
     ),
 )
-"""Of the source `kraft-trace`."""
+"""The options of the source `kraft-trace`."""

@@ -1,4 +1,4 @@
-"""The reader of the batch source `kraft`: plans the tasks of a query, and reads the rows of one."""
+"""The reader of the batch source `kraft`: plans a query's tasks, and reads the rows of one task."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from kraft_trio.spark.schemas import CONTENTS, RECORD_HEADERS, Column, arrow_sch
 from kraft_trio.spark.values import NEEDED, inferred_columns
 
 SAMPLED_RECORDS = 1000
-"""How many values are looked at to learn which columns they have."""
+"""How many values are sampled to find their columns."""
 
 
 @attrs.frozen
 class PiecesPartition(InputPartition):
-    """What one task reads."""
+    """The work of one task."""
 
     pieces: list[Piece]
 
 
 class DirectoryReader(DataSourceReader):
-    """Reads replicas' directories; made anew in each process that plans."""
+    """Reads replicas' directories.  Each planning process creates its own."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        """Raises ConfigError for an option or a column that does not exist."""
+        """Raises ConfigError for an unknown option or column."""
         self._options = checked_options(options)
         content = self._options["content"]
         arrow, value_fields = _checked_schema(self._options, schema)
@@ -44,10 +44,10 @@ class DirectoryReader(DataSourceReader):
             content, arrow, _batch_filter(self._options), self._options["mode"] == "FAILFAST", value_fields
         )
         self._of_replicas: list[tuple[str, frozenset[Any]]] = []
-        """Columns of replicas, and what they must be one of."""
+        """Columns of replicas, and the values they may have."""
 
     def partitions(self) -> list[InputPartition]:
-        """Raises ConfigError where there is nothing to read, and for directories of several clusters."""
+        """Raises ConfigError if there is nothing to read, or if directories belong to different clusters."""
         replicas = find_replicas(_paths(self._options), self._options["allowMixedClusters"])
         for name, values in self._of_replicas:
             replicas = [replica for replica in replicas if replica.columns[name] in values]
@@ -57,13 +57,13 @@ class DirectoryReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, PiecesPartition):
-            # Spark's own, where nothing was planned.
+            # Spark's own partition, if none was planned.
             return iter(())
         return read_pieces(partition.pieces, self._plan)
 
 
 def checked_options(given: Mapping[str, str]) -> dict[str, Any]:
-    """The values of all options.  Raises ConfigError for one that does not exist, or says nothing of that content."""
+    """The values of all options.  Raises ConfigError for an option that is unknown or does not apply to the content."""
     options = read_options("kraft", READ_OPTIONS, given)
     for option in READ_OPTIONS:
         if options[option.name] != option.default and not option.is_of(options["content"]):
@@ -77,9 +77,9 @@ def checked_options(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def columns_of(options: Mapping[str, Any]) -> tuple[Column, ...]:
-    """The columns of a read with those options, where no schema is given.
+    """The columns of a read with these options and without a schema.
 
-    With `value.format=msgpack` some records are read for it.  Raises ConfigError where there is nothing to read.
+    With `value.format=msgpack`, this reads some records.  Raises ConfigError if there is nothing to read.
     """
     *columns, error = CONTENTS[options["content"]]
     if options["includeHeaders"]:
@@ -112,7 +112,7 @@ def _sample(options: Mapping[str, Any]) -> list[bytes | None]:
 
 
 def _checked_schema(options: Mapping[str, Any], schema: StructType) -> tuple[pa.Schema, tuple[pa.Field, ...]]:
-    """As Arrow's, and which of its columns are made of values.  Raises ConfigError."""
+    """The Arrow schema, and the columns that come from values.  Raises ConfigError."""
     content = options["content"]
     arrow: pa.Schema = to_arrow_schema(schema, timezone="UTC")
     known = {column.name: column for column in CONTENTS[content]}
@@ -139,7 +139,7 @@ def _batch_filter(options: Mapping[str, Any]) -> BatchFilter:
 
 
 def _paths(options: Mapping[str, Any]) -> list[str]:
-    """What `load` was given.  Raises ConfigError for nothing."""
+    """The paths passed to `load`.  Raises ConfigError if there are none."""
     paths = [*([options["path"]] if options["path"] else []), *options["paths"]]
     if not paths:
         raise ConfigError("no path: expected load(PATH), a directory of a replica or a glob of them")

@@ -1,4 +1,4 @@
-"""What there is to read, in pieces: a segment, a snapshot or a part of one, a small file, a directory's problem."""
+"""Divides what there is to read into pieces: segments, snapshots, parts of them, small files, and problems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WINDOW_BYTES = 1024 * 1024
 
 
 class Kind(enum.Enum):
-    """What a piece is of."""
+    """The kind of piece."""
 
     SEGMENT = enum.auto()
     SNAPSHOT = enum.auto()
@@ -32,16 +32,16 @@ class Kind(enum.Enum):
 
 @attrs.frozen
 class NextSegment:
-    """The segment behind another one, wanted or not."""
+    """The segment after this one, whether it is wanted or not."""
 
     base_offset: int
-    """As its file is named."""
+    """First offset, from the file name."""
     path: str
 
 
 @attrs.frozen
 class Piece:
-    """What one task reads, or a part of that."""
+    """A piece that one task reads, possibly with others."""
 
     kind: Kind
     replica: Replica
@@ -49,23 +49,23 @@ class Piece:
     path: str
     start: int = 0
     end: int = 0
-    """Exclusive; of the whole file its size."""
+    """Exclusive; the size of the file for a whole file."""
     expectation: Expectation = Expectation(0)
-    """Of the batch at `start`."""
+    """Expectation for the batch at `start`."""
     snapshot_id: OffsetAndEpoch = OffsetAndEpoch(0, 0)
     is_last: bool = True
-    """Whether the file ends with it."""
+    """Whether it reaches the end of the file."""
     next_segment: NextSegment | None = None
-    """What the file's end must lead to; None behind the last one."""
+    """The segment that must continue the file; None for the last one."""
 
     @property
     def cost_bytes(self) -> int:
-        """What it takes to read, roughly: opening a file costs something as well."""
+        """Approximate cost of reading it, including the cost of opening a file."""
         return self.end - self.start + 256 * 1024
 
 
 def plan_pieces(replicas: Iterable[Replica], content: str, wanted: BatchFilter, target_bytes: int) -> Iterator[Piece]:
-    """What is to be read for that content; what cannot be opened is a piece as well, of which the reader says so."""
+    """The pieces to read for the content.  Anything that cannot be opened is a piece too, which the reader reports."""
     for replica in replicas:
         bare = attrs.evolve(replica, segments=(), snapshots=(), other_names=frozenset())
         if replica.error is not None:
@@ -87,7 +87,7 @@ def plan_pieces(replicas: Iterable[Replica], content: str, wanted: BatchFilter, 
 
 
 def pack(pieces: Iterable[Piece], target_bytes: int) -> list[list[Piece]]:
-    """Pieces put together in their order, each time to about so many bytes."""
+    """Group pieces in order into tasks of about this many bytes."""
     packed: list[list[Piece]] = []
     left = 0
     for piece in pieces:
@@ -102,7 +102,7 @@ def pack(pieces: Iterable[Piece], target_bytes: int) -> list[list[Piece]]:
 def _segments_in(
     segments: tuple[tuple[int, StoredFile], ...], wanted: BatchFilter
 ) -> Iterator[tuple[int, StoredFile, NextSegment | None]]:
-    """Those that may hold offsets that are wanted: each ends where the next one begins."""
+    """The segments that may hold wanted offsets: each one ends where the next begins."""
     following = [*(NextSegment(offset, file.path) for offset, file in segments), None][1:]
     for (offset, file), after in zip(segments, following, strict=True):
         end = NO_END if after is None else after.base_offset
@@ -111,7 +111,7 @@ def _segments_in(
 
 
 def _split(whole: Piece, target_bytes: int) -> Iterator[Piece]:
-    """Parts of at least so many bytes, cut where batches begin; from the first damage on all is one part."""
+    """Parts of at least this many bytes, cut between batches.  From the first damage on, everything is one part."""
     if whole.end <= 2 * target_bytes:
         yield whole
         return
@@ -127,30 +127,30 @@ def _split(whole: Piece, target_bytes: int) -> Iterator[Piece]:
                     yield attrs.evolve(whole, start=start, end=position, expectation=expectation, is_last=False)
                     start, expectation = position, batches.expectation(at, whole.expectation)
     except OSError:
-        # The reader comes upon it as well, and says so.
+        # The reader will find and report it too.
         pass
     yield attrs.evolve(whole, start=start, expectation=expectation)
 
 
 @attrs.frozen
 class _Batches:
-    """Batches that follow one another."""
+    """Consecutive batches."""
 
     positions: Ints
     """In the file."""
     base_offsets: Ints
     epochs: Ints
     epoch_before: int
-    """Of the batch before the first."""
+    """Epoch of the batch before the first."""
 
     def expectation(self, at: int, of_file: Expectation) -> Expectation:
-        """Of the batch at this place, given those before it."""
+        """Expectation for the batch at this place, given the ones before it."""
         epoch = self.epoch_before if at == 0 else int(self.epochs[at - 1])
         return attrs.evolve(of_file, base_offset=int(self.base_offsets[at]), epoch=epoch)
 
 
 def _sound_headers(source: ByteSource, expectation: Expectation) -> Iterator[_Batches]:
-    """The batches of a file, as long as headers say what they should."""
+    """The batches of a file, up to the first unexpected header."""
     position = 0
     offset, epoch = expectation.base_offset, expectation.epoch
     while source.size - position >= HEADER_BYTES:
@@ -159,7 +159,7 @@ def _sound_headers(source: ByteSource, expectation: Expectation) -> Iterator[_Ba
             return
         positions = walk(window, 0, len(window))
         if not len(positions):
-            # One that is larger, or none at all.
+            # A larger batch, or not a batch at all.
             positions = np.zeros(1, np.int64)
         headers = gather(window, positions)
         sizes = sizes_of(headers)

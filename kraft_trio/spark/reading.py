@@ -1,4 +1,4 @@
-"""A piece of a directory as Arrow batches: what one task of the source `kraft` does, without Spark."""
+"""Reads pieces as Arrow batches: the work of one task of the source `kraft`, without Spark."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ from kraft_trio.spark.values import NEEDED, with_values
 from kraft_trio.storage.batch_header import HEADER_BYTES
 
 ROWS_A_BATCH = 10_000
-"""What Spark takes at the least cost a row."""
+"""The batch size with the lowest cost per row in Spark."""
 BYTES_A_BATCH = 32 * 1024 * 1024
-"""As much is put together at most, so that what a task has in memory does not grow with the records."""
+"""Upper limit for combining batches, so that a task's memory does not grow with the records."""
 _POSITION = "position"
 
 
 @attrs.frozen
 class ReadPlan:
-    """What every task of a query does in the same way."""
+    """The settings that all tasks of a query share."""
 
     content: str
     schema: pa.Schema
-    """Of the rows, any of the content's columns."""
+    """The schema of the rows: any of the content's columns."""
     wanted: BatchFilter
     is_fail_fast: bool
     value_fields: tuple[pa.Field, ...] = ()
-    """The columns that are made of the records' values."""
+    """The columns that come from record values."""
 
 
 def read_pieces(pieces: Iterable[Piece], plan: ReadPlan) -> Iterator[pa.RecordBatch]:
-    """The rows of the pieces, in their order.
+    """The rows of the pieces, in order.
 
-    What is wrong is a row with `error`.  Raises StorageError instead, naming file, position and what was expected, if
-    that is how it is planned.
+    Damage becomes a row with `error`.  If the plan says so, it raises StorageError naming file, position and
+    expectation instead.
     """
     batches = (batch for piece in pieces for batch in _checked(piece, plan))
     return _joined(batch for batch in batches if batch.num_rows)
 
 
 def _checked(piece: Piece, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
-    """The rows of one piece; an error where there is one and none is allowed."""
+    """The rows of one piece.  Raises for damage if the plan allows no errors."""
     if not plan.is_fail_fast:
         yield from _rows_with_values(piece, plan, plan.schema)
         return
@@ -79,7 +79,7 @@ def _located(path: str, row: dict[str, Any]) -> str:
 
 
 def _rows_with_values(piece: Piece, plan: ReadPlan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """With the columns that are made of values, if there are any."""
+    """Add the columns that come from values, if any."""
     if not plan.value_fields:
         yield from _rows_of(piece, plan, schema)
         return
@@ -91,7 +91,7 @@ def _rows_with_values(piece: Piece, plan: ReadPlan, schema: pa.Schema) -> Iterat
 
 
 def _with_fields(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> pa.Schema:
-    """With those behind the others that it does not have."""
+    """Append the missing columns."""
     return pa.schema([*schema, *(pa.field(name, type) for name, type in types.items() if name not in schema.names)])
 
 
@@ -153,7 +153,7 @@ def _seam_error(expectation: Expectation, following: NextSegment) -> str | None:
         with closing(files_of(following.path).open(following.path)) as file:
             start = file.read(HEADER_BYTES)
     except FileNotFoundError:
-        # Gone since the directory was listed: reading it says so.
+        # The file has vanished since the directory was listed; reading it reports that.
         return None
     except OSError:
         start = b""
@@ -161,7 +161,7 @@ def _seam_error(expectation: Expectation, following: NextSegment) -> str | None:
 
 
 def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches that are neither small nor very large."""
+    """Combine the rows into batches that are neither small nor very large."""
     small: list[pa.RecordBatch] = []
     count = size = 0
     for batch in batches:

@@ -1,4 +1,4 @@
-"""From paths and globs to replicas: whose directory it is, and the segments and snapshots in it."""
+"""Finds replicas from paths and globs: the owner of each directory, and its segments and snapshots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kraft_trio.storage import partition_files
 from kraft_trio.storage.meta_properties import META_PROPERTIES, decode_meta_properties
 
 _PARTITION = "-0"
-"""How the name of a directory ends that holds partition 0 of a topic: a quorum's only one."""
+"""Suffix of the directory of partition 0, the only partition of a quorum."""
 _KAFKAS_PARTITION = "__cluster_metadata-0"
 _LARGEST_OFFSET = 2**63 - 1
 _LARGEST_EPOCH = 2**31 - 1
@@ -21,7 +21,7 @@ _LARGEST_EPOCH = 2**31 - 1
 
 @attrs.frozen
 class StoredFile:
-    """A segment or a snapshot: its path and its size in bytes when it was listed."""
+    """A segment or a snapshot, with its path and its size in bytes when listed."""
 
     path: str
     size: int
@@ -29,27 +29,27 @@ class StoredFile:
 
 @attrs.frozen
 class Replica:
-    """One replica's directory."""
+    """The directory of one replica."""
 
     directory: str
-    """As the path or glob led to it."""
+    """As found through the path or glob."""
     cluster_id: str | None = None
     node_id: int | None = None
     directory_id: str | None = None
     partition: str = ""
-    """The directory of the log; empty where there is none."""
+    """The directory of the log; empty if there is none."""
     segments: tuple[tuple[int, StoredFile], ...] = ()
-    """By first offset, ascending."""
+    """Sorted by first offset."""
     snapshots: tuple[tuple[OffsetAndEpoch, StoredFile], ...] = ()
     """By id, ascending."""
     other_names: frozenset[str] = frozenset()
-    """Of the other files beside the segments."""
+    """The other files beside the segments."""
     error: str | None = None
-    """What is wrong with the directory as a whole, or with its meta.properties."""
+    """A problem of the whole directory, or of its meta.properties."""
 
     @property
     def columns(self) -> dict[str, str | int | None]:
-        """What each of its rows begins with."""
+        """The values that each of its rows begins with."""
         return {
             "directory": printable(self.directory),
             "cluster_id": self.cluster_id,
@@ -59,10 +59,10 @@ class Replica:
 
 
 def find_replicas(paths: Iterable[str], allow_mixed_clusters: bool) -> list[Replica]:
-    """The replicas that the paths lead to: directories of nodes (metadata.log.dir) or of partitions, or globs of them.
+    """The replicas in these paths: node directories (metadata.log.dir), partition directories, or globs of them.
 
-    A path that leads to none is a replica with `error`; a directory that several lead to is one replica.  Raises
-    ConfigError where none of them leads to one, and for directories of different clusters unless they are allowed.
+    A path without a replica becomes a replica with `error`.  Several paths to one directory give one replica.  Raises
+    ConfigError if no path leads to a replica, and for directories of different clusters unless they are allowed.
     """
     replicas: list[Replica] = []
     known: set[str] = set()
@@ -126,13 +126,13 @@ def _is_partition(entries: list[Entry]) -> bool:
 
 
 def _has_votes_or_snapshots(entries: list[Entry]) -> bool:
-    """What a quorum's partition has, and that of an ordinary topic, which a broker keeps beside it, has not."""
+    """Files that a quorum's partition has, and a broker's ordinary topic does not."""
     names = [entry.name for entry in entries]
     return partition_files.QUORUM_STATE in names or bool(partition_files.checkpoint_ids(names))
 
 
 def _identified(files: Files, replica: Replica, directory: str, *, is_required: bool) -> Replica:
-    """With what the meta.properties of a node's directory says."""
+    """The replica, with the contents of its node's meta.properties."""
     path = join(directory, META_PROPERTIES)
     try:
         properties = decode_meta_properties(path, read_all(files, path))
@@ -160,7 +160,7 @@ def _with_files(replica: Replica, partition: str, entries: list[Entry]) -> Repli
     segments = [(offset, stored(partition_files.offset_file_name(offset, partition_files.LOG))) for offset in offsets]
     ids = partition_files.checkpoint_ids(list(sizes))
     snapshots = [(id, stored(partition_files.checkpoint_name(id))) for id in ids]
-    # Twenty digits say more than an offset can be, ten more than an epoch.
+    # Twenty digits can exceed an offset, and ten an epoch.
     problems = [] if replica.error is None else [replica.error]
     problems += [
         f"{file.path}: offset {offset} in its name, expected one up to {_LARGEST_OFFSET}"

@@ -1,7 +1,7 @@
-"""The columns of every table that the sources of this package give.
+"""The columns of all tables that the sources provide.
 
-Each table is a tuple of columns; Spark's schema and Arrow's are made from it.  Any column may be null where what it
-says could not be read; `error` then says why.
+Each table is a tuple of columns, from which Spark's and Arrow's schemas are made.  Any column may be null if its value
+could not be read; `error` then says why.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 @attrs.frozen
 class Column:
-    """One column: its name, its type, and what it says."""
+    """One column: name, type and meaning."""
 
     name: str
     type: pa.DataType
@@ -24,7 +24,7 @@ class Column:
 
     @property
     def spark_type(self) -> str:
-        """As Spark's SQL names it."""
+        """The type's name in Spark SQL."""
         return spark_type(self.type)
 
 
@@ -42,7 +42,7 @@ REPLICA = (
     Column("node", pa.int32(), "node id from `meta.properties`; null without that file"),
     Column("directory_id", pa.string(), "from `meta.properties`, in Kafka's text form; null before KIP-853"),
 )
-"""What each row of a directory begins with."""
+"""The first columns of each row that comes from a directory."""
 
 ERROR = Column("error", pa.string(), "the problem at this place; otherwise null")
 
@@ -188,12 +188,12 @@ CONTENTS: Mapping[str, tuple[Column, ...]] = {
 
 
 def spark_schema(columns: Iterable[Column]) -> str:
-    """Spark's schema of those columns, in text; every column may be null."""
+    """Spark's schema of these columns as text; all columns are nullable."""
     return ", ".join(f"{_quoted(column.name)} {column.spark_type}" for column in columns)
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
-    """Arrow's schema of those columns, as Spark expects it of a data source."""
+    """Arrow's schema of these columns, as Spark expects it from a data source."""
     return pa.schema([(column.name, column.type) for column in columns])
 
 
@@ -211,7 +211,7 @@ _NAMES: Mapping[pa.DataType, str] = {
 
 
 def spark_type(type: pa.DataType) -> str:
-    """The name that Spark's SQL has for a type of these tables."""
+    """The name of a type in Spark SQL."""
     if pa.types.is_list(type):
         return f"array<{spark_type(type.value_type)}>"
     if pa.types.is_struct(type):

@@ -1,4 +1,4 @@
-"""The data source `kraft`: directories of replicas as tables; live quorums read, streamed and written."""
+"""The data source `kraft`: reads replicas' directories, and reads, streams and writes live quorums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kraft_trio.spark.stream_options import BOOTSTRAP
 
 
 class KraftDataSource(DataSource):
-    """`spark.read.format("kraft")`: see docs/SPARK.md for its options and columns."""
+    """`spark.read.format("kraft")`.  docs/SPARK.md describes its options and columns."""
 
     @classmethod
     def name(cls) -> str:

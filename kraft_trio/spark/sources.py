@@ -1,4 +1,4 @@
-"""The data sources of this package: what `kraft_trio.spark.register` registers."""
+"""The data sources that `kraft_trio.spark.register` registers."""
 
 from __future__ import annotations
 

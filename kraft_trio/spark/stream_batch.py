@@ -1,4 +1,4 @@
-"""`spark.read.format("kraft")` with bootstrapControllers: what is committed in a live quorum now, at once."""
+"""`spark.read.format("kraft")` with bootstrapControllers: reads the committed records of a live quorum at once."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from kraft_trio.spark.stream_rows import RowMaker
 
 
 def make_live_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """Raises ConfigError for options and columns that it cannot work with."""
+    """Raises ConfigError for unusable options and columns."""
     read = read_batch_options(options)
     return LiveReader(read, RowMaker.of(read, schema))
 
 
 class LiveReader(DataSourceReader):
-    """Reads from `startingOffsets` to `endingOffsets`, or to where the log was committed when it was planned."""
+    """Reads from `startingOffsets` to `endingOffsets`, or to the committed end at planning time."""
 
     def __init__(self, options: LiveOptions, rows: RowMaker) -> None:
         self._options = options
         self._rows = rows
 
     def partitions(self) -> list[InputPartition]:
-        """Raises NetworkError where no leader was found within `timeoutMs`, OffsetOutOfRangeError."""
+        """Raises NetworkError if no leader is found within `timeoutMs`, OffsetOutOfRangeError."""
 
         async def question(leader: QuorumLeader) -> tuple[LogRange, tuple[Endpoint, ...]]:
             begin = await offset_at(leader, self._options.starting)
@@ -46,5 +46,5 @@ class LiveReader(DataSourceReader):
         return [LogPartition(options, LogRange(wanted.cluster_id, *one)) for one in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark makes a partition of its own where there is none.
+        # Spark makes its own partition if there is none.
         return read_partition(partition, self._rows) if isinstance(partition, LogPartition) else iter(())

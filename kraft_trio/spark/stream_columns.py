@@ -27,7 +27,7 @@ def live_columns(options: LiveOptions) -> tuple[Column, ...]:
 
 
 def live_schema(given: Mapping[str, str]) -> str:
-    """The columns where the user gives no schema.  Raises ConfigError."""
+    """The columns without a user's schema.  Raises ConfigError."""
     options = read_live_options(given)
     if options.is_msgpack:
         raise ConfigError("value.format=msgpack: give the columns of the values with schema(…)")

@@ -1,4 +1,4 @@
-"""A range of a quorum's committed log, as bytes, for the task that reads it; across changes of the leader."""
+"""Fetches a range of a quorum's committed log as bytes, across changes of the leader."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kraft_trio.spark.stream_quorum import (
 log = logging.getLogger(__name__)
 
 ROUND_BYTES: Final = 8 * 1024 * 1024
-"""How much is fetched over one connection before it is handed on: what a task holds at most, and a batch."""
+"""How much one connection fetches before handing it on; a task holds at most this and one batch."""
 _MAX_WAIT_MS: Final = 500
 
 
 @attrs.frozen
 class LogRange:
-    """Offsets `begin` (inclusive) to `end` (exclusive) of one cluster's log, committed when it was planned."""
+    """Offsets `begin` (inclusive) to `end` (exclusive) of one cluster's log, committed when planned."""
 
     cluster_id: str | None
     begin: int
@@ -37,11 +37,11 @@ class LogRange:
 
 
 def committed_batches(address: QuorumAddress, wanted: LogRange, *, fail_on_data_loss: bool) -> Iterator[bytes]:
-    """Whole batches that hold the range, in order; the first and the last may hold more.
+    """Yield whole batches that cover the range, in order; the first and last may hold more.
 
-    No event loop runs while the caller has the bytes.  Raises NetworkError where no more came for the address's
-    `timeout_ms`; OtherClusterError; RefusedError; ProtocolError for damaged batches; DataLossError where a part of the
-    range is gone, or, without `fail_on_data_loss`, logs a warning and goes on behind it.
+    No event loop runs while the caller has the bytes.  Raises NetworkError if nothing more arrives for the address's
+    `timeout_ms`; OtherClusterError; RefusedError; ProtocolError for damaged batches; DataLossError if part of the range
+    is gone (without `fail_on_data_loss`, it logs a warning and continues after the gap).
     """
     position = wanted.begin
     while position < wanted.end:
@@ -70,9 +70,9 @@ def _tell_loss(what: str, fail_on_data_loss: bool) -> None:
 
 
 async def _round(address: QuorumAddress, wanted: LogRange, position: int) -> list[Fetched] | str:
-    """The next answers with something in them, one at least: batches, or that the offset is not in the log.
+    """The next non-empty answers: batches, or the news that the offset is not in the log.
 
-    In words, that the log ends before it, and does so for the address's time.
+    Returns a text instead if the log ends before the offset for as long as the address's time limit.
     """
 
     async def question(leader: QuorumLeader) -> list[Fetched] | str:

@@ -1,4 +1,4 @@
-"""The options of `format("kraft")` with bootstrapControllers: reading a live quorum, as a stream or at once."""
+"""The options of `format("kraft")` with bootstrapControllers, for streams and batch reads of a live quorum."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Place = int | str
 
 
 def endpoints(text: str) -> tuple[Endpoint, ...]:
-    """Read `host:port,host:port`; one at least.  Raises ValueError."""
+    """Read `host:port,host:port`, at least one.  Raises ValueError."""
     found = tuple(dict.fromkeys(parse_peer(part.strip()) for part in text.split(",") if part.strip()))
     if not found:
         raise ValueError
@@ -33,7 +33,7 @@ def endpoints(text: str) -> tuple[Endpoint, ...]:
 
 
 def place(*words: str) -> Any:
-    """One of those words, an offset, or the offset as `{"offset": N}`."""
+    """One of these words, an offset, or the offset as `{"offset": N}`."""
     word = choice(*words)
 
     def read(text: str) -> Place:
@@ -71,7 +71,7 @@ QUORUM_OPTIONS = (
         "time limit for finding a leader, and for waiting for records or a commit",
     ),
 )
-"""Of every use of a live quorum."""
+"""The options for every use of a live quorum."""
 
 LIVE_OPTIONS = (
     *QUORUM_OPTIONS,
@@ -141,7 +141,7 @@ LIVE_OPTIONS = (
 
 @attrs.frozen
 class LiveOptions:
-    """What the options of a reader said.  Can be pickled."""
+    """The parsed options of a reader.  Can be pickled."""
 
     address: QuorumAddress
     starting: Place
@@ -157,7 +157,7 @@ class LiveOptions:
 
 
 def read_live_options(given: Mapping[str, str]) -> LiveOptions:
-    """Those of either.  Raises ConfigError, naming the option, its value and what was expected."""
+    """The options of a stream or batch read.  Raises ConfigError naming option, value and expectation."""
     values = read_options(SOURCE, LIVE_OPTIONS, given)
     return LiveOptions(
         address=quorum_address(values),
@@ -175,7 +175,7 @@ def read_live_options(given: Mapping[str, str]) -> LiveOptions:
 
 
 def read_stream_options(given: Mapping[str, str]) -> LiveOptions:
-    """Those of `readStream`.  Raises ConfigError as `read_live_options`, and for one that a stream does not heed."""
+    """The options of `readStream`.  Raises ConfigError like `read_live_options`, and for batch-only options."""
     options = read_live_options(given)
     if options.ending != LATEST:
         raise ConfigError(
@@ -186,7 +186,7 @@ def read_stream_options(given: Mapping[str, str]) -> LiveOptions:
 
 
 def read_batch_options(given: Mapping[str, str]) -> LiveOptions:
-    """Those of `read`.  Raises ConfigError as `read_live_options`, and for one that a batch query does not heed."""
+    """The options of `read`.  Raises ConfigError like `read_live_options`, and for options of streams only."""
     options = read_live_options(given)
     if options.max_per_trigger is not None:
         raise ConfigError(
@@ -197,7 +197,7 @@ def read_batch_options(given: Mapping[str, str]) -> LiveOptions:
 
 
 def quorum_address(values: Mapping[str, Any]) -> QuorumAddress:
-    """What QUORUM_OPTIONS said.  Raises ConfigError where no nodes are given."""
+    """The parsed QUORUM_OPTIONS.  Raises ConfigError without any nodes."""
     if values[BOOTSTRAP] is None:
         raise ConfigError(
             f"format {SOURCE}: option {BOOTSTRAP} is missing: expected host:port,host:port,… of nodes of a quorum"

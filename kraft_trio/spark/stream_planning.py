@@ -1,4 +1,4 @@
-"""What the driver of a streaming query asks of the leader: where to begin, how far it can go, whether all is there."""
+"""The driver's questions to the leader: where a query begins, how far it can read, and whether anything is lost."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kraft_trio.spark.stream_quorum import BehindError, QuorumLeader, check_clus
 
 
 def committed_end(leader: QuorumLeader) -> int:
-    """The end of what is committed, exclusive.  Raises NetworkError where the leader does not know it yet."""
+    """The committed end, exclusive.  Raises NetworkError while the leader does not know it."""
     if leader.high_watermark is None:
         raise NetworkError(f"the leader of epoch {leader.epoch} has committed nothing in it yet")
     return leader.high_watermark
 
 
 async def offset_at(leader: QuorumLeader, place: Place) -> int:
-    """The offset that is meant.  Raises NetworkError; OffsetOutOfRangeError for one beyond what is committed."""
+    """The offset of a place.  Raises NetworkError; OffsetOutOfRangeError if it lies beyond the committed end."""
     end = committed_end(leader)
     if place == LATEST:
         return end
@@ -28,16 +28,16 @@ async def offset_at(leader: QuorumLeader, place: Place) -> int:
 
 
 async def first_position(leader: QuorumLeader, starting: Place) -> StreamPosition:
-    """Where a new query begins.  Raises as `offset_at`."""
+    """Where a new query begins.  Raises like `offset_at`."""
     offset = await offset_at(leader, starting)
     epoch = await leader.epoch_before(offset) if offset else None
     return StreamPosition.beginning(leader.cluster_id, offset, UNKNOWN_EPOCH if epoch is None else epoch)
 
 
 async def find_loss(leader: QuorumLeader, position: StreamPosition) -> str | None:
-    """What is gone of the log that was read up to there, in words; None where reading can go on from it.
+    """Describe what is missing from the log that was read so far; None if reading can continue.
 
-    Raises OtherClusterError where it is not that log at all; BehindError; NetworkError.
+    Raises OtherClusterError if it is another log; BehindError; NetworkError.
     """
     check_cluster(position.cluster_id, leader)
     end = committed_end(leader)
@@ -59,7 +59,7 @@ async def find_loss(leader: QuorumLeader, position: StreamPosition) -> str | Non
 
 
 async def newest_position(leader: QuorumLeader, start: StreamPosition, up_to: int) -> StreamPosition:
-    """How far reading can go from `start`, which is no loss: at most to `up_to`.  Raises NetworkError."""
+    """How far a query can read from `start`, a position that is not lost; at most to `up_to`.  Raises NetworkError."""
     offset = min(up_to, committed_end(leader))
     if offset <= start.offset:
         return start

@@ -1,8 +1,8 @@
-"""What is committed in a quorum's log, read from its leader with Fetch, as one who is no replica.
+"""Reads a quorum's committed log from its leader with Fetch, without being a replica.
 
-Works with Kafka's controllers, too.  They give such a one what is not committed yet as well, so that what lies above
-the high watermark is cut off here; they want to hear the epoch of the leader that is asked; and whoever asks for the
-log's start they take for a new replica.
+Works with Kafka's controllers too, which differ in three ways.  They also send uncommitted records, so everything above
+the high watermark is cut off here.  They require the leader's epoch.  And they take a reader of the log's start for a
+new replica.
 """
 
 from __future__ import annotations
@@ -30,30 +30,29 @@ _RETRY_S: Final = 0.1
 
 
 class OtherClusterError(KraftError):
-    """The nodes are of another cluster than the one that was read from before."""
+    """The nodes belong to another cluster than the one read before."""
 
 
 class DataLossError(KraftError):
-    """What was to be read is not in the log: trimmed before it was read, or the log has lost it."""
+    """Records to be read are gone: trimmed before they were read, or lost from the log."""
 
 
 class BehindError(NetworkError):
-    """The leader knows less to be committed than was read before.
+    """The leader knows fewer committed records than were read before.
 
-    So does a leader that is none any more, for as long as it has not noticed; if it lasts (`ask_leader` tells), the log
-    has lost records.
+    A deposed leader that has not noticed says so too.  If it lasts (see `ask_leader`), the log has lost records.
     """
 
 
 @attrs.frozen
 class QuorumAddress:
-    """Where a quorum is, and how long it is waited for.  Can be pickled."""
+    """Where a quorum is, and how long to wait for it.  Can be pickled."""
 
     bootstrap: tuple[Endpoint, ...]
     request_timeout_ms: int
-    """For one answer of one node."""
+    """Time limit for one answer of one node."""
     timeout_ms: int
-    """For a leader to be found, or for the next records."""
+    """Time limit for finding a leader, or for the next records."""
 
     def known_also_at(self, nodes: tuple[Endpoint, ...]) -> QuorumAddress:
         return attrs.evolve(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *nodes))))
@@ -61,23 +60,23 @@ class QuorumAddress:
 
 @attrs.frozen
 class Fetched:
-    """Committed batches, whole and their CRCs right, and what the leader says of its log."""
+    """Complete committed batches with correct CRCs, and the leader's view of its log."""
 
     records: bytes
     next_offset: int
-    """After the last batch; the offset that was asked for where there is none."""
+    """The offset after the last batch, or the requested offset if there is none."""
     log_start_offset: int
     is_in_log: bool
-    """False where the log does not have the offset that was asked for."""
+    """False if the log does not have the requested offset."""
 
     @property
     def first_epoch(self) -> int | None:
-        """The leader epoch of the first batch; None where there is none."""
+        """The leader epoch of the first batch; None if there is none."""
         return peek_header(self.records).leader_epoch if self.records else None
 
 
 class QuorumLeader:
-    """The leader of a quorum, as a reader that takes nothing for committed that the leader has not told it is."""
+    """The leader of a quorum, seen by a reader that trusts only what the leader calls committed."""
 
     def __init__(self, leader: Leader) -> None:
         self._leader = leader
@@ -85,15 +84,15 @@ class QuorumLeader:
         self.topic_name = leader.topic_name
         self.epoch = leader.epoch
         self.high_watermark: int | None = leader.high_watermark if leader.high_watermark >= 0 else None
-        """Exclusive, never falls; None until a record of the leader's epoch has committed."""
+        """Exclusive; never falls; None until a record of the leader's epoch has committed."""
         self.nodes = leader.nodes
-        """Where the leader and the other voters listen."""
+        """The addresses of the leader and the other voters."""
 
     async def fetch(self, offset: int, max_bytes: int = FETCH_BYTES, max_wait_ms: int = 0) -> Fetched:
-        """The committed batches from the one that holds `offset`, as many as fit in `max_bytes`, but one at least.
+        """The committed batches from the one that holds `offset`, at most `max_bytes` but at least one batch.
 
-        Empty at the end of what is committed, after `max_wait_ms` without more.  Raises NetworkError where another
-        attempt, at the leader there is by then, may fare better; RefusedError; ProtocolError for damaged batches.
+        Empty at the committed end, after `max_wait_ms` without more.  Raises NetworkError if another attempt at the
+        current leader may succeed; RefusedError; ProtocolError for damaged batches.
         """
         told = await self._ask(offset, max_bytes, max_wait_ms, self.epoch)
         if told.snapshot_id is not None and told.log_start_offset == offset:
@@ -108,18 +107,18 @@ class QuorumLeader:
         return Fetched(told.records[:size], next_offset, told.log_start_offset, is_in_log=True)
 
     async def epoch_before(self, offset: int) -> int | None:
-        """The epoch of the record before `offset`, which is above 0; None where the log does not have it."""
+        """The epoch of the record before `offset`, which must be above 0; None if the log does not have it."""
         return (await self.fetch(offset - 1, max_bytes=1)).first_epoch
 
     async def log_start_offset(self) -> int:
         return (await self.fetch(0, max_bytes=1)).log_start_offset
 
     async def _ask_at_log_start(self, offset: int, max_bytes: int, max_wait_ms: int) -> FetchPartitionResponse:
-        """What Kafka's controllers have there, who offer their newest snapshot instead.
+        """Get the first batch from Kafka's controllers, which offer their newest snapshot instead.
 
-        At offset 0 they do so always; above it, unless they are told the epoch in which the log's first snapshot ends,
-        which is one of those up to that of the first batch.  The batch there is given with the next offset, too, if it
-        has that one; else, at offset 0, a control record is left out, the LeaderChange that every log begins with.
+        They always do so at offset 0.  Above 0 they do so unless they receive the epoch of the end of the log's first
+        snapshot, which is at most the epoch of the first batch.  They also return that batch for its second offset.  If
+        the batch at offset 0 has only one record, it is left out: it is the LeaderChange that begins every log.
         """
         told = await self._ask(offset + 1, max_bytes, max_wait_ms, self.epoch)
         first = peek_header(told.records) if told.records else None
@@ -141,9 +140,9 @@ class QuorumLeader:
 
 @asynccontextmanager
 async def quorum_leader(address: QuorumAddress, network: Network | None = None) -> AsyncIterator[QuorumLeader]:
-    """A connection to the leader, closed with the block.
+    """A connection to the leader, closed at the end of the block.
 
-    Raises NetworkError, with what each node said, where nobody leads or can be reached.
+    Raises NetworkError with each node's answer if nobody leads or can be reached.
     """
     finder = LeaderFinder(
         address.bootstrap,
@@ -156,7 +155,7 @@ async def quorum_leader(address: QuorumAddress, network: Network | None = None) 
 
 
 async def not_found(_leader: QuorumLeader, loss: str) -> NoReturn:
-    """For questions about no position that was read up to: nothing can be lost."""
+    """For questions that do not depend on a position, so nothing can be lost."""
     raise NetworkError(loss)
 
 
@@ -166,11 +165,10 @@ async def ask_leader(
     timeout_ms: int | None = None,
     when_lost: Callable[[QuorumLeader, str], Awaitable[T]] = not_found,
 ) -> T:
-    """The answer of the leader, or of the next one, tried again for `timeout_ms` (by default the address's).
+    """The answer of the current leader, retried for `timeout_ms` (by default the address's).
 
-    After BehindErrors for the address's time, with no other outcome among them, `when_lost` is asked instead: of the
-    leader that was behind last, with what it said.  Raises NetworkError, naming the nodes and what they said, when the
-    time is over; what else the questions raise at once.
+    If only BehindErrors occur for that long, ask `when_lost` of the last leader instead.  Raises NetworkError naming
+    the nodes and their answers when the time is over; all other errors at once.
     """
     patience_ms = address.timeout_ms if timeout_ms is None else timeout_ms
     began_at = trio.current_time()
@@ -200,7 +198,7 @@ def _is_over(began_at: float, patience_ms: int) -> bool:
 
 
 def check_cluster(expected: str | None, leader: QuorumLeader) -> None:
-    """Raise OtherClusterError where both ids are known and differ."""
+    """Raise OtherClusterError if both ids are known and differ."""
     found = leader.cluster_id
     if expected is not None and found is not None and expected != found:
         raise OtherClusterError(
@@ -212,7 +210,7 @@ def check_cluster(expected: str | None, leader: QuorumLeader) -> None:
 def _committed(records: bytes, offset: int, high_watermark: int) -> tuple[int, int]:
     """How many bytes are whole batches below the high watermark, and the offset after them.
 
-    Raises ProtocolError for damaged batches, and where one does not follow the one before it: nothing is left out.
+    Raises ProtocolError for damaged batches and for gaps between batches.
     """
     size = whole_batches_size(records)
     if records and not size:

@@ -1,4 +1,4 @@
-"""Cutting a range of offsets into pieces that tasks read side by side."""
+"""Cuts a range of offsets into pieces for parallel tasks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from itertools import pairwise
 
 
 def plan_ranges(begin: int, end: int, at_least: int, longest: int) -> list[tuple[int, int]]:
-    """Ranges, ends exclusive, that cover `begin` (inclusive) to `end` (exclusive) in order, as even as they can be.
+    """Split `begin` (inclusive) to `end` (exclusive) into consecutive, nearly equal ranges with exclusive ends.
 
-    There are as few of them as keep each within `longest` offsets, but `at_least` so many where there are so many
-    offsets.  The same arguments give the same ranges.
+    There are as few as possible with at most `longest` offsets each, but `at_least` this many if there are enough
+    offsets. Equal arguments give equal ranges.
     """
     length = end - begin
     if length <= 0:

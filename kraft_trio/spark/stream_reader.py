@@ -1,4 +1,4 @@
-"""`spark.readStream.format("kraft")`: what is committed in a live quorum, as a stream."""
+"""`spark.readStream.format("kraft")`: streams the committed records of a live quorum."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _WAIT_FOR_MORE_MS: Final = 500
-"""How long the driver waits for records, or for a leader, before it says that there are none: Spark asks again."""
+"""How long the driver waits for records or a leader before it reports none; Spark asks again."""
 
 
 class LogPartition(InputPartition):
-    """What one task reads."""
+    """The work of one task."""
 
     def __init__(self, options: LiveOptions, wanted: LogRange) -> None:
         self.options = options
@@ -40,31 +40,31 @@ class LogPartition(InputPartition):
 
 
 def make_stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """The reader of `readStream`.  Raises ConfigError for options and columns that it cannot work with."""
+    """The reader of `readStream`.  Raises ConfigError for unusable options and columns."""
     read = read_stream_options(options)
     return KraftStreamReader(read, RowMaker.of(read, schema))
 
 
 class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in a process of the driver's; only `read` is called elsewhere, on copies.
+    """Lives in a process of the driver; only `read` is called elsewhere, on copies.
 
-    Spark calls one method at a time.  Each finds the leader anew, in an event loop of its own.
+    Spark calls one method at a time.  Each call finds the leader again, in its own event loop.
     """
 
     def __init__(self, options: LiveOptions, rows: RowMaker) -> None:
         self._options = options
         self._rows = rows
         self._newest: StreamPosition | None = None
-        """What `latestOffset` said last: checked against the log, and need not be again."""
+        """The last result of `latestOffset`, which has been checked against the log."""
         self._committed_end = 0
-        """Exclusive, when the leader was asked last."""
+        """Exclusive, as of the last answer of the leader."""
         self._available: int | None = None
         """Where AvailableNow ends, exclusive; None without it."""
         self._nodes: tuple[Endpoint, ...] = ()
-        """Where the voters were when the leader was asked last: those of the option may all have gone since."""
+        """The voters' addresses in the last answer; all nodes in the option may be gone by now."""
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins.  Raises NetworkError where no leader was found within `timeoutMs`."""
+        """Where a new query begins.  Raises NetworkError if no leader is found within `timeoutMs`."""
 
         async def question(leader: QuorumLeader) -> StreamPosition:
             return await first_position(leader, self._options.starting)
@@ -76,7 +76,7 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Set the end to what is committed now.  Raises NetworkError where no leader was found within `timeoutMs`."""
+        """Fix the end to what is committed now.  Raises NetworkError if no leader is found within `timeoutMs`."""
 
         async def question(leader: QuorumLeader) -> int:
             return committed_end(leader)
@@ -84,10 +84,10 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available = self._ask(question, self._options.address.timeout_ms)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next micro-batch goes; `start`, with a warning, where the quorum cannot be asked.
+        """The end of the next micro-batch; `start`, with a warning, if the quorum cannot be reached.
 
         Raises OtherClusterError; DataLossError with failOnDataLoss=true; NetworkError with AvailableNow, whose query
-        would end at `start`.
+        would otherwise end at `start`.
         """
         position = StreamPosition.of_json(start)
         is_available_now = self._available is not None
@@ -115,15 +115,15 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._newest.as_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Up to where all is committed, however much of it a micro-batch takes: for the progress that Spark reports."""
+        """The committed end, however much of it a micro-batch takes; Spark reports it as progress."""
         if self._newest is None:
             return None
         return {"clusterId": self._newest.cluster_id, "offset": self._committed_end}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of a micro-batch, the same whenever it is asked for.
+        """The tasks of a micro-batch, always the same for the same arguments.
 
-        A batch that was planned before a restart is checked against the log.  Raises as `latestOffset`.
+        A batch planned before a restart is checked against the log.  Raises like `latestOffset`.
         """
         to = StreamPosition.of_json(end)
         begin = first_offset_between(StreamPosition.of_json(start), to)
@@ -159,7 +159,7 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         question: Callable[[QuorumLeader, StreamPosition], Awaitable[T]],
         patience_ms: int,
     ) -> T:
-        """Ask about what follows a position, or the log's start where what was read up to there is gone.
+        """Ask about the log after a position, or after the log's start if the position is lost.
 
         Raises DataLossError instead with failOnDataLoss=true, OtherClusterError, and NetworkError after `patience_ms`.
         """
@@ -183,11 +183,11 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 async def _nothing(_leader: QuorumLeader, _begin: StreamPosition) -> None:
-    """The check is all that is wanted."""
+    """Only the check matters."""
 
 
 def read_partition(partition: LogPartition, rows: RowMaker) -> Iterator[pa.RecordBatch]:
-    """The rows of a task.  Raises as `committed_batches`."""
+    """The rows of a task.  Raises like `committed_batches`."""
     options, wanted = partition.options, partition.wanted
     for records in committed_batches(options.address, wanted, fail_on_data_loss=options.fail_on_data_loss):
         yield from rows.rows_of(records, wanted)

@@ -1,4 +1,4 @@
-"""Committed batches of a live quorum as rows."""
+"""Turns committed batches of a live quorum into rows."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _ALWAYS_DECODED: Final = ("offset", "control", "value")
 
 @attrs.frozen
 class RowMaker:
-    """Makes Arrow's record batches of the wanted columns.  Can be pickled."""
+    """Makes Arrow record batches with the wanted columns.  Can be pickled."""
 
     schema: pa.Schema
     decoded: pa.Schema
-    """What is made of the records first."""
+    """The columns that are decoded first."""
     from_values: tuple[str, ...]
-    """The columns that are made of MessagePack values."""
+    """The columns that come from MessagePack values."""
     include_control: bool
     is_failfast: bool
 
     @classmethod
     def of(cls, options: LiveOptions, schema: StructType) -> RowMaker:
-        """Raises ConfigError, naming the column, for one that this source does not have, or of another type."""
+        """Raises ConfigError naming a column that is unknown or has another type."""
         known = arrow_schema(live_columns(options))
         wanted = to_arrow_schema(schema, timezone="UTC")
         from_values = []
@@ -64,8 +64,7 @@ class RowMaker:
     def rows_of(self, records: bytes, wanted: LogRange) -> Iterator[pa.RecordBatch]:
         """The rows of the offsets in the range, some thousands at a time.
 
-        Raises ProtocolError for records that are not as the format says, and, in FAILFAST mode, for values that the
-        wanted columns cannot be made of.
+        Raises ProtocolError for malformed records and, in FAILFAST mode, for values that do not fit the columns.
         """
         within = BatchFilter(wanted.begin, wanted.end)
         rows = Rows(self.decoded, {"cluster_id": wanted.cluster_id})
@@ -81,7 +80,7 @@ class RowMaker:
         return run if self.include_control or not is_control.any() else run.select(np.flatnonzero(~is_control))
 
     def _finished(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
-        """With the columns that are wanted.  Raises ProtocolError for what could not be decoded."""
+        """Select the wanted columns.  Raises ProtocolError for what could not be decoded."""
         offsets, errors = decoded.column("offset"), decoded.column(ERROR.name)
         if offsets.null_count:
             raise ProtocolError(next(error for error in errors.to_pylist() if error is not None))

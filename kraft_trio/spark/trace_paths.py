@@ -1,4 +1,4 @@
-"""From paths, globs and URLs to the files of traces."""
+"""Finds trace files from paths, globs and URLs."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from kraft_trio.spark.files import Files, files_of, join, printable
 
 @attrs.frozen
 class TraceFile:
-    """One file to read, or a path that leads to none."""
+    """A file to read, or a path that leads to none."""
 
     path: str
     size: int = 0
-    """In bytes, when it was looked at."""
+    """Size in bytes when it was listed."""
     problem: str | None = None
-    """Why there is nothing to be read."""
+    """Why there is nothing to read."""
 
 
 def trace_files(path: str, paths: str = "") -> list[TraceFile]:
-    """Those of a path or glob, and of a JSON list of them, see `files_of_traces`."""
+    """The files of a path or glob and of a JSON list of them; see `files_of_traces`."""
     return files_of_traces([*([path] if path else []), *(json.loads(paths) if paths else [])])
 
 
 def files_of_traces(paths: Iterable[str]) -> list[TraceFile]:
-    """The files of paths and globs, in the order of their names, each once.
+    """The files of paths and globs, sorted by name, each once.
 
-    A directory stands for the files in it, but for those whose name begins with a dot or an underscore.  What leads to
-    no file is in the list with its problem.  Raises ConfigError where nothing leads to a file, and for a URL that needs
-    a package that is not there.
+    A directory stands for its files, except for names that begin with a dot or an underscore.  A path without a file is
+    listed with its problem.  Raises ConfigError if no path leads to a file, or a URL needs a package that is missing.
     """
     found = {file.path: file for pattern in paths for file in _found(pattern)}
     if all(file.problem for file in found.values()):
@@ -42,7 +41,7 @@ def files_of_traces(paths: Iterable[str]) -> list[TraceFile]:
 
 
 def grouped(files: Iterable[TraceFile], most_bytes: int) -> Iterator[tuple[TraceFile, ...]]:
-    """Neighbours together up to that many bytes; a larger one by itself."""
+    """Group neighbouring files up to this many bytes; a larger file stays alone."""
     group: list[TraceFile] = []
     size = 0
     for file in files:

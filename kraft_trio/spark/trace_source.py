@@ -1,4 +1,4 @@
-"""The batch data source `kraft-trace`: traces of simulated runs and of real nodes as one table."""
+"""The batch data source `kraft-trace`: traces of simulated runs and real nodes as one table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kraft_trio.tracing.files import TraceFileError
 
 
 class TraceDataSource(DataSource):
-    """`spark.read.format("kraft-trace").load("traces/*")`: see docs/SPARK.md for its options and columns."""
+    """`spark.read.format("kraft-trace").load("traces/*")`.  docs/SPARK.md describes its options and columns."""
 
     @classmethod
     def name(cls) -> str:
@@ -43,7 +43,7 @@ class TraceDataSource(DataSource):
 
 @attrs.frozen
 class _Files(InputPartition):
-    """The files that one task reads, in their order."""
+    """The files that one task reads, in order."""
 
     files: tuple[TraceFile, ...]
 
@@ -56,7 +56,7 @@ class _Reader(DataSourceReader):
         self._partition_bytes = partition_bytes
 
     def partitions(self) -> Sequence[InputPartition]:
-        # Not sooner: the reader goes to every task.
+        # Import it only here, because the reader goes to every task.
         return [_Files(files) for files in grouped(files_of_traces(self._paths), self._partition_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -79,7 +79,7 @@ class _Reader(DataSourceReader):
 
 
 def _projection(schema: StructType) -> Sequence[Column]:
-    """The columns that the user's schema names; all of them where there is none."""
+    """The columns of the user's schema, or all columns."""
     known = {column.name: column for column in TRACE}
     for field in schema.fields:
         column = known.get(field.name)

@@ -1,4 +1,4 @@
-"""`value.format=msgpack`: what application values say as columns of their own, of a schema or as a sample has them."""
+"""`value.format=msgpack`: turns the contents of application values into columns."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from kraft_trio.spark.decoding.msgpack_values import (
 from kraft_trio.spark.schemas import ERROR, Column, spark_type
 
 NEEDED = (WHOLE_VALUE, "control", ERROR.name)
-"""The columns that values are made columns of, and where it is said what is wrong with them."""
+"""The columns made from values, and where problems with them are reported."""
 
 
 def with_values(batch: pa.RecordBatch, schema: pa.Schema, fields: list[pa.Field]) -> pa.RecordBatch:
-    """Rows with those fields of their values; the values of control records are none of the application's.
+    """Add the columns made from values; control records have no application value.
 
-    `schema` is that of the result.  A value that does not fit is null, and `error` says why.
+    `schema` is that of the result.  A value that does not fit becomes null, and `error` says why.
     """
     is_control = pa.compute.fill_null(batch.column("control"), False)
     values = pa.compute.if_else(is_control, pa.scalar(None, pa.binary()), batch.column(WHOLE_VALUE))
@@ -40,9 +40,9 @@ def with_values(batch: pa.RecordBatch, schema: pa.Schema, fields: list[pa.Field]
 
 
 def inferred_columns(values: Iterable[bytes | None], taken: Iterable[str]) -> list[Column]:
-    """A column for each name in the maps among those values, by the order in which they appear.
+    """A column for each key of the maps in these values, in order of appearance.
 
-    Left out are names that are taken, in any case of letters, and those whose values have no common type.
+    Leaves out names that are taken (ignoring case) and names whose values have no common type.
     """
     found: dict[str, list[Any]] = {}
     for value in values:
@@ -70,14 +70,14 @@ def _map(value: bytes | None) -> Mapping[Any, Any]:
 
 
 def _common_type(items: list[Any]) -> pa.DataType | None:
-    """The type of a column that all of them fit into; None where there is none."""
+    """The column type that fits all of them; None if there is none."""
     try:
         inferred = pa.infer_type(items)
         inferred = pa.string() if pa.types.is_null(inferred) else inferred
         if pa.types.is_timestamp(inferred):
             inferred = pa.timestamp("us", tz="UTC")
         spark_type(inferred)
-        # Arrow looks at some of them, and takes the type of the first number for that of texts as well.
+        # Arrow samples the values, and may take the type of the first number for texts too.
         column_of(items, inferred)
     except (*DOES_NOT_FIT, KeyError):
         return None

@@ -34,7 +34,7 @@ WRITE_OPTIONS = (
 
 @attrs.frozen
 class WriteOptions:
-    """What the options of a writer said.  Can be pickled."""
+    """The parsed options of a writer.  Can be pickled."""
 
     address: QuorumAddress
     is_msgpack: bool
@@ -42,8 +42,8 @@ class WriteOptions:
 
 
 def read_write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Raises ConfigError, naming the option, its value and what was expected."""
-    # Spark's own, for a source that writes to a path.
+    """Raises ConfigError naming option, value and expectation."""
+    # Spark's own options, for a source that writes to a path.
     wanted = {name: text for name, text in given.items() if name.lower() not in _OF_SPARK}
     values = read_options(SOURCE, WRITE_OPTIONS, wanted)
     return WriteOptions(quorum_address(values), values["value.format"] == "msgpack", values["maxBatchBytes"])

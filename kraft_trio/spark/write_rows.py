@@ -1,4 +1,4 @@
-"""Rows as records: which columns a writer takes, and what becomes of them."""
+"""Turns rows into records: checks a writer's columns and encodes them."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _SCALARS: Final = (
     spark_types.TimestampType,
     *_BYTES,
 )
-"""The types that MessagePack has; a timestamp is its extension -1."""
+"""The types that MessagePack supports; a timestamp is its extension -1."""
 
 
 @attrs.frozen
 class RecordMaker:
-    """Makes records of rows.  Can be pickled."""
+    """Makes records from rows.  Can be pickled."""
 
     names: tuple[str, ...]
     is_msgpack: bool
 
     @classmethod
     def of(cls, schema: StructType, *, is_msgpack: bool) -> RecordMaker:
-        """Raises ConfigError, naming the column, its type and what was expected."""
+        """Raises ConfigError naming the column, its type and the expectation."""
         repeated = _repeated(schema)
         if repeated is not None:
             raise ConfigError(f"column {repeated}: there is more than one of that name")
@@ -55,7 +55,7 @@ class RecordMaker:
         return cls(tuple(schema.names), is_msgpack)
 
     def records_of(self, rows: pa.RecordBatch) -> list[NewRecord]:
-        """A record for each row, in their order.  Raises ConfigError for a header without a name."""
+        """A record for each row, in order.  Raises ConfigError for a header without a name."""
         keys = _bytes_of(rows.column(KEY)) if KEY in self.names else [None] * rows.num_rows
         if self.is_msgpack:
             parts = rows.drop_columns([KEY] if KEY in self.names else [])
@@ -112,12 +112,12 @@ def _check_bytes(field: StructField) -> None:
 
 
 def _repeated(schema: StructType) -> str | None:
-    """A name that several fields have."""
+    """A name that occurs more than once."""
     return min((name for name in schema.names if schema.names.count(name) > 1), default=None)
 
 
 def _not_packed(where: str, type: DataType) -> Iterator[str]:
-    """The places below that one which no value can be made of, and why."""
+    """The places below this one that cannot be encoded, with the reasons."""
     if isinstance(type, StructType):
         repeated = _repeated(type)
         if repeated is not None:

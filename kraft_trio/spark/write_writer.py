@@ -1,8 +1,8 @@
-"""`write.format("kraft")` and `writeStream.format("kraft")`: rows appended to a quorum's log through Produce.
+"""`write.format("kraft")` and `writeStream.format("kraft")`: append rows to a quorum's log with Produce.
 
-At least once.  Within an attempt of a task the producer is idempotent: a batch is there once, whatever is sent again.
-An attempt that fails has appended what was committed by then, and the next one begins anew; so does a micro-batch that
-a streaming query runs again after a restart.
+Delivery is at least once.  Within one attempt of a task the producer is idempotent, so a repeated batch occurs once. A
+failed attempt leaves its committed rows in the log, and the next attempt starts over.  So does a micro-batch that a
+streaming query repeats after a restart.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @attrs.frozen
 class Appended(WriterCommitMessage):
-    """What one task has appended; offsets inclusive, None where it had no rows."""
+    """The rows that one task has appended; inclusive offsets, None without rows."""
 
     records: int = 0
     first_offset: int | None = None
@@ -46,12 +46,12 @@ class Appended(WriterCommitMessage):
 
 
 def make_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
-    """Raises ConfigError for options, columns and a save mode that it cannot work with."""
+    """Raises ConfigError for unusable options, columns and save modes."""
     return KraftWriter(*_checked(options, schema, overwrite))
 
 
 def make_stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-    """Raises ConfigError for options, columns and an output mode that it cannot work with."""
+    """Raises ConfigError for unusable options, columns and output modes."""
     return KraftStreamWriter(*_checked(options, schema, overwrite))
 
 
@@ -63,7 +63,7 @@ def _checked(options: Mapping[str, str], schema: StructType, overwrite: bool) ->
 
 
 class KraftWriter(DataSourceArrowWriter):
-    """Can be pickled; `write` runs in tasks, the rest in the driver."""
+    """Can be pickled; `write` runs in tasks, everything else in the driver."""
 
     def __init__(self, options: WriteOptions, maker: RecordMaker) -> None:
         self._options = options
@@ -80,7 +80,7 @@ class KraftWriter(DataSourceArrowWriter):
 
 
 class KraftStreamWriter(DataSourceStreamArrowWriter):
-    """Can be pickled; `write` runs in tasks, the rest in the driver."""
+    """Can be pickled; `write` runs in tasks, everything else in the driver."""
 
     def __init__(self, options: WriteOptions, maker: RecordMaker) -> None:
         self._options = options
@@ -97,10 +97,10 @@ class KraftStreamWriter(DataSourceStreamArrowWriter):
 
 
 async def append_all(options: WriteOptions, maker: RecordMaker, batches: Iterator[pa.RecordBatch]) -> Appended:
-    """Append the rows of one task, in their order, and wait until they are committed.
+    """Append the rows of one task in order, and wait until they are committed.
 
-    Nothing else runs in the event loop, so that it may stand still while Spark makes the next rows.  Raises as
-    `LogClient.produce` does with `timeout_ms` for each batch; what came before a batch that failed is in the log.
+    Nothing else runs in the event loop, so it may stand still while Spark produces rows.  Raises like
+    `LogClient.produce`, with `timeout_ms` for each batch; batches before a failing one are in the log.
     """
     appended = Appended()
     rows = next(batches, None)
@@ -123,7 +123,7 @@ async def append_all(options: WriteOptions, maker: RecordMaker, batches: Iterato
             records = maker.records_of(rows)
             try:
                 for batch in split_into_batches(records, options.max_batch_bytes):
-                    # One at a time, as each has the whole time to commit.
+                    # One at a time, because each has the whole time limit to commit.
                     appended = appended.and_then(await client.produce(batch, address.timeout_ms))
             except RecordTooLargeError as error:
                 raise RecordTooLargeError(

@@ -35,7 +35,7 @@ def _listing() -> str:
     help="A new directory to work in, kept afterwards.",
 )
 def main(names: tuple[str, ...], step: bool, keep: Path | None) -> None:
-    """Play user stories with real processes on this machine, command by command; without NAME, all of them."""
+    """Play user stories with real processes on this machine, command by command; `all` plays all of them."""
     # A shell may start it in the background with SIGINT ignored, and a service manager stops it with SIGTERM.
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.default_int_handler)

@@ -1,6 +1,6 @@
-"""The audit: what the protocol promises, proved or disproved on logs, snapshots and traces (`kraft audit`).
+"""The audit (`kraft audit`): checks the protocol's guarantees on logs, snapshots and traces.
 
-Every check is one file of SQL in `checks/`, over the tables of the data sources and over the views of `views/`.
+Every check is one SQL file in `checks/`, on the tables of the data sources and the views in `views/`.
 """
 
 from kraft_trio.spark.audit.audit import Audit, audit

@@ -1,4 +1,4 @@
-"""One audit from beginning to end: tables, checks, results."""
+"""Runs one audit: tables, checks, results."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_VIOLATIONS: Final = 1000
-"""Of each check about so many are told one by one, at least one of each cluster; all of them are counted."""
+"""About this many violations of each check are listed, at least one per cluster; all are counted."""
 
 _CHECKS_AT_A_TIME: Final = 3
-"""While one plans, others run."""
+"""While Spark plans one query, others run."""
 
 OnProgress = Callable[[str, int, int], object]
-"""Told what is done next, how many steps are done, and of how many."""
+"""Called with the next step, the number of finished steps, and their total."""
 
 
 @attrs.frozen
 class Audit:
-    """What an audit has found."""
+    """The result of an audit."""
 
     run_id: str
     audited_at: datetime
     results: tuple[Result, ...]
     violations: tuple[Violation, ...]
-    """About MOST_VIOLATIONS of each check at most."""
+    """At most about MOST_VIOLATIONS of each check."""
     figures: Figures
-    """What the report draws, of the clusters that matter most; empty if not asked for."""
+    """Data for the report's plots, for the most important clusters; empty unless requested."""
 
     @property
     def errors(self) -> int:
-        """How many violations there are, warnings aside."""
+        """Number of violations, excluding warnings."""
         return sum(result.violations for result in self.results if result.severity == "error")
 
     @property
@@ -63,7 +63,7 @@ class Audit:
 
     @property
     def clusters(self) -> list[ClusterSummary]:
-        """One for each cluster or run, those with the most errors first."""
+        """One per cluster or run, those with most errors first."""
         of: dict[str, list[Result]] = {}
         for result in self.results:
             of.setdefault(result.cluster, []).append(result)
@@ -82,9 +82,9 @@ def audit(
 ) -> Audit:
     """Audit directories of replicas, of any number of clusters, and traces of any number of runs.
 
-    `directories` and `traces` are paths, globs or URLs; `checks` the names of those wanted, all by
-    default; `with_figures` gathers what a report draws.  Blocks; an
-    interrupt leaves nothing behind but Spark's own files.  Raises AuditInputError where there is nothing to audit.
+    `directories` and `traces` are paths, globs or URLs; `checks` names the wanted checks (default: all); `with_figures`
+    collects data for a report.  Blocks.  An interrupt leaves only Spark's own files behind.  Raises AuditInputError if
+    there is nothing to audit.
     """
     check_inputs(directories, traces, checks or ())
     raw: dict[str, DataFrame] = {}
@@ -103,7 +103,7 @@ def audit_tables(
     with_figures: bool = False,
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> Audit:
-    """The same of tables that are there already."""
+    """Audit existing tables."""
     began = datetime.now(UTC)
     folder = tempfile.mkdtemp(prefix="kraft-audit-")
     try:
@@ -113,7 +113,7 @@ def audit_tables(
         reads = [*(check.reads for check in able), *(figure.reads for figure in figures)]
         views = views_for(name for names in reads for name in names)
         progress = _Progress(len(raw) + len(views) + len(able) + with_figures, on_progress)
-        # Views of a session of its own are in nobody's way.
+        # Views in a session of its own disturb nobody.
         tables = make_tables(spark.newSession(), raw, views, folder, progress.next)
         _check_readable(tables, tuple(raw))
         observed = _observed(tables, able)
@@ -141,7 +141,7 @@ class _Progress:
 
 
 def _check_readable(tables: Tables, raw: Sequence[str]) -> None:
-    """Raises AuditInputError, naming what is wrong, where nothing at all could be read."""
+    """Raises AuditInputError, naming the problems, if nothing at all was readable."""
     if any(tables.spark.table(name).where("error is null").limit(1).count() for name in raw):
         return
     errors = []
@@ -153,7 +153,7 @@ def _check_readable(tables: Tables, raw: Sequence[str]) -> None:
 
 
 def _observed(tables: Tables, checks: Sequence[Check]) -> dict[str, Counter[str]]:
-    """How many rows each check looks at, by cluster: one pass over each table.  No cluster is left out."""
+    """How many rows each check examines, by cluster, in one pass over each table.  Includes all clusters."""
     counts: dict[str, Counter[str]] = {}
     clusters: dict[str, set[str]] = {}
     for source in dict.fromkeys(check.source for check in checks):
@@ -186,13 +186,13 @@ def _run(tables: Tables, checks: Sequence[Check], progress: _Progress) -> dict[s
 
 
 def violations_of(tables: Tables, check: Check) -> Found:
-    """How many there are of each cluster, and those that are told, in order."""
+    """The number of violations per cluster, and the listed ones in order."""
     frame = tables.spark.sql(check.sql)
     rows = frame.limit(MOST_VIOLATIONS + 1).collect()
     counts = Counter(row["cluster"] for row in rows)
     if len(rows) > MOST_VIOLATIONS:
         counts = Counter({row["cluster"]: row["count"] for row in frame.groupBy("cluster").count().collect()})
-        # Of each cluster some, be there ever so many of another one.
+        # Keep some of each cluster, however many another one has.
         most = max(1, MOST_VIOLATIONS // len(counts))
         numbered = "select *, row_number() over (partition by cluster order by subject, fact_a, fact_b) as number"
         rows = tables.spark.sql(

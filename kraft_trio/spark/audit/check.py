@@ -1,4 +1,4 @@
-"""The checks and the views they stand on: one file of SQL each, with a header that says what it is."""
+"""The checks and their views: one SQL file each, with a header that describes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOG: Final = "log"
 
 
 def cluster_of(table: str) -> str:
-    """In SQL, whose a row of that table is."""
+    """A SQL expression for the cluster of a row of that table."""
     match table:
         case "trace":
             return "coalesce(run, file)"
@@ -31,48 +31,48 @@ _SEVERITIES = ("error", "warning")
 
 @attrs.frozen(kw_only=True)
 class Check:
-    """One promise of the protocol as a query: each row it gives is a violation."""
+    """One guarantee of the protocol as a query; each row of the result is a violation."""
 
     name: str
-    """That of its file, without the ending."""
+    """The file's name without extension."""
     invariant: int | None
-    """Its number in docs/SIMULATION.md; None for what no invariant says, as that a file is whole."""
+    """The invariant's number in docs/SIMULATION.md; None for checks without one, such as file integrity."""
     title: str
     """What must hold."""
     reads: tuple[str, ...]
     """Tables and views."""
     observes: str
-    """What it looks at: a table, and perhaps a condition."""
+    """The rows it examines: a table, optionally with a condition."""
     severity: str
-    """"error", or "warning" for what a crash may leave behind without anything being wrong."""
+    """"error", or "warning" for normal effects of a crash."""
     sql: str
-    """Gives cluster, subject, fact_a and fact_b."""
+    """Returns cluster, subject, fact_a and fact_b."""
 
     @property
     def source(self) -> str:
-        """What it looks at: "trace" or "log"."""
+        """The kind of input: "trace" or "log"."""
         return self.name.partition("_")[0]
 
     @property
     def table(self) -> str:
-        """The one that `observes` names."""
+        """The table in `observes`."""
         return self.observes.split()[0]
 
     @property
     def condition(self) -> str:
-        """Which rows of it are looked at."""
+        """The condition for the examined rows."""
         return self.observes.partition(" where ")[2] or "true"
 
 
 @attrs.frozen
 class View:
-    """A table made of others, once, before the checks run."""
+    """A table derived from others before the checks run."""
 
     name: str
     reads: tuple[str, ...]
     sql: str
     is_stored: bool
-    """Whether it is computed once; else each time it is read."""
+    """Whether it is computed once instead of on each read."""
 
 
 def _check(name: str, text: str) -> Check:
@@ -107,7 +107,7 @@ def _split(text: str) -> tuple[list[str], str]:
 
 
 def _fields(header: list[str]) -> Iterator[tuple[str, str]]:
-    """The fields of a header; "a row" goes on up to its end, all others are lines."""
+    """The fields of a header.  "a row" extends to the header's end; all others are single lines."""
     name, value = "", ""
     for line in header:
         match = _FIELD.match(line)
@@ -132,7 +132,7 @@ def _texts(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def _in_order(views: Mapping[str, View]) -> Iterator[View]:
-    """Each behind those that it reads."""
+    """Sorted so that each one follows those it reads."""
     waiting = dict(views)
     while waiting:
         name = next(name for name, view in waiting.items() if not waiting.keys() & set(view.reads))
@@ -140,13 +140,13 @@ def _in_order(views: Mapping[str, View]) -> Iterator[View]:
 
 
 FUNCTIONS: Final[tuple[str, ...]] = tuple(text for _, text in _texts("functions"))
-"""Statements that make the functions that the queries use."""
+"""Statements that create the functions used by the queries."""
 
 CHECKS: Final[tuple[Check, ...]] = tuple(_check(name, text) for name, text in _texts("checks"))
-"""All of them, by name."""
+"""All views, by name."""
 
 VIEWS: Final[tuple[View, ...]] = tuple(_in_order({name: _view(name, text) for name, text in _texts("views")}))
-"""Those that the checks read, in the order in which they are made."""
+"""The views that the checks read, in the order of creation."""
 
 FIGURES: Final[tuple[View, ...]] = tuple(_view(name, text) for name, text in _texts("figures"))
-"""What the report draws: queries with a parameter, the clusters that are drawn."""
+"""The queries behind the report's plots; their parameter is the clusters to draw."""

@@ -1,4 +1,4 @@
-"""The numbers behind the report's plots: bounded, whatever the logs and traces have."""
+"""The numbers behind the report's plots, bounded for any size of logs and traces."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from kraft_trio.spark.audit.tables import Tables
 
 MOST_CLUSTERS: Final = 6
-"""So many clusters have plots: those with violations first."""
+"""How many clusters have plots, those with violations first."""
 
 Rows = list[dict[str, Any]]
 Figures = Mapping[str, Mapping[str, Rows]]
-"""By cluster and by the figure's name: its rows."""
+"""The rows, by cluster and name of the figure."""
 
 
 def gather(tables: Tables, figures: Sequence[View], clusters: Sequence[str]) -> Figures:
-    """What they say of those clusters."""
+    """The figures of these clusters."""
     arguments = {"clusters": list(clusters), "percents": [percent / 100 for percent in range(101)]}
     found: dict[str, dict[str, Rows]] = {cluster: {} for cluster in clusters}
     for figure in figures:

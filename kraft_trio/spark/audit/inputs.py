@@ -1,4 +1,4 @@
-"""What is given to an audit, looked at before Spark is: nothing but wrong paths is an error at once."""
+"""Checks the input of an audit before Spark starts, so that wrong paths fail at once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from kraft_trio.spark.trace_paths import trace_files
 
 
 def check_inputs(directories: Sequence[str], traces: Sequence[str], checks: Collection[str] = ()) -> None:
-    """Raises AuditInputError where no path leads to something to audit, and for the name of a check that is none, or
-    that is of traces where directories are given, or the other way round.
+    """Raises AuditInputError if no path leads to anything to audit, or a check is unknown or for other input.
 
-    It names the paths and what is wrong.  Where some lead to something, the others become rows with `error`, which a
-    check tells.
+    The message names the paths and problems.  If only some paths are bad, they become rows with `error`, which a check
+    reports.
     """
     given = {source for source, paths in (("log", directories), ("trace", traces)) if paths}
     other = [check.name for check in chosen(checks) if checks and check.source not in given]
@@ -37,7 +36,7 @@ def check_inputs(directories: Sequence[str], traces: Sequence[str], checks: Coll
 
 
 def chosen(names: Collection[str]) -> list[Check]:
-    """The checks of those names, in their order; all of them where there are none.  Raises AuditInputError."""
+    """The checks with these names, in order; all checks without names.  Raises AuditInputError."""
     known = {check.name for check in CHECKS}
     for name in names:
         if name not in known:

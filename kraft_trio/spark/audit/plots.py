@@ -1,4 +1,4 @@
-"""The report's plots, as SVG to be put into HTML: one function a plot."""
+"""The report's plots as SVG for HTML: one function per plot."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from kraft_trio.spark.audit.figures import Rows
 
 COLOURS: Final = ("#4269d0", "#efb118", "#ff725c", "#3ca951", "#a463f2", "#6cc5b0", "#9c6b4e", "#97bbf5")
 MOST_COLUMNS: Final = 6
-"""Of a legend."""
+"""Maximum number of columns of a legend."""
 MOST_CHARACTERS: Final = 40
-"""Of a directory's name."""
+"""Maximum length of a directory's name in a plot."""
 _WIDTH_IN: Final = 9.0
 _SECONDS_OF_A_CALENDAR: Final = 1e8
-"""Times above count from 1970, those below from the beginning of a run."""
+"""Times above this count from 1970, times below it from the start of a run."""
 
 
 def leadership(rows: Rows) -> str:
-    """Who led when: a lane for each node, a bar for each time of leadership, with its epoch."""
+    """Who led when: a lane for each node, with a bar and the epoch for each leadership."""
     nodes = sorted({row["node"] for row in rows})
     figure, axes = _plot("Leadership", height=0.8 + 0.35 * len(nodes))
     for row in rows:
@@ -63,7 +63,7 @@ def voters(rows: Rows, end_s: float) -> str:
 
 
 def commit_latency(rows: Rows) -> str:
-    """How many of the appends were committed within how long."""
+    """The distribution of commit latencies."""
     figure, axes = _plot("Commit latency")
     percentiles = rows[0]["percentiles_ms"]
     axes.plot(percentiles, range(101), color=COLOURS[0], linewidth=1.8)
@@ -89,7 +89,7 @@ def lag(rows: Rows) -> str:
 
 
 def replica_ends(rows: Rows) -> str:
-    """Where the log of each replica begins and ends."""
+    """Where each replica's log begins and ends."""
     figure, axes = _plot("Logs of the replicas", height=0.8 + 0.4 * len(rows))
     for lane, row in enumerate(rows):
         axes.barh(
@@ -123,7 +123,7 @@ def log_growth(rows: Rows) -> str:
 
 
 def plots_of(figures: Mapping[str, Rows]) -> Iterator[str]:
-    """The plots that the figures of one cluster are enough for, as SVG."""
+    """The plots for which a cluster has enough data, as SVG."""
     draw: list[tuple[str, Callable[[Rows], str]]] = [
         ("leadership", leadership),
         ("voters", lambda rows: voters(rows, _last_time(figures))),
@@ -161,7 +161,7 @@ def _lanes(axes: Axes, names: Sequence[str]) -> None:
 
 
 def _lines(axes: Axes, rows: Rows, key: str, value: str, *, are_alike: bool = False) -> None:
-    """A line for each node, or for each directory, with a legend above the plot."""
+    """A line for each node or directory, with a legend above the plot."""
     of: dict[Any, list[dict[str, Any]]] = {}
     for row in rows:
         of.setdefault(row[key], []).append(row)
@@ -169,7 +169,7 @@ def _lines(axes: Axes, rows: Rows, key: str, value: str, *, are_alike: bool = Fa
     names = [f"node {node}" for node in keys] if key == "node" else _short(keys)
     for lane, (which, name) in enumerate(zip(keys, names, strict=True)):
         colour = _colour_of(which) if key == "node" else COLOURS[lane % len(COLOURS)]
-        # The narrower, the later: where all are alike, each is seen still.
+        # Later lines are narrower, so that all remain visible when they coincide.
         width = 1.2 + 0.9 * (len(keys) - 1 - lane) * are_alike
         axes.plot(
             _times(row["at_s"] for row in of[which]), [row[value] for row in of[which]], label=name, color=colour,
@@ -182,7 +182,7 @@ def _lines(axes: Axes, rows: Rows, key: str, value: str, *, are_alike: bool = Fa
 
 
 def _short(paths: Sequence[str]) -> list[str]:
-    """The ends of the paths, from where they differ on."""
+    """The paths without their common prefix."""
     split = [path.split("/") for path in paths]
     same = 0
     while len(paths) > 1 and all(len(parts) > same + 1 and parts[same] == split[0][same] for parts in split):
@@ -191,7 +191,7 @@ def _short(paths: Sequence[str]) -> list[str]:
 
 
 def _times(seconds: Iterable[float]) -> list[float]:
-    """For an axis: seconds of a run as they are, times of the calendar in days as matplotlib counts them."""
+    """Values for an axis: seconds of a run, or calendar days as matplotlib counts them."""
     return [second / 86400 if second > _SECONDS_OF_A_CALENDAR else second for second in seconds]
 
 
@@ -206,12 +206,12 @@ def _time_axis(axes: Axes, seconds: Sequence[float]) -> None:
 
 
 def _colour_of(node: int | str) -> str:
-    """The same in all plots."""
+    """Settings common to all plots."""
     return COLOURS[(int(node) - 1) % len(COLOURS)]
 
 
 def _svg(figure: Figure, description: str) -> str:
-    """Without the header of a file, and with what it shows for those who do not see it."""
+    """The SVG without a file header, and with a text alternative."""
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None, "Description": description})
     text = file.getvalue()

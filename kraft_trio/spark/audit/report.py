@@ -1,4 +1,4 @@
-"""The report of an audit: one HTML file that needs nothing else, with plots."""
+"""The report of an audit: a self-contained HTML file with plots."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from kraft_trio.spark.audit.audit import Audit
 
 MOST_ROWS: Final = 200
-"""So many clusters, and so many violations, have a row; the tables of the history have all."""
+"""How many clusters and violations are listed; the history tables have all."""
 
 
 def write_report(found: Audit, path: Path) -> None:
-    """Write it; the directory is there.  Raises OSError."""
+    """Write the report into an existing directory.  Raises OSError."""
     write_own_text(path, report(found))
 
 

@@ -1,4 +1,4 @@
-"""What an audit gives: one result for each check and cluster, and violations with the two facts that contradict."""
+"""The results of an audit: one per check and cluster, and violations with their contradicting facts."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from kraft_trio.errors import KraftError
 
 
 class AuditInputError(KraftError):
-    """There is nothing to audit: names what was given and what was expected."""
+    """There is nothing to audit; the message names what was given and what was expected."""
 
     exit_code = 2
 
 
 class Status(enum.StrEnum):
-    """What became of a check."""
+    """The outcome of a check."""
 
     PASSED = "passed"
     VIOLATED = "violated"
     NOTHING = "nothing to see"
-    """There was nothing that it could have judged."""
+    """There was nothing that the check applies to."""
 
 
 @attrs.frozen
 class Violation:
-    """Two facts that cannot both be."""
+    """Two facts that cannot both be true."""
 
     check: str
     cluster: str
     subject: str
-    """What it is about: a replica, an offset, an epoch."""
+    """The subject: a replica, an offset, an epoch."""
     fact_a: str
     fact_b: str
     severity: str
@@ -45,35 +45,35 @@ class Violation:
 
 @attrs.frozen
 class Result:
-    """What one check said of one cluster."""
+    """The result of one check for one cluster."""
 
     check: str
     cluster: str
     status: Status
     severity: str
     observed: int
-    """How many rows it looked at."""
+    """The number of examined rows."""
     violations: int
     example: str
-    """The first violation, in words; empty where there is none."""
+    """The first violation in words; empty if there is none."""
 
 
 @attrs.frozen
 class ClusterSummary:
-    """What an audit amounts to for one cluster, or one run."""
+    """Summary of an audit for one cluster or run."""
 
     cluster: str
     passed: int
     """How many checks."""
     without: int
-    """How many checks had nothing to see."""
+    """Number of checks that did not apply."""
     errors: int
-    """How many violations."""
+    """Number of violations."""
     warnings: int
 
     @classmethod
     def of(cls, cluster: str, results: Sequence[Result]) -> ClusterSummary:
-        """`results` are those of that cluster."""
+        """`results` are those of this cluster."""
         return cls(
             cluster,
             sum(result.status is Status.PASSED for result in results),
@@ -111,5 +111,5 @@ VIOLATIONS: Final = pa.schema(
 
 
 def table_of(rows: Iterable[Result | Violation], schema: pa.Schema, **of_run: Any) -> pa.Table:
-    """The rows as a table of that schema, each with what is said of the whole run."""
+    """The rows as a table of that schema, with the run's common columns."""
     return pa.Table.from_pylist([{**of_run, **attrs.asdict(row)} for row in rows], schema=schema)

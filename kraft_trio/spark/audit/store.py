@@ -1,4 +1,4 @@
-"""Results kept as Parquet: a history of runs to be queried, one row a check and cluster, and every violation told."""
+"""Stores results as Parquet: a history with one row per check and cluster, and every listed violation."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def append_history(spark: SparkSession, found: Audit, out: str) -> None:
-    """Append to the tables `results` and `violations` below `out`, a path or URL that Spark can write; they are made.
+    """Append to the tables `results` and `violations` in `out`, a path or URL that Spark can write; creates them.
 
-    Each audit adds a file of its own to each table, so any number may append at a time.  Raises StorageError where they
-    cannot be written.
+    Each audit adds its own file to each table, so audits may run at the same time.  Raises StorageError if writing
+    fails.
     """
     of_run = {"run_id": found.run_id, "audited_at": found.audited_at}
     for name, table in (
@@ -33,7 +33,9 @@ def append_history(spark: SparkSession, found: Audit, out: str) -> None:
 
 
 def _write(spark: SparkSession, folder: str, name: str, content: bytes) -> None:
-    """A file by Hadoop, which Spark writes by: it has its name when it is whole, and nobody reads it before."""
+    """Writes a file through Hadoop, like Spark.  The file gets its name when it is complete, so nobody reads it
+    earlier.
+    """
     from py4j.protocol import Py4JJavaError
 
     context = spark.sparkContext

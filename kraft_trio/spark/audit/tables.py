@@ -17,41 +17,41 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LOG_TABLES: Final = ("batches", "control", "snapshots", "quorum_state", "epochs")
-"""What is read of directories: the values of the option `content`, with underscores."""
+"""The contents read from directories: values of the option `content`, with underscores."""
 
 MAIN_TABLES: Final[Mapping[str, str]] = {"log": "batches", "trace": "trace"}
-"""By what is looked at, the table in which every cluster has a row."""
+"""By kind of input, the table in which every cluster has a row."""
 
 FACTS: Final = ("transitions", "first_roles")
-"""What the protocol says, as tables."""
+"""The protocol's own rules as tables."""
 
 BATCH_COLUMNS: Final = (
     *("directory", "cluster_id", "node", "directory_id", "segment", "position", "size", "base_offset", "last_offset"),
     *("epoch", "control", "max_timestamp", "producer_id", "producer_epoch", "base_sequence", "content_crc", "crc_ok"),
     "error",
 )
-"""Those of the batches that the views read: there are many batches."""
+"""The columns of batches that the views read; the rest is omitted, because there are many batches."""
 
 SMALL_ROWS: Final = 1_000_000
-"""Up to so many rows Spark takes longer to compile a query than to interpret it."""
+"""Up to this many rows, Spark takes longer to compile a query than to interpret it."""
 
 INTERPRETED: Final[Mapping[str, str]] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
 }
-"""Settings for those."""
+"""Settings that make Spark interpret queries instead of compiling them."""
 
 OnStep = Callable[[str], object]
 
 
 @attrs.frozen
 class Tables:
-    """Tables as temporary views of one session, which is the audit's own."""
+    """Tables as temporary views in the audit's own session."""
 
     spark: SparkSession
     folder: str
-    """Where their Parquet files are."""
+    """The directory of their Parquet files."""
     names: tuple[str, ...]
 
 
@@ -61,7 +61,7 @@ def read_traces(spark: SparkSession, paths: Sequence[str]) -> dict[str, DataFram
 
 
 def read_directories(spark: SparkSession, paths: Sequence[str]) -> dict[str, DataFrame]:
-    """The raw tables of the directories of replicas."""
+    """The raw tables of replicas' directories."""
     found = {}
     for name in LOG_TABLES:
         reader = spark.read.format("kraft").options(content=name.replace("_", "-"), allowMixedClusters="true")
@@ -74,10 +74,10 @@ def read_directories(spark: SparkSession, paths: Sequence[str]) -> dict[str, Dat
 def make_tables(
     spark: SparkSession, raw: Mapping[str, DataFrame], views: Sequence[View], folder: str, on_step: OnStep
 ) -> Tables:
-    """Decode the raw tables once, and make those views, in their order; `on_step` is told of each before.
+    """Decode the raw tables once, and create these views in order; `on_step` is called before each.
 
-    What is decoded is written below `folder`; whoever made that removes it.  Raises StorageError where executors are on
-    other machines, which do not share it.
+    The decoded data goes below `folder`, which the caller removes.  Raises StorageError if executors on other machines
+    do not share the folder.
     """
     register_facts(spark)
     names = [*FACTS]
@@ -99,7 +99,7 @@ def make_tables(
 
 
 def names_there(raw: Collection[str]) -> set[str]:
-    """The names of all tables and views that there can be with those raw tables."""
+    """The names of all tables and views available with these raw tables."""
     names = {*FACTS, *raw}
     for view in VIEWS:
         if names >= set(view.reads):
@@ -108,7 +108,7 @@ def names_there(raw: Collection[str]) -> set[str]:
 
 
 def views_for(reads: Iterable[str]) -> list[View]:
-    """The views that it takes to read those tables and views, in the order in which they are made."""
+    """The views needed to read these tables and views, in the order of creation."""
     wanted = set(reads)
     for view in reversed(VIEWS):
         if view.name in wanted:
@@ -126,7 +126,7 @@ def _store(spark: SparkSession, frame: DataFrame, name: str, folder: str) -> Non
     observed = frame if is_here else frame.observe(written, count(lit(1)).alias("rows"))
     observed.write.option("compression", "zstd").parquet(path)
     stored = spark.read.schema(frame.schema).parquet(path)
-    # Executors elsewhere write below a path of their own machine, unless it is shared.
+    # Unless the path is shared, executors on other machines write to their own disks.
     if not is_here and (rows := stored.count()) != written.get["rows"]:
         raise StorageError(
             f"{path}: {rows} of {written.get['rows']} rows that executors have written are there; expected TMPDIR to "
@@ -136,7 +136,7 @@ def _store(spark: SparkSession, frame: DataFrame, name: str, folder: str) -> Non
 
 
 def register_facts(spark: SparkSession) -> None:
-    """What the protocol's own tables say, as tables; and the functions."""
+    """The protocol's rules as tables, and the functions."""
     for statement in FUNCTIONS:
         spark.sql(statement)
     transitions = [

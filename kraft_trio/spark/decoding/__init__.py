@@ -1,1 +1,1 @@
-"""Batches and records as columns, decoded with numpy and Arrow; no Spark in here."""
+"""Decodes batches and records into columns with numpy and Arrow, without Spark."""

@@ -1,4 +1,4 @@
-"""Which batches of a scan are wanted, by what their headers say."""
+"""Selects batches and records of a scan by their headers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_END = 2**63 - 1
 
 @attrs.frozen
 class BatchFilter:
-    """Offsets and epochs that are wanted.  What is damaged or misplaced is always."""
+    """The wanted offsets and epochs.  Damaged and misplaced batches always pass."""
 
     start_offset: int = 0
     """Inclusive."""
@@ -28,7 +28,7 @@ class BatchFilter:
     only_control: bool = False
 
     def select(self, run: Run) -> Run:
-        """The wanted ones of a run."""
+        """The wanted batches of a run."""
         if self == _EVERYTHING:
             return run
         base_offsets = field(run.headers, "base_offset")

@@ -1,4 +1,4 @@
-"""`content=batches`: a row for each batch."""
+"""`content=batches`: one row per batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the bytes of a segment or a snapshot come from: a file, an object in a store, or memory."""
+"""Where a segment's or snapshot's bytes come from: a file, an object store, or memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import attrs
 
 
 class ByteSource(Protocol):
-    """Read anywhere, by one reader; whoever opened it closes it."""
+    """Random access for one reader; whoever opened it closes it."""
 
     @property
     def path(self) -> str: ...
 
     @property
     def size(self) -> int:
-        """In bytes, as it was when it was opened."""
+        """Size in bytes when it was opened."""
         ...
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes from `position`; fewer only where it ends.  Raises OSError."""
+        """Up to `size` bytes from `position`; fewer only at the end.  Raises OSError."""
         ...
 
 
@@ -40,7 +40,7 @@ class MemorySource:
 
 @attrs.frozen
 class FileSource:
-    """See `ByteSource`; over any file that seeks."""
+    """See `ByteSource`; for any seekable file."""
 
     path: str
     size: int

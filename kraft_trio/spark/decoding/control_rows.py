@@ -1,4 +1,4 @@
-"""`content=control`: a row for each control record (KIP-595, KIP-630, KIP-853)."""
+"""`content=control`: one row per control record (KIP-595, KIP-630, KIP-853)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _INT16 = struct.Struct(">h")
 
 
 def control_type_name(key: bytes | None) -> str | None:
-    """The name of the type that a control record's key names, or its number; null for a key that names none."""
+    """The name of the type in a control record's key, or its number; null without a type."""
     try:
         number = control_record_type(key)
     except ProtocolError:
@@ -39,7 +39,7 @@ def control_type_name(key: bytes | None) -> str | None:
 
 
 def voters_value(voters: VoterSet) -> list[dict[str, Any]]:
-    """The value of a column `voters`."""
+    """A value for the column `voters`."""
     return [
         {
             "id": voter.id,
@@ -55,7 +55,7 @@ def voters_value(voters: VoterSet) -> list[dict[str, Any]]:
 
 
 def ends_with_footer(run: Run) -> bool:
-    """Whether the last batch of a run has the footer of a snapshot in it (KIP-630)."""
+    """Whether the last batch of a run holds a snapshot's footer (KIP-630)."""
     at = len(run) - 1
     header = run.header(at)
     if not header.is_control or at in run.damaged:
@@ -68,7 +68,7 @@ def ends_with_footer(run: Run) -> bool:
 
 
 def control_rows(run: Run, rows: Rows, wanted: BatchFilter) -> Iterator[pa.RecordBatch]:
-    """A row for each wanted record of the control batches of a run, and for each batch that is damaged."""
+    """One row per wanted record of a run's control batches, and per damaged batch."""
     for at in range(len(run)):
         header = run.header(at)
         if not header.is_control and at not in run.damaged:

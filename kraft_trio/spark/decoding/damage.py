@@ -1,4 +1,4 @@
-"""A place in a file where no batch follows: what is wrong with it, and where batches go on behind it."""
+"""A place where no sound batch follows: what is wrong, and where batches continue."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _OFFSET = struct.Struct(">q")
 
 @attrs.frozen
 class Damage:
-    """A part of a file that is not what it should be."""
+    """A damaged part of a file."""
 
     position: int
     size: int
     error: str
     expectation: Expectation
-    """Of what follows it."""
+    """Expectation for what follows it."""
     is_batch: bool
-    """Whether it is one batch whose header can be read and whose end is known."""
+    """Whether it is a single batch with a readable header and a known end."""
 
 
 def damage_at(source: ByteSource, position: int, end: int, expectation: Expectation) -> Damage:
-    """What is wrong at `position`, where something is, and which part up to `end` must be passed over.
+    """Diagnose the damage at `position`, and find the part up to `end` that must be skipped.
 
-    The part is the batch that begins there, if what follows it continues the log.  Else it ends where the next batch
-    begins whose CRC is right and that another one or the end follows: a batch within a record's value is followed by
-    neither.  Where there is none, all up to the end is lost.  Raises OSError.
+    The part is the batch that begins there if the data after it continues the log.  Otherwise it ends at the next batch
+    with a correct CRC that another batch or the end follows.  A batch inside a record's value has neither after it.
+    Without such a batch, the rest of the file is lost.  Raises OSError.
     """
     error, header = _what_is_wrong(source, position, end, expectation)
     following = attrs.evolve(expectation, is_exact=False, other_base_offset=None, doubtful_epoch=None)
@@ -56,7 +56,7 @@ def damage_at(source: ByteSource, position: int, end: int, expectation: Expectat
 
 
 def crc_at(source: ByteSource, position: int, size: int) -> int:
-    """The CRC-32C of the bytes from the attributes on of the batch there.  Raises OSError."""
+    """The CRC-32C of the batch there, over the bytes from the attributes on.  Raises OSError."""
     crc = 0
     for at in range(position + CRC_START, position + size, _WINDOW_BYTES):
         crc = crc32c(source.read_at(at, min(_WINDOW_BYTES, position + size - at)), crc)
@@ -74,7 +74,7 @@ def wrong_base_offset(base_offset: int, expected: int) -> str:
 def _what_is_wrong(
     source: ByteSource, position: int, end: int, expectation: Expectation
 ) -> tuple[str, BatchHeader | None]:
-    """In words, and the header where it can be read and the batch ends before `end`."""
+    """The problem in words, and the header if it is readable and the batch ends before `end`."""
     data = source.read_at(position, min(HEADER_BYTES, end - position))
     try:
         header = peek_header(data)
@@ -92,13 +92,13 @@ def _what_is_wrong(
 
 
 def _is_begun(source: ByteSource, position: int, end: int, base_offset: int) -> bool:
-    """Whether something with that offset begins there, be it damaged in its turn."""
+    """Whether a batch with that offset begins there, even a damaged one."""
     data = source.read_at(position, min(_OFFSET.size, end - position))
     return len(data) == _OFFSET.size and _OFFSET.unpack(data)[0] == base_offset
 
 
 def _find_batch(source: ByteSource, start: int, end: int, expectation: Expectation) -> int | None:
-    """The position of the first sound batch from `start` on, which another one or the end follows."""
+    """The position of the first sound batch from `start` that another batch or the end follows."""
     window_start, window_bytes = start, _FIRST_WINDOW_BYTES
     while end - window_start >= HEADER_BYTES:
         window = source.read_at(window_start, min(window_bytes + HEADER_BYTES - 1, end - window_start))

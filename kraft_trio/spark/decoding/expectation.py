@@ -1,4 +1,4 @@
-"""What the next batch of a file must say, given those before it."""
+"""What the next batch of a file must contain, given the batches before it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ import attrs
 class Expectation:
     """The offsets and epochs that may follow.
 
-    Neither base offset nor epoch is under a batch's CRC; that each batch continues the one before it is what tells
-    damage there.
+    A batch's CRC covers neither its base offset nor its epoch.  Only the continuity of batches reveals damage there.
     """
 
     base_offset: int
-    """Of the next batch: this one, or, where `is_exact` is False, this one or a later one."""
+    """Base offset of the next batch: exactly this one, or at least this one if `is_exact` is False."""
     is_exact: bool = True
     other_base_offset: int | None = None
-    """Right as well: where the batch before has a wrong base offset, what would have followed a right one."""
+    """Another allowed base offset: if the previous batch's base offset is damaged, the one that a right offset would
+    lead to.
+    """
     epoch: int = 0
-    """The next batch's is this one or a later one."""
+    """The next batch's epoch is at least this one."""
     doubtful_epoch: int | None = None
-    """That of the batch before, where it is later than the next batch's: one of the two is wrong."""
+    """The previous batch's epoch, if it is later than the next one's; one of the two is wrong."""
     only_epoch: int | None = None
-    """The epoch that every batch must have: a snapshot's."""
+    """The epoch that every batch must have, in a snapshot."""
 
     def allows(self, base_offset: int) -> bool:
         if base_offset in (self.base_offset, self.other_base_offset):

@@ -1,4 +1,4 @@
-"""The headers of many records at once."""
+"""Decodes the headers of many records at once."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kraft_trio.spark.decoding.varints import Bytes, read_varints
 from kraft_trio.spark.schemas import HEADERS
 
 MOST_HEADERS = 64
-"""Of one record: a record with more of them is unusual."""
+"""Limit for one record; more headers are unusual."""
 
 
 @attrs.frozen
 class HeaderFields:
-    """A header each, in the order of their records.  Positions are in the data; ends are exclusive."""
+    """One row per header, in the order of the records.  Positions are in the data; ends are exclusive."""
 
     record: Ints
-    """Which record it is of."""
+    """The index of its record."""
     name_start: Ints
     name_end: Ints
     value_start: Ints
@@ -34,7 +34,7 @@ class HeaderFields:
         return cls(nowhere, nowhere, nowhere, nowhere, nowhere, np.empty(0, bool))
 
     def select(self, wanted: Ints) -> HeaderFields:
-        """Those of the records at these places, ascending; the places are counted anew."""
+        """The headers of the records at these places (ascending), with new indices."""
         place = np.searchsorted(wanted, self.record)
         kept = np.flatnonzero((place < len(wanted)) & (wanted.take(place, mode="clip") == self.record))
         return HeaderFields(
@@ -47,7 +47,7 @@ class HeaderFields:
         )
 
     def column(self, data: bytes, record_count: int) -> pa.Array:
-        """The column `headers` of so many records."""
+        """The column `headers` for this many records."""
         counts = np.bincount(self.record, minlength=record_count)
         bounds = np.zeros(record_count + 1, np.int32)
         np.cumsum(counts, out=bounds[1:])
@@ -61,9 +61,9 @@ class HeaderFields:
 def read_headers(
     data: bytes, view: Bytes, records: Ints, counts: Ints, positions: Ints, ends: Ints
 ) -> tuple[HeaderFields, Ints]:
-    """The headers of those records, and which of them have headers that are unusual or wrong.
+    """The headers of these records, and which records have unusual or wrong headers.
 
-    `counts`, `positions` and `ends` are of all records: how many headers, where they begin, where the record ends.
+    `counts`, `positions` and `ends` cover all records: number of headers, where they begin, where the record ends.
     """
     is_wrong = np.zeros(len(counts), bool)
     is_wrong[records] = counts[records] > np.minimum(MOST_HEADERS, (ends - positions)[records] // 2)
@@ -102,7 +102,7 @@ def read_headers(
 
 
 def _are_names_text(data: bytes, headers: HeaderFields) -> bool:
-    """Whether the names of all of them are UTF-8."""
+    """Whether all names are valid UTF-8."""
     names = binaries(data, headers.name_start, headers.name_end, np.zeros(len(headers.record), bool))
     try:
         names.cast(pa.string())

@@ -1,4 +1,4 @@
-"""The headers of many batches at once: where they begin, and their fields as columns."""
+"""Finds and decodes the headers of many batches at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kraft_trio.storage.batch_header import CRC_START, FRAME_BYTES, HEADER_BYTES
 
 Ints = npt.NDArray[np.int64]
 Headers = npt.NDArray[np.void]
-"""Elements are of HEADER."""
+"""Elements have the type HEADER."""
 
 HEADER = np.dtype(
     [
@@ -32,28 +32,28 @@ HEADER = np.dtype(
         ("record_count", ">i4"),
     ]
 )
-"""A header's fields, in the order and at the places that `storage.batch_header.HEADER` has them."""
+"""The fields of a header, at the positions of `storage.batch_header.HEADER`."""
 
 _RAW = np.dtype((np.void, HEADER_BYTES))
 _LENGTH_POSITION = 8
 _LEAST_LENGTH = HEADER_BYTES - FRAME_BYTES
 _COPY_BELOW_BYTES = 4096
-"""A slice of bytes is cheaper than one of a memoryview as long as it is small."""
+"""Below this size, slicing bytes is cheaper than slicing a memoryview."""
 _GUESS_BELOW_BYTES = 1024
-"""Looking at every byte is cheaper than at one batch after the other as long as those are small."""
+"""Below this batch size, scanning every byte is cheaper than stepping from batch to batch."""
 _BATCHES_A_GUESS = 32
-"""As many must a guess be right about to be cheaper."""
+"""A guess must find at least this many batches to pay off."""
 
 
 def walk(buffer: bytes, start: int, end: int) -> Ints:
-    """The positions of the batches in `buffer` from `start` on that are whole before `end`: each where the last ends.
+    """The positions of the complete batches in `buffer` from `start` to `end`, each beginning where the last one ends.
 
-    Nothing but the lengths is looked at; it stops before the first that no batch can have.
+    Only the lengths are examined; the scan stops at the first impossible one.
     """
     last = end - HEADER_BYTES
     if start > last:
         return np.empty(0, np.int64)
-    # One read of a number at any position, without an object for the slice.
+    # Reads a number at any position without creating a slice.
     lengths = np.ndarray((len(buffer) - FRAME_BYTES + 1,), ">i4", buffer, _LENGTH_POSITION, (1,))
     found, position = np.empty(0, np.int64), start
     if int(lengths[start]) + FRAME_BYTES < _GUESS_BELOW_BYTES:
@@ -72,16 +72,16 @@ def walk(buffer: bytes, start: int, end: int) -> Ints:
 
 
 def _guess(buffer: bytes, lengths: npt.NDArray[Any], start: int, last: int) -> tuple[Ints, int]:
-    """Batches from `start` on as long as it is cheap, and where the next one begins.
+    """Find batches from `start` while guessing is cheap; returns them and where the next one begins.
 
-    Wherever the byte of a batch's magic might be a batch might begin; those each of which ends where the next one
-    begins are the batches, as the first one is.
+    Every possible magic byte is a candidate for a batch.  Candidates form a chain if each one ends where the next
+    begins; the chain from the first batch is the result.
     """
     magic = np.frombuffer(buffer, np.int8)[start + MAGIC_POSITION : last + MAGIC_POSITION + 1] == MAGIC
     likely = np.flatnonzero(magic) + start
     following = likely + lengths[likely].astype(np.int64) + FRAME_BYTES
     is_likely = following - likely >= HEADER_BYTES
-    # What lies between a batch and the one that follows it is none.
+    # Anything between a batch and its successor is not a batch.
     is_likely[1:-1] &= following[:-2] != likely[2:]
     likely, following = likely[is_likely], following[is_likely]
     if not len(likely) or likely[0] != start:
@@ -102,7 +102,7 @@ def _guess(buffer: bytes, lengths: npt.NDArray[Any], start: int, last: int) -> t
 
 
 def gather(buffer: bytes, positions: Ints) -> Headers:
-    """The headers at those positions, which must have 61 bytes each."""
+    """The headers at these positions, which must have 61 bytes each."""
     if not len(positions):
         return np.empty(0, HEADER)
     everywhere = np.ndarray((len(buffer) - HEADER_BYTES + 1,), _RAW, buffer, strides=(1,))
@@ -117,16 +117,16 @@ def field(headers: Headers, name: str) -> Ints:
 
 
 def sizes_of(headers: Headers) -> Ints:
-    """Of the whole batches, in bytes."""
+    """Size of the complete batches in bytes."""
     return field(headers, "length") + FRAME_BYTES
 
 
 def content_crcs(buffer: bytes, positions: Ints, sizes: Ints) -> Ints:
-    """The CRC-32C of each batch's bytes from the attributes on; the batches follow one another."""
+    """The CRC-32C of each batch, over the bytes from the attributes on.  The batches must be adjacent."""
     starts, ends = positions + CRC_START, positions + sizes
     count = len(positions)
     if len(buffer) < count * _COPY_BELOW_BYTES:
-        # As an Arrow array of these bytes and of those between them, which makes the objects in one go.
+        # An Arrow array alternates these bytes with the bytes between them, which creates all objects at once.
         bounds = np.empty(2 * count, np.int32)
         bounds[0::2], bounds[1::2] = starts, ends
         pieces = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(buffer)])

@@ -1,4 +1,4 @@
-"""Application values in MessagePack as columns: maps, and what `kraft_trio.application.serde.MsgpackSerde` writes."""
+"""Turns MessagePack values into columns: maps, and what `kraft_trio.application.serde.MsgpackSerde` writes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import msgpack
 import pyarrow as pa
 
 WHOLE_VALUE: Final = "value"
-"""The column that is the whole value, of whatever type it has; every other one is what a map has under its name."""
+"""The column for the whole value; every other column is an entry of the map."""
 VALUE_TAG: Final = "value_tag"
 VALUE_VERSION: Final = "value_version"
-"""The columns of a class's tag and version, in values that MsgpackSerde wrote; the others are the class's fields."""
+"""The columns for a class's tag and version in values from MsgpackSerde; other columns are the class's fields."""
 
 _TIMESTAMPS_AS_DATETIMES: Final = 3
 _SHOWN_CHARACTERS: Final = 60
@@ -28,17 +28,17 @@ _PYTHON_TYPES: Final = (
     (pa.types.is_string, (str,)),
     (pa.types.is_binary, (bytes,)),
 )
-"""What a value must be for a column of that type; MessagePack has nothing for any other."""
+"""The Python type of a value for each column type; MessagePack has nothing for other types."""
 
 
 DOES_NOT_FIT: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
-"""What is raised for a value that has no place in a column of some type."""
+"""The exceptions for a value that does not fit a column's type."""
 
 
 def msgpack_columns(values: pa.Array, fields: Sequence[pa.Field]) -> tuple[list[pa.Array], Mapping[int, str]]:
-    """A column for each field, and what is wrong with a value, by its place: whatever of it does not fit is null.
+    """A column for each field, and the problem of each value by its place.  Parts that do not fit are null.
 
-    A null value gives nulls, and so does what a map does not have.  Entries that no field asks for are passed over.
+    A null value and a missing entry give nulls.  Entries without a field are skipped.
     """
     problems: dict[int, str] = {}
     decoded = [_decoded(value, at, problems) for at, value in enumerate(values.to_pylist())]
@@ -52,7 +52,7 @@ def msgpack_columns(values: pa.Array, fields: Sequence[pa.Field]) -> tuple[list[
 
 
 def unpack(value: bytes) -> Any:
-    """What that value is, timestamps as datetimes.  Raises ValueError for what is none, or what Python cannot hold."""
+    """Decode a value, timestamps as datetimes.  Raises ValueError if it is invalid or does not fit Python's types."""
     try:
         return msgpack.unpackb(value, timestamp=_TIMESTAMPS_AS_DATETIMES, strict_map_key=False)
     except (ValueError, msgpack.UnpackException) as error:
@@ -84,7 +84,7 @@ def _map(value: Any, at: int, problems: dict[int, str]) -> Mapping[Any, Any]:
 
 
 def column_of(found: list[Any], type: pa.DataType) -> pa.Array:
-    """Decoded values as a column.  Raises one of DOES_NOT_FIT where one of them is of another type."""
+    """Decoded values as a column.  Raises one of DOES_NOT_FIT for a value of another type."""
     return pa.array(map(_fitting(type), found), type)
 
 
@@ -107,9 +107,9 @@ def _column(found: list[Any], field: pa.Field, problems: dict[int, str]) -> pa.A
 
 
 def _fitting(type: pa.DataType) -> Callable[[Any], Any]:
-    """What makes a decoded value one that Arrow takes for that type: maps are pairs there.
+    """Convert a decoded value for Arrow, which represents maps as pairs.
 
-    It raises TypeError where Arrow would take another value for it, as 1 for 1.5, or bytes for a string.
+    Raises TypeError where Arrow would convert silently, such as 1.5 to 1 or a string to bytes.
     """
     if pa.types.is_map(type):
         of_key, of_item = _fitting(type.key_type), _fitting(type.item_type)

@@ -1,4 +1,4 @@
-"""The records of a batch one by one, each at an offset that the batch has."""
+"""Decodes a batch's records one by one, and checks their offsets."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from kraft_trio.storage.record_window import RecordWindow
 
 
 def numbered_records(buffer: Buffer, position: int, header: BatchHeader) -> list[Record]:
-    """As `decode_records`, but offsets must rise and be the batch's own; there may be fewer than it has, as compaction
-    leaves them.
+    """Like `decode_records`, but offsets must rise and belong to the batch.  Compaction may have removed some.
 
-    Raises ProtocolError for others, and where `decode_records` does.
+    Raises ProtocolError otherwise, and whenever `decode_records` does.
     """
     records = decode_records(buffer, position, header)
     least = header.base_offset
@@ -26,7 +25,7 @@ def numbered_records(buffer: Buffer, position: int, header: BatchHeader) -> list
 
 
 def sized_records(buffer: Buffer, position: int, header: BatchHeader) -> Iterator[tuple[Record, int]]:
-    """The same of a batch of any size, one by one with their bytes in the batch; the error may come after some."""
+    """The same for a batch of any size, one record at a time with its bytes.  The error may follow some records."""
     window = RecordWindow(buffer, position, header, RecordLimits(None, DEFAULT_MAX_DECOMPRESSED_BYTES))
     least = header.base_offset
     for _ in range(header.record_count):
@@ -41,7 +40,7 @@ def sized_records(buffer: Buffer, position: int, header: BatchHeader) -> Iterato
 
 
 def _next_offset(record: Record, least: int, header: BatchHeader) -> int:
-    """The least offset of the record that follows.  Raises ProtocolError for one that the record may not have."""
+    """The lowest allowed offset of the next record.  Raises ProtocolError if this record's offset is wrong."""
     if not least <= record.offset <= header.last_offset:
         raise ProtocolError(
             f"batch at offset {header.base_offset}: offset delta {record.offset - header.base_offset} of a record, "

@@ -1,4 +1,4 @@
-"""The bytes that records are read from: a run's own, or what its compressed batches decompress to."""
+"""The bytes that hold records: a run's own bytes, or its decompressed batches."""
 
 from __future__ import annotations
 
@@ -16,46 +16,47 @@ from kraft_trio.storage.compression import decompress
 
 MOST_BYTES = 16 * 1024 * 1024
 MOST_RECORDS = 64 * 1024
-"""Of one payload, as long as it is of more than one batch."""
+"""Limit for a payload of more than one batch."""
 MOST_RECORDS_OF_ONE = 8 * MOST_RECORDS
-"""Of a compressed batch: one of more, or of more than MOST_BYTES, is read record by record, which needs no memory in
-proportion to either."""
+"""Limit for a compressed batch.  A larger one, or one of more than MOST_BYTES, is read record by record, with bounded
+memory.
+"""
 
 
 @attrs.frozen
 class Spans:
-    """Where in the data the records of each batch are."""
+    """Where each batch's records are in the data."""
 
     starts: Ints
     ends: Ints
     """Exclusive."""
     counts: Ints
-    """How many records there are, as the batch's header says."""
+    """The number of records, according to the batch header."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def part(self, start: int, end: int) -> Spans:
-        """Some of them; `end` is exclusive."""
+        """Part of the spans; `end` is exclusive."""
         return Spans(self.starts[start:end], self.ends[start:end], self.counts[start:end])
 
 
 @attrs.frozen
 class Payload:
-    """The records of some batches of a run, in their order."""
+    """The records of some batches of a run, in order."""
 
     data: bytes
     spans: Spans
     batches: Ints
-    """The places in the run, one for each span."""
+    """The places in the run, one per span."""
 
     def part(self, start: int, end: int) -> Payload:
-        """That of some of its batches; `end` is exclusive."""
+        """Part of the payload's batches; `end` is exclusive."""
         return Payload(self.data, self.spans.part(start, end), self.batches[start:end])
 
 
 def payloads(run: Run) -> Iterator[Payload]:
-    """Those of all batches of the run.  A batch that is damaged, large or does not decompress has an empty span."""
+    """The payloads of all batches of the run.  A damaged, large or undecodable batch has an empty span."""
     if (run.headers["attributes"] & COMPRESSION_ATTRIBUTES).any():
         yield from _decompressed(run)
         return
@@ -64,7 +65,7 @@ def payloads(run: Run) -> Iterator[Payload]:
     for numbers in (starts, ends, counts):
         numbers[list(run.damaged)] = 0
     whole = Payload(run.buffer, Spans(starts, ends, counts), np.arange(len(run)))
-    # Where the sum of the counts passes another multiple, another payload begins.
+    # A new payload begins whenever the sum of the counts passes a multiple of the limit.
     multiples = (np.cumsum(counts) - counts) // MOST_RECORDS
     borders = [0, *(np.flatnonzero(np.diff(multiples)) + 1).tolist(), len(run)]
     for start, end in itertools.pairwise(borders):
@@ -90,7 +91,7 @@ def _decompressed(run: Run) -> Iterator[Payload]:
 
 
 def _joined(parts: list[bytes], first: int, counts: Ints) -> Payload:
-    """That of the batches from the place `first` on, a part of the data each."""
+    """The payload of the batches from place `first` on, one part of the data each."""
     sizes = np.array([len(part) for part in parts])
     ends = np.cumsum(sizes)
     spans = Spans(ends - sizes, ends, counts[first : first + len(parts)])
@@ -98,7 +99,7 @@ def _joined(parts: list[bytes], first: int, counts: Ints) -> Payload:
 
 
 def _records_of(run: Run, at: int) -> bytes:
-    """The batch's records, decompressed; nothing where that cannot be, or takes too much memory."""
+    """The decompressed records of the batch; nothing if that fails or needs too much memory."""
     header = run.header(at)
     if at in run.damaged or header.record_count > MOST_RECORDS_OF_ONE:
         return b""

@@ -1,6 +1,6 @@
-"""The fields of many records at once, as columns of numpy arrays: uncompressed bytes in, nothing copied.
+"""Decodes many uncompressed records at once into numpy columns, without copying.
 
-Only what is usual is read here: a batch in which anything else is met is left to `storage.batch.decode_records`.
+Only the usual forms are decoded here.  A batch with anything else is left to `storage.batch.decode_records`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Bools = npt.NDArray[np.bool_]
 
 @attrs.frozen
 class RecordFields:
-    """A record each, in order.  Positions are in the data; ends are exclusive."""
+    """One row per record, in order.  Positions are in the data; ends are exclusive."""
 
     batch: Ints
-    """Which of the spans it is in."""
+    """The index of its span."""
     size: Ints
-    """In bytes, its length included."""
+    """Size in bytes, including the length field."""
     timestamp_delta: Ints
     offset_delta: Ints
     key_start: Ints
@@ -36,18 +36,18 @@ class RecordFields:
     value_end: Ints
     is_value_null: Bools
     headers: HeaderFields | None
-    """None where no record has any."""
+    """None if no record has headers."""
 
     def __len__(self) -> int:
         return len(self.batch)
 
     def headers_column(self, data: bytes) -> pa.Array:
-        """The column `headers`: an empty list for a record without any."""
+        """The column `headers`, with an empty list for a record without headers."""
         headers = self.headers or HeaderFields.none()
         return headers.column(data, len(self))
 
     def select(self, wanted: Ints) -> RecordFields:
-        """Those at these places, ascending."""
+        """The records at these places, ascending."""
         arrays = {
             attribute.name: getattr(self, attribute.name)[wanted]
             for attribute in attrs.fields(RecordFields)
@@ -57,7 +57,7 @@ class RecordFields:
 
 
 def misnumbered(fields: RecordFields, last_offset_deltas: Ints) -> set[int]:
-    """The spans with an offset delta that does not rise, or is outside of what the batch's header says."""
+    """The spans with offset deltas that do not rise, or lie outside the batch."""
     deltas, batch = fields.offset_delta, fields.batch
     is_wrong = (deltas < 0) | (deltas > last_offset_deltas[batch])
     is_wrong[1:] |= (deltas[1:] <= deltas[:-1]) & (batch[1:] == batch[:-1])
@@ -65,7 +65,7 @@ def misnumbered(fields: RecordFields, last_offset_deltas: Ints) -> set[int]:
 
 
 def read_records(data: bytes, spans: Spans) -> tuple[RecordFields, set[int]]:
-    """The records of all spans, and in which spans something is unusual or wrong: what is said of those is void."""
+    """The records of all spans, and the spans with unusual or wrong content, whose records must be ignored."""
     view: Bytes = np.frombuffer(data, np.uint8)
     starts, counts = record_starts(data, view, spans)
     batch = np.repeat(np.arange(len(spans)), counts)
@@ -86,7 +86,7 @@ def read_records(data: bytes, spans: Spans) -> tuple[RecordFields, set[int]]:
     value_end = value_start + np.maximum(value_length, 0)
     header_count, at = varint(value_end)
 
-    # Each record ends where the next one of its batch begins, or its batch does.
+    # Each record ends where the next one of its batch begins, or where the batch ends.
     expected_end = np.empty_like(end)
     expected_end[:-1] = starts[1:]
     is_last = np.empty(len(batch), bool)

@@ -1,4 +1,4 @@
-"""`content=records` and `snapshot-records`: a row for each record."""
+"""`content=records` and `snapshot-records`: one row per record."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from kraft_trio.storage.batch import BatchHeader
 from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE, LOG_APPEND_TIME_ATTRIBUTE
 
 _FAR = 2**61
-"""Offsets and times beyond it are left to Python's integers."""
+"""Beyond this, offsets and times need Python's integers."""
 _MOST_ROWS = 16 * 1024
-"""Of Python objects at a time."""
+"""Limit for Python objects at a time."""
 _HEADER_BYTES = 256
-"""What a header takes as Python objects."""
+"""Estimated size of a header as Python objects."""
 
 
 def record_rows(run: Run, rows: Rows, wanted: BatchFilter) -> Iterator[pa.RecordBatch]:
-    """A row for each record; for a batch that cannot be read, one that says so."""
+    """One row per record; an unreadable batch gives one row that says so."""
     for payload in payloads(run):
         yield from _payload_rows(run, payload, rows, wanted)
 
@@ -129,7 +129,7 @@ def _usual_rows(run: Run, payload: Payload, fields: RecordFields, rows: Rows, wa
 
 
 def _unusual_batch(run: Run, at: int, rows: Rows, wanted: BatchFilter) -> Iterator[pa.RecordBatch]:
-    """One batch by way of Python objects; its damage, if it has any, as a row."""
+    """Decode one batch through Python objects; its damage, if any, becomes a row."""
     header = run.header(at)
     place = {
         "position": run.buffer_position + int(run.positions[at]),
@@ -169,7 +169,7 @@ def _unusual_batch(run: Run, at: int, rows: Rows, wanted: BatchFilter) -> Iterat
 
 
 def _what_is_wrong(run: Run, at: int, header: BatchHeader) -> str | None:
-    """Why the batch cannot be read, if it cannot: known before the first row of it is given."""
+    """Why the batch is unreadable, if it is; known before its first row is yielded."""
     try:
         for _ in sized_records(run.buffer, int(run.positions[at]), header):
             pass

@@ -1,6 +1,6 @@
-"""Where each record begins: behind the one before it in its batch, as that one's length says.
+"""Finds where each record begins: after the previous one of its batch, by that one's length.
 
-The records of one batch can only be found one after the other.  Many small batches are gone through side by side.
+Records of one batch must be found in sequence.  Many small batches are processed side by side.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from kraft_trio.spark.decoding.varints import Bytes, read_varints
 
 LEAST_RECORD_BYTES = 7
 _STEP_NS = 15_000
-"""What a step of all batches side by side takes, whatever their number."""
+"""Cost of one step over all batches, whatever their number."""
 _RECORD_NS = 65
-"""What a record takes more by itself than side by side with others."""
+"""Extra cost of a record when batches are processed one by one."""
 _BATCH_NS = 300
-"""What a batch takes by itself."""
+"""Cost of a batch when batches are processed one by one."""
 
 
 def record_starts(data: bytes, view: Bytes, spans: Spans) -> tuple[Ints, Ints]:
-    """The positions of the records, and how many of them are in each span.
+    """The positions of the records, and how many each span holds.
 
-    There are fewer than a span says where its end comes before that, and none where there is no room for so many.
-    `view` are the bytes of `data`.
+    A span that ends early has fewer than it claims, and none if they cannot fit.  `view` is a view of `data`.
     """
-    # Checked before anything is made in proportion to the count.
+    # Check this before allocating memory in proportion to the count.
     counts = np.where(spans.counts * LEAST_RECORD_BYTES <= spans.ends - spans.starts, spans.counts, 0)
     if not len(counts):
         return counts, counts
@@ -48,7 +47,7 @@ def _side_by_side(view: Bytes, spans: Spans, counts: Ints) -> tuple[Ints, Ints]:
         step += 1
         lengths, after, _ = read_varints(view, at)
         at = after + lengths
-        # A negative length is told by whoever reads the fields; here it must not lead back.
+        # Whoever reads the fields reports a negative length; here it must only not move backwards.
         kept = (counts[batches] > step) & (at < spans.ends[batches]) & (lengths >= 0)
         batches, at = batches[kept], at[kept]
     if (found == counts).all():

@@ -1,4 +1,4 @@
-"""Rows as Arrow batches: the columns that are wanted, made of numpy arrays."""
+"""Builds Arrow batches with the wanted columns from numpy arrays."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MakeColumn = Callable[[], pa.Array]
 
 _EARLIEST_MS = -62_135_596_800_000
 _LATEST_MS = 253_402_300_799_999
-"""The years 1 to 9999: what Python has a datetime for."""
+"""The years 1 to 9999, which Python's datetime can represent."""
 
 
 class Rows:
-    """Makes Arrow batches of one schema: what every row says the same, what is given, and nulls for the rest."""
+    """Makes Arrow batches of one schema from constant values and given columns, with nulls elsewhere."""
 
     def __init__(self, schema: pa.Schema, constants: Mapping[str, Any]) -> None:
-        """Columns that the schema does not have are not made."""
+        """Columns outside the schema are not built."""
         self.schema = schema
         self._constants = {name: value for name, value in constants.items() if name in schema.names}
         self._repeated: dict[str, pa.Array] = {}
@@ -42,9 +42,9 @@ class Rows:
         return self.some([values])
 
     def some(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-        """Rows by the names of their columns; numbers that a column cannot say are null, but a size is cut to that.
+        """Rows from columns by name.  Numbers that do not fit become null, but sizes are capped.
 
-        An error may name a path that is no text; it is what can be printed of that.
+        An error may contain an unprintable path, which is escaped.
         """
         columns = []
         for field in self.schema:
@@ -76,7 +76,7 @@ def int64s(values: npt.NDArray[Any]) -> pa.Array:
 
 
 def timestamps(milliseconds: Ints) -> pa.Array:
-    """Null where it does not fit, see `is_no_timestamp`."""
+    """Null if it does not fit; see `is_no_timestamp`."""
     is_null = is_no_timestamp(milliseconds)
     if is_null.any():
         return pa.array(np.where(is_null, 0, milliseconds) * 1000, pa.int64(), mask=is_null).cast(_TIMESTAMP)
@@ -84,12 +84,12 @@ def timestamps(milliseconds: Ints) -> pa.Array:
 
 
 def is_no_timestamp(milliseconds: Ints) -> npt.NDArray[np.bool_]:
-    """Whether the time is none of the years 1 to 9999, which a timestamp column cannot say."""
+    """Whether the time lies outside the years 1 to 9999, so that a timestamp column cannot hold it."""
     return (milliseconds < _EARLIEST_MS) | (milliseconds > _LATEST_MS)
 
 
 def microseconds(milliseconds: int) -> tuple[int | None, str | None]:
-    """A value for a timestamp column; None, and why, where it does not fit."""
+    """A value for a timestamp column; None and the reason if it does not fit."""
     if _EARLIEST_MS <= milliseconds <= _LATEST_MS:
         return milliseconds * 1000, None
     return None, no_timestamp(milliseconds)
@@ -100,23 +100,23 @@ def no_timestamp(milliseconds: int) -> str:
 
 
 def names(values: npt.NDArray[Any], texts: tuple[str, ...]) -> pa.Array:
-    """The text that each number stands for."""
+    """The text for each number."""
     if len(values) and (values == values[0]).all():
         return pa.repeat(texts[int(values[0])], len(values))
     return pa.array(texts).take(pa.array(values.astype(np.int32)))
 
 
 def sparse_texts(count: int, texts: Mapping[int, str | None]) -> pa.Array:
-    """Those texts at their places, null elsewhere."""
+    """These texts at their places, null elsewhere."""
     if not texts:
         return pa.nulls(count, pa.string())
     return pa.array([texts.get(at) for at in range(count)], pa.string())
 
 
 def binaries(data: bytes, starts: Ints, ends: Ints, is_null: npt.NDArray[np.bool_]) -> pa.Array:
-    """Slices of `data`, which must follow one another; without a Python object for each.
+    """Slices of `data`, which must be in order, without one Python object for each.
 
-    Slices and what is between them are one binary array over the data itself: every second item of it is a slice.
+    Slices and the gaps between them form one binary array over the data; every second item is a slice.
     """
     count = len(starts)
     if not count:

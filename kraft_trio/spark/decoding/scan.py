@@ -1,4 +1,4 @@
-"""The batches of a segment or a snapshot in order, many at a time; whatever is damaged is told, and passed over."""
+"""Scans the batches of a segment or snapshot in order, many at a time; reports damage and skips it."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from kraft_trio.spark.decoding.headers import Headers, Ints, content_crcs, field
 from kraft_trio.storage.batch_header import FRAME_BYTES, HEADER, HEADER_BYTES, MAGIC, BatchHeader
 
 FIRST_CHUNK_BYTES = 16 * 1024
-"""What is read first, and after damage: a file full of it is not read again and again."""
+"""Size of the first read and of reads after damage, so that a badly damaged file is not read over and over."""
 LARGEST_CHUNK_BYTES = 4 * 1024 * 1024
 
 
 @attrs.frozen
 class Run:
-    """Whole batches, one after the other, in one buffer."""
+    """Complete adjacent batches in one buffer."""
 
     buffer: bytes
     buffer_position: int
-    """Of the buffer in the file."""
+    """Position of the buffer in the file."""
     positions: Ints
-    """Of the batches in the buffer."""
+    """Positions of the batches in the buffer."""
     headers: Headers
     sizes: Ints
     crcs: Ints
     """Computed over the bytes from the attributes on."""
     misplaced: dict[int, str]
-    """What is wrong with the base offset or the epoch of a batch, by its place in the run; the rest of it is right."""
+    """Problems with base offsets or epochs, by place in the run; the rest of such a batch is right."""
     damaged: dict[int, str]
-    """What is wrong with a batch whose CRC is not right, by its place in the run; where it ends is known."""
+    """Problems of batches with a wrong CRC, by place in the run; their ends are known."""
     expectation: Expectation
-    """Of what follows it."""
+    """Expectation for what follows it."""
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def header(self, at: int) -> BatchHeader:
-        """That of the batch at this place in the run."""
+        """The header of the batch at this place in the run."""
         base_offset, length, *rest = self.headers[at].item()
         return BatchHeader(base_offset, length + FRAME_BYTES, *rest)
 
@@ -63,9 +63,9 @@ class Run:
 def scan(
     source: ByteSource, start: int, end: int, expectation: Expectation, chunk_bytes: int = LARGEST_CHUNK_BYTES
 ) -> Iterator[Run | Damage]:
-    """The batches from `start` to `end`: positions at which batches begin, or the source's end.
+    """Yield the batches from `start` to `end`, which are positions where batches begin, or the source's end.
 
-    At most about `chunk_bytes` are in memory, or one batch.  Raises OSError.
+    Memory holds about `chunk_bytes`, or one batch.  Raises OSError.
     """
     position = start
     size = first_size = min(FIRST_CHUNK_BYTES, chunk_bytes)
@@ -89,13 +89,13 @@ def scan(
 
 
 def _read_chunk(source: ByteSource, position: int, end: int, size: int) -> tuple[bytes, Ints]:
-    """What begins at `position`, with the header that follows the last whole batch; where batches begin in it."""
+    """The chunk at `position` with the next header after its last complete batch, and where its batches begin."""
     chunk = source.read_at(position, min(size, end - position) + HEADER_BYTES)
     if len(chunk) < HEADER_BYTES:
         return chunk, np.empty(0, np.int64)
     first_size = int(sizes_of(gather(chunk, np.zeros(1, np.int64)))[0])
     if len(chunk) < first_size + HEADER_BYTES and HEADER_BYTES <= first_size <= end - position:
-        # A length that is damage may say anything: only what has proved to be a batch is read as a whole.
+        # A damaged length may be anything; only proven batches are read as a whole.
         stored_crc = HEADER.unpack_from(chunk)[4]
         if first_size <= LARGEST_CHUNK_BYTES or crc_at(source, position, first_size) == stored_crc:
             chunk = source.read_at(position, first_size + HEADER_BYTES)
@@ -108,7 +108,7 @@ def _read_chunk(source: ByteSource, position: int, end: int, size: int) -> tuple
 
 
 def _read_run(chunk: bytes, position: int, positions: Ints, expectation: Expectation) -> Run:
-    """The batches at the chunk's start, up to one whose end cannot be known."""
+    """The batches at the chunk's start, up to one with an unknown end."""
     headers = gather(chunk, positions)
     sizes = sizes_of(headers)
     crcs = content_crcs(chunk, positions, sizes)
@@ -136,7 +136,7 @@ def _read_run(chunk: bytes, position: int, positions: Ints, expectation: Expecta
 
 
 def _is_in_order(headers: Headers, crcs: Ints, expectation: Expectation, epoch_after: int | None) -> bool:
-    """Whether nothing at all is wrong with them."""
+    """Whether all of them are sound."""
     base_offsets = field(headers, "base_offset")
     deltas = field(headers, "last_offset_delta")
     epochs = field(headers, "leader_epoch")
@@ -163,9 +163,9 @@ def _judge(
     misplaced: dict[int, str],
     damaged: dict[int, str],
 ) -> tuple[int, Expectation]:
-    """Look at one batch after the other; how many of them have an end that is known, and what follows those.
+    """Examine the batches one by one; returns how many have a known end, and the expectation after them.
 
-    `after` are base offset and epoch of what follows the last one, None where nothing does.
+    `after` holds base offset and epoch of what follows the last one; None if nothing does.
     """
     is_sound = (
         (headers["magic"] == MAGIC)
@@ -203,10 +203,10 @@ def _judge(
 
 
 def _judge_epoch(epoch: int, following: int | None, expectation: Expectation) -> tuple[str | None, Expectation]:
-    """What is wrong with a batch's epoch, and what later batches may have.
+    """The problem with a batch's epoch, and the expectation for later batches.
 
-    Where the epoch falls, the later batch is wrong if it is below all before it; else one of the two is, and which one
-    cannot be known.
+    If the epoch falls, the later batch is wrong if it is below all earlier epochs; otherwise one of the two is wrong,
+    and nobody can tell which.
     """
     only, before = expectation.only_epoch, expectation.doubtful_epoch
     settled = attrs.evolve(expectation, doubtful_epoch=None)
@@ -222,7 +222,7 @@ def _judge_epoch(epoch: int, following: int | None, expectation: Expectation) ->
 
 
 def _damaged_batch(source: ByteSource, damage: Damage) -> Run:
-    """The damage as a run of one, of which nothing but the header is in memory."""
+    """The damage as a run of one batch, with only the header in memory."""
     header = source.read_at(damage.position, HEADER_BYTES)
     place = np.zeros(1, np.int64)
     return Run(

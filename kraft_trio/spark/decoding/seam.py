@@ -1,4 +1,4 @@
-"""Where one segment ends and the next one begins: whether the log goes on there."""
+"""Checks that the log continues from one segment to the next."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kraft_trio.storage.batch_header import HEADER_BYTES, MAGIC
 
 
 def seam_error(expectation: Expectation, base_offset: int, start: bytes) -> str | None:
-    """What is wrong between a segment's end and the next one, or None.
+    """The problem between a segment's end and the next segment; None if there is none.
 
-    `expectation` is what the end leads to, `base_offset` what the next one's name says, `start` what it begins with: a
-    header, or fewer bytes where there is none.  Of what is damaged there the next segment's own error tells.
+    `expectation` comes from the end, `base_offset` from the next file's name, and `start` is its first header, or fewer
+    bytes.  If the start itself is damaged, the next segment reports that.
     """
     problems = []
     if not expectation.allows(base_offset):

@@ -1,4 +1,4 @@
-"""`content=snapshots`: a row for each snapshot, which is read as a whole."""
+"""`content=snapshots`: one row per snapshot, which is read completely."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Sized:
 
 
 def snapshot_row(source: ByteSource, snapshot_id: OffsetAndEpoch, rows: Rows) -> pa.RecordBatch:
-    """The file's row; what is wrong with it is in `error`, and what it says is null then.  Raises OSError."""
+    """The file's row.  If anything is wrong, `error` says so and the contents are null.  Raises OSError."""
     digest, content = hashlib.sha256(), hashlib.sha256()
     count = SnapshotCount()
     hashed = 0
@@ -79,7 +79,7 @@ def snapshot_row(source: ByteSource, snapshot_id: OffsetAndEpoch, rows: Rows) ->
 
 
 def _contents(batch: SnapshotBatch) -> Iterator[bytes]:
-    """What the records say, in a form that nothing else has.  Raises ProtocolError."""
+    """An unambiguous form of the records' contents, for hashing.  Raises ProtocolError."""
     try:
         for record, _ in sized_records(batch.data, 0, batch.header):
             yield _START_OF_RECORD.pack(batch.header.is_control, len(record.headers))

@@ -1,4 +1,4 @@
-"""`content=quorum-state` and `content=epochs`: what a replica's small files say."""
+"""`content=quorum-state` and `content=epochs`: the contents of a replica's small files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kraft_trio.storage.quorum_state import decode_quorum_state
 
 
 def quorum_state_row(path: str, data: bytes, rows: Rows) -> pa.RecordBatch:
-    """The row of a file `quorum-state`; for one that is not sound, what is wrong with it and nothing else."""
+    """The row of a file `quorum-state`; for a damaged file, only the problem."""
     line, _, second_line = data.partition(b"\n")
     try:
         state = decode_quorum_state(path, data)
@@ -35,7 +35,7 @@ def quorum_state_row(path: str, data: bytes, rows: Rows) -> pa.RecordBatch:
 
 
 def epoch_rows(path: str, data: bytes, rows: Rows) -> pa.RecordBatch:
-    """The rows of a file `leader-epoch-checkpoint`; for one that is not sound, what is wrong with it."""
+    """The rows of a file `leader-epoch-checkpoint`; for a damaged file, only the problem."""
     try:
         entries = decode_leader_epochs(path, data)
     except StorageError as error:

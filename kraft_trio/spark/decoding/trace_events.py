@@ -1,7 +1,7 @@
-"""Traces as Arrow: the records of a file, msgpack or lines of JSON, some thousands at a time.
+"""Decodes traces, msgpack or lines of JSON, into Arrow batches of some thousand events.
 
-What cannot be read becomes a row in which `error` says what and where.  A line of JSON ends where it ends, so reading
-goes on with the next one; behind bytes that are no msgpack nothing can be found any more.
+An unreadable place becomes a row whose `error` says what and where.  In JSON, reading continues with the next line;
+after invalid msgpack, nothing more can be found.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kraft_trio.tracing.files import (
 )
 
 ROWS_OF_A_BATCH: Final = 10_000
-"""What Spark takes fastest."""
+"""The batch size that Spark reads fastest."""
 
 _FIELDS: Final = frozenset(field.name for field in attrs.fields(TraceEvent))
 
@@ -39,17 +39,17 @@ _UNREADABLE: Final = (
     pa.ArrowException,
     RecursionError,
 )
-"""What a record of other fields, types or sizes than an event's is refused with."""
+"""The exceptions for a record with other fields, types or sizes than an event."""
 
 
 @attrs.frozen
 class _Place:
-    """A record as it was found, or, with a reason, what is there in place of one."""
+    """A record as found, or the reason why there is none."""
 
     number: int
-    """From 1 on, the header's."""
+    """Counts from 1, which is the header."""
     position: int
-    """Of its first byte in the file."""
+    """Position of its first byte in the file."""
     record: Any = None
     problem: str | None = None
 
@@ -65,10 +65,10 @@ def trace_batches(
     fail_fast: bool = False,
     rows: int = ROWS_OF_A_BATCH,
 ) -> Iterator[pa.RecordBatch]:
-    """The events of one trace as batches with those columns, in the order of the file.
+    """The events of one trace as batches with these columns, in file order.
 
-    `name` is the file's, for rows and errors.  Where something cannot be read, a row has `name`, `error` and what is
-    known; with `fail_fast`, TraceFileError names the file and the place instead.  Raises OSError as reading does.
+    `name` is the file's name for rows and errors.  A problem becomes a row with `name`, `error` and what is known; with
+    `fail_fast`, it raises TraceFileError naming file and place.  Raises OSError.
     """
     is_json = file.read(1) == b"{"
     file.seek(0)
@@ -86,7 +86,7 @@ def trace_batches(
 
 
 def problem_batch(name: str, problem: str, columns: Sequence[Column] = TRACE, **known: object) -> pa.RecordBatch:
-    """The one row of a file of which nothing more can be read."""
+    """The single row of a file that cannot be read any further."""
     values = {"file": name, "run": name, **known, "error": problem}
     arrays = [pa.array([values.get(column.name)], column.type) for column in columns]
     return pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
@@ -105,11 +105,11 @@ class _Builder:
 
     @property
     def is_a_trace(self) -> bool:
-        """Whether the header could be read."""
+        """Whether the header was readable."""
         return self._header is not None
 
     def header(self, place: _Place) -> Iterator[pa.RecordBatch]:
-        """Take the header; a row only where it is none."""
+        """Read the header; yields a row only if it is invalid."""
         problem = place.problem and f"not a trace; {place.problem}"
         if problem is None:
             try:
@@ -120,14 +120,14 @@ class _Builder:
             yield self._error(place, problem)
 
     def batches(self, places: Sequence[_Place]) -> Iterator[pa.RecordBatch]:
-        """Their rows, in their order: in one batch, unless something is wrong with one of them."""
+        """Their rows in order: one batch, unless one of them is wrong."""
         if not places:
             return
         try:
             yield self._batch([_checked(place) for place in places])
         except _UNREADABLE:
             if len(places) > 1:
-                # Halves, so that one bad record among thousands costs little.
+                # Halving keeps the cost low when one of thousands of records is bad.
                 middle = len(places) // 2
                 yield from self.batches(places[:middle])
                 yield from self.batches(places[middle:])
@@ -178,7 +178,7 @@ def _checked(place: _Place) -> Mapping[str, Any]:
 
 
 def _check_types(column: Column, values: Sequence[Any]) -> None:
-    """Raises TypeError for a value of another type than the column's, of which Arrow might make one that it is not."""
+    """Raises TypeError for a value of another type than the column's, which Arrow might convert silently."""
     arrow_type = column.type
     if pa.types.is_list(arrow_type):
         lists = [value for value in values if value is not None]

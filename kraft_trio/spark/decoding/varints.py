@@ -1,4 +1,4 @@
-"""Many zigzag variable-length integers at once."""
+"""Decodes many zigzag variable-length integers at once."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kraft_trio.spark.decoding.headers import Ints
 
 Bytes = npt.NDArray[np.uint8]
 _LONGEST = 9
-"""Bytes of one that is sure to fit into 64 bits."""
+"""Number of bytes that always fit into 64 bits."""
 
 
 def read_varints(data: Bytes, positions: Ints) -> tuple[Ints, Ints, Ints]:
-    """The integers at those positions, the positions after them, and which of them are too long to be read here.
+    """The integers at these positions, the positions after them, and which are too long to decode here.
 
-    Positions outside of the data are taken for its first or last byte: the caller knows where records end.
+    Positions outside the data read its first or last byte; the caller knows where records end.
     """
     first = data.take(positions, mode="clip")
     zigzag = first.astype(np.int64)
