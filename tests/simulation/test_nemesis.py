@@ -12,8 +12,8 @@ from functools import cache
 import pytest
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.simulation.faults.nemesis import PROFILES, PlanOptions, is_fair, make_plan, parse_profiles
-from kraft_trio.simulation.faults.plan import FAULT_KINDS, Plan, TimedStep
+from kraft_trio.simulation.faults.nemesis import FAULT_KINDS, PROFILES, PlanOptions, is_fair, make_plan, parse_profiles
+from kraft_trio.simulation.faults.plan import Plan, TimedStep
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.run import SNAPSHOTS_KEY
 from kraft_trio.simulation.script.script import parse_script

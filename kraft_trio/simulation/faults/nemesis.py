@@ -24,8 +24,8 @@ from kraft_trio.simulation.faults import snapshots as snapshot_faults
 from kraft_trio.simulation.faults.disk import spoiled_by
 from kraft_trio.simulation.faults.membership import upgrade
 from kraft_trio.simulation.faults.plan import (
-    FAULT_KINDS,
     MILLISECOND_US,
+    REGISTERED_KINDS,
     SECOND_US,
     FaultKind,
     Plan,
@@ -44,6 +44,9 @@ T = TypeVar("T")
 
 FAULT_MODULES: Final = (process_faults, disk_faults, network_faults, membership_faults, snapshot_faults)
 """Imported here so that each registers its kinds of fault."""
+
+FAULT_KINDS: Final[Mapping[str, FaultKind]] = REGISTERED_KINDS
+"""Every kind of fault by its name."""
 
 MEMBERSHIP: Final = "membership"
 

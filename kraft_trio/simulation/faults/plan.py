@@ -160,7 +160,8 @@ class FaultKind:
 
 
 _kinds: dict[str, FaultKind] = {}
-FAULT_KINDS: Final[Mapping[str, FaultKind]] = MappingProxyType(_kinds)
+REGISTERED_KINDS: Final[Mapping[str, FaultKind]] = MappingProxyType(_kinds)
+"""The kinds of the modules that have been imported; `nemesis.FAULT_KINDS` has them all."""
 
 
 def fault(profile: str, *, min_nodes: int = 1) -> Callable[[Make], Make]:

@@ -260,6 +260,13 @@ def _stranger(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{event.node} answers the stranger's {event.details['api']}: {event.cause}"
 
 
+def _shared_id(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
+    """The twin of a node is none of the cluster's nodes."""
+    who = "the twin" if event.node is None else str(event.node)
+    reason = _KEY.sub(lambda match: f"another {match[1]}", str(event.details["reason"]))
+    yield f"{who}: {event.cause}: {reason}"
+
+
 def _error(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{event.node}: {event.cause}: {event.details.get('reason', '')}".removesuffix(": ")
 
@@ -291,6 +298,7 @@ _OF_LOG_LINE: Final[Mapping[str, Tell]] = {
     "records from the leader refused": _error,
     "snapshot taken": _snapshot_taken,
     "damaged snapshot ignored": _error,
+    "two nodes share one id": _shared_id,
 }
 """How what a node logs is told, by the text of the line."""
 

@@ -11,10 +11,17 @@ from uuid import UUID
 import attrs
 import trio
 
+from kraft_trio.environment import Environment
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
-from kraft_trio.simulation.script.parts import NODE, NODES
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, ReplicaKey
+from kraft_trio.running import open_node
+from kraft_trio.simulation.deterministic import process
+from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
+from kraft_trio.simulation.script.parts import DURATION, NODE, NODES
 from kraft_trio.simulation.script.steps import Step, part, register
+from kraft_trio.simulation.world import EPOCH_MS
+from kraft_trio.storage.directory import format_directory, random_directory_id
+from kraft_trio.storage.record_thread import InLoop
 from kraft_trio.wire.api import FETCH, VOTE, Api
 from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH, BeginQuorumEpochRequest
 from kraft_trio.wire.apis.end_quorum_epoch import END_QUORUM_EPOCH, EndQuorumEpochRequest
@@ -136,3 +143,54 @@ class Newer(Step):
     async def take(self, cluster: Cluster) -> None:
         for node in self.nodes:
             cluster.network.uncap_versions(cluster.machines[node].host)
+
+
+@register
+@attrs.frozen
+class Twin(Step):
+    """Runs a second process with a node's id for that long, on another host with an empty directory of its own."""
+
+    verb: ClassVar[str] = "twin"
+    node: int = part(NODE)
+    duration_us: int = part(DURATION, after="for")
+
+    async def take(self, cluster: Cluster) -> None:
+        host = f"twin-{self.node}"
+        config = cluster.config_of(self.node)
+        listeners = (
+            attrs.evolve(listener, endpoint=Endpoint(host, listener.endpoint.port)) for listener in config.listeners
+        )
+        config = attrs.evolve(config, listeners=tuple(listeners))
+        environment = _environment(cluster, host)
+        format_directory(
+            environment.disk,
+            config.metadata_log_dir,
+            cluster_id=cluster.cluster_id,
+            node_id=self.node,
+            directory_id=random_directory_id(cluster.random(f"directory-{host}")),
+            topic_name=config.topic_name,
+            voters=None,
+            kraft_version=cluster.setup.kraft_version,
+            timestamp_ms=environment.wall_clock_ms(),
+        )
+        before = process.set(host)
+        try:
+            async with open_node(config, environment=environment):
+                await trio.sleep(self.duration_us / 1e6)
+        finally:
+            process.reset(before)
+
+
+def _environment(cluster: Cluster, host: str) -> Environment:
+    def wall_clock_ms() -> int:
+        return EPOCH_MS + round(cluster.now_s * 1000)
+
+    return Environment(
+        has_virtual_time=True,
+        network=cluster.network.seen_from(host),
+        disk=SimulatedDisk(cluster.random(f"disk-{host}"), now_ms=wall_clock_ms),
+        random=cluster.random(host),
+        secret_bits=cluster.random(f"secrets-{host}").getrandbits,
+        wall_clock_ms=wall_clock_ms,
+        off_loop=InLoop(),
+    )

@@ -14,17 +14,21 @@ from kraft_trio.actors import (
     replica_fetch,
     request_router,
 )
+from kraft_trio.actors.election import Election
 from kraft_trio.actors.follower_replication import FollowerReplication
 from kraft_trio.actors.state_machine_driver import StateMachineDriver
+from kraft_trio.protocol.check_quorum import ReplicaPosition
+from kraft_trio.protocol.roles import Prospective
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.disk.inode import SECTOR_BYTES
 from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.storage.log import Log
+from kraft_trio.wire.error_codes import ErrorCode
 
 from .commits import COMES_BACK
 from .mutant import Change, mutant, without_assertions
-from .runs import campaign, custom, script, start_clients, storm
+from .runs import campaign, custom, scenario, script, start_clients, storm
 
 CALM = storm("nothing", seconds=3, clients=4)
 RESTARTED = script(
@@ -72,6 +76,21 @@ REELECTED = script(
     wait 1s
     """,
 )
+
+
+async def _unanswered(cluster: Cluster) -> None:
+    """The fetches of 2 are lost; what the leader announces to it arrives."""
+    await parse_step("elect 1").take(cluster)
+    await parse_step("answers-only 2 -> 1").take(cluster)
+    with trio.move_on_after(5):
+        await cluster.nodes[2].election.view.wait_for(lambda view: isinstance(view.role, Prospective))
+        return
+    facts = ("2 has had no answer for 5 s", f"it is {cluster.nodes[2].view.role}")
+    cluster.violate("a follower without answers asks for pre-votes", facts, (2,))
+    await trio.sleep_forever()
+
+
+UNANSWERED = custom("the fetches of one follower are lost", _unanswered)
 
 
 async def _comes_back_and_crashes(cluster: Cluster) -> None:
@@ -239,6 +258,38 @@ def the_epoch_of_a_fetch_is_not_looked_at() -> Iterable[Change]:
         (Log, "append_as_follower", lambda self, batches, max_epoch=None: real_append(self, batches)),
         (FollowerReplication, "_is_from_leader", lambda self, leader_id, leader_epoch: True),
     ]
+
+
+# Who keeps whom
+
+
+@mutant(
+    breaks="progress, not contact, keeps a leader",
+    found_by=(0,),
+    run=scenario("s19_contact_without_progress"),
+)
+def contact_keeps_a_leader() -> Iterable[Change]:
+    return [(ReplicaPosition, "fetches", lambda self, offset, leader_end_offset: True)]
+
+
+@mutant(breaks="only answers keep a follower", found_by=(0,), run=UNANSWERED)
+def the_word_of_a_leader_keeps_a_follower() -> Iterable[Change]:
+    """As if BeginQuorumEpoch, which a leader sends to voters that have stopped fetching, were an answer."""
+    following: dict[Any, FollowerReplication] = {}
+    real_run, real_begin = FollowerReplication.run, Election._begin_quorum_epoch
+
+    async def run(self: Any) -> None:
+        following[self._context.key] = self
+        await real_run(self)
+
+    def begin(self: Any, request: Any, listener_name: str | None) -> Any:
+        response = real_begin(self, request, listener_name)
+        follower = following.get(self._key)
+        if follower is not None and response.error == ErrorCode.none:
+            follower._reset_fetch_timer()
+        return response
+
+    return [(FollowerReplication, "run", run), (Election, "_begin_quorum_epoch", begin)]
 
 
 # What applications are given

@@ -13,7 +13,8 @@ from kraft_trio.messages import TimedOut, VoteRoundEnded
 from kraft_trio.protocol.roles import Prospective
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.clients.workload import Workload
-from kraft_trio.simulation.faults.plan import FAULT_KINDS, Timeline
+from kraft_trio.simulation.faults.nemesis import FAULT_KINDS
+from kraft_trio.simulation.faults.plan import Timeline
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.run import setup_of
 from kraft_trio.simulation.script.script import parse_script
