@@ -19,7 +19,7 @@ from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.network_server import NetworkServer
 from kraft_trio.actors.own_removal import OwnRemoval
 from kraft_trio.actors.record_checker import RecordChecker
-from kraft_trio.actors.record_reader import RecordReader
+from kraft_trio.actors.record_decoder import RecordDecoder
 from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.request_router import FORWARDER_CLIENT_ID, RequestRouter
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
@@ -128,13 +128,13 @@ class Node:
         self._taker: SnapshotTaker | None = None
         if snapshots is not None:
             self._taker = SnapshotTaker(environment.disk, log, snapshots, config, self._cleaner)
-        self._record_reader = RecordReader(environment.off_loop, config.max_decompressed_bytes)
+        self._record_decoder = RecordDecoder(environment.off_loop, config.max_decompressed_bytes)
         self._driver: StateMachineDriver | None = None
         if on_commit is not None:
             self._driver = StateMachineDriver(
                 log,
                 on_commit,
-                self._record_reader,
+                self._record_decoder,
                 disk=environment.disk,
                 snapshots=snapshots,
                 taker=self._taker,
@@ -248,7 +248,7 @@ class Node:
         Raises SerdeError for a value that the node's serde does not know, CorruptLogError for committed records that
         cannot be read, and NodeClosedError at the end if the node has stopped.
         """
-        lists = committed_batches(self.log, from_offset, self._record_reader, lambda: self._closed)
+        lists = committed_batches(self.log, from_offset, self._record_decoder, lambda: self._closed)
         async with aclosing(lists) as batches:
             async for records in batches:
                 for record in records:

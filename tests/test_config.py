@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from kraft_trio.config import KEYS, NodeConfig, load_config, parse_config
-from kraft_trio.config.values import Listener, StaticVoter, parse_endpoint
+from kraft_trio.config.values import NamedListener, StaticVoter, parse_endpoint
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint
 
@@ -42,8 +42,8 @@ def test_a_minimal_file_has_kafkas_defaults() -> None:
         ("node.id", "0", "node_id", 0),
         ("node.id", " 7 ", "node_id", 7),
         ("process.roles", "broker,controller", "process_roles", ("broker", "controller")),
-        ("listeners", "controller://[::1]:9", "listeners", (Listener("CONTROLLER", Endpoint("::1", 9)),)),
-        ("listeners", "CONTROLLER://:9093", "listeners", (Listener("CONTROLLER", Endpoint("", 9093)),)),
+        ("listeners", "controller://[::1]:9", "listeners", (NamedListener("CONTROLLER", Endpoint("::1", 9)),)),
+        ("listeners", "CONTROLLER://:9093", "listeners", (NamedListener("CONTROLLER", Endpoint("", 9093)),)),
         (
             "controller.quorum.voters",
             "1@a:1, 2@b:2",
@@ -301,7 +301,7 @@ class TestFile:
         )
         config = load_config(path).config
         assert config.node_id == 3
-        assert config.listeners == (Listener("CONTROLLER", Endpoint("h", 1)),)
+        assert config.listeners == (NamedListener("CONTROLLER", Endpoint("h", 1)),)
         assert config.metadata_log_dir == "/dé"
         assert config.quorum_bootstrap_servers == (Endpoint("h", 1),)
 

@@ -8,7 +8,7 @@ from contextlib import aclosing, closing, contextmanager
 import structlog
 import trio
 
-from kraft_trio.actors.record_reader import RecordReader
+from kraft_trio.actors.record_decoder import RecordDecoder
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.application.state_machine import StateSnapshots
 from kraft_trio.errors import (
@@ -34,7 +34,7 @@ _READ_BYTES = 1024 * 1024
 
 
 async def committed_batches(
-    log: Log, from_offset: int, reader: RecordReader, has_ended: Callable[[], bool] = lambda: False
+    log: Log, from_offset: int, decoder: RecordDecoder, has_ended: Callable[[], bool] = lambda: False
 ) -> AsyncGenerator[list[Record], None]:
     """The data records of each committed batch, from `from_offset` (inclusive) on, waiting for more at the end.
 
@@ -52,7 +52,7 @@ async def committed_batches(
         began_at = offset
         for header, batch in log.iter_batches(offset, log.high_watermark):
             if not header.is_control:
-                async with aclosing(_readable(log, reader, header, batch)) as lists:
+                async with aclosing(_readable(log, decoder, header, batch)) as lists:
                     async for records in lists:
                         wanted = [record for record in records if record.offset >= from_offset]
                         if wanted:
@@ -64,13 +64,13 @@ async def committed_batches(
 
 
 async def _readable(
-    log: Log, reader: RecordReader, header: BatchHeader, batch: Buffer
+    log: Log, decoder: RecordDecoder, header: BatchHeader, batch: Buffer
 ) -> AsyncGenerator[list[Record], None]:
     """The records of a committed batch, in one list or several.  Raises CorruptLogError."""
     try:
-        records = reader.at_once(batch, header)
+        records = decoder.at_once(batch, header)
         if records is None:
-            async with aclosing(reader.lists(batch, header)) as lists:
+            async with aclosing(decoder.lists(batch, header)) as lists:
                 async for some in lists:
                     yield some
         elif records:
@@ -100,7 +100,7 @@ class StateMachineDriver:
         self,
         log: Log,
         on_commit: OnCommit,
-        reader: RecordReader,
+        decoder: RecordDecoder,
         *,
         disk: Disk,
         snapshots: StateSnapshots | None = None,
@@ -109,7 +109,7 @@ class StateMachineDriver:
         """`snapshots` and `taker` are given together."""
         self._log = log
         self._on_commit = on_commit
-        self._reader = reader
+        self._decoder = decoder
         self._disk = disk
         self._snapshots = snapshots
         self._taker = taker
@@ -188,19 +188,19 @@ class StateMachineDriver:
         if header.is_control:
             return
         try:
-            records = self._reader.at_once(batch, header)
+            records = self._decoder.at_once(batch, header)
         except ProtocolError as error:
             raise _ApplicationStopped(_unreadable(self._log, error)) from error
         if records is not None:
             if records:
                 await self._on_commit(records)
             return
-        async with aclosing(self._reader.lists(batch, header)) as lists:
+        async with aclosing(self._decoder.lists(batch, header)) as lists:
             try:
                 first, second = await anext(lists, None), await anext(lists, None)
                 if second is not None:
                     # All or nothing: a snapshot must not hold a part of a batch.
-                    await self._reader.check(batch, header)
+                    await self._decoder.check(batch, header)
             except ProtocolError as error:
                 raise _ApplicationStopped(_unreadable(self._log, error)) from error
             for some in (first, second):
@@ -246,7 +246,7 @@ class StateMachineDriver:
                 await trio.lowlevel.checkpoint()
                 if batch.header.is_control:
                     continue
-                async with aclosing(self._reader.lists(batch.data, batch.header)) as lists:
+                async with aclosing(self._decoder.lists(batch.data, batch.header)) as lists:
                     while True:
                         try:
                             records = await anext(lists, None)

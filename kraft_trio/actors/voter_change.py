@@ -21,7 +21,7 @@ T = TypeVar("T")
 GiveAnswer = Callable[[ErrorCode, str | None], None]
 
 
-class RefusedError(Exception):
+class ChangeRefusedError(Exception):
     """A step of a change has found why it cannot be made."""
 
     def __init__(self, refused: Refused) -> None:
@@ -30,9 +30,9 @@ class RefusedError(Exception):
 
 
 def require(outcome: T | Refused) -> T:
-    """What a rule has made, or RefusedError."""
+    """What a rule has made, or ChangeRefusedError."""
     if isinstance(outcome, Refused):
-        raise RefusedError(outcome)
+        raise ChangeRefusedError(outcome)
     return outcome
 
 

@@ -16,7 +16,7 @@ import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_replication import LeaderReplication
-from kraft_trio.actors.voter_change import RefusedError, VoterChange, answering, require
+from kraft_trio.actors.voter_change import ChangeRefusedError, VoterChange, answering, require
 from kraft_trio.actors.voter_change_steps import VoterChangeSteps
 from kraft_trio.messages import (
     AddVoterReceived,
@@ -132,7 +132,7 @@ class VoterChangeCoordinator:
                 await make(change)
             if change.patience.cancelled_caught:
                 change.answer(ErrorCode.request_timed_out, f"out of time while waiting for {change.waits_for}")
-        except RefusedError as refused:
+        except ChangeRefusedError as refused:
             change.answer(refused.error, str(refused))
         except Exception as error:
             if change.offset is not None or change.is_answered:
@@ -273,12 +273,12 @@ class VoterChangeCoordinator:
 
     def _require_dynamic_voters(self) -> None:
         if self._log.voters.kraft_version == 0:
-            raise RefusedError(Refused("UNSUPPORTED_VERSION", "kraft.version is 0: its voters cannot be changed"))
+            raise ChangeRefusedError(Refused("UNSUPPORTED_VERSION", "kraft.version is 0: its voters cannot be changed"))
 
     def _require_supported(self, key: ReplicaKey, versions: VersionRange) -> None:
         current = self._log.voters.kraft_version
         if not versions.includes(current):
-            raise RefusedError(
+            raise ChangeRefusedError(
                 Refused(
                     "INVALID_REQUEST",
                     f"replica {key} supports kraft.version {versions.minimum} to {versions.maximum}, it is {current}",
@@ -288,7 +288,7 @@ class VoterChangeCoordinator:
     def _require_not_of_itself(self, voter: Voter) -> None:
         """Nobody tells a leader who or where it is: it would not contradict, as it sends no updates itself."""
         if voter.id == self._key.id and voter != self._own:
-            raise RefusedError(
+            raise ChangeRefusedError(
                 Refused("INVALID_REQUEST", f"voter {voter.id}: this leader is {self._key}, and knows where it listens")
             )
 
@@ -301,13 +301,13 @@ class VoterChangeCoordinator:
 
 
 def _kraft_version_update(request: UpdateFeaturesRequest) -> FeatureUpdate:
-    """What is asked for.  Raises RefusedError for any other feature, or none."""
+    """What is asked for.  Raises ChangeRefusedError for any other feature, or none."""
     names = [update.feature for update in request.updates]
     if names != [KRAFT_VERSION]:
         given = ", ".join(name[:MAX_QUOTED_CHARACTERS] for name in names[:MAX_QUOTED_FEATURES]) or "none"
         if len(names) > MAX_QUOTED_FEATURES:
             given += f" and {len(names) - MAX_QUOTED_FEATURES} more"
-        raise RefusedError(Refused("INVALID_REQUEST", f"features {given}: expected {KRAFT_VERSION} alone"))
+        raise ChangeRefusedError(Refused("INVALID_REQUEST", f"features {given}: expected {KRAFT_VERSION} alone"))
     return request.updates[0]
 
 

@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from kraft_trio.client.connecting import ask, drop
-from kraft_trio.client.leader import Leader
+from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.leader_finder import LeaderFinder, LeaderNotFoundError
 from kraft_trio.client.quorum_description import FeatureLevels, FeatureMetadata, NoLeader, QuorumDescription
 from kraft_trio.client.replica_snapshots import ReplicaSnapshots, ask_for_snapshots
@@ -285,7 +285,7 @@ class AdminClient:
             was_repeated = True
             await trio.sleep(self._retry_s)
 
-    async def _find_leader(self, what: str, deadline: float) -> Leader:
+    async def _find_leader(self, what: str, deadline: float) -> LeaderConnection:
         """Find the leader.  Raises NetworkError if none is found by the deadline."""
         while True:
             try:

@@ -9,7 +9,7 @@ from uuid import UUID
 import trio
 
 from kraft_trio.client.connecting import ask, drop, open_connection
-from kraft_trio.client.leader import Leader
+from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.node_answer import DEFAULT_TOPIC, NodeAnswer, answer_of, topic_name_in
 from kraft_trio.client.quorum_description import NodeView
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
@@ -83,7 +83,7 @@ class LeaderFinder:
         further = [endpoint for endpoint in named if endpoint not in self.bootstrap]
         return [*answers, *await self._ask_all(further)]
 
-    async def find(self) -> Leader:
+    async def find(self) -> LeaderConnection:
         """Connect to the leader; the caller closes it.
 
         Raises LeaderNotFoundError if no leader answers, or if it cannot be connected to.
@@ -98,7 +98,7 @@ class LeaderFinder:
             except (NetworkError, UnsupportedVersionError) as error:
                 said.append(str(error))
             else:
-                return Leader(
+                return LeaderConnection(
                     connection,
                     endpoint,
                     found.topic_name,
@@ -157,7 +157,7 @@ class LeaderFinder:
 
     # Asking one node after the other
 
-    async def follow(self) -> Leader:
+    async def follow(self) -> LeaderConnection:
         """Connect to the leader that some node names; the caller closes it.
 
         Asks every known node once, in random order.  Raises NetworkError, with what each node said, if no leader can
@@ -173,7 +173,7 @@ class LeaderFinder:
                 said.append(str(error))
         raise NetworkError(f"no leader of topic {self._topic_name} found: {'; '.join(said)}")
 
-    async def _follow(self, endpoint: Endpoint) -> Leader:
+    async def _follow(self, endpoint: Endpoint) -> LeaderConnection:
         connection = await self.connect(endpoint)
         is_leader = False
         try:
@@ -189,7 +189,9 @@ class LeaderFinder:
                 await drop(connection)
         if not is_leader:
             connection = await self.connect(leader)
-        return Leader(connection, leader, self._topic_name, topic_id, self._request_timeout_ms, nodes=self._brokers)
+        return LeaderConnection(
+            connection, leader, self._topic_name, topic_id, self._request_timeout_ms, nodes=self._brokers
+        )
 
 
 def _named_leader(metadata: MetadataResponse, topic_name: str) -> tuple[Endpoint, UUID]:

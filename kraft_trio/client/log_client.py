@@ -9,8 +9,8 @@ from types import TracebackType
 
 import trio
 
-from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.leader_finder import LeaderFinder
+from kraft_trio.client.leader_keeper import LeaderKeeper
 from kraft_trio.client.record_reader import RecordReader
 from kraft_trio.errors import RecordTooLargeError
 from kraft_trio.idempotent_producer import IdempotentProducer
@@ -61,12 +61,12 @@ class LogClient:
         self._random = random.Random() if random_source is None else random_source
         self._max_batch_bytes = max_batch_bytes
         self._max_decompressed_bytes = max_decompressed_bytes
-        self._leader = self._leader_connection()
+        self._leader = self._leader_keeper()
         self._producer = IdempotentProducer(self._leader, wall_clock_ms)
         self._appending = trio.Lock()
         self._readers: list[RecordReader] = []
 
-    def _leader_connection(self) -> LeaderConnection:
+    def _leader_keeper(self) -> LeaderKeeper:
         finder = LeaderFinder(
             self._bootstrap,
             self._client_id,
@@ -75,7 +75,7 @@ class LogClient:
             topic_name=self._topic_name,
             random_source=self._random,
         )
-        return LeaderConnection(finder, retry_backoff_ms=self._retry_backoff_ms, random_source=self._random)
+        return LeaderKeeper(finder, retry_backoff_ms=self._retry_backoff_ms, random_source=self._random)
 
     async def __aenter__(self) -> LogClient:
         return self
@@ -122,7 +122,7 @@ class LogClient:
         where the protocol's own records stand.  The reader raises OffsetOutOfRangeError if `from_offset` is not in the
         log.  Its connection stays open until the reader reaches its end or the client is closed.
         """
-        reader = RecordReader(self._leader_connection(), from_offset, until, self._max_decompressed_bytes)
+        reader = RecordReader(self._leader_keeper(), from_offset, until, self._max_decompressed_bytes)
         self._readers = [*(other for other in self._readers if not other.ended), reader]
         return reader
 

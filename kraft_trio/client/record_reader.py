@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from kraft_trio.client.leader_connection import LeaderConnection
+from kraft_trio.client.leader_keeper import LeaderKeeper
 from kraft_trio.errors import NetworkError, OffsetOutOfRangeError, ProtocolError
 from kraft_trio.storage.batch import Record, check_crc, iter_headers, whole_batches_size
 from kraft_trio.storage.record_chunks import record_chunks
@@ -27,9 +27,7 @@ class RecordReader(AsyncIterator[Record]):
     and UnsupportedVersionError.  A cancelled read loses no record: the next one goes on where it was.
     """
 
-    def __init__(
-        self, leader: LeaderConnection, from_offset: int, until: int | None, max_decompressed_bytes: int
-    ) -> None:
+    def __init__(self, leader: LeaderKeeper, from_offset: int, until: int | None, max_decompressed_bytes: int) -> None:
         """Read from `from_offset` (inclusive) to `until` (exclusive, None for without end), and own `leader`.
 
         Raises ValueError for a negative offset.

@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from kraft_trio.client.connecting import ask
-from kraft_trio.client.leader import Leader, check_answer
+from kraft_trio.client.leader_connection import LeaderConnection, check_answer
 from kraft_trio.client.leader_finder import LeaderFinder
 from kraft_trio.client.replica_snapshots import ask_for_snapshots
 from kraft_trio.errors import DiskFullError, NetworkError, ProtocolError, RefusedError, StorageError, StorageFailure
@@ -115,7 +115,7 @@ class SnapshotSaver:
                 await download.abandon()
         return SavedSnapshot(download.path, cluster_id, summary)
 
-    async def _newest(self, leader: Leader) -> OffsetAndEpoch:
+    async def _newest(self, leader: LeaderConnection) -> OffsetAndEpoch:
         """The id of the leader's newest snapshot.  Raises RefusedError if the leader has none, and NetworkError."""
         if REPLICA_SNAPSHOTS.key in leader.connection.peer_versions:
             told = await ask_for_snapshots(
@@ -132,7 +132,9 @@ class SnapshotSaver:
             )
         return newest
 
-    async def _chunk(self, leader: Leader, download: SnapshotDownload, chunk_bytes: int) -> FetchSnapshotResponse:
+    async def _chunk(
+        self, leader: LeaderConnection, download: SnapshotDownload, chunk_bytes: int
+    ) -> FetchSnapshotResponse:
         """Fetch the next bytes.  Raises NetworkError, RefusedError, ProtocolError if the leader lacks the snapshot."""
         request = FetchSnapshotRequest(
             cluster_id=leader.cluster_id,

@@ -13,7 +13,7 @@ import attrs
 
 from kraft_trio.config import values
 from kraft_trio.config.key import KEY, MAX_INT32, MAX_INT64, Integer, Key, Truth, config_key
-from kraft_trio.config.values import Listener, StaticVoter
+from kraft_trio.config.values import NamedListener, StaticVoter
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.protocol.waits import LEAST_TIMEOUT_MS
 
@@ -32,10 +32,10 @@ class ConfigFields:
         "A `controller` may be a voter; a `broker` is an observer.",
         default=("controller",),
     )
-    listeners: tuple[Listener, ...] = config_key(
+    listeners: tuple[NamedListener, ...] = config_key(
         "listeners", values.LISTENERS, "The addresses on which this node listens.", default=()
     )
-    advertised_listeners: tuple[Listener, ...] = config_key(
+    advertised_listeners: tuple[NamedListener, ...] = config_key(
         "advertised.listeners",
         values.ADVERTISED_LISTENERS,
         "The addresses that this node announces.  Each one missing here is taken from `listeners`.",

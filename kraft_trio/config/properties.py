@@ -15,7 +15,7 @@ from kraft_trio.config.checks import refuse
 from kraft_trio.config.fields import KEY_OF_FIELD, KEYS
 from kraft_trio.config.kafka_keys import HARMLESS_SECURITY, is_kafka_key, is_security_key
 from kraft_trio.config.node_config import NodeConfig
-from kraft_trio.config.values import Listener
+from kraft_trio.config.values import NamedListener
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint
 
@@ -84,7 +84,7 @@ def parse_config(properties: Mapping[str, str]) -> LoadedConfig:
     return LoadedConfig(config, tuple(warnings))
 
 
-def _advertised(listeners: Sequence[Listener], advertised: Sequence[Listener]) -> tuple[Listener, ...]:
+def _advertised(listeners: Sequence[NamedListener], advertised: Sequence[NamedListener]) -> tuple[NamedListener, ...]:
     """The advertised listeners, completed from `listeners`.  Raises ConfigError for a wildcard."""
     given = {listener.name for listener in advertised}
     result = list(advertised)
@@ -98,7 +98,7 @@ def _advertised(listeners: Sequence[Listener], advertised: Sequence[Listener]) -
                 listener,
                 f"nobody can connect to {host}; set advertised.listeners to an address that others can reach",
             )
-        result.append(Listener(listener.name, Endpoint(host, listener.endpoint.port)))
+        result.append(NamedListener(listener.name, Endpoint(host, listener.endpoint.port)))
     return tuple(result)
 
 

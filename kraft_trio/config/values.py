@@ -21,7 +21,7 @@ _HOST = re.compile(r"^[A-Za-z0-9._:%-]*$")
 
 
 @attrs.frozen
-class Listener:
+class NamedListener:
     """A named listening address.  An empty host means every interface."""
 
     name: str
@@ -68,16 +68,16 @@ def parse_peer(text: str) -> Endpoint:
     return endpoint
 
 
-def _parse_listener(text: str) -> Listener:
+def _parse_listener(text: str) -> NamedListener:
     match = _LISTENER.match(text)
     if match is None:
         raise ValueError(f"{text!r} is not NAME://host:port")
-    return Listener(match[1].upper(), parse_endpoint(match[2]))
+    return NamedListener(match[1].upper(), parse_endpoint(match[2]))
 
 
-def _parse_advertised_listener(text: str) -> Listener:
+def _parse_advertised_listener(text: str) -> NamedListener:
     listener = _parse_listener(text)
-    return Listener(listener.name, parse_peer(text.partition("://")[2]))
+    return NamedListener(listener.name, parse_peer(text.partition("://")[2]))
 
 
 def parse_replica_id(text: str) -> int:

@@ -14,7 +14,7 @@ from typing import Final, NoReturn, TypeVar
 import attrs
 import trio
 
-from kraft_trio.client.leader import Leader
+from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.leader_finder import LeaderFinder
 from kraft_trio.errors import KraftError, NetworkError, ProtocolError
 from kraft_trio.protocol.types import Endpoint
@@ -78,7 +78,7 @@ class Fetched:
 class QuorumLeader:
     """The leader of a quorum, seen by a reader that trusts only what the leader calls committed."""
 
-    def __init__(self, leader: Leader) -> None:
+    def __init__(self, leader: LeaderConnection) -> None:
         self._leader = leader
         self.cluster_id = leader.cluster_id
         self.topic_name = leader.topic_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import trio
 
-from kraft_trio.config.values import Listener
+from kraft_trio.config.values import NamedListener
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation import Cluster
@@ -123,7 +123,7 @@ async def with_new_disk(cluster: Cluster) -> tuple[Node, Machine]:
 async def test_old_incarnation_stays_until_the_new_one_is_reached(cluster: Cluster) -> None:
     leader, machine = await with_new_disk(cluster)
     elsewhere = Endpoint("nowhere", 1)
-    moved = (Listener("CONTROLLER", elsewhere),)
+    moved = (NamedListener("CONTROLLER", elsewhere),)
     cluster._configs[machine.id] = attrs.evolve(config := machine.config, advertised_listeners=moved)
     await machine.start()
     await trio.sleep(30)

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from kraft_trio.actors.vote_round import VoteRound
-from kraft_trio.config.values import Listener
+from kraft_trio.config.values import NamedListener
 from kraft_trio.errors import ApiNotServedError, NetworkError
 from kraft_trio.messages import Stamp
 from kraft_trio.node import Node
@@ -54,7 +54,7 @@ async def with_client_listeners(cluster: Cluster) -> Node:
     """Start every machine with a listener for clients besides; the leader."""
     for node_id, machine in cluster.machines.items():
         config = cluster.config_of(node_id)
-        both = (*config.listeners, Listener("CLIENT", at_clients(node_id)))
+        both = (*config.listeners, NamedListener("CLIENT", at_clients(node_id)))
         cluster._configs[node_id] = attrs.evolve(config, listeners=both, advertised_listeners=both)
         await machine.start()
     leader = await cluster.wait_for_leader()

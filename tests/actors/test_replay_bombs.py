@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from kraft_trio.actors.record_checker import RecordChecker
-from kraft_trio.actors.record_reader import MOST_RECORDS, RecordReader
+from kraft_trio.actors.record_decoder import MOST_RECORDS, RecordDecoder
 from kraft_trio.actors.state_machine_driver import OnCommit
 from kraft_trio.errors import CorruptLogError
 from kraft_trio.simulation import Cluster, Setup
@@ -136,11 +136,11 @@ class CountingThread:
 
 async def test_ordinary_batches_are_decoded_in_the_loop() -> None:
     thread = CountingThread()
-    reader = RecordReader(thread, bombs.MEBIBYTE)
+    decoder = RecordDecoder(thread, bombs.MEBIBYTE)
     small = batch_of(b"a", b"b")
-    assert reader.at_once(small, peek_header(small)) is not None
+    assert decoder.at_once(small, peek_header(small)) is not None
     for batch in (bombs.tiny_records(Compression.NONE, 900), bombs.tiny_records(Compression.ZSTD, 300)):
-        assert [len(some) async for some in reader.lists(batch, peek_header(batch))] == [
+        assert [len(some) async for some in decoder.lists(batch, peek_header(batch))] == [
             peek_header(batch).record_count
         ]
     # That there are no more is all that the thread says.
@@ -149,8 +149,8 @@ async def test_ordinary_batches_are_decoded_in_the_loop() -> None:
 
 async def test_most_work_of_a_bomb_is_done_off_the_loop() -> None:
     thread = CountingThread()
-    reader = RecordReader(thread, bombs.MEBIBYTE)
+    decoder = RecordDecoder(thread, bombs.MEBIBYTE)
     batch = bombs.tiny_records(Compression.LZ4, MAX_RECORDS)
-    lists = [len(some) async for some in reader.lists(batch, peek_header(batch))]
+    lists = [len(some) async for some in decoder.lists(batch, peek_header(batch))]
     assert (sum(lists), max(lists) <= MOST_RECORDS) == (MAX_RECORDS, True)
     assert thread.jobs > MAX_RECORDS // 4096

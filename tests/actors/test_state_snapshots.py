@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from kraft_trio.actors.record_reader import RecordReader
+from kraft_trio.actors.record_decoder import RecordDecoder
 from kraft_trio.actors.state_machine_driver import StateMachineDriver
 from kraft_trio.config import parse_config
 from kraft_trio.errors import NodeClosedError, OffsetOutOfRangeError, StorageError, StorageFailure
@@ -292,7 +292,7 @@ async def test_an_application_that_loads_none_needs_the_whole_log() -> None:
     disk = SimulatedDisk()
     log, snapshot_id = await log_with_snapshot(disk)
     log.truncate_fully_to(snapshot_id)
-    driver = StateMachineDriver(log, _unreachable, RecordReader(InLoop(), 1000), disk=disk)
+    driver = StateMachineDriver(log, _unreachable, RecordDecoder(InLoop(), 1000), disk=disk)
     with pytest.raises(StorageError, match="the log begins at offset 2; an application with on_commit alone needs it"):
         await driver.run()
     await log.close()

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from kraft_trio.client.leader import Leader
+from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.node_answer import DEFAULT_TOPIC, DEFAULT_TOPIC_ID
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.spark.stream_quorum import QuorumLeader
@@ -75,7 +75,7 @@ class ScriptedLog:
 def leader_of(log: Any, high_watermark: int | None = None) -> QuorumLeader:
     known = log.high_watermark if high_watermark is None else high_watermark
     return QuorumLeader(
-        Leader(
+        LeaderConnection(
             log,
             Endpoint("one", 1),
             DEFAULT_TOPIC,

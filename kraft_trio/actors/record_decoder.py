@@ -28,7 +28,7 @@ _CHUNKS_AT_ONCE: Final = 4
 _CHUNKS_A_JOB: Final = 8
 
 
-class RecordReader:
+class RecordDecoder:
     """Gives the records of batches; owns nothing."""
 
     def __init__(self, off_loop: OffLoop, max_record_bytes: int) -> None:
