@@ -2,7 +2,6 @@
 
 Rule R1, drain before you vote: a message that changes the role closes the epoch nursery and waits for every task in it,
 an fsync in its thread included; only then is the log's end read, the new state persisted, and the answer given.
-This is where a vote is granted: `_vote`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.request_failures import RequestFailures
-from kraft_trio.actors.role_changes import Situation, judge_begin, judge_end, judge_vote, next_role
+from kraft_trio.actors.role_changes import Ruling, Situation, judge
 from kraft_trio.actors.shared_node_id import SharedNodeId
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.config import NodeConfig
@@ -48,10 +47,6 @@ from kraft_trio.messages import (
 )
 from kraft_trio.protocol.epoch_limits import MAX_EPOCH, highest_answered_epoch
 from kraft_trio.protocol.quorum_epoch import (
-    Fenced,
-    InconsistentLeader,
-    InvalidRequest,
-    TooFarAhead,
     hear_of_move,
     preferred_successors,
     successor_backoff_ms,
@@ -73,14 +68,10 @@ from kraft_trio.protocol.roles import (
 )
 from kraft_trio.protocol.types import Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.protocol.votes import voter_key_error
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.removal_marker import RemovalMarker
-from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
-from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
-from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
-from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 
 log = structlog.get_logger(__name__)
 
@@ -138,7 +129,7 @@ class Election:
         self._gave_up = False
         """Whether this node has resigned while it goes on running: for want of a majority, most often."""
         self.view = Published(self._make_view())
-        self._responses = ElectionResponses(config, self.view)
+        self._responses = ElectionResponses(config, self.view, self._guard, failures)
         # The voters name a dead leader for a fetch timeout, and while they elect another one.
         self._shared_id = SharedNodeId(key.id, (config.fetch_timeout_ms + 2 * config.election_timeout_ms) / 1000)
 
@@ -165,16 +156,17 @@ class Election:
         if election_state_of(self._role, self._key) != self._quorum_state.read():
             await self._persist()
         message: ElectionMessage | None = None
+        ruling: Ruling | None = None
         while True:
             async with trio.open_nursery() as epoch_nursery:
                 self._start_role(epoch_nursery)
                 if message is not None:
-                    self._serve_in_role(message)
+                    self._serve_in_role(message, ruling)
                 message = await self._serve_until_role_changes()
                 epoch_nursery.cancel_scope.cancel()
             if self._log.synced_end_offset < self._log.end_offset:
                 await self._log.sync()
-            await self._change_role(message)
+            ruling = await self._change_role(message)
 
     # The tasks of a role
 
@@ -247,22 +239,29 @@ class Election:
     # Changing the role
 
     async def _serve_until_role_changes(self) -> ElectionMessage:
-        """Answer what the present role can answer; the first message that needs another role ends the epoch."""
+        """Serve messages in the current role; return the first one that changes it."""
         while True:
             message = await self._inbox.receive()
             try:
-                needs_another_role = next_role(self._situation(), message) is not None
+                judgement = judge(self._situation(), message)
             except Exception as error:
-                self._fail(message, error)
+                self._responses.fail(message, error)
                 continue
-            if needs_another_role:
+            if judgement.change is not None:
                 return message
-            self._serve_in_role(message)
+            self._serve_in_role(message, judgement.ruling)
 
-    async def _change_role(self, message: ElectionMessage) -> None:
-        """Take every step the message asks for, each persisted before the next; it is answered in the last role."""
-        while (change := next_role(self._situation(), message)) is not None:
-            await self._become(*change, cause=message)
+    async def _change_role(self, message: ElectionMessage) -> Ruling | None:
+        """Judge the message now that the epoch nursery is closed (rule R1), and store each change that it makes.
+
+        Returns the ruling, which is sent in the role that has been reached.
+        """
+        while True:
+            judgement = judge(self._situation(), message)
+            if judgement.change is not None:
+                await self._become(*judgement.change, cause=message)
+            if judgement.change is None or judgement.ruling is not None:
+                return judgement.ruling
 
     async def _become(self, event: Event, role: Role, *, cause: ElectionMessage) -> None:
         transition = check_transition(self._role, event, role, self_key=self._key)
@@ -320,10 +319,6 @@ class Election:
             previous_voters=self._previous_voters,
         )
 
-    def _settled(self) -> Situation:
-        """For answering: a request that could move this node has done so, even if it could move it again by now."""
-        return attrs.evolve(self._situation(), highest_requested_epoch=self._role.epoch)
-
     def _make_view(self) -> QuorumView:
         role = self._role
         leader_id: int | None = None
@@ -344,37 +339,22 @@ class Election:
             history.kraft_version,
         )
 
-    # Answering in the role that has been reached
+    # Serving in the role that has been reached
 
-    def _fail(self, message: ElectionMessage, error: Exception) -> None:
-        """A peer's request has met a bug, and nothing has been changed by it.  Raises the error for other messages."""
-        match message:
-            case VoteReceived(reply=vote):
-                self._failures.note(error, "Vote")
-                vote.answer(VoteResponse(ErrorCode.unknown_server_error))
-            case BeginQuorumEpochReceived(reply=begin):
-                self._failures.note(error, "BeginQuorumEpoch")
-                begin.answer(BeginQuorumEpochResponse(ErrorCode.unknown_server_error))
-            case EndQuorumEpochReceived(reply=end):
-                self._failures.note(error, "EndQuorumEpoch")
-                end.answer(EndQuorumEpochResponse(ErrorCode.unknown_server_error))
-            case _:
-                raise error
-
-    def _serve_in_role(self, message: ElectionMessage) -> None:
+    def _serve_in_role(self, message: ElectionMessage, ruling: Ruling | None) -> None:
         try:
-            self._work_on(message)
+            self._work_on(message, ruling)
         except Exception as error:
-            self._fail(message, error)
+            self._responses.fail(message, error)
 
-    def _work_on(self, message: ElectionMessage) -> None:
+    def _work_on(self, message: ElectionMessage, ruling: Ruling | None) -> None:
         match message:
-            case VoteReceived(request=request, reply=reply, listener_name=listener_name):
-                reply.answer(self._vote(request, listener_name))
-            case BeginQuorumEpochReceived(request=request, reply=reply, listener_name=listener_name):
-                reply.answer(self._begin_quorum_epoch(request, listener_name))
-            case EndQuorumEpochReceived(request=request, reply=reply, listener_name=listener_name):
-                reply.answer(self._end_quorum_epoch(request, listener_name))
+            case VoteReceived() | BeginQuorumEpochReceived():
+                self._responses.answer(message, ruling)
+            case EndQuorumEpochReceived(request=request):
+                if ruling is not None and ruling.error is None:
+                    self._await_succession(request)
+                self._responses.answer(message, ruling)
             case VoteRoundEnded(stamp=stamp, won=False) if stamp == self._stamp and isinstance(self._role, Candidate):
                 self._campaign_again_soon()
             case FetchedFromLeader(stamp=stamp) if stamp == self._stamp and isinstance(self._role, Follower):
@@ -413,44 +393,6 @@ class Election:
         while self._shutdowns:
             self._shutdowns.pop().answer(None)
 
-    def _vote(self, request: VoteRequest, listener_name: str | None) -> VoteResponse:
-        """Grant or refuse a vote; a grant has been persisted by now (KIP-595 "Vote", KIP-996)."""
-        error, decision = judge_vote(self._situation(), request)
-        if request.replica_epoch > self._role.epoch and error == "UNKNOWN_LEADER_EPOCH":
-            self._guard.refused("Vote", str(request.replica), request.replica_epoch, self._role.epoch)
-        log.info(
-            "vote requested",
-            candidate=str(request.replica),
-            epoch=request.replica_epoch,
-            pre_vote=request.pre_vote,
-            granted=decision.granted,
-            reason=decision.reason,
-        )
-        code = ErrorCode.none if error is None else ErrorCode[error.lower()]
-        return self._responses.vote(code, listener_name, granted=decision.granted)
-
-    def _begin_quorum_epoch(
-        self, request: BeginQuorumEpochRequest, listener_name: str | None
-    ) -> BeginQuorumEpochResponse:
-        outcome = judge_begin(self._settled(), request, request.leader_endpoints)
-        if isinstance(outcome, TooFarAhead):
-            self._guard.refused("BeginQuorumEpoch", str(request.leader_id), request.leader_epoch, self._role.epoch)
-        error = _error_of(outcome)
-        if error == ErrorCode.none:
-            wrong_voter = voter_key_error(self._key, request.voter_id, request.voter_directory_id)
-            error = ErrorCode.none if wrong_voter is None else ErrorCode[wrong_voter.lower()]
-        return self._responses.begin_quorum_epoch(error, listener_name)
-
-    def _end_quorum_epoch(self, request: EndQuorumEpochRequest, listener_name: str | None) -> EndQuorumEpochResponse:
-        """The leader resigned: campaign after the successor's backoff (KIP-595 "EndQuorumEpoch")."""
-        outcome = judge_end(self._settled(), request, request.leader_endpoints)
-        if isinstance(outcome, TooFarAhead):
-            self._guard.refused("EndQuorumEpoch", str(request.leader_id), request.leader_epoch, self._role.epoch)
-        error = _error_of(outcome)
-        if error == ErrorCode.none:
-            self._await_succession(request)
-        return self._responses.end_quorum_epoch(error, listener_name)
-
     def _campaign_again_soon(self) -> None:
         """A lost election, a split vote most often: ask for pre-votes again after a short random wait.
 
@@ -468,15 +410,3 @@ class Election:
             self._tasks.replication.campaign_after(backoff_ms)
         elif isinstance(self._role, Unattached):
             self._timer.deadline = min(self._timer.deadline, trio.current_time() + backoff_ms / 1000)
-
-
-def _error_of(outcome: object) -> ErrorCode:
-    match outcome:
-        case Fenced():
-            return ErrorCode.fenced_leader_epoch
-        case TooFarAhead():
-            return ErrorCode.unknown_leader_epoch
-        case InvalidRequest() | InconsistentLeader():
-            return ErrorCode.invalid_request
-        case _:
-            return ErrorCode.none

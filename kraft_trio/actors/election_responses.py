@@ -1,60 +1,116 @@
-"""The answers to Vote, BeginQuorumEpoch and EndQuorumEpoch: all of them say which leader this node knows."""
+"""Answers Vote, BeginQuorumEpoch and EndQuorumEpoch for Election."""
 
 from __future__ import annotations
 
+from typing import TypeAlias, TypedDict
+
+import structlog
+
+from kraft_trio.actors.epoch_guard import EpochGuard
 from kraft_trio.actors.fetch_requests import leader_endpoint
 from kraft_trio.actors.published import Published
+from kraft_trio.actors.request_failures import RequestFailures
+from kraft_trio.actors.role_changes import Ruling
 from kraft_trio.config import NodeConfig
-from kraft_trio.messages import QuorumView
+from kraft_trio.messages import (
+    BeginQuorumEpochReceived,
+    ElectionMessage,
+    EndQuorumEpochReceived,
+    QuorumView,
+    VoteReceived,
+)
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.votes import VoteDecision
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochResponse
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochResponse
-from kraft_trio.wire.apis.vote import VoteResponse
+from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
 from kraft_trio.wire.error_codes import ErrorCode
+
+log = structlog.get_logger(__name__)
+
+ElectionRequest: TypeAlias = VoteReceived | BeginQuorumEpochReceived | EndQuorumEpochReceived
+
+
+class _Common(TypedDict):
+    error: ErrorCode
+    partition_error: ErrorCode
+    leader_id: int
+    leader_epoch: int
+    leader_endpoint: Endpoint | None
+    topic: str
 
 
 class ElectionResponses:
-    """Makes them from the role that has been reached, so after that is published; `error` is the partition's."""
+    """Sends rulings, with the leader that this node knows.
 
-    def __init__(self, config: NodeConfig, view: Published[QuorumView]) -> None:
+    Election owns it, and calls it after it has published the role that the request led to.
+    """
+
+    def __init__(
+        self, config: NodeConfig, view: Published[QuorumView], guard: EpochGuard, failures: RequestFailures
+    ) -> None:
         self._config = config
         self._view = view
+        self._guard = guard
+        self._failures = failures
 
-    def vote(self, error: ErrorCode, listener_name: str | None, *, granted: bool) -> VoteResponse:
-        return VoteResponse(
+    def answer(self, message: ElectionRequest, ruling: Ruling | None) -> None:
+        """Answer a request as ruled, and log votes and refused epochs."""
+        assert ruling is not None, "a request always gets a ruling"
+        common = self._common(ruling.error, message.listener_name)
+        match message:
+            case VoteReceived(request=request, reply=vote):
+                assert ruling.vote is not None, "a Vote is decided"
+                if ruling.is_too_far_ahead:
+                    self._guard.refused("Vote", str(request.replica), request.replica_epoch, self._epoch)
+                _log_vote(request, ruling.vote)
+                vote.answer(VoteResponse(vote_granted=ruling.vote.granted, **common))
+            case BeginQuorumEpochReceived(request=begun, reply=begin):
+                if ruling.is_too_far_ahead:
+                    self._guard.refused("BeginQuorumEpoch", str(begun.leader_id), begun.leader_epoch, self._epoch)
+                begin.answer(BeginQuorumEpochResponse(**common))
+            case EndQuorumEpochReceived(request=ended, reply=end):
+                if ruling.is_too_far_ahead:
+                    self._guard.refused("EndQuorumEpoch", str(ended.leader_id), ended.leader_epoch, self._epoch)
+                end.answer(EndQuorumEpochResponse(**common))
+
+    def fail(self, message: ElectionMessage, error: Exception) -> None:
+        """Answer a request that met a bug before it changed anything.  Raises `error` for other messages."""
+        match message:
+            case VoteReceived(reply=vote):
+                self._failures.note(error, "Vote")
+                vote.answer(VoteResponse(ErrorCode.unknown_server_error))
+            case BeginQuorumEpochReceived(reply=begin):
+                self._failures.note(error, "BeginQuorumEpoch")
+                begin.answer(BeginQuorumEpochResponse(ErrorCode.unknown_server_error))
+            case EndQuorumEpochReceived(reply=end):
+                self._failures.note(error, "EndQuorumEpoch")
+                end.answer(EndQuorumEpochResponse(ErrorCode.unknown_server_error))
+            case _:
+                raise error
+
+    @property
+    def _epoch(self) -> int:
+        return self._view.value.epoch
+
+    def _common(self, error: str | None, listener_name: str | None) -> _Common:
+        view = self._view.value
+        return _Common(
             error=ErrorCode.none,
-            partition_error=error,
-            leader_id=self._leader_id(),
-            leader_epoch=self._view.value.epoch,
-            vote_granted=granted,
-            leader_endpoint=self._leader_endpoint(listener_name),
+            partition_error=ErrorCode.none if error is None else ErrorCode[error.lower()],
+            leader_id=-1 if view.leader_id is None else view.leader_id,
+            leader_epoch=view.epoch,
+            leader_endpoint=leader_endpoint(view, listener_name or self._config.controller_listener_name),
             topic=self._config.topic_name,
         )
 
-    def begin_quorum_epoch(self, error: ErrorCode, listener_name: str | None) -> BeginQuorumEpochResponse:
-        return BeginQuorumEpochResponse(
-            error=ErrorCode.none,
-            partition_error=error,
-            leader_id=self._leader_id(),
-            leader_epoch=self._view.value.epoch,
-            leader_endpoint=self._leader_endpoint(listener_name),
-            topic=self._config.topic_name,
-        )
 
-    def end_quorum_epoch(self, error: ErrorCode, listener_name: str | None) -> EndQuorumEpochResponse:
-        return EndQuorumEpochResponse(
-            error=ErrorCode.none,
-            partition_error=error,
-            leader_id=self._leader_id(),
-            leader_epoch=self._view.value.epoch,
-            leader_endpoint=self._leader_endpoint(listener_name),
-            topic=self._config.topic_name,
-        )
-
-    def _leader_id(self) -> int:
-        leader_id = self._view.value.leader_id
-        return -1 if leader_id is None else leader_id
-
-    def _leader_endpoint(self, listener_name: str | None) -> Endpoint | None:
-        """Where the leader is on the listener that was asked, else on its default one."""
-        return leader_endpoint(self._view.value, listener_name or self._config.controller_listener_name)
+def _log_vote(request: VoteRequest, decision: VoteDecision) -> None:
+    log.info(
+        "vote requested",
+        candidate=str(request.replica),
+        epoch=request.replica_epoch,
+        pre_vote=request.pre_vote,
+        granted=decision.granted,
+        reason=decision.reason,
+    )

@@ -1,7 +1,7 @@
-"""Which message makes which role: a pure function of what Election knows.
+"""Judges the messages of Election: which message leads to which role, and what the sender of a request is told.
 
-Election asks it twice: before it closes the epoch nursery, to learn whether it must, and after, when the log's end can
-no longer move, to learn what to become (rule R1).
+`judge` is a pure function of what Election knows.  If the role must change, Election closes the epoch nursery and
+judges the message again, because the log's end may have moved until then (rule R1).
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from kraft_trio.protocol.quorum_epoch import (
     InconsistentLeader,
     InvalidRequest,
     LeaderResigned,
-    Learned,
     TooFarAhead,
     begin_quorum_epoch,
     end_quorum_epoch,
@@ -108,86 +107,106 @@ class Situation:
 Change = tuple[Event, Role]
 
 
-def next_role(now: Situation, message: ElectionMessage) -> Change | None:
-    """The next role that the message makes of this one, and the event in the transition table; None for none.
+@attrs.frozen
+class Ruling:
+    """What the sender of a Vote, BeginQuorumEpoch or EndQuorumEpoch is told."""
 
-    A message may take several steps: ask again after each.
+    error: str | None = None
+    """The name of the partition-level error; None if there is none."""
+    vote: VoteDecision | None = None
+    """The decision on a Vote."""
+    is_too_far_ahead: bool = False
+    """Whether the request is refused because of its epoch (`protocol.epoch_limits`)."""
+
+
+@attrs.frozen
+class Judgement:
+    """What a message does to the role, and what its sender is told."""
+
+    change: Change | None = None
+    """The next role, and the event in the transition table; None if the role stays."""
+    ruling: Ruling | None = None
+    """The answer to a request, final once `change` is stored.  None if the next role has to judge the request again,
+    and for messages that nobody waits for."""
+
+
+def judge(now: Situation, message: ElectionMessage) -> Judgement:
+    """Judge a message in the current role.
+
+    A message may take several steps: judge it again after each change that comes without a ruling.
     """
     match message:
         case VoteReceived(request=request):
-            return _on_vote(now, request)
+            return _judge_vote(now, request)
         case BeginQuorumEpochReceived(request=request):
-            endpoints = now.endpoints_of(request.leader_id, request.leader_epoch, request.leader_endpoints)
-            return _learned(now, judge_begin(now, request, endpoints))
+            return _judge_begin(now, request)
         case EndQuorumEpochReceived(request=request):
-            endpoints = now.endpoints_of(request.leader_id, request.leader_epoch, request.leader_endpoints)
-            outcome = judge_end(now, request, endpoints)
-            return _learned(now, outcome.learned if isinstance(outcome, LeaderResigned) else outcome)
+            return _judge_end(now, request)
         case LeaderHeardOf(epoch=epoch, leader_id=leader_id, leader_endpoints=told):
             endpoints = now.endpoints_of(leader_id, epoch, told) if leader_id is not None else Endpoints()
-            return _learned(now, learn_leader(now.role, now.key, leader_id, epoch, endpoints))
+            return Judgement(_learned(now, learn_leader(now.role, now.key, leader_id, epoch, endpoints)))
         case VoteRoundEnded(stamp=stamp) if stamp == now.stamp:
-            return _on_vote_round_ended(now, message)
+            return Judgement(_on_vote_round_ended(now, message))
         case TimedOut(stamp=stamp) if stamp == now.stamp:
-            return _on_timeout(now)
+            return Judgement(_on_timeout(now))
         case LeadershipLost(stamp=stamp) if stamp == now.stamp and isinstance(now.role, Leader):
-            return Event.RESIGNED, Resigned(now.role.epoch, now.successors)
+            return Judgement((Event.RESIGNED, Resigned(now.role.epoch, now.successors)))
         case ShutDown() if isinstance(now.role, Leader):
-            return Event.RESIGNED, Resigned(now.role.epoch, now.successors)
+            return Judgement((Event.RESIGNED, Resigned(now.role.epoch, now.successors)))
         case _:
-            return None
+            return Judgement()
 
 
-def vote_facts(request: VoteRequest) -> VoteFacts:
-    """The part of a Vote request that the rules look at."""
-    return VoteFacts(
+def _judge_vote(now: Situation, request: VoteRequest) -> Judgement:
+    """A request in a higher epoch first moves this node there (KIP-595 "Vote"), if it may move it so far."""
+    facts = VoteFacts(
         replica=request.replica,
         epoch=request.replica_epoch,
         log_end=OffsetAndEpoch(request.last_offset, request.last_offset_epoch),
         pre_vote=request.pre_vote,
     )
-
-
-def judge_begin(now: Situation, request: BeginQuorumEpochRequest, endpoints: Endpoints) -> Learned | InvalidRequest:
-    """The judgement of BeginQuorumEpoch, where the leader is at `endpoints`."""
-    return begin_quorum_epoch(
-        now.role, now.key, request.leader_id, request.leader_epoch, endpoints, now.highest_requested_epoch
-    )
-
-
-def judge_end(
-    now: Situation, request: EndQuorumEpochRequest, endpoints: Endpoints
-) -> LeaderResigned | Fenced | TooFarAhead | InvalidRequest | InconsistentLeader:
-    """The judgement of EndQuorumEpoch, where the leader was at `endpoints`."""
-    return end_quorum_epoch(
-        now.role, now.key, request.leader_id, request.leader_epoch, endpoints, now.highest_requested_epoch
-    )
-
-
-def judge_vote(now: Situation, request: VoteRequest) -> tuple[str | None, VoteDecision]:
-    """The error of a Vote request, if any, and the decision, in the epoch that the request has brought (KIP-595).
-
-    One that is in a higher epoch still was not allowed to bring it.
-    """
-    facts = vote_facts(request)
-    error = (
-        vote_request_error(now.role.epoch, facts)
-        or ("UNKNOWN_LEADER_EPOCH" if must_step_down(now.role, facts.epoch) else None)
-        or voter_key_error(now.key, request.voter_id, request.voter_directory_id)
-    )
+    error = vote_request_error(now.role.epoch, facts)
+    is_too_far_ahead = False
+    if error is None and must_step_down(now.role, facts.epoch):
+        if facts.epoch <= now.highest_requested_epoch:
+            return Judgement((Event.HIGHER_EPOCH_SEEN, Unattached(facts.epoch)))
+        error, is_too_far_ahead = "UNKNOWN_LEADER_EPOCH", True
+    error = error or voter_key_error(now.key, request.voter_id, request.voter_directory_id)
     if error is not None:
-        return error, VoteDecision(False, error)
-    return None, decide_vote(now.role, facts, now.log_end)
+        return Judgement(ruling=Ruling(error, VoteDecision(False, error), is_too_far_ahead))
+    decision = decide_vote(now.role, facts, now.log_end)
+    change = None if decision.voted_role is None else (Event.VOTE_GRANTED, decision.voted_role)
+    return Judgement(change, Ruling(vote=decision))
 
 
-def _on_vote(now: Situation, request: VoteRequest) -> Change | None:
-    facts = vote_facts(request)
-    if must_step_down(now.role, facts.epoch):
-        if vote_request_error(now.role.epoch, facts) is not None or facts.epoch > now.highest_requested_epoch:
+def _judge_begin(now: Situation, request: BeginQuorumEpochRequest) -> Judgement:
+    endpoints = now.endpoints_of(request.leader_id, request.leader_epoch, request.leader_endpoints)
+    outcome = begin_quorum_epoch(
+        now.role, now.key, request.leader_id, request.leader_epoch, endpoints, now.highest_requested_epoch
+    )
+    error = _error_of(outcome) or voter_key_error(now.key, request.voter_id, request.voter_directory_id)
+    return Judgement(_learned(now, outcome), Ruling(error, is_too_far_ahead=isinstance(outcome, TooFarAhead)))
+
+
+def _judge_end(now: Situation, request: EndQuorumEpochRequest) -> Judgement:
+    endpoints = now.endpoints_of(request.leader_id, request.leader_epoch, request.leader_endpoints)
+    outcome = end_quorum_epoch(
+        now.role, now.key, request.leader_id, request.leader_epoch, endpoints, now.highest_requested_epoch
+    )
+    change = _learned(now, outcome.learned) if isinstance(outcome, LeaderResigned) else None
+    return Judgement(change, Ruling(_error_of(outcome), is_too_far_ahead=isinstance(outcome, TooFarAhead)))
+
+
+def _error_of(outcome: object) -> str | None:
+    match outcome:
+        case Fenced():
+            return "FENCED_LEADER_EPOCH"
+        case TooFarAhead():
+            return "UNKNOWN_LEADER_EPOCH"
+        case InvalidRequest() | InconsistentLeader():
+            return "INVALID_REQUEST"
+        case _:
             return None
-        return Event.HIGHER_EPOCH_SEEN, Unattached(facts.epoch)
-    _, decision = judge_vote(now, request)
-    return None if decision.voted_role is None else (Event.VOTE_GRANTED, decision.voted_role)
 
 
 def _learned(now: Situation, outcome: object) -> Change | None:

@@ -8,7 +8,7 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.actors.role_changes import Situation, next_role
+from kraft_trio.actors.role_changes import Situation, judge
 from kraft_trio.actors.vote_round import VoteRound
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.messages import Stamp, VoteRoundEnded
@@ -128,8 +128,8 @@ async def test_a_peer_without_pre_votes_makes_one_a_candidate_at_once(cluster: C
         may_campaign=True,
         highest_requested_epoch=3,
     )
-    assert next_role(now, ended) == (Event.PRE_VOTE_WON, Candidate(4))
-    assert next_role(attrs.evolve(now, stamp=Stamp(3, 2)), ended) is None, "of an earlier stay"
+    assert judge(now, ended).change == (Event.PRE_VOTE_WON, Candidate(4))
+    assert judge(attrs.evolve(now, stamp=Stamp(3, 2)), ended).change is None, "of an earlier stay"
     await context.log.close()
 
 

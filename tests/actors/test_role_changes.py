@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from kraft_trio.actors.role_changes import Situation, next_role
+from kraft_trio.actors.role_changes import Situation, judge
 from kraft_trio.messages import BeginQuorumEpochReceived, Reply, Stamp, VoteRoundEnded
 from kraft_trio.protocol.roles import Candidate, Event, Follower, Leader, Prospective, Unattached
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey
@@ -34,25 +34,25 @@ def begin(told: Endpoints) -> BeginQuorumEpochReceived:
 
 def test_an_older_begin_quorum_epoch_keeps_the_address() -> None:
     """Version 0 tells no endpoints, and the voter set's entry is from before the leader moved."""
-    assert next_role(NOW, begin(Endpoints())) is None
-    assert next_role(NOW, begin(NEW)) is None
+    assert judge(NOW, begin(Endpoints())).change is None
+    assert judge(NOW, begin(NEW)).change is None
 
 
 def test_the_leader_s_own_word_moves_the_address() -> None:
-    change = next_role(NOW, begin(OLD))
+    change = judge(NOW, begin(OLD)).change
     assert change is not None
     assert change[1] == Follower(3, LEADER.id, OLD)
 
 
 def test_a_prospective_goes_back_to_the_address_it_knows() -> None:
     now = attrs.evolve(NOW, role=Prospective(3, LEADER.id, NEW))
-    change = next_role(now, begin(Endpoints()))
+    change = judge(now, begin(Endpoints())).change
     assert change is not None
     assert change[1] == Follower(3, LEADER.id, NEW)
 
 
 def test_the_voter_set_tells_where_an_unknown_leader_is() -> None:
-    change = next_role(attrs.evolve(NOW, role=Unattached(3)), begin(Endpoints()))
+    change = judge(attrs.evolve(NOW, role=Unattached(3)), begin(Endpoints())).change
     assert change is not None
     assert change[1] == Follower(3, LEADER.id, OLD)
 
@@ -60,8 +60,8 @@ def test_the_voter_set_tells_where_an_unknown_leader_is() -> None:
 def test_a_node_that_is_shutting_down_wins_nothing() -> None:
     won = VoteRoundEnded(STAMP, won=True)
     candidate = attrs.evolve(NOW, role=Candidate(3))
-    assert next_role(candidate, won) == (Event.ELECTION_WON, Leader(3, 5))
-    assert next_role(attrs.evolve(candidate, may_campaign=False), won) is None
+    assert judge(candidate, won).change == (Event.ELECTION_WON, Leader(3, 5))
+    assert judge(attrs.evolve(candidate, may_campaign=False), won).change is None
     prospective = attrs.evolve(NOW, role=Prospective(3), may_campaign=False)
     for ended in (won, VoteRoundEnded(STAMP, won=False, skip_pre_vote=True)):
-        assert next_role(prospective, ended) == (Event.PRE_VOTE_LOST, Unattached(3))
+        assert judge(prospective, ended).change == (Event.PRE_VOTE_LOST, Unattached(3))

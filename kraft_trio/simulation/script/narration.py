@@ -190,7 +190,6 @@ def _vote(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
         if not details["granted"]:
             yield f"{event.node} refuses {candidate} a pre-vote in epoch {epoch}: {reason}"
     elif details["granted"]:
-        # The line is written once the vote is stored, when the reason has become that there is one.
         yield f"{event.node} votes for {candidate} in epoch {epoch}"
     else:
         yield f"{event.node} refuses {candidate} its vote in epoch {epoch}: {reason}"

@@ -9,7 +9,7 @@ from unittest import mock
 
 import trio
 
-from kraft_trio.actors import election, leader_replication, role_changes, voter_change_coordinator
+from kraft_trio.actors import leader_replication, role_changes, voter_change_coordinator
 from kraft_trio.actors.election import Election
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.replica_progress import ProgressTable
@@ -179,13 +179,15 @@ def votes_are_asked_of_whoever_has_the_id() -> Iterable[Change]:
     run=scenario("s02_candidate_that_nobody_knows"),
 )
 def a_candidate_that_is_not_known_gets_no_vote() -> Iterable[Change]:
-    real = role_changes.judge_vote
+    real = role_changes._judge_vote
 
-    def judge(now: Any, request: Any) -> Any:
-        error, decision = real(now, request)
-        return error, decision if now.voters.is_voter(request.replica) else VoteDecision(False, "no voter")
+    def judge_vote(now: Any, request: Any) -> Any:
+        judgement = real(now, request)
+        if judgement.ruling is None or now.voters.is_voter(request.replica):
+            return judgement
+        return role_changes.Judgement(ruling=role_changes.Ruling(vote=VoteDecision(False, "no voter")))
 
-    return [(role_changes, "judge_vote", judge), (election, "judge_vote", judge)]
+    return [(role_changes, "_judge_vote", judge_vote)]
 
 
 @mutant(
