@@ -19,13 +19,13 @@ import attrs
 import click
 import trio
 
+from harness.node import NodeProcess
+from harness.quorum import Quorum
+from harness.waiting import Overdue, wait_until
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.config.values import parse_peer
 from kraft_trio.errors import KraftError, NetworkError, OutcomeUnknownError
 from kraft_trio.spark import session
-from tests.acceptance.node_process import NodeProcess
-from tests.acceptance.quorum import Quorum
-from tests.acceptance.waiting import Overdue, wait_until
 from tests.spark.live.micro_batches import MicroBatches
 from tests.spark.live.reading import command, committed_rows
 from tests.spark.live.to_parquet import ToParquet

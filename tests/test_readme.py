@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from harness.ports import free_ports
 from kraft_trio.actors.epoch_tasks import start_epoch_tasks
 from kraft_trio.node import Node
-from tests.acceptance.node_process import free_ports
 from tests.support.programs import REPOSITORY, check_program, run
 
 README = (REPOSITORY / "README.md").read_text()

@@ -10,6 +10,9 @@ from typing import Any, Literal
 
 import attrs
 
+from harness.node import NodeProcess
+from harness.raw_connection import RawConnection
+from harness.waiting import wait_until
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
@@ -17,9 +20,6 @@ from kraft_trio.wire.codec import encode_request
 from kraft_trio.wire.descriptor import Api
 from scripts.attacks.quorum import AttackedQuorum
 from scripts.attacks.writer import Writer
-from tests.acceptance.node_process import NodeProcess
-from tests.acceptance.raw_connection import RawConnection
-from tests.acceptance.waiting import wait_until
 
 Listener = Literal["CLIENT", "CONTROLLER"]
 LISTENERS: tuple[Listener, ...] = ("CLIENT", "CONTROLLER")

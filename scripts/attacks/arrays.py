@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
+from harness.quorum import TOPIC
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.wire.api import APIS, FETCH, PRODUCE, Api
 from kraft_trio.wire.schema import ENTITY, EntityShape, Fields, FieldShape, message_shape
@@ -13,7 +14,6 @@ from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
 from kraft_trio.wire.schema_writer import Chunks, entity_writer
 from scripts.attacks.arena import LISTENERS, Arena, framed
 from scripts.attacks.requests import header_of
-from tests.acceptance.quorum import TOPIC
 
 MOST = 100_000
 AS_ALLOWED = REQUEST_ELEMENTS - 10

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from harness.quorum import TOPIC
 from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE, LAST_ANSWERED_EPOCH, LAST_REQUESTED_EPOCH, MAX_EPOCH
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey
 from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, VOTE
@@ -15,7 +16,6 @@ from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
 from kraft_trio.wire.apis.vote import VoteRequest
 from scripts.attacks.arena import LISTENERS, Arena, frame_of
-from tests.acceptance.quorum import TOPIC
 
 LIMITS = (LAST_REQUESTED_EPOCH, LAST_ANSWERED_EPOCH, MAX_EPOCH)
 EPOCHS = (*sorted({min(MAX_EPOCH, limit + step) for limit in LIMITS for step in (-1, 0, 1)}), -1, -(2**31))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.quorum import TOPIC
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.wire.api import (
     BEGIN_QUORUM_EPOCH,
@@ -19,7 +20,6 @@ from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest
 from kraft_trio.wire.apis.vote import VoteRequest
 from scripts.attacks.arena import Arena, frame_of
 from scripts.attacks.epochs import NOWHERE, TOPIC_ID
-from tests.acceptance.quorum import TOPIC
 
 ANOTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAA"
 

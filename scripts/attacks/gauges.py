@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from harness.node import NodeProcess
+from harness.raw_connection import RawConnection
 from kraft_trio.metrics.metrics_file import METRICS_FILE, read_metrics
 from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
-from tests.acceptance.node_process import NodeProcess
-from tests.acceptance.raw_connection import RawConnection
 
 BETWEEN_QUESTIONS_S = 0.05
 HANGS_AFTER_S = 30.0

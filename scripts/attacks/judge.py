@@ -11,11 +11,11 @@ from types import ModuleType
 
 import attrs
 
+from harness.waiting import Overdue, wait_until
 from scripts.attacks.arena import HANG_S, Arena
 from scripts.attacks.gauges import HANGS_AFTER_S, Gauge
 from scripts.attacks.quorum import AttackedQuorum
 from scripts.attacks.writer import Writer, lost_records
-from tests.acceptance.waiting import Overdue, wait_until
 
 MAX_STALL_S = 0.2
 MAX_MEMORY_MIB = 256

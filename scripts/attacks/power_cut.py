@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from harness.node import NodeProcess
 from kraft_trio.storage.batch import NewRecord, encode_batch, iter_headers
 from scripts.attacks.arena import Arena
 from scripts.attacks.requests import produce_frame
-from tests.acceptance.node_process import NodeProcess
 
 CUTS = (1, 30, 61, 70, 300, 2000)
 """How many bytes of the last batch are there."""

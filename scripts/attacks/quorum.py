@@ -6,9 +6,10 @@ import resource
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.node import NodeProcess
+from harness.ports import free_ports
+from harness.quorum import Quorum
 from kraft_trio.protocol.types import Endpoint
-from tests.acceptance.node_process import NodeProcess, free_ports
-from tests.acceptance.quorum import Quorum
 
 ADDRESS_SPACE_BYTES = 4 * 1024**3
 """What a node may map: an attack that succeeds ends the node before it ends the machine."""

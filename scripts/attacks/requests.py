@@ -6,6 +6,7 @@ import struct
 from typing import Any
 from uuid import UUID
 
+from harness.quorum import NO_TOPIC_ID, PRODUCE_BY_NAME, TOPIC
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from kraft_trio.wire.api import API_VERSIONS, FETCH, PRODUCE
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
@@ -13,7 +14,6 @@ from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
 from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest
 from kraft_trio.wire.descriptor import Api
 from scripts.attacks.arena import Arena, frame_of
-from tests.acceptance.quorum import NO_TOPIC_ID, PRODUCE_BY_NAME, TOPIC
 
 TOPIC_ID = UUID(int=1)
 MOST_BYTES = 2**31 - 1

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from harness.quorum import TOPIC
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.wire.api import FETCH_SNAPSHOT, REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
 from scripts.attacks import trim
 from scripts.attacks.arena import LISTENERS, Arena, frame_of, refusable
-from tests.acceptance.quorum import TOPIC
 
 SETTINGS = trim.SETTINGS
 AT_ONCE = 50

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from harness.quorum import TOPIC
+from harness.waiting import wait_until
 from kraft_trio.wire.api import FETCH, REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
 from scripts.attacks.arena import Arena, frame_of
-from tests.acceptance.quorum import TOPIC
-from tests.acceptance.waiting import wait_until
 
 SETTINGS = {
     "kraft.state.machine": "latest-by-key",

@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
+from harness.quorum import NO_TOPIC_ID, PRODUCE_BY_NAME, TOPIC
+from harness.raw_connection import RawConnection
+from harness.waiting import wait_until
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch, iter_headers
@@ -15,9 +18,6 @@ from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest
 from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest
 from kraft_trio.wire.error_codes import ErrorCode
 from scripts.attacks.quorum import AttackedQuorum
-from tests.acceptance.quorum import NO_TOPIC_ID, PRODUCE_BY_NAME, TOPIC
-from tests.acceptance.raw_connection import RawConnection
-from tests.acceptance.waiting import wait_until
 
 FETCH_BY_NAME = 12
 ANSWER_S = 5.0

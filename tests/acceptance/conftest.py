@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.quorum import Quorum
 from tests.acceptance.kafka_controllers import Controllers
-from tests.acceptance.quorum import Quorum
 
 _HERE = Path(__file__).parent
 _LOGS: pytest.StashKey[list[Quorum]] = pytest.StashKey()

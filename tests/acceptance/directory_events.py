@@ -14,7 +14,7 @@ from types import TracebackType
 
 import attrs
 
-from tests.acceptance.waiting import Overdue
+from harness.waiting import Overdue
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _EVENT = struct.Struct("iIII")

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.node_process import free_ports, kraft
-from tests.acceptance.quorum import random_uuid
+from harness.node import kraft
+from harness.ports import free_ports
+from harness.quorum import random_uuid
 
 LIBRARIES = Path(os.environ.get("KAFKA_HOME", "/nowhere")) / "libs"
 JVM_SECONDS = 90

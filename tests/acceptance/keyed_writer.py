@@ -12,8 +12,8 @@ from functools import partial
 
 import confluent_kafka
 
-from tests.acceptance.quorum import TOPIC
-from tests.acceptance.waiting import Overdue
+from harness.quorum import TOPIC
+from harness.waiting import Overdue
 
 RECORD_BYTES = 200
 """Of a value."""

@@ -17,8 +17,8 @@ from typing import Final, TypeVar
 
 import pytest
 
+from harness.quorum import Quorum
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.quorum import Quorum
 
 _COMMAND_SECONDS: Final = 30.0
 

@@ -12,8 +12,8 @@ import confluent_kafka
 import kafka
 from kafka import TopicPartition
 
-from tests.acceptance.quorum import TOPIC
-from tests.acceptance.waiting import Overdue
+from harness.quorum import TOPIC
+from harness.waiting import Overdue
 from tests.acceptance.writers import KCAT, Writer
 
 READ_SECONDS = 30.0

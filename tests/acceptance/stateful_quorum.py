@@ -7,11 +7,12 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
+from harness.node import NodeProcess
+from harness.quorum import Quorum
+from harness.waiting import WAIT_SECONDS, wait_until
 from kraft_trio.protocol.types import OffsetAndEpoch
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.keyed_writer import UNKNOWN_OFFSET, KeyedWriter
-from tests.acceptance.node_process import NodeProcess
-from tests.acceptance.quorum import Quorum
 from tests.acceptance.snapshot_files import (
     PART,
     log_start_of,
@@ -22,7 +23,6 @@ from tests.acceptance.snapshot_files import (
     verified,
 )
 from tests.acceptance.tallied_values import NAME, TALLY_KEY, Tally
-from tests.acceptance.waiting import WAIT_SECONDS, wait_until
 
 SNAPSHOT_INTERVAL_MS = 2000
 """Each replica takes its snapshots by size, at an offset of its own; once nobody writes this has all of them take one

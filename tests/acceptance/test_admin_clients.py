@@ -10,8 +10,8 @@ from typing import Any
 import kafka
 import pytest
 
-from tests.acceptance.node_process import kraft
-from tests.acceptance.quorum import TOPIC, Quorum
+from harness.node import kraft
+from harness.quorum import TOPIC, Quorum
 
 VOTERS = [1, 2, 3]
 

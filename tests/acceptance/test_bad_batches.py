@@ -10,14 +10,14 @@ import pytest
 from kafka.errors import MessageSizeTooLargeError
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
+from harness.quorum import NO_TOPIC_ID, TOPIC, Quorum, produce_batch
+from harness.raw_connection import RawConnection
 from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
 from kraft_trio.storage.batch_header import patch_crc
 from kraft_trio.wire.api import PRODUCE
 from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.quorum import NO_TOPIC_ID, TOPIC, Quorum, produce_batch
-from tests.acceptance.raw_connection import RawConnection
 from tests.acceptance.unharmed import unharmed
 
 MAX_MESSAGE_BYTES = 20_000

@@ -9,6 +9,9 @@ from uuid import UUID
 
 import pytest
 
+from harness.quorum import TOPIC, Quorum
+from harness.raw_connection import RawConnection
+from harness.waiting import wait_until
 from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, FETCH, INIT_PRODUCER_ID, METADATA, VOTE
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
@@ -18,10 +21,7 @@ from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataTopic
 from kraft_trio.wire.codec import decode_response, encode_request
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.quorum import TOPIC, Quorum
-from tests.acceptance.raw_connection import RawConnection
 from tests.acceptance.unharmed import unharmed
-from tests.acceptance.waiting import wait_until
 
 CLOSED = "connection closed"
 

@@ -11,6 +11,9 @@ from uuid import UUID
 import attrs
 import pytest
 
+from harness.node import NodeProcess
+from harness.quorum import TOPIC, Quorum
+from harness.raw_connection import RawConnection
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT, LIST_OFFSETS, VOTE, Api
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
@@ -21,9 +24,6 @@ from kraft_trio.wire.apis.list_offsets import LATEST, ListOffsetsPartition, List
 from kraft_trio.wire.apis.vote import VoteRequest
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.node_process import NodeProcess
-from tests.acceptance.quorum import TOPIC, Quorum
-from tests.acceptance.raw_connection import RawConnection
 from tests.acceptance.unharmed import unharmed
 
 NOBODY = UUID(int=0)

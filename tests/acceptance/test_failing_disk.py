@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.node import NodeProcess, kraft
+from harness.quorum import Quorum
+from harness.waiting import wait_until
 from kraft_trio.errors import StorageFailure
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.mounts import FailingDisk, failing_disk, quorum_on
-from tests.acceptance.node_process import NodeProcess, kraft
-from tests.acceptance.quorum import Quorum
 from tests.acceptance.readers import read_with_confluent
-from tests.acceptance.waiting import wait_until
 from tests.acceptance.writers import ConfluentWriter
 
 

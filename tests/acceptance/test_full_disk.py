@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.node import NodeProcess, kraft
+from harness.quorum import Quorum
+from harness.waiting import wait_until
 from kraft_trio.errors import DiskFullError
 from kraft_trio.storage.disk_reserve import DISK_RESERVE, RESERVE_BYTES
 from kraft_trio.storage.part_file import SPARED_BYTES
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.mounts import SmallDisk, quorum_on, small_disk
-from tests.acceptance.node_process import NodeProcess, kraft
-from tests.acceptance.quorum import Quorum
 from tests.acceptance.readers import read_with_confluent
-from tests.acceptance.waiting import wait_until
 from tests.acceptance.writers import ConfluentWriter, Writer
 
 ROOM_BYTES = 48 * 1024

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from harness.node import NodeProcess
+from harness.quorum import Quorum
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.node_process import NodeProcess
-from tests.acceptance.quorum import Quorum
 from tests.acceptance.readers import assert_written_once_in_order, read_with_confluent
 from tests.acceptance.writers import ConfluentWriter, KafkaPythonWriter, wait_for_progress, writing
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from harness.node import NodeProcess, kraft
+from harness.ports import free_ports
+from harness.quorum import random_uuid
+from harness.waiting import wait_until
 from kraft_trio.storage.batch import Record
 from kraft_trio.storage.checkpoint import read_checkpoint
 from tests.acceptance.kafka_controllers import JVM_SECONDS, Controllers, needs_kafka
-from tests.acceptance.node_process import NodeProcess, free_ports, kraft
-from tests.acceptance.quorum import random_uuid
-from tests.acceptance.waiting import wait_until
 
 pytestmark = needs_kafka
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.quorum import Quorum
+from harness.quorum import Quorum
 
 LIBRARIES = Path(os.environ.get("KAFKA_HOME", "/nowhere")) / "libs"
 TOOL_SECONDS = 90

@@ -6,17 +6,18 @@ import json
 
 import pytest
 
+from harness.node import NodeProcess
+from harness.quorum import NO_TOPIC_ID, PRODUCE_BY_NAME, TOPIC, Quorum, produce_batch
+from harness.raw_connection import RawConnection
+from harness.waiting import wait_until
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from kraft_trio.wire.api import INIT_PRODUCER_ID, PRODUCE
 from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest
 from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.node_process import NodeProcess
-from tests.acceptance.quorum import NO_TOPIC_ID, PRODUCE_BY_NAME, TOPIC, Quorum, produce_batch
-from tests.acceptance.raw_connection import RawConnection
 from tests.acceptance.readers import read_with_confluent
-from tests.acceptance.waiting import ROUNDS, wait_until
+from tests.acceptance.rounds import ROUNDS
 
 LONG_FETCH_TIMEOUT = "3000"
 """A leader without followers keeps its leadership for 1.5 times this."""

@@ -17,13 +17,13 @@ import kafka
 import kafka.errors
 import pytest
 
+from harness.node import COMMAND_SECONDS, KRAFT, NodeProcess, kraft
+from harness.quorum import Quorum, produce_batch, random_uuid
+from harness.waiting import wait_until
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.node_process import COMMAND_SECONDS, KRAFT, NodeProcess, kraft
-from tests.acceptance.quorum import Quorum, produce_batch, random_uuid
 from tests.acceptance.readers import read_with_confluent, read_with_kafka_python
-from tests.acceptance.waiting import wait_until
 
 PATIENT = {"controller_quorum_fetch_timeout_ms": "20000"}
 """A leader does not resign while its followers are paused, or started again."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from harness.node import NodeProcess, kraft
+from harness.waiting import wait_until
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.node_process import NodeProcess, kraft
-from tests.acceptance.waiting import wait_until
 
 
 def metrics_of(node: NodeProcess) -> dict[str, Any]:

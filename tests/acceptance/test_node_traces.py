@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.node import NodeProcess
+from harness.quorum import Quorum
+from harness.waiting import wait_until
 from kraft_trio.storage.batch import peek_header
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.tracing.files import TraceFileError, TraceHeader, open_trace
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.node_process import NodeProcess
-from tests.acceptance.quorum import Quorum
-from tests.acceptance.waiting import wait_until
 
 
 def trace_of(node: NodeProcess) -> Path:

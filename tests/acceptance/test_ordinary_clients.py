@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from harness.quorum import Quorum
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.quorum import Quorum
 from tests.acceptance.readers import assert_written_once_in_order, read_with_every_client, read_with_kcat
-from tests.acceptance.waiting import ROUNDS
+from tests.acceptance.rounds import ROUNDS
 from tests.acceptance.writers import KCAT, all_writers, wait_for_progress, writing
 
 

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.node import NodeProcess, kraft
+from harness.ports import free_ports
+from harness.quorum import Quorum
+from harness.waiting import wait_until
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.node_process import NodeProcess, free_ports, kraft
-from tests.acceptance.quorum import Quorum
 from tests.acceptance.unharmed import unharmed
-from tests.acceptance.waiting import wait_until
 
 LONE = 3
 """The node that is stopped while the tests try to start it."""

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.node import NodeProcess
+from harness.quorum import Quorum, produce_batch
+from harness.waiting import wait_until
 from kraft_trio.storage.batch import NewRecord, Record, encode_batch
 from kraft_trio.storage.checkpoint import read_checkpoint
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.node_process import NodeProcess
-from tests.acceptance.quorum import Quorum, produce_batch
-from tests.acceptance.waiting import wait_until
 
 SOON = {
     "metadata.log.segment.bytes": "20000",

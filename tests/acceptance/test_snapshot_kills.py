@@ -13,13 +13,15 @@ from itertools import count, cycle
 import attrs
 import pytest
 
+from harness.node import NodeProcess
+from harness.quorum import Quorum
+from harness.waiting import WAIT_SECONDS, wait_until
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.partition_files import CHECKPOINT, LOG, checkpoint_ids
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.directory_events import Change, DirectoryEvents, Event
 from tests.acceptance.keyed_writer import BackgroundWriter, KeyedWriter
-from tests.acceptance.node_process import NodeProcess
-from tests.acceptance.quorum import Quorum
+from tests.acceptance.rounds import ROUNDS
 from tests.acceptance.snapshot_files import (
     DELETED,
     PART,
@@ -36,7 +38,6 @@ from tests.acceptance.stateful_quorum import (
     is_trimmed_past,
     make_stateful_quorum,
 )
-from tests.acceptance.waiting import ROUNDS, WAIT_SECONDS, wait_until
 
 KEYS = 8000
 """A snapshot has about 2 MB, which are some thirty batches."""

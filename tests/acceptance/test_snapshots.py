@@ -9,10 +9,11 @@ import os
 
 import pytest
 
+from harness.node import NodeProcess
+from harness.waiting import WAIT_SECONDS, wait_until
 from kraft_trio.protocol.types import OffsetAndEpoch
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.keyed_writer import RECORD_BYTES, BackgroundWriter, KeyedWriter
-from tests.acceptance.node_process import NodeProcess
 from tests.acceptance.stateful_quorum import (
     Sizes,
     assert_states_are_what_was_written,
@@ -21,7 +22,6 @@ from tests.acceptance.stateful_quorum import (
     make_stateful_quorum,
 )
 from tests.acceptance.tallied_values import NAME
-from tests.acceptance.waiting import WAIT_SECONDS, wait_until
 
 RECORDS = int(os.environ.get("KRAFT_ACCEPTANCE_RECORDS", "20000"))
 

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from harness.node import NodeProcess, kraft
+from harness.quorum import Quorum, produce_batch
+from harness.raw_connection import RawConnection
+from harness.waiting import WAIT_SECONDS, wait_until
 from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from kraft_trio.storage.directory import read_meta_properties
@@ -19,9 +23,6 @@ from kraft_trio.wire.error_codes import ErrorCode
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.directory_events import DirectoryEvents
 from tests.acceptance.keyed_writer import KeyedWriter
-from tests.acceptance.node_process import NodeProcess, kraft
-from tests.acceptance.quorum import Quorum, produce_batch
-from tests.acceptance.raw_connection import RawConnection
 from tests.acceptance.snapshot_files import PART, control_state, log_start_of, snapshots_of
 from tests.acceptance.stateful_quorum import (
     Sizes,
@@ -31,7 +32,6 @@ from tests.acceptance.stateful_quorum import (
     let_fall_behind,
     make_stateful_quorum,
 )
-from tests.acceptance.waiting import WAIT_SECONDS, wait_until
 
 KEYS = 5000
 """A snapshot has about a megabyte."""

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.quorum import TOPIC
+from harness.raw_connection import RawConnection
+from harness.waiting import wait_until
 from kraft_trio.storage.batch import Record
 from kraft_trio.storage.checkpoint import read_checkpoint
 from kraft_trio.wire.api import DESCRIBE_QUORUM
@@ -20,10 +23,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 from scripts.stories import STORIES
 from scripts.stories.node import Node
 from scripts.stories.story import Story
-from tests.acceptance.quorum import TOPIC
-from tests.acceptance.raw_connection import RawConnection
 from tests.acceptance.readers import read_with_confluent
-from tests.acceptance.waiting import wait_until
 
 REPOSITORY = Path(__file__).parent.parent.parent
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import attrs
 
-from tests.acceptance.node_process import NodeProcess
-from tests.acceptance.quorum import Quorum
+from harness.node import NodeProcess
+from harness.quorum import Quorum
 
 
 @attrs.frozen

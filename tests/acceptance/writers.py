@@ -19,8 +19,8 @@ import confluent_kafka
 import kafka
 from kafka.errors import KafkaError
 
-from tests.acceptance.quorum import TOPIC
-from tests.acceptance.waiting import Overdue, wait_until
+from harness.quorum import TOPIC
+from harness.waiting import Overdue, wait_until
 
 KCAT = shutil.which("kcat")
 

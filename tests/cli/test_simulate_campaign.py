@@ -13,8 +13,8 @@ import pytest
 
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra `spark`")
 
+from harness.waiting import wait_until  # noqa: E402
 from kraft_trio.cli import run  # noqa: E402
-from tests.acceptance.waiting import wait_until  # noqa: E402
 
 QUICK = ["--time", "1s", "--nodes", "3", "--observers", "0", "--faults", "network"]
 

@@ -10,6 +10,7 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
+from harness.ports import free_ports
 from kraft_trio.config import parse_config
 from kraft_trio.errors import StorageError
 from kraft_trio.formatting import first_voter, format_node, random_uuid
@@ -19,7 +20,6 @@ from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster, simulate
 from kraft_trio.simulation.world import EPOCH_MS
 from kraft_trio.storage.real_disk import RealDisk
-from tests.acceptance.node_process import free_ports
 from tests.support.on_cluster import on_cluster
 
 PATH = "/data/metrics.prom"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
+from harness.waiting import wait_until
 from kraft_trio.cli import run
 from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign.chunks import chunks_of, run_chunk
@@ -19,7 +20,6 @@ from kraft_trio.simulation.campaign.seed_run import SeedRuns
 from kraft_trio.simulation.faults.nemesis import PlanOptions
 from kraft_trio.spark.campaign import retrying, run_chunks
 from kraft_trio.spark.campaign_task import ChunkTask
-from tests.acceptance.waiting import wait_until
 from tests.spark.conftest import SCRUBBED
 from tests.spark.on_two_workers import SHORT_LIVED, untimed
 

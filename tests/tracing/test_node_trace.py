@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
+from harness.ports import free_ports
 from kraft_trio.application.latest_by_key import LatestByKey
 from kraft_trio.config import NodeConfig, parse_config
 from kraft_trio.formatting import first_voter, format_node, random_uuid
@@ -17,7 +18,6 @@ from kraft_trio.tracing.background_file import BackgroundFile
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.tracing.files import TraceHeader, open_trace
 from kraft_trio.tracing.node_trace import NodeTrace, trace_log_line
-from tests.acceptance.node_process import free_ports
 
 
 @pytest.fixture

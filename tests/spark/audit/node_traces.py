@@ -10,12 +10,12 @@ from pathlib import Path
 
 import attrs
 
+from harness.node import NodeProcess
+from harness.quorum import Quorum
+from harness.waiting import wait_until
 from kraft_trio.cli import run as run_command_line
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.tracing.files import TraceHeader, TraceWriter, open_trace
-from tests.acceptance.node_process import NodeProcess
-from tests.acceptance.quorum import Quorum
-from tests.acceptance.waiting import wait_until
 
 Change = Callable[[TraceHeader, list[TraceEvent]], list[TraceEvent]]
 """From the events of one file to what is to be written of them."""

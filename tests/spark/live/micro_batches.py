@@ -10,8 +10,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.acceptance.quorum import Quorum
-from tests.acceptance.waiting import wait_until
+from harness.quorum import Quorum
+from harness.waiting import wait_until
 from tests.spark.live.reading import Offset, Rows, latest, make_reader
 
 SECONDS = 300.0

@@ -13,14 +13,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
+from harness.node import NodeProcess
+from harness.quorum import Quorum
 from kraft_trio.cli import run as run_command_line
 from kraft_trio.spark.schemas import arrow_schema
 from kraft_trio.spark.stream_columns import live_columns
 from kraft_trio.spark.stream_options import read_live_options
 from kraft_trio.spark.stream_reader import KraftStreamReader, make_stream_reader
 from kraft_trio.storage.batch import decode_records, iter_headers
-from tests.acceptance.node_process import NodeProcess
-from tests.acceptance.quorum import Quorum
 
 Offset = dict[str, Any]
 Rows = list[tuple[int, bytes | None]]

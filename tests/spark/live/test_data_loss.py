@@ -9,16 +9,16 @@ from collections.abc import Callable
 
 import pytest
 
+from harness.quorum import Quorum
+from harness.waiting import wait_until
 from kraft_trio.spark.stream_fetching import LogRange
 from kraft_trio.spark.stream_options import read_live_options
 from kraft_trio.spark.stream_quorum import DataLossError
 from kraft_trio.spark.stream_reader import LogPartition
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.keyed_writer import KeyedWriter
-from tests.acceptance.quorum import Quorum
 from tests.acceptance.snapshot_files import log_start_of
 from tests.acceptance.stateful_quorum import Sizes, common_snapshot, is_trimmed_past, make_stateful_quorum
-from tests.acceptance.waiting import wait_until
 from tests.spark.live.reading import Offset, committed_rows, latest, make_reader, rows
 
 PATIENCE = {"timeoutMs": "1500"}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from harness.waiting import wait_until
 from tests.acceptance.kafka_controllers import JVM_SECONDS, Controllers, needs_kafka
-from tests.acceptance.waiting import wait_until
 from tests.spark.live.to_parquet import SECONDS
 
 pytestmark = needs_kafka

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from harness.waiting import wait_until
 from kraft_trio.spark.partitions import DirectoryReader
 from kraft_trio.spark.schemas import CONTENTS, arrow_schema
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.keyed_writer import KeyedWriter
 from tests.acceptance.stateful_quorum import Sizes, is_trimmed_past, make_stateful_quorum
 from tests.acceptance.tallied_values import TALLY_KEY
-from tests.acceptance.waiting import wait_until
 from tests.spark.live.reading import batches, command, latest, make_reader
 
 CONTENT = "snapshot-records"

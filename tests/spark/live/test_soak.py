@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from harness.quorum import Quorum
 from scripts.spark_soak import OPTIONS, VOTERS, Outcome, soak
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.quorum import Quorum
 from tests.spark.live.micro_batches import MicroBatches
 from tests.spark.live.to_parquet import ToParquet
 

@@ -10,6 +10,7 @@ import msgpack
 import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from harness.quorum import Quorum, produce_batch
 from kraft_trio.errors import ConfigError, NetworkError, ProtocolError
 from kraft_trio.spark.stream_columns import live_schema
 from kraft_trio.spark.stream_fetching import LogRange
@@ -18,7 +19,6 @@ from kraft_trio.spark.stream_quorum import FETCH_BYTES, OtherClusterError
 from kraft_trio.spark.stream_reader import LogPartition
 from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.quorum import Quorum, produce_batch
 from tests.spark.live.reading import batches, committed_rows, latest, make_reader, rows
 
 

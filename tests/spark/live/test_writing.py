@@ -12,12 +12,12 @@ import trio
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from harness.quorum import Quorum
 from kraft_trio.errors import NetworkError, RecordTooLargeError
 from kraft_trio.spark.write_options import read_write_options
 from kraft_trio.spark.write_rows import RecordMaker
 from kraft_trio.spark.write_writer import Appended, append_all
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.quorum import Quorum
 from tests.spark.live.reading import committed_rows
 from tests.spark.live.to_parquet import SECONDS
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tests.acceptance.quorum import Quorum
-from tests.acceptance.waiting import wait_until
+from harness.quorum import Quorum
+from harness.waiting import wait_until
 from tests.spark.live.reading import Rows
 
 SECONDS = 300.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,9 +10,6 @@ T = TypeVar("T")
 
 WAIT_SECONDS = 30.0
 """How long anything may take that normally takes a second or two: the machine may be busy."""
-
-ROUNDS = int(os.environ.get("KRAFT_ACCEPTANCE_ROUNDS", "2"))
-"""How often a test with rounds loses its leader; the environment variable makes the tests longer."""
 
 
 class Overdue(AssertionError):

@@ -11,6 +11,10 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from uuid import UUID
 
+from harness.node import NodeProcess, kraft
+from harness.ports import free_ports
+from harness.raw_connection import RawConnection
+from harness.waiting import wait_until
 from kraft_trio.cli import run as run_command_line
 from kraft_trio.protocol.types import directory_id_to_text
 from kraft_trio.storage.batch import NewRecord, encode_batch
@@ -19,9 +23,6 @@ from kraft_trio.wire.api import DESCRIBE_QUORUM, PRODUCE
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
 from kraft_trio.wire.apis.produce import ProducePartition, ProducePartitionResponse, ProduceRequest
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.acceptance.node_process import NodeProcess, free_ports, kraft
-from tests.acceptance.raw_connection import RawConnection
-from tests.acceptance.waiting import wait_until
 
 TOPIC = "__cluster_metadata"
 NO_TOPIC_ID = UUID(int=0)

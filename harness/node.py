@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from harness.waiting import WAIT_SECONDS, Overdue, wait_until
 from kraft_trio.protocol.types import Endpoint
-from tests.acceptance.waiting import WAIT_SECONDS, Overdue, wait_until
 
 KRAFT = str(Path(sys.executable).with_name("kraft"))
 COMMAND_SECONDS = 30.0
@@ -22,30 +21,10 @@ COMMAND_SECONDS = 30.0
 _START = "--- start ---\n"
 """Before what a process writes to the node's log."""
 
-_LISTENER_PORTS = range(20000, 32000)
-"""Below the ports that the kernel gives to outgoing connections: while a node is down nobody else can take its port,
-and no client trying to reach it can end up connected to itself."""
-
 
 def kraft(*arguments: str, seconds: float = COMMAND_SECONDS) -> subprocess.CompletedProcess[str]:
     """Run a `kraft` command to its end, whatever its exit code."""
     return subprocess.run([KRAFT, *arguments], capture_output=True, text=True, timeout=seconds, check=False)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody listens on now; all different."""
-    return [port for port, _ in zip(_free_ports(), range(count), strict=False)]
-
-
-def _free_ports() -> Iterator[int]:
-    for port in random.sample(_LISTENER_PORTS, len(_LISTENER_PORTS)):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        yield port
 
 
 class NodeProcess:
