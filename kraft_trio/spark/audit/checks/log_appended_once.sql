@@ -3,8 +3,8 @@
 -- reads: log_batches
 -- observes: log_batches where producer_id >= 0
 -- severity: error
--- a row: a log has two batches of one producer with the same sequence: a retry that took effect twice. Sequences begin
--- anew behind 2147483647: what is so many offsets further on is no retry.
+-- a row: a log has two batches of one producer with the same sequence: a retry took effect twice. Sequences wrap
+-- after 2147483647, so batches that many offsets apart are not retries.
 with twice as (
     select cluster, directory, producer_id, producer_epoch, base_sequence, min(base_offset) as first,
         max(base_offset) as last

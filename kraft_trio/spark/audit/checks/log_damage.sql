@@ -2,8 +2,8 @@
 -- reads: log_batches, log_spans, log_breaks
 -- observes: log_batches where position is not null
 -- severity: error
--- a row: bytes that are no batch, or a batch or a segment out of its place, with whole batches behind
--- them. Where offsets or epochs from one batch to the next show what is out of its place, other checks tell it.
+-- a row: bytes that are not a batch, or a misplaced batch or segment, before intact batches. Other checks report what
+-- offsets or epochs show to be misplaced.
 select /*+ broadcast(s) */ b.cluster, concat(b.replica, ', position ', b.position) as subject, concat(b.place, ': ', b.error) as fact_a,
     concat(s.last_place, ': a whole batch stands behind it') as fact_b
 from log_batches b join log_spans s on s.cluster = b.cluster and s.directory = b.directory

@@ -3,7 +3,7 @@
 -- reads: log_control
 -- observes: log_control where type = 'LeaderChange'
 -- severity: error
--- a row: a LeaderChange names fewer voters that granted their vote than make a majority of the voters it names.
+-- a row: a LeaderChange names too few voters that granted their vote for a majority of the voters it names.
 select cluster, concat('epoch ', epoch) as subject,
     concat(min(place), ': node ', leader_id, ' leads epoch ', epoch, ', the voters are ', array_join(voter_ids, ', '))
         as fact_a,

@@ -2,8 +2,8 @@
 -- reads: epochs, log_epoch_starts, log_spans, log_holes
 -- observes: epochs where epoch is not null
 -- severity: warning
--- a row: the file, which is made anew from the log when it is opened, has another start for an epoch, or an epoch that
--- the log has not. One that begins where the log is damaged may be right.
+-- a row: the file has another start for an epoch, or an epoch that the log lacks. Opening the log rewrites the file.
+-- An epoch that begins in a damaged part may be right.
 with said as (
     select coalesce(cluster_id, 'unknown') as cluster, directory, epoch, start_offset, error from epochs
 )

@@ -2,7 +2,7 @@
 -- reads: log_batches, snapshots, quorum_state
 -- observes: log_batches
 -- severity: error
--- a row: a directory or a file that cannot be read, or is none of a replica's.
+-- a row: a directory or file that is unreadable, or does not belong to a replica.
 select distinct cluster, directory as subject, concat('given is ', directory) as fact_a, error as fact_b
 from (
     select cluster, directory, error from log_batches where error is not null and position is null

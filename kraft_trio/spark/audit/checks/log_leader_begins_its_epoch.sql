@@ -3,8 +3,8 @@
 -- reads: log_epoch_starts, log_control, log_spans, log_holes
 -- observes: log_epoch_starts
 -- severity: error
--- a row: an epoch begins with another record. Nothing is known of the epoch that a trimmed log begins with, nor of one
--- before whose first whole batch the log is damaged.
+-- a row: an epoch begins with another record. This ignores the epoch at the start of a trimmed log, and epochs whose
+-- beginning is damaged.
 select s.cluster, concat(s.replica, ', epoch ', s.epoch) as subject,
     concat(s.place, ': epoch ', s.epoch, ' begins at offset ', s.start_offset) as fact_a,
     'no LeaderChange of that epoch is there' as fact_b

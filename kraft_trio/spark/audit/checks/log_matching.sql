@@ -3,10 +3,10 @@
 -- reads: log_batches
 -- observes: log_batches where error is null
 -- severity: error
--- a row: two replicas have different batches at one offset in one epoch.
--- Where a log begins later or ends earlier it lags or was trimmed, and nothing is compared.
+-- a row: two replicas have different batches at one offset in one epoch. Parts that only one log has, because the
+-- other lags or was trimmed, are not compared.
 with spans as (
-    -- Spans of offsets are compared as a whole, and batch by batch only those that differ, as the ends of logs do.
+    -- Ranges of offsets are compared as a whole. Only those that differ, such as the ends of logs, are compared by batch.
     select cluster, directory, epoch, base_offset div 4096 as span, count(*) as batches,
         bit_xor(xxhash64(base_offset, last_offset, size, content_crc)) as hash
     from log_batches where error is null group by 1, 2, 3, 4

@@ -3,7 +3,7 @@
 -- reads: log_states, log_control
 -- observes: log_states where leader_epoch is not null
 -- severity: error
--- a row: what a replica has stored contradicts another copy of it, or the leader that it has voted for in that epoch.
+-- a row: the stored state of a replica contradicts another copy of it, or the leader that it voted for in that epoch.
 select a.cluster, concat(a.replica, ', epoch ', a.leader_epoch) as subject,
     concat(a.place, ': ', a.replica, ' has voted for ', a.voted, ' in epoch ', a.leader_epoch) as fact_a,
     concat(b.place, ': it has voted for ', b.voted) as fact_b

@@ -3,8 +3,8 @@
 -- reads: log_batches, log_epoch_starts
 -- observes: log_epoch_starts
 -- severity: error
--- a row: two logs have one offset in different epochs, and further on the same epoch at one offset again.
--- An uncommitted end that differs is none of this: its leader may have been replaced, and it has yet to be truncated.
+-- a row: two logs have different epochs at one offset, and later the same epoch at the same offset again. A differing
+-- uncommitted end is no violation: its leader may have been replaced before the replica truncated it.
 with ends as (
     select cluster, directory, epoch, max(last_offset) as last_offset
     from log_batches where error is null group by cluster, directory, epoch

@@ -3,7 +3,7 @@
 -- reads: log_voter_sets
 -- observes: log_voter_sets where of_snapshot
 -- severity: error
--- a row: a snapshot has other voters than the last voter set of the log below its end, where the log goes up to there.
+-- a row: a snapshot has other voters than the last voter set of the log before its end, if the log reaches that far.
 select cluster, concat(replica, ', offset ', offset + 1) as subject,
     concat(before.place, ': the last voters below offset ', offset + 1, ' are {', array_join(before.voters, ', '), '}')
         as fact_a,

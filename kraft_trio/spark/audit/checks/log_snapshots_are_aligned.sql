@@ -3,8 +3,8 @@
 -- reads: log_snapshots, log_batches
 -- observes: log_snapshots where end_offset > 0
 -- severity: error
--- a row: the log beside a snapshot has a batch of a later epoch where the snapshot ends, or one that goes on there.
--- One of an older epoch is to give way to the snapshot: the node stopped while it did.
+-- a row: at the end of a snapshot, the log beside it has a batch of a later epoch, or a batch that continues past it.
+-- A batch of an earlier epoch is allowed: the node stopped before the snapshot replaced the log.
 with ends as (
     select cluster, directory, end_offset, epoch, place from log_snapshots where valid and end_offset > 0
 )

@@ -3,7 +3,7 @@
 -- reads: log_snapshots
 -- observes: log_snapshots where end_offset > 0
 -- severity: error
--- a row: two replicas have files of other records under one snapshot id. Bootstrap checkpoints, at offset 0, are not
+-- a row: two replicas have snapshots with different records under one id. Bootstrap checkpoints, at offset 0, are not
 -- compared.
 with files as (
     select cluster, end_offset, epoch, content_sha256, min(place) as place, min(size) as size

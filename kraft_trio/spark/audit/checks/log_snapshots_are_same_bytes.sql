@@ -3,8 +3,8 @@
 -- reads: log_snapshots
 -- observes: log_snapshots where end_offset > 0
 -- severity: warning
--- a row: two replicas have different files with the same records under one snapshot id. The nodes of this project write
--- the same file; those of Apache Kafka put the time at which they write into it.
+-- a row: two replicas have different files with the same records under one id. Nodes of kraft-trio write identical
+-- files; those of Apache Kafka include the time of writing.
 with files as (
     select cluster, end_offset, epoch, content_sha256, sha256, min(place) as place
     from log_snapshots where end_offset > 0 and valid group by cluster, end_offset, epoch, content_sha256, sha256

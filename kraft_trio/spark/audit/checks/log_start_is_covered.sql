@@ -3,7 +3,7 @@
 -- reads: log_spans, log_snapshots
 -- observes: log_spans where log_start > 0
 -- severity: error
--- a row: what was before the start of a log is nowhere.
+-- a row: the records before the start of a log are in no snapshot.
 select l.cluster, l.replica as subject, concat(l.directory, ': the log begins at offset ', l.log_start) as fact_a,
     coalesce(concat(max_by(s.place, s.end_offset), ': the newest whole snapshot ends at ', max(s.end_offset)),
         'no snapshot is whole') as fact_b

@@ -2,7 +2,7 @@
 -- reads: log_batches, log_spans
 -- observes: log_spans where last_whole is not null
 -- severity: warning
--- a row: the end of a log is torn or damaged: what a crash leaves, or a copy of a running node's file.
+-- a row: the end of a log is torn or damaged, by a crash or because a running node's file was copied.
 select /*+ broadcast(s) */ b.cluster, b.replica as subject, concat(s.last_place, ': the last whole batch') as fact_a,
     concat(b.place, ': ', b.error) as fact_b
 from log_batches b join log_spans s on s.cluster = b.cluster and s.directory = b.directory

@@ -3,7 +3,8 @@
 -- reads: events
 -- observes: events where high_watermark is not null
 -- severity: error
--- a row: a state machine was given records at or above its node's high watermark, or that lies above the log's end.
+-- a row: a state machine received records at or above its node's high watermark, or the high watermark lies above the
+-- log's end.
 select run as cluster, replica as subject,
     concat(place, ': the high watermark of ', replica, ' is ', coalesce(string(high_watermark), 'unknown')) as fact_a,
     case

@@ -3,7 +3,7 @@
 -- reads: events
 -- observes: events where kind in ('apply', 'load')
 -- severity: error
--- a row: a process has given its state machine records again, or has passed over one that was acknowledged as a write.
+-- a row: a process gave its state machine a record twice, or skipped an acknowledged write.
 with applied as (
     select run, node, replica, part, at, place, base_offset as first, next_offset as end,
         lag(next_offset) over one_process as before_end, lag(place) over one_process as before_place

@@ -3,9 +3,9 @@
 -- reads: voters_at_work, events
 -- observes: voters_at_work where all_seen and kind = 'high_watermark'
 -- severity: error
--- a row: a leader takes for committed what no majority of the newest voter set in its log has synced.
--- A voter holds the record if it had synced up to there with a log whose last batch is of the leader's epoch; where
--- its trace leaves that epoch open (after a restart), it is taken for one that does.
+-- a row: a leader's high watermark covers a record that no majority of the newest voter set in its log has synced. A
+-- voter counts if it had synced that far with a log whose last batch has the leader's epoch, or an epoch that its
+-- trace does not show (after a restart).
 with commits as (
     select run, at, place, replica, epoch, high_watermark, newest
     from voters_at_work where kind = 'high_watermark' and all_seen and size(newest) > 0

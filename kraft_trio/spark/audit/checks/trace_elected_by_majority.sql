@@ -3,7 +3,7 @@
 -- reads: voters_at_work, events
 -- observes: voters_at_work where all_seen and kind = 'role' and role = 'Leader'
 -- severity: error
--- a row: a node leads an epoch for which fewer than a majority of its newest voter set have logged a vote for it.
+-- a row: a node leads an epoch in which fewer than a majority of its newest voter set logged a vote for it.
 with elected as (
     select * from voters_at_work where kind = 'role' and role = 'Leader' and all_seen and not was <=> 'Leader'
 ),

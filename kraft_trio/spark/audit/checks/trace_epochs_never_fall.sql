@@ -3,7 +3,7 @@
 -- reads: events
 -- observes: events where kind = 'role'
 -- severity: error
--- a row: a replica is in a lower epoch than it was in before.
+-- a row: a replica is in a lower epoch than before.
 with epochs as (
     select *, max(struct(epoch, place)) over (
         partition by run, replica order by at rows between unbounded preceding and 1 preceding

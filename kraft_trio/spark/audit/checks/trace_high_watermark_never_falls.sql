@@ -3,7 +3,7 @@
 -- reads: events
 -- observes: events where kind = 'high_watermark'
 -- severity: error
--- a row: a process takes its high watermark back.
+-- a row: a process lowers its high watermark.
 with marks as (
     select *, max(struct(high_watermark, place)) over (
         partition by run, node, part order by at rows between unbounded preceding and 1 preceding

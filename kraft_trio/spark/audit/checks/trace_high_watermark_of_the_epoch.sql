@@ -3,8 +3,8 @@
 -- reads: events
 -- observes: events where kind = 'high_watermark'
 -- severity: error
--- a row: a leader takes for committed what ends before the first record of its epoch, or a follower learns a high
--- watermark in an epoch before its leader has one.
+-- a row: a leader has a high watermark before the first record of its epoch, or a follower learns one in an epoch
+-- before its leader has one.
 with elected as (
     select run, epoch, node, min(log_end) as log_end, min_by(place, at) as place
     from events where kind = 'role' and role = 'Leader' and not was <=> 'Leader' group by all

@@ -2,16 +2,16 @@
 -- reads: trace
 -- observes: trace
 -- severity: warning
--- a row: a file that is no trace, one that is damaged, cut short, without its beginning or with holes in its sequence, or
--- one in which a node has left out events: what is missing there was not looked at. What a trace that is whole up to its
--- last event may lack behind it, as after a kill, nothing tells.
+-- a row: a file that is not a trace, is damaged, cut short, lacks its beginning, has gaps, or in which a node has
+-- dropped events. The missing events were not checked. A complete file may still lack later events, for example after
+-- a kill; nothing shows that.
 select coalesce(run, file) as cluster, file as subject, concat('given is ', file) as fact_a, error as fact_b
 from trace where error is not null
 union all
 select run, file, concat(file, ', event ', sequence, ': node ', node, ' has left out events'), details
 from trace where kind = 'lost'
 union all
--- What a damaged record was, and what a node says that it has left out, has been told.
+-- The branches above report damaged records, and events that a node has dropped.
 select run, file, concat(file, ': its events are numbered from ', first, ' to ', last),
     concat(untold, ' of them are not there')
 from (

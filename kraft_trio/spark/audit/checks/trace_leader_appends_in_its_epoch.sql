@@ -3,8 +3,8 @@
 -- reads: events
 -- observes: events where kind = 'append'
 -- severity: error
--- a row: a leader has appended records of another epoch, somebody who is neither leader nor follower has appended, or
--- a follower has taken records of an epoch above its own.
+-- a row: a leader appended records of another epoch, a node that is neither leader nor follower appended, or a
+-- follower appended records of an epoch above its own.
 select run as cluster, replica as subject,
     concat(place, ': ', replica, ' is ', coalesce(role, 'nothing yet'), ' in epoch ', coalesce(string(epoch), 'unknown'))
         as fact_a,

@@ -3,9 +3,9 @@
 -- reads: voters_at_work
 -- observes: voters_at_work where kind = 'role'
 -- severity: error
--- a row: a node asks for votes, or leads, that is in neither set. Where the trace has none of the voter sets in its log,
--- nor has seen that log from its beginning, it may be in the one before, and nothing is said.
--- A node whose directory id the trace has not seen is known by its id.
+-- a row: a node outside both sets asks for votes or leads. If the trace shows none of the voter sets in the node's
+-- log and not the log's beginning, the node may be in the set before, and there is no violation. A node with an
+-- unknown directory id is identified by its id.
 with campaigns as (
     select *,
         exists(newest, v -> v = replica or v = string(node) or split_part(v, '-', 1) = replica) as is_in_newest,

@@ -3,9 +3,9 @@
 -- reads: voter_changes, events
 -- observes: voter_changes where role = 'Leader'
 -- severity: error
--- a row: a leader that has committed nothing in its epoch appends another voter set than it has found.
--- Of an epoch whose election the trace has not seen, it may lack the first commit, too; and where that is all that it
--- lacks, the high watermark lies above the log that the leader was elected with.
+-- a row: a leader that has committed nothing in its epoch appends a new voter set. If the trace lacks the election,
+-- it may also lack the first commit; if nothing else is missing, the high watermark then lies above the end of the
+-- log at the election.
 with first_marks as (
     select run, epoch, min(at) as at from events where kind = 'high_watermark' and role = 'Leader' group by all
 ),

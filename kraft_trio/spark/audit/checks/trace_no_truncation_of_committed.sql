@@ -3,7 +3,7 @@
 -- reads: events
 -- observes: events where kind = 'truncate'
 -- severity: error
--- a row: a process has truncated its log to below its high watermark, or was no follower when it did.
+-- a row: a process truncated its log below its high watermark, or truncated while not a follower.
 select run as cluster, replica as subject,
     concat(place, ': ', replica, ' is ', coalesce(role, 'nothing yet'), ' and its high watermark is ',
         coalesce(string(high_watermark), 'unknown')) as fact_a,

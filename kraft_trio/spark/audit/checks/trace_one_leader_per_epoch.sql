@@ -3,7 +3,7 @@
 -- reads: events
 -- observes: events where leader is not null
 -- severity: error
--- a row: two nodes are named as the leader of one epoch, or two replicas lead it.
+-- a row: two nodes are named as leader of one epoch, or two replicas lead it.
 with named as (
     select run, epoch, cast(leader as string) as who, at, concat(place, ': node ', node, ' names ', leader, ' as the leader') as fact
     from events where leader is not null

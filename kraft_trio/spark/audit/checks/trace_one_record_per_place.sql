@@ -3,7 +3,7 @@
 -- reads: events
 -- observes: events where kind = 'append' and role = 'Leader'
 -- severity: error
--- a row: in one epoch a leader has appended twice at one offset.
+-- a row: a leader appended twice at one offset in one epoch.
 with appends as (
     select *, max(struct(next_offset, place)) over (
         partition by run, record_epoch order by at rows between unbounded preceding and 1 preceding

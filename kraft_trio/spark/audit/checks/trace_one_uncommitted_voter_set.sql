@@ -3,7 +3,7 @@
 -- reads: voter_changes
 -- observes: voter_changes where all_seen
 -- severity: error
--- a row: a voter set was appended to a log in which another one was not committed yet.
+-- a row: a voter set was appended to a log while another one in it was uncommitted.
 select run as cluster, concat('offset ', offset) as subject,
     concat(old_place, ': the log of ', replica, ' has the voters {', array_join(old, ', '), '} at offset ', old_offset)
         as fact_a,

@@ -3,7 +3,7 @@
 -- reads: events
 -- observes: events where (kind = 'log' and granted and not pre_vote) or (kind = 'role' and role = 'Candidate')
 -- severity: error
--- a row: a replica has voted for two candidates in one epoch; to be a candidate is to vote for oneself.
+-- a row: a replica voted for two candidates in one epoch. A candidate votes for itself.
 with votes as (
     select run, replica, vote_epoch as epoch, candidate, at, place from events
     where kind = 'log' and granted and not pre_vote

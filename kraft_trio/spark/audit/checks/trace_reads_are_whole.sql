@@ -3,7 +3,7 @@
 -- reads: events
 -- observes: events where kind = 'operation' and outcome = 'ok' and from_offset is not null
 -- severity: error
--- a row: a read has not given the value of a write that was acknowledged at an offset between its ends.
+-- a row: a read did not return the value of a write acknowledged at an offset in its range.
 with acknowledged as (
     select run, place, client, number, explode(offsets) as offset
     from events where kind = 'operation' and outcome = 'ok' and from_offset is null

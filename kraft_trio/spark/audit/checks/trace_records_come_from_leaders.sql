@@ -3,8 +3,8 @@
 -- reads: events
 -- observes: events where all_seen and kind = 'append' and role = 'Follower'
 -- severity: error
--- a row: a follower has a record of an epoch at an offset where no leader of that epoch has appended any.
--- What a node recovers at its start may be more than its trace knows of: it was written just before a crash.
+-- a row: a follower has a record at an offset and epoch where no leader of that epoch appended one. A node may
+-- recover more at its start than its trace shows, because it wrote it just before a crash.
 with made as (
     select run, record_epoch, base_offset, next_offset, at from events where kind = 'append' and role = 'Leader'
 ),

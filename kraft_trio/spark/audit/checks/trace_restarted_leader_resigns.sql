@@ -3,7 +3,7 @@
 -- reads: events
 -- observes: events where kind = 'role' and was is null
 -- severity: error
--- a row: a process of a replica comes back as something else than Resigned in the epoch that an earlier one led.
+-- a row: a replica's process starts in a role other than Resigned in an epoch that an earlier process led.
 with led as (
     select run, replica, epoch, min(process) as process, min_by(place, at) as place
     from events where kind = 'role' and role = 'Leader' group by all

@@ -3,8 +3,8 @@
 -- reads: events, transitions, first_roles
 -- observes: events where kind = 'role' and unbroken
 -- severity: error
--- a row: a node has taken a role that the table does not lead to, or begun with one that no process begins with.
--- Files that lack events are left out.
+-- a row: a node took a role that the table does not allow, or a process began with a role that none begins with.
+-- Files with missing events are ignored.
 with roles as (
     select *, lag(struct(role, epoch, leader, place)) over (partition by run, node, file, process order by at) as old
     from events where kind = 'role' and unbroken

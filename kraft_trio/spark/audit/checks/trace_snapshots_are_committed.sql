@@ -3,7 +3,7 @@
 -- reads: events
 -- observes: events where kind in ('trim', 'replace')
 -- severity: error
--- a row: a log was trimmed past the high watermark, or a leader's log gave way to a snapshot.
+-- a row: a log was trimmed past the high watermark, or a snapshot replaced a leader's log.
 select run as cluster, replica as subject,
     concat(place, ': ', replica, ' is ', coalesce(role, 'nothing yet'), ' and its high watermark is ',
         coalesce(string(high_watermark), 'unknown')) as fact_a,

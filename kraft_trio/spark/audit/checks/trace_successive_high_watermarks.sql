@@ -3,7 +3,7 @@
 -- reads: events
 -- observes: events where kind = 'high_watermark' and role = 'Leader'
 -- severity: error
--- a row: a leader knows a high watermark below one that a leader of a lower epoch had.
+-- a row: a leader has a lower high watermark than a leader of an earlier epoch had.
 with marks as (
     select run, epoch, min(struct(high_watermark, place)) as first, max(struct(high_watermark, place)) as last
     from events where kind = 'high_watermark' and role = 'Leader' group by all

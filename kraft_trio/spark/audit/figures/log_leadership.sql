@@ -1,5 +1,5 @@
 -- reads: log_control, batches
--- Who led when, by the times of the LeaderChange records: one row an epoch, in seconds since 1970.
+-- Who led when, by the times of the LeaderChange records: one row per epoch, in seconds since 1970.
 with changes as (
     select distinct cluster, epoch, leader_id as node, timestamp from log_control
     where type = 'LeaderChange' and array_contains(:clusters, cluster)

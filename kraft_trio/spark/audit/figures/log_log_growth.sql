@@ -1,5 +1,5 @@
 -- reads: batches
--- Up to which offset each replica's log had grown, in each of 200 spans of time, in seconds since 1970.
+-- How far each replica's log had grown in each of 200 periods, in seconds since 1970.
 with logs as (
     select coalesce(cluster_id, 'unknown') as cluster, directory, last_offset, unix_micros(max_timestamp) as time_us
     from batches

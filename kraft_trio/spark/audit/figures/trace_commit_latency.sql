@@ -1,5 +1,5 @@
 -- reads: events
--- How long a leader's appends took to be committed, in milliseconds: percentiles 0 to 100.
+-- How long a leader's appends took to commit, in milliseconds: percentiles 0 to 100.
 with marks as (
     select run, node, process, epoch, kind, time_us, if(kind = 'append', next_offset, high_watermark) as offset
     from events

@@ -1,5 +1,5 @@
 -- reads: events
--- How long it took from the first node that asked for votes to the next leader, in milliseconds.
+-- Time from the first node that asked for votes to the next leader, in milliseconds.
 with marks as (
     select run, at, time_us, epoch, role,
         count_if(role = 'Leader') over (

@@ -1,5 +1,5 @@
 -- reads: events
--- How many committed offsets a node lacked, at most, in each of 200 spans of time.
+-- The highest number of committed offsets that a node lacked in each of 200 periods.
 with spans as (
     select run, greatest(max(time_us) - min(time_us), 1) / 200 as width_us, min(time_us) as first_us from events
     where array_contains(:clusters, run) group by run

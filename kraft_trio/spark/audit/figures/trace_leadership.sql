@@ -1,5 +1,5 @@
 -- reads: events
--- Who led when: one row a time of leadership, in seconds. A clock that was set back cuts it short.
+-- Who led when: one row per leadership, in seconds. A clock that was set back shortens it.
 with roles as (
     select run as cluster, node, kind, role, epoch, time_us, max(time_us) over (partition by run) as end_us,
         lead(time_us) over (partition by run, node order by at) as next_us

@@ -1,5 +1,5 @@
 -- reads: events
--- Where each node's log ended, in each of 200 spans of time.
+-- Where each node's log ended in each of 200 periods.
 with spans as (
     select run, greatest(max(time_us) - min(time_us), 1) / 200 as width_us, min(time_us) as first_us from events
     where array_contains(:clusters, run) group by run

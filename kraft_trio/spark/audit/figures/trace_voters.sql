@@ -1,5 +1,5 @@
 -- reads: events, logged_voters
--- Voter sets over time: the first one that was published, then each that a leader appended.
+-- Voter sets over time: the first one published, then each one that a leader appended.
 with first as (
     select run as cluster, min_by(voters, at) as ids, min(time_us) as time_us from events
     where size(voters) > 0 and array_contains(:clusters, run) group by run

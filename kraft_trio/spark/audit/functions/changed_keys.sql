@@ -1,5 +1,5 @@
 -- Replica keys ("id-directory id", or the id alone) that only one of two voter sets has.
--- A directory id that was unknown, and is known then, is no change: that is the upgrade to kraft.version 1.
+-- A directory id that becomes known is not a change: that is the upgrade to kraft.version 1.
 create or replace temporary function changed_keys(old array<string>, new array<string>) returns array<string>
 return array_union(
     filter(array_except(old, new),

@@ -1,17 +1,18 @@
 -- reads: trace
--- One row an event of a trace, messages aside, with what its details say as columns.
--- `at` is its place in the run, from 1 on; `process` counts a node's processes, `replica` is id and directory id.
--- `part` counts what is certainly of one process: where events are missing, a simulated node may have been restarted.
--- `place` says for a human where the event stands: file and sequence.
--- `last_epoch` is the epoch of the last batch in the node's log, null where a restart or a truncation leaves it open.
--- `committed_end` is the highest high watermark that a leader of the run had by then.
--- `all_seen`: the run is a simulated one, with one clock, and of what happened up to there nothing is missing.
+-- One row per event of a trace, without messages, with its details as columns.
+-- `at`: position in the run, from 1. `process` counts a node's processes. `replica` is id and directory id.
+-- `part` counts stretches that certainly belong to one process: where events are missing, a simulated node may have
+-- restarted.
+-- `place`: the event's file and sequence, for people.
+-- `last_epoch`: epoch of the last batch in the node's log; null if a restart or a truncation leaves it open.
+-- `committed_end`: the highest high watermark that a leader of the run had so far.
+-- `all_seen`: the run is simulated, with one clock, and no event is missing so far.
 -- `unbroken`: the file has all events from its first to its last.
--- `is_gap`: before it events of that node are missing: they were lost, or the file begins in the middle of a process, or
--- a process may have found its log otherwise than the one before left it, as far as that was seen.
--- `log_known`: the trace has seen the node's log from its first record or snapshot on.
--- A clock may have been set back between two processes of a real node: its events follow the order of its files, by
--- their names where those are FILE.1, FILE.2, … FILE, else by when they begin; their times count between nodes alone.
+-- `is_gap`: events of that node are missing before this one. They were lost, the file begins in the middle of a
+-- process, or a process may have found another log than the one before it left, as far as the trace shows.
+-- `log_known`: the trace shows the node's log from its first record or snapshot.
+-- A real node's clock may be set back between two processes. So its events follow the order of its files: by name if
+-- they are FILE.1, FILE.2, … FILE, otherwise by when they begin. Their times only order events of different nodes.
 with named as (
     select *, regexp_extract(file, '^(.*?)([.][0-9]+)?$', 1) as name,
         try_cast(substr(regexp_extract(file, '[.][0-9]+$', 0), 2) as bigint) as number
@@ -26,7 +27,7 @@ files as (
     from (select *, min(began_us) over (partition by run, name) as name_began_us from named)
 ),
 numbered as (
-    -- What is missing before an event of its file: from one event to the next it grows where a hole is.
+    -- How many events of the file are missing before this one: the number grows at each gap.
     select *, sequence - dense_rank() over (partition by run, file order by sequence) as missing
     from trace where error is null
 ),
@@ -55,7 +56,7 @@ followed as (
         kind = 'start' and case
             when log_end = 0 then true
             when is_simulated then log_end <= lag(log_end) over of_node
-            -- Of what a process has done last, a kill leaves nothing in its trace; another one may have written none.
+            -- A kill can remove the last events of a process from its trace, and a process may have written no trace.
             else log_end <= lag(high_watermark) over of_node
                 or (log_end = lag(log_end) over of_node and lag(kind) over of_node = 'end')
         end as is_log_known_still

@@ -1,7 +1,9 @@
 -- reads: batches
 -- stored: no
--- The batches of all replicas; `place` says for a human where one stands, `order` orders those of one directory.
--- A time that no column can say, as a producer may give it, is no damage: the batch is compared like any other.
+-- The batches of all replicas. `place` describes a batch's position for people, and `order` sorts the batches of one
+-- directory.
+-- A time that no column can hold, which a producer may have sent, is not damage: the batch is compared like any
+-- other.
 select
     coalesce(cluster_id, 'unknown') as cluster, directory, node, directory_id,
     coalesce(concat_ws('-', node, directory_id), directory) as replica, segment, position, size, base_offset,

@@ -1,9 +1,9 @@
 -- reads: log_batches
--- One row a batch that does not go on where the batch before it in its log ends, or is of a lower epoch. Rows of no size are
--- none of a log: they say that a segment does not go on where the one before it ends.
--- To sort whole logs takes long, so first it is looked for logs that have such a batch at all: in each segment and epoch
--- every batch must begin where another one ends, in the file and in offsets, but for the first; and what is between cancels
--- out when the hashes of all beginnings and all ends are put together by exclusive or.
+-- One row per batch that does not continue where the batch before it ends, or has a lower epoch. Rows of size 0 are
+-- not batches: they report that a segment does not continue the one before it.
+-- Sorting whole logs takes long. So the query first looks for logs that have such a batch at all: in each segment and
+-- epoch, every batch except the first must begin where another one ends, in the file and in offsets. If the hashes of
+-- all beginnings and all ends are combined by exclusive or, everything in between cancels out.
 with parts as (
     select cluster, directory, segment, epoch, min(base_offset) as first, max(last_offset) + 1 as end,
         bit_xor(xxhash64(position, base_offset)) ^ bit_xor(xxhash64(position + size, last_offset + 1)) as hash,

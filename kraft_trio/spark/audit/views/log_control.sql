@@ -1,6 +1,6 @@
 -- reads: control
 -- stored: no
--- The control records of all replicas; one with a time that no column can say is one, too, without the time.
+-- The control records of all replicas, including those whose time no column can hold.
 select
     coalesce(cluster_id, 'unknown') as cluster, directory, node, directory_id,
     coalesce(concat_ws('-', node, directory_id), directory) as replica, offset, epoch, timestamp, type, leader_id,

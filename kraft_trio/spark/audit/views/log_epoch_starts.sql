@@ -1,5 +1,5 @@
 -- reads: log_batches
--- One row an epoch of a log: its first batch.
+-- One row per epoch of a log: its first batch.
 with starts as (
     select cluster, directory, epoch, min(base_offset) as start_offset
     from log_batches where base_offset is not null and error is null group by cluster, directory, epoch

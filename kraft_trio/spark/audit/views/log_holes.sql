@@ -1,7 +1,7 @@
 -- reads: log_batches, log_breaks
--- One row a span of offsets, `first` to `end` (exclusive), of which no batch in a log is whole, so that nobody knows what was
--- there: it is damaged, or missing. What is before the log's first whole batch and behind its last one is such a span, too.
--- Of a log in which nothing is damaged or missing there is none.
+-- One row per range of offsets, `first` to `end` (exclusive), in which a log has no intact batch, so that its
+-- contents are unknown. The ranges before the first and after the last intact batch count too. A log without damage
+-- or gaps has no rows.
 with suspects as (
     select cluster, directory from log_batches where error is not null and position is not null
     union

@@ -1,6 +1,6 @@
 -- reads: snapshots
 -- stored: no
--- The checkpoint files of all replicas that can be read, the bootstrap checkpoint at offset 0 among them.
+-- The readable checkpoint files of all replicas, including the bootstrap checkpoint at offset 0.
 select
     coalesce(cluster_id, 'unknown') as cluster, directory,
     coalesce(concat_ws('-', node, directory_id), directory) as replica, end_offset, epoch, size, sha256,

@@ -1,6 +1,6 @@
 -- reads: log_batches
--- One row a directory, of which there are few beside batches: from where to where (exclusive) its log goes, and where the last batch stands that is whole.
--- A log begins where its first file does by its name, be the first batch damaged.
+-- One row per directory: where its log begins and ends (exclusive), and the position of its last intact batch.
+-- A log begins where the name of its first file says, even if the first batch is damaged.
 with segments as (
     select cluster, directory, replica, segment, min(least(base_offset, segment)) as base_offset, max(last_offset) as last_offset,
         max(if(error is null, position, null)) as last_whole, count(*) as batches, sum(size) as bytes

@@ -1,7 +1,7 @@
 -- reads: log_control, log_snapshots, log_spans, log_epoch_starts, log_holes
--- One row a voter set in a log, or at the end of a snapshot beside it, with the one before it in that directory.
--- `before` is null where the log does not show all between the two: it begins later, is damaged there, or, before a
--- snapshot, ends earlier or goes on in another epoch than the snapshot's: then it is to give way to the snapshot.
+-- One row per voter set in a log, or at the end of a snapshot beside it, with the set before it in that directory.
+-- `before` is null if the log does not show everything between the two. It may begin later or be damaged there.
+-- Before a snapshot, it may also end earlier or continue in another epoch, if the snapshot is to replace it.
 with sets as (
     select cluster, directory, replica, offset, epoch, voters, place, false as of_snapshot from log_control
     where type = 'Voters'

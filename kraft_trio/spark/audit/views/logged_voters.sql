@@ -1,7 +1,7 @@
 -- reads: events
--- One row a voter set in the log of a node: in it from `since` (inclusive) to `until` (exclusive; null for the end).
--- It goes with a truncation, with what a crash loses, and when a snapshot takes the log's place; what is in the log
--- where events are missing is not known.
+-- One row per voter set in a node's log, present from `since` (inclusive) to `until` (exclusive; null for the end).
+-- A truncation, a crash and a snapshot that replaces the log remove it. Where events are missing, the contents of the
+-- log are unknown.
 with appended as (
     select run, node, replica, file, sequence, place, at as since, epoch, role, all_seen, record_epoch, committed_end,
         high_watermark, set.voters_offsets as offset, split(set.voter_keys, ' ') as voters

@@ -1,8 +1,8 @@
 -- reads: logged_voters, events
--- One row a voter set in the log of a node, beside the one before it in that log: `old`, at `old_offset`.
--- Before the first one there is what the node published last: ids alone, `old_offset` is null; nothing if
+-- One row per voter set in a node's log, with the set before it in that log: `old`, at `old_offset`.
+-- Before the first one, `old` is what the node published last (only ids, and `old_offset` is null), or nothing if
 -- events are missing since.
--- `changed`: the replica keys that only one of the two has.
+-- `changed`: the replica keys that only one of the two sets has.
 with before as (
     select v.*, max_by(struct(o.offset, o.voters, o.place), o.offset) as previous
     from logged_voters v

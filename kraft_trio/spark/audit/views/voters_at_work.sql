@@ -1,6 +1,6 @@
 -- reads: events, logged_voters
--- One row an election, a vote round or a commit, with the newest voter set in the log of the node that counts by it.
--- Where the trace has none, `voters` are the ids that the node published; `older` is the set before, if there is one.
+-- One row per election, vote round or commit, with the newest voter set in the log of the node that counts.
+-- If the trace has no set, `voters` are the ids that the node published. `older` is the set before, if there is one.
 with working as (
     select * from events
     where (kind = 'role' and role in ('Prospective', 'Candidate', 'Leader'))
