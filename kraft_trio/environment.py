@@ -51,6 +51,6 @@ class Environment:
     def real(cls) -> Environment:
         """TCP, the file system, a randomly seeded generator and the system's clock."""
         from kraft_trio.storage.real_disk import RealDisk
-        from kraft_trio.wire.network import TcpNetwork
+        from kraft_trio.wire.tcp_network import TcpNetwork
 
         return cls(network=TcpNetwork(), disk=RealDisk())

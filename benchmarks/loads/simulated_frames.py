@@ -18,7 +18,7 @@ from kraft_trio.simulation.network.message import Message
 from kraft_trio.simulation.network.simulated_network import SimulatedNetwork
 from kraft_trio.wire.api import FETCH
 from kraft_trio.wire.framing import FrameReader
-from kraft_trio.wire.immediate_stream import ImmediateStream
+from kraft_trio.wire.network import ImmediateStream
 
 BODY = bytes(100)
 MAX_FRAME_BYTES = 1 << 20

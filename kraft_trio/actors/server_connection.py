@@ -30,7 +30,7 @@ from kraft_trio.wire.apis.fetch import FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response_parts
 from kraft_trio.wire.framing import FrameReader
-from kraft_trio.wire.immediate_stream import ImmediateStream
+from kraft_trio.wire.network import ImmediateStream
 
 log = structlog.get_logger(__name__)
 

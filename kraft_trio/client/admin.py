@@ -30,7 +30,8 @@ from kraft_trio.wire.apis.update_features import (
 )
 from kraft_trio.wire.apis.voter_change_response import VoterChangeResponse
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.network import Network, TcpNetwork
+from kraft_trio.wire.network import Network
+from kraft_trio.wire.tcp_network import TcpNetwork
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")

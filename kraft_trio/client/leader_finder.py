@@ -1,4 +1,4 @@
-"""Finding the leader of a quorum from any of its nodes, ours or Apache Kafka's."""
+"""Finding the leader of a quorum from any of its nodes, ours or Apache Kafka's, and keeping a connection to it."""
 
 from __future__ import annotations
 
@@ -192,6 +192,34 @@ class LeaderFinder:
         return LeaderConnection(
             connection, leader, self._topic_name, topic_id, self._request_timeout_ms, nodes=self._brokers
         )
+
+
+class LeaderKeeper:
+    """Finds the leader and keeps the connection to it, for one task at a time.  The owner calls `forget` at the end."""
+
+    def __init__(self, finder: LeaderFinder, *, retry_backoff_ms: int, random_source: random.Random) -> None:
+        self._finder = finder
+        self._retry_backoff_ms = retry_backoff_ms
+        self._random = random_source
+        self._leader: LeaderConnection | None = None
+
+    async def find(self) -> LeaderConnection:
+        """The leader as last known, or as any node names it now.  Raises NetworkError, with what each node said."""
+        if self._leader is None or not self._leader.connection.usable:
+            self._leader = None
+            self._leader = await self._finder.follow()
+        return self._leader
+
+    async def forget(self) -> None:
+        """Close the connection, if there is one."""
+        leader, self._leader = self._leader, None
+        if leader is not None:
+            await leader.aclose()
+
+    async def prepare_another(self) -> None:
+        """Close the connection, then wait for the backoff or up to twice as long: clients must not retry in step."""
+        await self.forget()
+        await trio.sleep(self._retry_backoff_ms * self._random.uniform(1.0, 2.0) / 1000)
 
 
 def _named_leader(metadata: MetadataResponse, topic_name: str) -> tuple[Endpoint, UUID]:

@@ -9,15 +9,15 @@ from types import TracebackType
 
 import trio
 
-from kraft_trio.client.leader_finder import LeaderFinder
-from kraft_trio.client.leader_keeper import LeaderKeeper
+from kraft_trio.client.leader_finder import LeaderFinder, LeaderKeeper
 from kraft_trio.client.record_reader import RecordReader
 from kraft_trio.errors import RecordTooLargeError
 from kraft_trio.idempotent_producer import IdempotentProducer
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, NewRecord
 from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_RECORDS, RECORD_OVERHEAD_BYTES
-from kraft_trio.wire.network import Network, TcpNetwork
+from kraft_trio.wire.network import Network
+from kraft_trio.wire.tcp_network import TcpNetwork
 
 _FIELD_OVERHEAD_BYTES = 10
 """The largest size of the length of a key, a header's name or a header's value, or of a record's own timestamp."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from kraft_trio.client.leader_keeper import LeaderKeeper
+from kraft_trio.client.leader_finder import LeaderKeeper
 from kraft_trio.errors import NetworkError, OffsetOutOfRangeError, ProtocolError
 from kraft_trio.storage.batch import Record, check_crc, iter_headers, whole_batches_size
 from kraft_trio.storage.record_chunks import record_chunks

@@ -23,7 +23,8 @@ from kraft_trio.wire.api import FETCH_SNAPSHOT, REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.network import Network, TcpNetwork
+from kraft_trio.wire.network import Network
+from kraft_trio.wire.tcp_network import TcpNetwork
 
 _RETRY_S: Final = 0.2
 _ATTEMPTS: Final = 5

@@ -21,7 +21,8 @@ from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch_header import check_crc, iter_headers, peek_header, whole_batches_size
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.network import Network, TcpNetwork
+from kraft_trio.wire.network import Network
+from kraft_trio.wire.tcp_network import TcpNetwork
 
 T = TypeVar("T")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 
-from kraft_trio.errors import NetworkError, ProtocolError
+from kraft_trio.errors import ApiNotServedError, NetworkError, ProtocolError, UnsupportedVersionError
 from kraft_trio.wire.apis.api_versions import (
     API_VERSIONS,
     ApiRange,
@@ -19,7 +19,6 @@ from kraft_trio.wire.codec import decode_response, encode_request, response_corr
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.framing import Frame, FrameReader
-from kraft_trio.wire.versions import negotiate
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -176,3 +175,17 @@ class Connection:
 def _is_too_new(frame: Frame) -> bool:
     """Whether an ApiVersions response begins with UNSUPPORTED_VERSION; it is then in version 0 (KIP-511)."""
     return frame[4:6] == int(ErrorCode.unsupported_version).to_bytes(2, "big")
+
+
+def negotiate(api: Api[Any, Any], peer_ranges: Mapping[int, ApiRange]) -> int:
+    """The highest common version of `api` (KIP-35).  Raises UnsupportedVersionError if there is none."""
+    theirs = peer_ranges.get(api.key)
+    if theirs is None:
+        raise ApiNotServedError(f"{api.name}: the peer does not serve it")
+    version = min(api.max_version, theirs.max_version)
+    if version < max(api.min_version, theirs.min_version):
+        raise UnsupportedVersionError(
+            f"{api.name}: the peer serves versions {theirs.min_version} to {theirs.max_version}, "
+            f"we speak {api.min_version} to {api.max_version}"
+        )
+    return version

@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-from kraft_trio.wire.immediate_stream import ImmediateStream
+from kraft_trio.wire.network import ImmediateStream
 
 RECEIVE_BYTES = 64 * 1024
 

@@ -16,7 +16,7 @@ from kraft_trio.actors.loop_turns import LoopTurns
 from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.framing import FrameReader
-from kraft_trio.wire.immediate_stream import ImmediateStream
+from kraft_trio.wire.network import ImmediateStream
 from tests.actors.test_server_connection import Router, request_at, serving
 
 

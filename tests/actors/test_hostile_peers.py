@@ -24,7 +24,7 @@ from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, F
 from kraft_trio.wire.apis.produce import MAX_MESSAGE_CHARACTERS, ProducePartitionResponse, ProduceResponse
 from kraft_trio.wire.codec import encode_response
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.network import TcpNetwork
+from kraft_trio.wire.tcp_network import TcpNetwork
 from tests.actors.test_rules import leading
 from tests.support.lone_node import lone_node
 from tests.support.on_cluster import on_cluster

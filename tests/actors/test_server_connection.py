@@ -22,7 +22,7 @@ from kraft_trio.wire.api import DESCRIBE_QUORUM, FETCH_SNAPSHOT
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from kraft_trio.wire.codec import encode_request, encode_response
-from kraft_trio.wire.immediate_stream import ImmediateStream
+from kraft_trio.wire.network import ImmediateStream
 
 PIECE = bytes(range(256)) * 400
 

@@ -15,7 +15,7 @@ from kraft_trio.client.node_answer import DEFAULT_TOPIC
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.wire.api import DESCRIBE_CLUSTER, DESCRIBE_QUORUM, METADATA
-from kraft_trio.wire.network import TcpNetwork
+from kraft_trio.wire.tcp_network import TcpNetwork
 
 
 class TestDescribe:

@@ -17,7 +17,7 @@ from kraft_trio.simulation.network.message import Message
 from kraft_trio.simulation.network.simulated_network import SimulatedNetwork
 from kraft_trio.wire.api import FETCH, Api
 from kraft_trio.wire.framing import FrameReader
-from kraft_trio.wire.immediate_stream import ImmediateStream
+from kraft_trio.wire.network import ImmediateStream
 
 LATENCY_S = 0.01
 BROKEN = (NetworkError, trio.BrokenResourceError, trio.ClosedResourceError)

@@ -14,8 +14,8 @@ from kraft_trio.client.connecting import open_connection
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation.network.simulated_network import SimulatedNetwork
-from kraft_trio.wire.immediate_stream import ImmediateStream
-from kraft_trio.wire.network import Listener, Network, TcpNetwork
+from kraft_trio.wire.network import ImmediateStream, Listener, Network
+from kraft_trio.wire.tcp_network import TcpNetwork
 
 MUCH = bytes(range(256)) * 20_000
 

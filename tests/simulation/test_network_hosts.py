@@ -11,7 +11,7 @@ from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation.network.hosts import BACKLOG
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.wire.api import API_VERSIONS
-from kraft_trio.wire.immediate_stream import ImmediateStream
+from kraft_trio.wire.network import ImmediateStream
 from tests.simulation.echo_world import ANSWERED, LATENCY_S, NOTHING, EchoWorld, request_frame
 
 Clock = trio.testing.MockClock

@@ -13,10 +13,9 @@ from kraft_trio.wire.apis.api_versions import ApiRange, ApiVersionsResponse, Fin
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.vote import VoteResponse
 from kraft_trio.wire.codec import decode_request, encode_response
-from kraft_trio.wire.connection import Connection
+from kraft_trio.wire.connection import Connection, negotiate
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.framing import FrameReader
-from kraft_trio.wire.versions import negotiate
 from tests.wire.test_round_trips import VOTE_REQUEST
 
 LIMIT = 100_000

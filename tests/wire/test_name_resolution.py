@@ -15,7 +15,7 @@ import trio.testing
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.name_resolution import FRESH_S, MAX_LOOKUPS, MAX_NAMES, REFRESH_TIMEOUT_S, TIMEOUT_S, NameResolver
-from kraft_trio.wire.network import TcpNetwork
+from kraft_trio.wire.tcp_network import TcpNetwork
 
 
 class Names:
@@ -146,7 +146,7 @@ async def test_only_so_many_names_are_remembered(names: Names) -> None:
 
 async def test_connecting_by_name_takes_none_of_trios_threads(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     names.hung = {"slow"}
-    monkeypatch.setattr("kraft_trio.wire.network.NameResolver", lambda: NameResolver(names.look_up))
+    monkeypatch.setattr("kraft_trio.wire.tcp_network.NameResolver", lambda: NameResolver(names.look_up))
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(partial(trio.serve_tcp, _hang_up, 0, host="127.0.0.1"))
         port = listeners[0].socket.getsockname()[1]

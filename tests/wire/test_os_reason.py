@@ -10,8 +10,8 @@ import trio
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.wire.network import TcpNetwork
 from kraft_trio.wire.os_reason import os_reason
+from kraft_trio.wire.tcp_network import TcpNetwork
 
 
 def caused(error: Exception, cause: Exception) -> Exception:

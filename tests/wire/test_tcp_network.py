@@ -11,9 +11,9 @@ import trio
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.wire import network
+from kraft_trio.wire import tcp_network
 from kraft_trio.wire.name_resolution import NameResolver
-from kraft_trio.wire.network import TcpNetwork
+from kraft_trio.wire.tcp_network import TcpNetwork
 
 
 def has_ipv6() -> bool:
@@ -28,14 +28,14 @@ def has_ipv6() -> bool:
 @pytest.fixture
 def no_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without it."""
-    real = network._bound
+    real = tcp_network._bound
 
     def without_ipv6(family: socket.AddressFamily, address: str, port: int) -> trio.SocketListener:
         if family == socket.AF_INET6:
             raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
         return real(family, address, port)
 
-    monkeypatch.setattr(network, "_bound", without_ipv6)
+    monkeypatch.setattr(tcp_network, "_bound", without_ipv6)
 
 
 async def test_an_empty_host_listens_on_every_interface() -> None:
@@ -68,7 +68,7 @@ async def test_the_next_address_is_tried_where_one_refuses(monkeypatch: pytest.M
     def two_addresses(*_: Any, **__: Any) -> list[Any]:
         return [(0, 0, 0, "", (address, 0)) for address in ("127.0.0.2", "127.0.0.1")]
 
-    monkeypatch.setattr("kraft_trio.wire.network.NameResolver", lambda: NameResolver(two_addresses))
+    monkeypatch.setattr("kraft_trio.wire.tcp_network.NameResolver", lambda: NameResolver(two_addresses))
     with socket.create_server(("127.0.0.1", 0)) as server:
         stream = await TcpNetwork().connect(Endpoint("two", server.getsockname()[1]))
         await stream.aclose()

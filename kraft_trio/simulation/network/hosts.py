@@ -22,8 +22,7 @@ from kraft_trio.simulation.network.link import SYN_RETRANSMISSION_S, Link
 from kraft_trio.simulation.network.link_faults import Cut, LinkSettings
 from kraft_trio.simulation.network.message import Message
 from kraft_trio.simulation.network.simulated_stream import Alarm, SimulatedConnection, SimulatedStream
-from kraft_trio.wire.immediate_stream import ImmediateStream
-from kraft_trio.wire.network import Network
+from kraft_trio.wire.network import ImmediateStream, Network
 
 BACKLOG: Final = 128
 """How many connections may wait to be accepted; who connects beyond that waits."""

@@ -11,7 +11,7 @@ from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation.network.link import GIVE_UP_S, Link
 from kraft_trio.simulation.network.message import FrameSplitter, Message, request_start, response_start
 from kraft_trio.simulation.network.pipe import Pipe
-from kraft_trio.wire.immediate_stream import ImmediateStream
+from kraft_trio.wire.network import ImmediateStream
 
 RECEIVE_BYTES: Final = 64 * 1024
 
