@@ -1,10 +1,10 @@
-"""The change feed of a replicated application log as Parquet, a column for each field of its MessagePack values.
+"""Writes the changes of a replicated log to Parquet, with a column for each field of its MessagePack values.
 
-    python change_feed.py host:9093,host:9094 DIRECTORY --columns "payer string, payee string, amount bigint"
+HERE1
 
-Goes on until Ctrl-C, and from where it was when it is started again; with --once it ends at what is committed now, as a
-cron job would have it.  DIRECTORY/changes has the Parquet files, DIRECTORY/checkpoint how far it is.  Every committed
-value is there exactly once.
+It runs until Ctrl-C and continues after a restart; with --once it ends at the current end, as for a cron job.
+DIRECTORY/changes has the Parquet files, and DIRECTORY/checkpoint the position.  Every committed value occurs exactly
+once.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from pyspark.sql.streaming import StreamingQuery
 from kraft_trio.spark import session
 
 OF_THE_LOG = "offset bigint, epoch int, timestamp timestamp, value_tag string"
-"""`value_tag` is the class of a value that `kraft_trio.MsgpackSerde` wrote."""
+"""`value_tag` is the class of a value written by `kraft_trio.MsgpackSerde`."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("controllers", help="any nodes of the quorum: host:port,host:port,…")
     parser.add_argument("directory", type=Path, help="where the files go")
-    parser.add_argument("--columns", required=True, help="the fields of the values that are wanted, as Spark's DDL")
-    parser.add_argument("--once", action="store_true", help="end at what is committed now")
+    parser.add_argument("--columns", required=True, help="the wanted fields of the values, as Spark's DDL")
+    parser.add_argument("--once", action="store_true", help="end at the current committed end")
     arguments = parser.parse_args()
 
     changes = (
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def told(query: StreamingQuery) -> str:
-    """How far it has come, for a log."""
+    """The position reached, for the log."""
     last = query.lastProgress
     if last is None or not last["sources"][0]["endOffset"]:
         return "nothing new"

@@ -1,13 +1,13 @@
-"""The nightly audit of a directory of backups: every cluster's newest, against what it was the night before.
+"""Audits the newest backup of every cluster, and compares the result with the night before.
 
-    python nightly_audit.py BACKUPS OUT
+HERE2
 
-BACKUPS has a folder for each cluster, in it one for each night, named so that the newest sorts last, and in that the
-directories of the nodes: BACKUPS/orders/2026-11-21/node-1 and so on.  OUT keeps the history of all nights as Parquet,
-and a report of each.  Printed is what is worse or better; the exit code is 1 if any cluster violates a check now.
+BACKUPS has a folder per cluster, with a folder per night whose names sort by age, with the nodes' directories:
+BACKUPS/orders/2026-11-21/node-1 and so on.  OUT keeps the history of all nights as Parquet, and a report of each. The
+program prints what got worse or better, and exits with 1 if any cluster now violates a check.
 
-A night is whole once it has its name: copy into a folder that begins with a dot, and rename it.  The copies of a
-running node are good for this if its log is copied before its quorum-state: a torn tail is a warning.
+A night counts once it has its name: copy into a folder whose name begins with a dot, then rename it.  Copies of a
+running node are fine if the log is copied before quorum-state; a torn tail is only a warning.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ where run_id = :run_id and violations <> before order by cluster, check
 
 
 def newest_backups(backups: Path) -> list[str]:
-    """The directories of the nodes in the newest backup of each cluster."""
+    """The nodes' directories in the newest backup of each cluster."""
     found = []
     for cluster in _folders(backups):
         for night in _folders(cluster)[-1:]:

@@ -1,10 +1,10 @@
-"""Live tables of a quorum's health: its leader is asked again and again, and what it says is a stream.
+"""Shows live tables of a quorum's health, from a stream that polls the leader.
 
-    python quorum_dashboard.py host:9093,host:9094 --every "2 seconds"
+HERE3
 
-Tables that any SQL of the session can read while the stream runs: `polls`, a row for each replica and poll, and over it
-`replicas` (how each one is now), `leadership` (who led which epoch, from when to when), `lag` (by minute) and `outages`
-(polls that found no leader).  They are printed after each poll, the newest first, until Ctrl-C; and kept in memory:
+While the stream runs, any SQL of the session can read these tables.  `polls` has a row per replica and poll.  On top of
+it, `replicas` shows the present, `leadership` who led each epoch and when, `lag` the lag by minute, and `outages` the
+polls without a leader.  The program prints them after each poll until Ctrl-C, newest first.  They stay in memory:
 50,000 rows a day for three replicas.
 """
 
@@ -48,7 +48,7 @@ CLEAR_SCREEN = "\033[2J\033[H"
 
 
 def poll(controllers: str, ticks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Ask the leader once for each tick; without a leader the one row says what each node knows instead."""
+    """Ask the leader once per tick; without a leader, the single row holds each node's view."""
     client = AdminClient([parse_peer(text) for text in controllers.split(",")], request_timeout_ms=PATIENCE_MS)
     for _ in (row for batch in ticks for row in range(batch.num_rows)):
         quorum = trio.run(client.describe_metadata_quorum)
@@ -100,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("controllers", help="any nodes of the quorum")
     parser.add_argument("--every", default="5 seconds", help="how often the leader is asked")
-    parser.add_argument("--polls", type=int, help="end after so many; by default never")
+    parser.add_argument("--polls", type=int, help="end after this many polls (default: never)")
     arguments = parser.parse_args()
 
     spark = session(app_name="quorum-dashboard")
@@ -128,7 +128,7 @@ def main() -> None:
 
 
 def show(spark: SparkSession, polls: int) -> None:
-    """Print the tables, in place of what was there before where the output is a terminal."""
+    """Print the tables; on a terminal, replace the previous ones."""
     if sys.stdout.isatty():
         print(CLEAR_SCREEN, end="")
     print(f"\n== poll {polls}")

@@ -1,4 +1,4 @@
-"""How long Trio's event loop waits for something to do (KIP-595 "poll-idle-ratio-avg")."""
+"""Measures how long Trio's event loop waits for work (KIP-595 "poll-idle-ratio-avg")."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kraft_trio.metrics.window import Window
 
 SLICE_S: Final = 0.05
 EVERY_S: Final = 0.5
-"""The loop is looked at for a slice of that length, that often: each of its rounds then costs two calls more."""
+"""Length and interval of the samples.  During a sample, each turn of the loop costs two extra calls."""
 
 
 class IdleTime(trio.abc.Instrument):
-    """Measures the run that `run` is called in: all nodes and the application in it together.
+    """Measures the Trio run in which `run` is called: all its nodes and the application together.
 
     In virtual time nothing ever waits.
     """
@@ -33,7 +33,7 @@ class IdleTime(trio.abc.Instrument):
             await trio.sleep(EVERY_S - SLICE_S)
 
     async def look(self) -> None:
-        """Look at the event loop for one slice."""
+        """Observe the event loop for one sample."""
         began_s, self._waited_in_slice_s = trio.current_time(), 0.0
         trio.lowlevel.add_instrument(self)
         try:
@@ -45,7 +45,7 @@ class IdleTime(trio.abc.Instrument):
         self._waited.add(self._waited_in_slice_s, now_s)
 
     def ratio(self) -> float | None:
-        """The share of the time, 0 to 1; None where nothing has been measured lately."""
+        """The idle fraction of the time, 0 to 1; None without recent samples."""
         now_s = trio.current_time()
         looked = self._looked.rate(now_s)
         return self._waited.rate(now_s) / looked if looked else None

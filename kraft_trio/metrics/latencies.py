@@ -1,4 +1,4 @@
-"""What has to be measured as it happens: elections from the views that are published, commits from the log itself."""
+"""Measurements that must be taken as things happen: elections from published views, commits from the log."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.log_append import PlannedBatch
 
 MAX_WAITING: Final = 4096
-"""How many appends that wait for their commit are timed at once; beyond that the newest ones are not."""
+"""Limit for uncommitted appends that are timed at once; newer ones beyond it are not."""
 
 
 class ElectionTimes:
-    """From becoming prospective (or a candidate, where there was no pre-vote) to a leader of a newer epoch."""
+    """Times elections: from becoming prospective (or a candidate without a pre-vote) to a leader of a newer epoch."""
 
     def __init__(self, view: QuorumView) -> None:
         self.latencies_ms = Window(trio.current_time())
@@ -28,10 +28,10 @@ class ElectionTimes:
         self.published(view)
 
     def published(self, view: QuorumView) -> None:
-        """The node sees the quorum like this now."""
+        """Called with each view of the quorum that the node publishes."""
         if self._began is None:
             if isinstance(view.role, Prospective | Candidate):
-                # A pre-vote raises no epoch; a candidate already has the one that it may win.
+                # A pre-vote does not raise the epoch; a candidate is already in the epoch that it may win.
                 self._began = trio.current_time(), view.epoch - isinstance(view.role, Candidate)
         elif view.leader_id is not None:
             (began_s, epoch), self._began = self._began, None
@@ -41,7 +41,7 @@ class ElectionTimes:
 
 
 class RecordTimes:
-    """A LogWatcher on the path of every append: it counts records and trims, and times the batches of a leader."""
+    """A LogWatcher on the path of every append: counts records and trims, and times a leader's batches."""
 
     def __init__(self, *, leads: bool) -> None:
         now_s = trio.current_time()
@@ -49,13 +49,13 @@ class RecordTimes:
         self.appended_as_leader = Window(now_s)
         self.latencies_ms = Window(now_s)
         self.trims = 0
-        """How many times the log has been made to begin at a higher offset."""
+        """How often the start of the log has moved up."""
         self._leads = leads
         self._waiting: deque[tuple[int, float]] = deque()
-        """The exclusive ends of batches that are not committed, ascending, and when they were appended."""
+        """The exclusive ends of uncommitted batches, ascending, with the times of their appends."""
 
     def published(self, view: QuorumView) -> None:
-        """The node sees the quorum like this now."""
+        """Called with each view of the quorum that the node publishes."""
         self._leads = isinstance(view.role, Leader)
         if not self._leads:
             self._waiting.clear()
@@ -74,16 +74,16 @@ class RecordTimes:
             self._waiting.append((next_offset, now_s))
 
     def truncated(self, end_offset: int) -> None:
-        """A leader never truncates, and nobody else times anything."""
+        """A leader never truncates, and only leaders are timed."""
 
     def replaced(self, snapshot_id: OffsetAndEpoch) -> None:
-        """Nor does a leader load a snapshot."""
+        """A leader never loads a snapshot."""
 
     def trimmed(self, log_start_offset: int) -> None:
         self.trims += 1
 
     def synced(self, end_offset: int) -> None:
-        """Nothing is counted by that."""
+        """Nothing to count."""
 
     def high_watermark_advanced(self, old: int | None, new: int) -> None:
         waiting = self._waiting

@@ -1,7 +1,7 @@
-"""`metrics.prom` in a node's directory: how a running node's metrics are read without a connection to it.
+"""`metrics.prom` in a node's directory, which makes a running node's metrics readable without a connection.
 
-In the Prometheus text format and replaced atomically, as the textfile collector of Prometheus's node_exporter reads it;
-never fsynced, as nobody needs it after a crash, and removed when the node stops.
+The file has the Prometheus text format, and is replaced atomically, for the textfile collector of node_exporter.  It is
+never fsynced, because nobody needs it after a crash.  The node removes it when it stops.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BY_PROMETHEUS_NAME: Final = {metric.prometheus_name: metric for metric in METRI
 
 
 class MetricsFile:
-    """Writes the file while it runs, off the event loop; a disk that refuses is logged and tried again."""
+    """Writes the file off the event loop while it runs.  If the disk refuses, it logs that and tries again."""
 
     def __init__(self, metrics: NodeMetrics, disk: Disk, directory: str, interval_ms: int) -> None:
         self._metrics = metrics
@@ -36,7 +36,7 @@ class MetricsFile:
         self._failure = ""
 
     async def run(self) -> None:
-        """Run until cancelled; the file is then gone."""
+        """Run until cancelled, then remove the file."""
         try:
             while True:
                 await self._write()
@@ -60,17 +60,17 @@ class MetricsFile:
 
 @attrs.frozen
 class MetricsRead:
-    """The content of a metrics file."""
+    """The contents of a metrics file."""
 
     node_id: int
     collected_s: float
     """Seconds since 1970, by the node's wall clock."""
     values: dict[str, float | str]
-    """By the KIPs' names, in the order of `METRICS`."""
+    """By KIP name, in the order of `METRICS`."""
 
 
 def read_metrics(path: str, data: bytes) -> MetricsRead:
-    """Read what a node has written.  Raises StorageError for anything else."""
+    """Read a node's file.  Raises StorageError for anything else."""
     try:
         found = _samples(data.decode())
         [(collected_s, node)] = [(value, node) for name, value, node in found if name == COLLECTED_AT]
@@ -81,7 +81,7 @@ def read_metrics(path: str, data: bytes) -> MetricsRead:
 
 
 def _samples(text: str) -> list[tuple[str, float | str, str]]:
-    """KIP's name, value and node id of the samples that we know; others may be an embedding application's."""
+    """KIP name, value and node id of the known samples; others may belong to an embedding application."""
     found: list[tuple[str, float | str, str]] = []
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

@@ -1,4 +1,4 @@
-"""The metrics of one node: read where they stand when they are asked for, measured on the way where they do not."""
+"""The metrics of one node: read on demand from their owners, or measured continuously."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class NodeMetrics(Collector):
         failures: RequestFailures,
         has_virtual_time: bool = False,
     ) -> None:
-        """`snapshot_taker` None: the node has no state machine."""
+        """`snapshot_taker` is None if the node has no state machine."""
         self.registry = CollectorRegistry()
         self._key = key
         self._config = config
@@ -71,9 +71,9 @@ class NodeMetrics(Collector):
         self.registry.register(self)
 
     async def run(self) -> None:
-        """Measure until cancelled what needs tasks of its own: how idle the event loop is, and how long it is busy.
+        """Measure what needs its own tasks, until cancelled: the event loop's idle time and stalls.
 
-        Without it the idle ratio has no value, and there are no stalls.
+        Without this, the idle ratio has no value and there are no stalls.
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._idle.run)
@@ -81,7 +81,7 @@ class NodeMetrics(Collector):
                 nursery.start_soon(self._stalls.run)
 
     def values(self) -> dict[str, float | str]:
-        """The values now, by the KIPs' names; a metric that has none now (a latency of nothing) is not in it."""
+        """The current values by KIP name; metrics without a current value are missing."""
         values = {
             **self._of_quorum(),
             **self._of_log(),
@@ -93,7 +93,7 @@ class NodeMetrics(Collector):
         return {name: value for name, value in values.items() if name in names and value is not None}
 
     def exposition(self) -> bytes:
-        """Everything in the registry, in the Prometheus text format."""
+        """The whole registry in Prometheus text format."""
         return generate_latest(self.registry)
 
     # What stands somewhere
@@ -218,7 +218,7 @@ class NodeMetrics(Collector):
         yield collected
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Called by the registry, once, to keep names apart."""
+        """Called once by the registry, to detect duplicate names."""
         for metric in self._metrics:
             yield GaugeMetricFamily(metric.prometheus_name, metric.meaning)
         yield GaugeMetricFamily(COLLECTED_AT, "")

@@ -1,14 +1,14 @@
-"""What happened lately: sums, means, maxima and rates over the last 30 to 60 seconds, as Kafka's metrics count them."""
+"""Sums, means, maxima and rates over the last 30 to 60 seconds, like Kafka's metrics."""
 
 from __future__ import annotations
 
 from typing import Final
 
 SAMPLE_S: Final = 30.0
-"""How long one sample lasts; the one under way and the one before it count (Kafka's default for its own metrics)."""
+"""Length of a sample.  The current sample and the previous one count (Kafka's default for its own metrics)."""
 
 _SHORTEST_S: Final = 1.0
-"""A rate is never over less, however short a time there has been."""
+"""Minimum period of a rate, however little time has passed."""
 
 
 class _Sample:
@@ -21,7 +21,7 @@ class _Sample:
 
 
 class Window:
-    """Values as they come; `now_s` never falls from one call to the next, and values are never negative."""
+    """Collects non-negative values over time; `now_s` must never fall between calls."""
 
     __slots__ = ("_before", "_began_s", "_ends_s", "_sample")
 
@@ -32,7 +32,7 @@ class Window:
         self._before = _Sample()
 
     def add(self, value: float, now_s: float) -> None:
-        """Something of that size has happened."""
+        """Add a value."""
         if now_s >= self._ends_s:
             self._begin_sample(now_s)
         sample = self._sample
@@ -41,16 +41,16 @@ class Window:
         sample.largest = max(sample.largest, value)
 
     def mean(self, now_s: float) -> float | None:
-        """None where nothing has happened."""
+        """None without values."""
         count = self._counted(now_s)
         return self._total / count if count else None
 
     def largest(self, now_s: float) -> float | None:
-        """None where nothing has happened."""
+        """None without values."""
         return max(self._sample.largest, self._before.largest) if self._counted(now_s) else None
 
     def rate(self, now_s: float) -> float:
-        """The sum of the values, a second."""
+        """The sum of the values per second."""
         self._counted(now_s)
         return self._total / max(_SHORTEST_S, now_s - max(self._began_s, self._ends_s - 2 * SAMPLE_S))
 
