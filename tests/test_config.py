@@ -152,7 +152,7 @@ def test_a_key_sets_its_field(key: str, text: str, field: str, value: object) ->
         ),
     ],
 )
-def test_a_wrong_value_is_refused_by_key_value_and_what_is_allowed(key: str, text: str, message: str) -> None:
+def test_a_refusal_names_key_value_and_allowed_values(key: str, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         parse_config({**MINIMAL, key: text})
     assert message in str(refusal.value)
@@ -194,7 +194,7 @@ def test_the_directory_is_the_first_that_is_named(directories: dict[str, str], e
     assert loaded.warnings == ()
 
 
-def test_advertised_listeners_fall_back_to_the_listeners_one_by_one() -> None:
+def test_each_advertised_listener_falls_back_to_its_listener() -> None:
     config = parse_config(
         {
             **MINIMAL,
@@ -221,7 +221,7 @@ def test_an_empty_host_is_advertised_as_the_machines_name(monkeypatch: pytest.Mo
     assert config.advertised_endpoints().get("CONTROLLER") == Endpoint("machine", 9093)
 
 
-def test_static_voters_have_no_directory_id_and_the_default_listener() -> None:
+def test_static_voters_have_only_the_default_listener() -> None:
     voters = config_of(controller_quorum_voters="2@b:2,1@a:1").static_voter_set()
     assert voters.ids == (1, 2)
     assert {voter.key.directory_id for voter in voters} == {NO_DIRECTORY_ID}

@@ -129,7 +129,7 @@ async def test_a_node_that_joins_is_formatted_without_voters(tmp_path: Path) -> 
     disk.close()
 
 
-def test_formatting_is_refused_by_what_is_wrong_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_refused_formatting_changes_nothing(tmp_path: Path) -> None:
     config, other = config_of(1, tmp_path), config_of(2, tmp_path)
     voters = VoterSet([first_voter(config, UUID(int=1 << 100))])
     with pytest.raises(ConfigError, match="cluster_id: 'mine' is not a UUID"):

@@ -52,7 +52,7 @@ def loaded(end_offset: int, records: Iterable[NewRecord]) -> LatestByKey:
     return machine
 
 
-def test_the_newest_record_of_each_key_is_kept_in_the_order_of_the_log() -> None:
+def test_the_newest_record_of_each_key_is_kept_in_log_order() -> None:
     machine = LatestByKey()
     committed(machine, record(0, "a", "1"), record(1, "b", "1"), record(2, "c", "1"))
     committed(machine, record(3, "a", "2"))
@@ -170,7 +170,7 @@ def test_a_state_that_is_replaced_while_it_is_saved() -> None:
     assert saved(machine) == [("c", "1"), ("d", "1")]
 
 
-def test_equal_logs_give_equal_snapshots_wherever_a_replica_began() -> None:
+def test_equal_logs_give_equal_snapshots() -> None:
     for seed in range(50):
         source = random.Random(seed)
         from_the_start, history = LatestByKey(), []

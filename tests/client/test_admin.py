@@ -120,9 +120,7 @@ class TestNoLeader:
         assert isinstance(answer, NoLeader)
         assert (answer.cluster_id, answer.reachable) == (None, 0)
 
-    async def test_a_node_that_does_not_answer_is_not_waited_for_longer_than_asked(
-        self, autojump_clock: MockClock
-    ) -> None:
+    async def test_a_silent_node_is_waited_for_no_longer_than_asked(self, autojump_clock: MockClock) -> None:
         class Silent:
             async def connect(self, endpoint: Endpoint) -> trio.abc.Stream:
                 await trio.sleep_forever()

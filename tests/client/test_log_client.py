@@ -184,9 +184,7 @@ class TestProduce:
                 await client.produce([b"a"])
         assert values_in(quorum) == []
 
-    async def test_a_refusal_after_an_unanswered_attempt_leaves_the_outcome_unknown(
-        self, autojump_clock: MockClock
-    ) -> None:
+    async def test_refused_after_an_unanswered_attempt_is_unknown(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum()
         quorum.late_faults.append(cut)
         quorum.faults.extend([None, ErrorCode.out_of_order_sequence_number])
@@ -207,7 +205,7 @@ class TestProduce:
             (2, 0),
         ]
 
-    async def test_a_cancelled_append_does_not_lend_its_sequence_to_the_next(self, autojump_clock: MockClock) -> None:
+    async def test_a_cancelled_append_keeps_its_sequence_numbers(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum()
         quorum.late_faults.append(hang)
         async with quorum.running() as network, client_of(quorum, network) as client:

@@ -151,7 +151,7 @@ def test_it_may_take_long_as_long_as_it_goes_on() -> None:
     on_quorum(test)
 
 
-def test_where_the_next_leader_lacks_the_snapshot_its_newest_is_fetched_instead() -> None:
+def test_a_new_leader_without_the_snapshot_gives_its_newest() -> None:
     async def test(cluster: Cluster) -> None:
         leader, common = await with_snapshots(cluster)
         await write(cluster)
@@ -203,7 +203,7 @@ def test_a_place_where_no_file_can_be_made(code: int, expected: type[KraftError]
     on_quorum(test, voters=1)
 
 
-def test_where_nobody_leads_it_gives_up_in_time_and_leaves_nothing() -> None:
+def test_without_a_leader_it_gives_up_and_leaves_no_file() -> None:
     async def test(cluster: Cluster) -> None:
         await with_snapshots(cluster)
         disk = backup_disk()

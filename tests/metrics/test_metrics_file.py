@@ -33,7 +33,7 @@ def written(cluster: Cluster, node_id: int = 1) -> bytes:
 
 
 @on_cluster(voters=3, settings=EVERY_SECOND)
-async def test_it_says_what_the_node_says_and_is_renewed_every_interval(cluster: Cluster) -> None:
+async def test_the_file_shows_the_metrics_and_is_renewed(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     await leader.append([b"x"])
     await cluster.wait_until_alike()

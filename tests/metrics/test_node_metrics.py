@@ -153,7 +153,7 @@ async def test_states_have_the_names_of_the_roles(cluster: Cluster) -> None:
 
 
 @on_cluster(voters=3)
-async def test_a_voter_is_offline_once_it_has_not_fetched_for_the_fetch_timeout(cluster: Cluster) -> None:
+async def test_a_voter_is_offline_after_the_fetch_timeout(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     metrics = leader.metrics
     first, second = (node.key.id for node in followers_of(cluster, leader))
@@ -181,7 +181,7 @@ async def test_an_observer_is_forgotten_after_five_minutes(cluster: Cluster) -> 
 
 
 @on_cluster(voters=1, observers=1)
-async def test_a_voter_change_is_uncommitted_until_the_new_majority_has_it(cluster: Cluster) -> None:
+async def test_a_voter_change_commits_with_the_new_majority(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     metrics, added = leader.metrics, cluster.machines[2].config.as_voter(cluster.key_of(2).directory_id)
     await trio.sleep(1.0)

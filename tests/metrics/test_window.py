@@ -33,7 +33,7 @@ def test_only_the_sample_under_way_and_the_one_before_it_count(events: list[tupl
     assert window.rate(now) == pytest.approx(sum(values) / max(1.0, length))
 
 
-def test_a_rate_is_over_the_time_there_has_been_and_over_no_more_than_a_minute() -> None:
+def test_a_rate_covers_at_most_one_minute() -> None:
     window = Window(0.0)
     window.add(10, 0.5)
     assert window.rate(0.5) == 10.0

@@ -120,7 +120,7 @@ def test_events_without_room_leave_a_gap_and_are_told_of(tmp_path: Path) -> None
     ]
 
 
-def test_what_was_lost_is_told_at_the_end_though_there_is_no_room(tmp_path: Path) -> None:
+def test_lost_events_are_reported_at_the_end(tmp_path: Path) -> None:
     file = FullFile()
     file.room = 2
     trace = NodeTrace(file, TraceHeader(cluster_id="c", node=1, directory_id="d"), lambda: 0)

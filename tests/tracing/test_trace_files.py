@@ -57,7 +57,7 @@ def test_lines_of_json_are_objects_with_the_fields_of_the_class(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("ndjson", [False, True])
-def test_the_header_of_a_node_has_no_seed_and_that_of_a_run_no_node(tmp_path: Path, ndjson: bool) -> None:
+def test_a_header_has_either_a_node_or_a_seed(tmp_path: Path, ndjson: bool) -> None:
     of_node = TraceHeader(cluster_id="fMCL8kv1SWm87L_Md-I2hg", node=0, directory_id="AAAAAAAAAAAAAAAAAAAAAQ")
     for header, is_simulated in ((of_node, False), (HEADER, True)):
         TraceWriter(tmp_path / "trace", header, ndjson=ndjson).close()
@@ -70,7 +70,7 @@ def test_the_header_of_a_node_has_no_seed_and_that_of_a_run_no_node(tmp_path: Pa
     assert list(written) == ["seed", "command", "script", "format", "version"], "readers of before refuse other fields"
 
 
-def test_events_are_with_the_operating_system_once_the_writer_is_closed(tmp_path: Path) -> None:
+def test_a_closed_writer_has_written_all_events(tmp_path: Path) -> None:
     trace, events = trace_of_three_events(node_state=NodeState())
     writer = TraceWriter(tmp_path / "trace", HEADER)
     writer.attach(trace)
@@ -142,7 +142,7 @@ def changed_last_record(content: bytes, change: Callable[[dict[str, Any]], dict[
         (without_an_epoch, "required field missing @ $.epoch"),
     ],
 )
-def test_the_record_that_is_damaged_is_named_and_those_before_it_are_read(
+def test_records_before_a_damaged_one_are_read(
     tmp_path: Path, ndjson: bool, damage: Callable[[bytes], bytes], reason: str
 ) -> None:
     path = tmp_path / "trace"

@@ -121,7 +121,7 @@ async def test_the_highest_common_version_is_used(connected):
     await connection.aclose()
 
 
-async def test_what_no_common_version_can_carry_is_refused_and_not_sent(connected):
+async def test_a_request_beyond_the_common_versions_is_not_sent(connected):
     peer = Peer((ApiRange(VOTE.key, 0, 1),), respond=granted)
     connection = await Connection.negotiated(await connected(peer), "c", LIMIT)
     with pytest.raises(UnsupportedVersionError, match="pre-vote"):
@@ -168,7 +168,7 @@ async def test_an_answer_that_is_none_closes_the_connection(connected, respond, 
         await connection.request(VOTE, VOTE_REQUEST)
 
 
-async def test_a_request_cancelled_after_it_was_sent_closes_the_connection(autojump_clock):
+async def test_cancelling_a_sent_request_closes_the_connection(autojump_clock):
     ours, theirs = trio.testing.memory_stream_pair()
     peer = Peer()
     reader = FrameReader(theirs, LIMIT)
@@ -190,7 +190,7 @@ async def test_a_request_cancelled_after_it_was_sent_closes_the_connection(autoj
     assert await reader.read() is None, "the stream was closed"
 
 
-async def test_what_is_asked_for_after_a_request_that_could_not_be_sent_hears_that_the_connection_is_closed(connected):
+async def test_a_request_after_a_failed_send_is_refused(connected):
     """Seed 290125: the request that is lost leaves an answer outstanding, which is no bug of whoever asks next."""
     connection = await Connection.negotiated(await connected(Peer(respond=granted)), "c", LIMIT)
     with trio.CancelScope() as scope:
@@ -210,7 +210,7 @@ async def test_a_negotiation_that_fails_closes_the_stream():
         await ours.send_all(b"x")
 
 
-async def test_a_peer_that_answers_api_versions_with_an_error_is_refused(connected):
+async def test_a_peer_that_refuses_api_versions_is_refused(connected):
     peer = Peer()
     peer.api_versions = lambda header: encode_response(
         API_VERSIONS,

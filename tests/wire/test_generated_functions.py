@@ -41,7 +41,7 @@ def test_a_null_where_the_version_has_none_is_refused_by_name():
         entity_writer(message_shape("metadata", "Metadata", "request", 0))([], {"topics": None})
 
 
-def test_a_constant_without_a_literal_is_bound_to_a_name_of_its_own():
+def test_a_constant_without_a_literal_gets_a_name():
     first, second = object(), object()
     source = FunctionSource("def values():", {})
     source.line(

@@ -55,7 +55,7 @@ HUGE_COUNTS = [
 
 
 @pytest.mark.parametrize(("api", "version", "body", "reason"), HUGE_COUNTS)
-def test_a_count_beyond_the_frame_is_refused_before_anything_is_allocated(api, version, body, reason):
+def test_a_count_beyond_the_frame_allocates_nothing(api, version, body, reason):
     frame = request_frame(api, version, body)
     with pytest.raises(ProtocolError, match=reason):
         decode_request(frame)
@@ -88,7 +88,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("api", "version", "body", "reason"), MALFORMED, ids=[row[3] for row in MALFORMED])
-def test_a_malformed_request_is_refused_naming_api_version_and_field(api, version, body, reason):
+def test_a_refusal_names_api_version_and_field(api, version, body, reason):
     with pytest.raises(ProtocolError, match=f"{api.name} v{version} request: .*{reason}"):
         decode_request(request_frame(api, version, body))
 
@@ -109,7 +109,7 @@ def test_a_malformed_request_header_is_refused(frame, reason):
 
 
 @pytest.mark.parametrize(("key", "version"), [(52, 3), (52, -1), (18, 5), (0, 2), (0, 14), (999, 0), (-1, 0)])
-def test_what_is_not_served_is_refused_with_all_that_an_answer_needs(key, version):
+def test_an_unserved_request_has_the_fields_of_its_answer(key, version):
     with pytest.raises(UnsupportedRequestError) as caught:
         decode_request(struct.pack(">hhi", key, version, 42))
     assert (caught.value.api_key, caught.value.version, caught.value.correlation_id) == (key, version, 42)
@@ -127,7 +127,7 @@ def test_an_unknown_tagged_field_is_skipped():
     assert (request.cluster_id, request.topic, request.replica.id, request.last_offset) == ("c", "t", 1, 100)
 
 
-def test_an_error_code_that_we_do_not_know_is_an_unknown_server_error():
+def test_an_unknown_error_code_is_an_unknown_server_error():
     frame = bytearray(encode_response(VOTE, 2, 1, VoteResponse(error=ErrorCode.invalid_request))[4:])
     frame[5:7] = struct.pack(">h", 31_000)
     assert decode_response(VOTE, 2, bytes(frame))[1].error == ErrorCode.unknown_server_error
@@ -160,21 +160,21 @@ NOT_ONE_PARTITION = {
 
 
 @pytest.mark.parametrize("body", NOT_ONE_PARTITION.values(), ids=NOT_ONE_PARTITION.keys())
-def test_a_request_for_other_than_one_partition_is_one_for_nobodys(body):
+def test_several_partitions_read_as_a_nonexistent_one(body):
     """So that the owner of the matter answers INVALID_REQUEST instead of the connection being cut."""
     _, request = decode_request(request_frame(BEGIN_QUORUM_EPOCH, 0, body))
     assert (request.topic, request.partition) == ("", -1)
 
 
 @pytest.mark.parametrize("api", [VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, DESCRIBE_QUORUM, FETCH_SNAPSHOT], ids=repr)
-def test_the_quorums_own_apis_all_have_a_value_for_nobodys_partition(api):
+def test_every_quorum_api_can_name_a_nonexistent_partition(api):
     request = api.request_of_fields(
         {"cluster_id": None, "replica_id": 1, "max_bytes": 1, "topics": []}, api.max_version
     )
     assert (request.topic, request.partition) == ("", -1)
 
 
-def test_a_response_without_error_and_without_partition_is_refused():
+def test_a_response_without_partition_or_error_is_refused():
     with pytest.raises(ProtocolError, match="Vote v0 response: topics: exactly one topic"):
         decode_response(VOTE, 0, EMPTY_VOTE_RESPONSE)
 

@@ -41,7 +41,7 @@ def test_the_parts_are_the_frame_and_a_lent_frame_says_the_same(
     assert decode_response(api, version, bytearray(frame[4:])) == decode_response(api, version, frame[4:])
 
 
-def test_a_large_byte_string_is_not_copied_into_a_frame_nor_out_of_one_that_is_lent() -> None:
+def test_large_byte_strings_are_not_copied() -> None:
     response = FetchSnapshotResponse(topic="topic", size=10**6, unaligned_records=PIECE)
     parts = encode_response_parts(FETCH_SNAPSHOT, 1, 7, response)
     assert [part is PIECE for part in parts] == [False, True, False]
@@ -52,7 +52,7 @@ def test_a_large_byte_string_is_not_copied_into_a_frame_nor_out_of_one_that_is_l
     assert decoded.unaligned_records == bytes(len(PIECE)), "it is the frame's memory"
 
 
-def test_a_lent_frame_with_text_that_is_none_names_it_as_any_other() -> None:
+def test_malformed_text_in_a_lent_frame_is_named() -> None:
     frame = bytearray(encode_response(FETCH_SNAPSHOT, 1, 7, FetchSnapshotResponse(topic="topic"))[4:])
     at = frame.index(b"topic")
     frame[at] = 0xFF
@@ -60,7 +60,7 @@ def test_a_lent_frame_with_text_that_is_none_names_it_as_any_other() -> None:
         decode_response(FETCH_SNAPSHOT, 1, frame)
 
 
-async def test_a_response_holds_until_the_next_one_is_asked_for_and_others_for_ever() -> None:
+async def test_a_lent_response_is_valid_until_the_next_request() -> None:
     pieces = [PIECE, PIECE[::-1], PIECE]
 
     def respond(header: Any, request: FetchSnapshotRequest) -> bytes:
@@ -91,7 +91,7 @@ async def test_a_response_holds_until_the_next_one_is_asked_for_and_others_for_e
         await connection.aclose()
 
 
-async def test_a_cancelled_wait_for_a_lent_response_closes_the_connection(
+async def test_cancelling_a_lent_response_closes_the_connection(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     ours, theirs = trio.testing.memory_stream_pair()

@@ -67,7 +67,7 @@ VOTE_REQUEST = VoteRequest("c", 2, "t", 0, ReplicaKey(1, NO_DIRECTORY_ID), 5, NO
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_pre_vote_is_refused_locally_where_the_version_cannot_say_it(version):
+def test_a_pre_vote_is_not_sent_in_a_version_without_it(version):
     with pytest.raises(UnsupportedVersionError, match="KIP-996"):
         encode_request(VOTE, version, 1, None, VOTE_REQUEST)
 
@@ -109,7 +109,7 @@ def test_metadata_version_0_says_all_topics_by_naming_none():
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_a_topic_asked_for_by_id_alone_has_no_name_where_names_may_be_null(version):
+def test_a_topic_requested_by_id_has_no_name(version):
     by_id = MetadataRequest((MetadataTopic(None, NO_ID),))
     assert sent(METADATA, version, "request", by_id).topics[0].name == (None if version >= 10 else "")
     answer = MetadataResponse(topics=(TopicMetadata(None, error=ErrorCode.unknown_topic_id),))
@@ -128,7 +128,7 @@ def test_coordinators_of_several_keys_need_version_4():
         encode_response(FIND_COORDINATOR, 3, 1, refused)
 
 
-def test_partitions_of_one_topic_are_sent_together_and_keep_their_order():
+def test_partitions_of_one_topic_stay_together_in_order():
     response = FetchResponse(
         partitions=tuple(FetchPartitionResponse(name, NO_ID, index) for name, index in [("a", 1), ("a", 0), ("b", 0)])
     )
@@ -141,7 +141,7 @@ def test_an_endpoint_without_a_leader_is_not_sent():
     assert sent(VOTE, 2, "response", response).leader_endpoint is None
 
 
-def test_the_leader_0_of_epoch_0_of_a_snapshot_is_its_schemas_default():
+def test_a_snapshot_without_leader_has_schema_defaults():
     response = FetchSnapshotResponse(topic="t", snapshot_id=OffsetAndEpoch(9, 2), leader_id=0, leader_epoch=0)
     assert sent(FETCH_SNAPSHOT, 1, "response", response) == response
 
@@ -152,7 +152,7 @@ def test_an_answer_for_no_topic_is_a_bug(api, response):
         encode_response(api, 1, 1, response)
 
 
-def test_a_description_answers_for_the_partition_that_was_asked_for():
+def test_a_description_is_about_the_requested_partition():
     request = DescribeQuorumRequest("t", 3)
     endpoints = Endpoints({"CONTROLLER": Endpoint("h", 1)})
     described = DescribeQuorumResponse.described(
