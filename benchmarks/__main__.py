@@ -38,7 +38,7 @@ from benchmarks.report import Report, Section, now
 
 HERE = Path(__file__).parent
 FILE_WIDTH = 140
-"""Characters in a line where the output is not a terminal."""
+"""Line width if the output is not a terminal."""
 
 IN_MEMORY = ("tmpfs", "ramfs")
 
@@ -60,16 +60,16 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
 }
 
 
-@click.command(help="Measure the quorum, beside etcd where it is installed.  The default is all.")
+@click.command(help="Measure the quorum, compared with etcd if it is installed.  Without names, measure everything.")
 @click.argument("names", nargs=-1, type=click.Choice([*MEASUREMENTS, "all"]))
-@click.option("--quick", is_flag=True, help="Fewer and shorter rounds: minutes instead of the better part of an hour.")
+@click.option("--quick", is_flag=True, help="Fewer and shorter rounds: minutes instead of most of an hour.")
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
     default=HERE / ".work",
-    help="Where data directories are made; it must be on a real disk.  [default: benchmarks/.work]",
+    help="Where to create data directories; must be on a real disk.  [default: benchmarks/.work]",
 )
-@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting for our nodes.")
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A configuration key for our nodes.")
 @click.option(
     "--results", type=click.Path(file_okay=False, path_type=Path), default=HERE / "results", help="Where reports go."
 )
@@ -134,7 +134,7 @@ def _leaves(group: BaseExceptionGroup[BenchmarkError]) -> Iterator[BenchmarkErro
 
 
 def _revision() -> str:
-    """The commit that was measured, and whether the tree had changes beside it."""
+    """The commit measured, and whether the tree had other changes."""
     try:
         described = subprocess.run(
             ["git", "describe", "--always", "--dirty"], cwd=HERE, capture_output=True, text=True, check=True

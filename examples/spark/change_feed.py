@@ -1,6 +1,6 @@
 """Writes the changes of a replicated log to Parquet, with a column for each field of its MessagePack values.
 
-HERE1
+    python change_feed.py host:9093,host:9094 DIRECTORY --columns "payer string, payee string, amount bigint"
 
 It runs until Ctrl-C and continues after a restart; with --once it ends at the current end, as for a cron job.
 DIRECTORY/changes has the Parquet files, and DIRECTORY/checkpoint the position.  Every committed value occurs exactly

@@ -1,6 +1,6 @@
 """Audits the newest backup of every cluster, and compares the result with the night before.
 
-HERE2
+    python nightly_audit.py BACKUPS OUT
 
 BACKUPS has a folder per cluster, with a folder per night whose names sort by age, with the nodes' directories:
 BACKUPS/orders/2026-11-21/node-1 and so on.  OUT keeps the history of all nights as Parquet, and a report of each. The

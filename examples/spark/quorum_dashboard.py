@@ -1,6 +1,6 @@
 """Shows live tables of a quorum's health, from a stream that polls the leader.
 
-HERE3
+    python quorum_dashboard.py host:9093,host:9094 --every "2 seconds"
 
 While the stream runs, any SQL of the session can read these tables.  `polls` has a row per replica and poll.  On top of
 it, `replicas` shows the present, `leadership` who led each epoch and when, `lag` the lag by minute, and `outages` the
