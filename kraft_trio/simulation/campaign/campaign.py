@@ -17,36 +17,36 @@ from kraft_trio.errors import KraftError
 from kraft_trio.simulation.campaign.outcome import COVERED, Outcome
 
 AHEAD = 4
-"""How many seeds are handed out for each process: enough to keep it busy, few enough to stop soon."""
+"""Seeds that are handed out per process: enough to keep it busy, few enough to stop soon."""
 
 _RUNS_OF_A_PROCESS = 200
-"""In the mean, after which all are replaced: what a run leaves behind must not add up over thousands."""
+"""The average number of runs before the processes are replaced, so that leftovers do not add up over thousands."""
 
 SLOWEST: Final = 5
-"""How many of the slowest elections a summary names."""
+"""How many of the slowest elections a summary lists."""
 
 
 class CampaignError(KraftError):
-    """A process that runs seeds has died: names the seeds it may have been running."""
+    """A process that ran seeds has died; the message names the seeds that it may have been running."""
 
 
 @attrs.define
 class Summary:
-    """What a campaign has amounted to so far."""
+    """The results of a campaign so far."""
 
     seeds: int = 0
     violations: list[Outcome] = attrs.field(factory=list)
     virtual_s: float = 0.0
     real_s: float = 0.0
-    """Of all processes together."""
+    """The sum over all processes."""
     counts: Counter[str] = attrs.field(factory=Counter)
     faults: Counter[str] = attrs.field(factory=Counter)
     transitions: Counter[str] = attrs.field(factory=Counter)
     slowest_elections: list[Outcome] = attrs.field(factory=list)
-    """The runs with the slowest ones, the slowest first, SLOWEST at most."""
+    """The runs with the slowest elections, slowest first, at most SLOWEST."""
 
     def add(self, outcome: Outcome) -> None:
-        """Take in one more run."""
+        """Add the outcome of one more run."""
         self.seeds += 1
         self.virtual_s += outcome.virtual_s
         self.real_s += outcome.real_s
@@ -61,11 +61,11 @@ class Summary:
 
     @property
     def speed(self) -> float:
-        """Virtual seconds per real second of one process; 0 before anything has run."""
+        """Virtual seconds per real second of one process; 0 before the first run."""
         return self.virtual_s / self.real_s if self.real_s else 0.0
 
     def lines(self, elapsed_s: float) -> Iterator[str]:
-        """The summary, as it is printed at the end."""
+        """The summary that is printed at the end."""
         yield self.headline(elapsed_s)
         if self.counts:
             yield in_words(self.counts)
@@ -92,10 +92,11 @@ def run_campaign(
     jobs: int,
     on_outcome: Callable[[Outcome], object] = lambda _outcome: None,
 ) -> Summary:
-    """Run every seed, `jobs` at a time, and tell of each as it ends.
+    """Run every seed, `jobs` at a time, and call `on_outcome` when each one ends.
 
-    With one job they run in this process, in order; with more, `run_seed` must be picklable, and the order is that in
-    which they end.  Raises CampaignError when a process dies, and what `run_seed` raises; both end the others.
+    With one job, the seeds run in this process, in order.  With more, `run_seed` must be picklable, and outcomes come
+    in the order in which runs end.  Raises CampaignError if a process dies, and whatever `run_seed` raises; both end
+    the other runs.
     """
     summary = Summary()
     outcomes = map(run_seed, seeds) if jobs == 1 else _outcomes_of_processes(seeds, run_seed, jobs)
@@ -133,21 +134,21 @@ def _outcomes_of_a_pool(waiting: Iterator[int], run_seed: Callable[[int], Outcom
 
 
 def new_pool(jobs: int) -> ProcessPoolExecutor:
-    """Processes that begin afresh and end at an interrupt.
+    """Fresh processes that end at an interrupt.
 
-    They are not replaced one by one: with `max_tasks_per_child` the pool of Python 3.11 may wait for ever for what the
-    last of them are to run.
+    They are not replaced one by one: with `max_tasks_per_child`, the pool of Python 3.11 may wait forever for its last
+    tasks.
     """
     return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_end_at_interrupts)
 
 
 def _end_at_interrupts() -> None:
-    # Ctrl-C reaches every process of the terminal; a child says nothing about it.
+    # Ctrl-C reaches every process of the terminal; the children end silently.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def report(summary: Summary, elapsed_s: float, replay: Callable[[int], str]) -> Iterator[str]:
-    """Line by line; `replay` gives the command that runs a seed again."""
+    """The report, line by line; `replay` returns the command that runs a seed again."""
     yield summary.headline(elapsed_s)
     happened = {name: count for name, count in summary.counts.items() if name not in summary.faults}
     if happened:

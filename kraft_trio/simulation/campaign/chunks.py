@@ -16,21 +16,22 @@ Chunk = tuple[int, ...]
 """The seeds of one task, in order."""
 
 _WORK_S: Final = 1.0
-"""How long a task should take: what it costs to hand one out is about 10 ms."""
+"""How long a task should take; handing one out costs about 10 ms."""
 
 _SEED_S: Final = 0.15
 _SEED_S_PER_VIRTUAL_S: Final = 0.03
-"""What a run costs, about: making its cluster and recovering from its faults; each second of faults."""
+"""The approximate cost of a run in CPU seconds: a fixed part for the cluster and its recovery, and a part per second of
+faults."""
 
 _CHUNKS_OF_A_CORE: Final = 8
-"""How many there are at least where there are seeds enough, so that no core waits long for the last one."""
+"""The minimum number of chunks, if there are enough seeds, so that no core waits long for the last one."""
 
 _MOST_CHUNKS: Final = 20_000
-"""What a scheduler of tasks copes with."""
+"""The most tasks that a scheduler copes with."""
 
 
 def chunk_size(seeds: int, duration_us: int, cores: int) -> int:
-    """How many of so many seeds, with that long a faulty time, should be one task."""
+    """How many seeds one task should have."""
     for_work = _WORK_S / (_SEED_S + _SEED_S_PER_VIRTUAL_S * duration_us / 1e6)
     for_balance = seeds / (cores * _CHUNKS_OF_A_CORE)
     return max(1, round(min(for_work, for_balance)), -(-seeds // _MOST_CHUNKS))
@@ -43,9 +44,10 @@ def chunks_of(seeds: Sequence[int], size: int) -> Iterator[Chunk]:
 
 
 def run_chunk(seeds: Chunk, run_seed: Callable[[int], Outcome], *, limit_s: float, attempt: int) -> Iterator[Outcome]:
-    """The outcome of every seed, bad ones included.
+    """Run the seeds of a chunk and yield every outcome, including failures.
 
-    At an `attempt` above 0 each runs in a process of its own: one of them has ended the process of the attempt before.
+    After the first attempt each seed runs in a process of its own, because one of them has ended the process of an
+    earlier attempt.
     """
     isolate = forked if attempt else guarded
     for seed in seeds:
@@ -53,21 +55,21 @@ def run_chunk(seeds: Chunk, run_seed: Callable[[int], Outcome], *, limit_s: floa
 
 
 ATTEMPTS: Final = 4
-"""How often a chunk is begun before the campaign gives up."""
+"""How often a chunk is tried before the campaign gives up."""
 
 _CHUNKS_OF_A_PROCESS: Final = 100
-"""In the mean, after which all are replaced: what runs leave behind must not add up over thousands."""
+"""The average number of chunks before the processes are replaced, so that leftovers do not add up over thousands."""
 
 Task = Callable[[Chunk, int], list[Outcome]]
-"""Runs a chunk; the number is that of the attempt, from 0 on.  Must be picklable."""
+"""Runs a chunk; the number is that of the attempt, from 0.  It must be picklable."""
 
 
 def run_chunks(chunks: Iterable[Chunk], task: Task, jobs: int) -> Generator[Outcome, None, None]:
-    """Run every chunk, `jobs` at a time, and give the outcomes of each when it has ended.
+    """Run every chunk, `jobs` at a time, and yield its outcomes when it has ended.
 
-    When a process dies, the chunks that it may have run are begun anew in others, and nothing besides until they have
-    ended: no other chunk can take theirs along.  Raises CampaignError where that does not help, and what `task` raises;
-    both end the others, as closing the iterator does.
+    If a process dies, the chunks that it may have run begin again in new processes, and no other chunk runs until they
+    have ended.  Raises CampaignError if that does not help, and whatever `task` raises.  Both end the other chunks, as
+    closing the iterator does.
     """
     waiting = deque(chunks)
     while waiting:
@@ -84,7 +86,8 @@ def run_chunks(chunks: Iterable[Chunk], task: Task, jobs: int) -> Generator[Outc
 def _until_a_process_dies(
     waiting: deque[Chunk], task: Task, jobs: int, attempt: int
 ) -> Generator[Outcome, None, list[Chunk]]:
-    """Take as many chunks as one pool may run, until it is broken: gives those that were handed out by then."""
+    """Run chunks in one pool until it has run its share or is broken; returns the chunks that were handed out by
+    then."""
     if not waiting:
         return []
     left = jobs * _CHUNKS_OF_A_PROCESS

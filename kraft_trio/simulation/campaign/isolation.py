@@ -1,4 +1,4 @@
-"""Runs of which one may be bad without harm to the others: it raises, it never ends, or it takes its process along."""
+"""Runs that cannot harm the others, even if one raises, never ends, or ends its process."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from kraft_trio.simulation.campaign.outcome import DIED, STUCK, Failure, Outcome
 from kraft_trio.simulation.campaign.watchdog import WAITING_FACTOR, Stuck, real_time_limit
 
 _GRACE: Final = 1.25
-"""How much more than its limit a run may take before its process is ended: it had its chance to end by itself."""
+"""By which factor a run may exceed its limit before its process is ended from outside."""
 
 _STDERR: Final = 2
-"""The descriptor: `sys.stderr` may be something without one."""
+"""The descriptor itself, because `sys.stderr` may be an object without one."""
 
 _TRACEBACK_LINES: Final = 60
 
 
 def guarded(seed: int, run: Callable[[int], Outcome], limit_s: float) -> Outcome:
-    """The outcome of that seed, be it that the run raises, or that it goes on for more than `limit_s` CPU seconds.
+    """The outcome of that seed, even if the run raises or takes more than `limit_s` CPU seconds.
 
-    A run that nothing in Python can end, as it is in a loop of C, ends the process.
+    A run that Python code cannot end, such as a loop in C, ends the process.
     """
     began = time.perf_counter()
     try:
@@ -42,9 +42,9 @@ def guarded(seed: int, run: Callable[[int], Outcome], limit_s: float) -> Outcome
 
 
 def forked(seed: int, run: Callable[[int], Outcome], limit_s: float) -> Outcome:
-    """As `guarded`, in a process of its own: the outcome also of a run that ends its process.
+    """As `guarded`, but in a process of its own, so that it also returns the outcome of a run that ends its process.
 
-    Raises OSError where there can be no more processes.
+    Raises OSError if no process can be started.
     """
     began = time.perf_counter()
     reader, writer = os.pipe()
@@ -72,19 +72,19 @@ def forked(seed: int, run: Callable[[int], Outcome], limit_s: float) -> Outcome:
 
 
 def _answer(seed: int, run: Callable[[int], Outcome], limit_s: float, writer: int) -> None:
-    """All that the child does; never returns."""
+    """The child's whole life; never returns."""
     code = 1
     try:
         with open(writer, "wb") as file:
             pickle.dump(guarded(seed, run, limit_s), file)
         code = 0
     finally:
-        # Nothing of what the parent process had in hand is ours to end.
+        # The child must not run the parent's clean-up code.
         os._exit(code)
 
 
 def _read(reader: int, limit_s: float) -> bytes | None:
-    """What the child writes until it ends; None where it does not in that time."""
+    """What the child writes before it ends; None if it does not end in that time."""
     ends_at = time.monotonic() + limit_s
     chunks: list[bytes] = []
     while select.select([reader], [], [], max(0.0, ends_at - time.monotonic()))[0]:

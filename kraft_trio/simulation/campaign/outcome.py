@@ -1,4 +1,4 @@
-"""What came of one simulated run, and what it covered: plain values that cross a process boundary."""
+"""What came of one simulated run and what it covered: plain values that cross a process boundary."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from kraft_trio.protocol.roles import TRANSITIONS, Event
 from kraft_trio.tracing.events import TraceEvent
 
 STUCK: Final = "stuck"
-"""The rule that a run has broken that the watchdog ended."""
+"""The rule of a failure if the watchdog ended the run."""
 
 DIED: Final = "died"
-"""The rule that a run has broken whose process ended without an outcome."""
+"""The rule of a failure if the process of the run ended without an outcome."""
 
 
 @attrs.frozen
 class Failure:
-    """A rule that did not hold, with what contradicts it."""
+    """A rule that was broken, and the facts that contradict it."""
 
     rule: str
     """`invariant N`, `simulation`, `stuck`, `died`, or the name of the exception that ended the run."""
     title: str
-    """The rule in words.  A shrunk run keeps rule and title."""
+    """The rule in words.  Shrinking keeps rule and title."""
     time_s: float
     """Virtual time since the run began."""
     facts: tuple[str, ...]
-    """What contradicts each other."""
+    """The facts that contradict each other."""
     events: tuple[str, ...] = ()
     """The last events of the nodes concerned, oldest first, for a human."""
 
     def is_of(self, other: Failure) -> bool:
-        """Whether it is the same rule that did not hold: by its words where it has no number."""
+        """Whether the same rule was broken; a rule without a number is compared by its title."""
         return self.rule == other.rule and (self.rule != "simulation" or self.title == other.title)
 
     def lines(self, seed: int) -> list[str]:
-        """The report of it."""
+        """The lines of the report."""
         return [
             f"seed {seed}: {self.rule} ({self.title}) is violated at {self.time_s:.6f} s",
             *(f"  {fact}" for fact in self.facts),
@@ -48,37 +48,38 @@ class Failure:
 
 @attrs.frozen
 class Outcome:
-    """One run, ended."""
+    """The outcome of one run."""
 
     seed: int
     failure: Failure | None
     virtual_s: float
     real_s: float
     digest: str
-    """Of everything that happened; equal for equal runs."""
+    """The digest of everything that happened.  Equal runs have equal digests."""
     counts: Mapping[str, int] = attrs.field(factory=dict)
-    """How often what happened: elections, acknowledged appends, faults by their verb."""
+    """How often each of these happened: elections, acknowledged appends, faults by verb, and so on."""
     faults: Mapping[str, int] = attrs.field(factory=dict)
-    """How many faults the plan has, by their verb."""
+    """How many faults the plan has, by verb."""
     transitions: Mapping[str, int] = attrs.field(factory=dict)
-    """How often each row of the transition table was taken, named as in `coverage.COVERED`."""
+    """How often each row of the transition table was taken, with the names in COVERED."""
     slowest_election_us: int | None = None
-    """See `coverage.RunCoverage`."""
+    """See RunCoverage."""
     slowest_election_at_us: int | None = None
 
     @property
     def can_be_repeated(self) -> bool:
-        """Whether the seed, run again, comes to the same end: not where the clock or the process ended the run."""
+        """Whether the seed ends the same way if it is run again.  Not so if the real clock or the process ended the
+        run."""
         return bool(self.digest) and (self.failure is None or self.failure.rule not in (STUCK, DIED))
 
 
 _WITHIN_A_ROLE: Final = (Event.LEADER_MOVED, Event.FETCHED_FROM_LEADER, Event.LEADER_RESIGNED)
-"""What changes a role's own state only: nothing is logged or published as a change of role."""
+"""Events that change only a role's own state; no change of role is logged or published."""
 
 COVERED: Final = tuple(
     f"{role.__name__} {event.name.lower()}" for role, event in TRANSITIONS if event not in _WITHIN_A_ROLE
 )
-"""Every row of the transition table that a run can be seen to take, by role and event."""
+"""Every row of the transition table that can be observed in a run, by role and event."""
 
 _CAMPAIGNS: Final = ("Prospective", "Candidate")
 
@@ -88,13 +89,13 @@ class RunCoverage:
     """Listens to the trace of one run."""
 
     transitions: Counter[str] = attrs.field(factory=Counter)
-    """How often each of COVERED was taken."""
+    """How often each row of COVERED was taken."""
     slowest_election_us: int | None = None
-    """From when the first of those who campaigned began to until one of them led; None where nobody was elected."""
+    """The longest time from the first campaign to the election of a leader; None if nobody was elected."""
     slowest_election_at_us: int | None = None
-    """When that one led, in virtual time since the run began."""
+    """When that leader was elected, in virtual time since the run began."""
     _campaigning: dict[int, int] = attrs.field(factory=dict)
-    """Since when each node has known no leader and tried to become one."""
+    """For each node that campaigns, since when it has known no leader."""
 
     def heard(self, event: TraceEvent) -> None:
         """Take in one event."""

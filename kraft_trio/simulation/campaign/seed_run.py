@@ -28,7 +28,7 @@ from kraft_trio.tracing.events import Trace, TraceEvent
 from kraft_trio.tracing.files import TraceHeader, TraceWriter
 
 CPU_LIMIT_S: Final = 120.0
-"""How long a run of a virtual minute may take, in CPU seconds, before it counts as stuck; longer ones in proportion."""
+"""CPU seconds for a run of one virtual minute before it counts as stuck; longer runs get proportionally more."""
 
 _TRACEBACK_LINES: Final = 60
 
@@ -38,36 +38,36 @@ _CHANGES: Final = {
     OperationOutcome.UNKNOWN: "voter changes of unknown fate",
     OperationOutcome.PENDING: "voter changes never answered",
 }
-"""What became of what administrators asked for."""
+"""Names for the outcomes of administrators' requests."""
 
 _NOTED: Final = {"replace": "snapshots fetched", "load": "snapshots loaded", "trim": "logs trimmed"}
-"""Events that are counted, by kind."""
+"""The kinds of events that are counted, with their names."""
 
 
 @attrs.frozen
 class TraceTo:
-    """Where the trace of a run goes.  The file is made or emptied."""
+    """The file for the trace of a run.  An existing file is emptied."""
 
     path: str
     command: str
-    """The command line that replays the run, for the header."""
+    """The command that replays the run, for the file's header."""
     ndjson: bool = False
     messages: bool = False
-    """Whether every message on the network becomes an event too."""
+    """Whether every message on the network becomes an event."""
 
     def writer(self, seed: int, script: str) -> TraceWriter:
-        """Make the file.  Raises OSError."""
+        """Create the file.  Raises OSError."""
         header = TraceHeader(seed, self.command, script)
         return TraceWriter(self.path, header, ndjson=self.ndjson, messages=self.messages)
 
 
 def cpu_limit_s(duration_us: int) -> float:
-    """After how many CPU seconds a run with that long a faulty time counts as stuck."""
+    """The CPU seconds after which a run with that much faulty time counts as stuck."""
     return CPU_LIMIT_S * max(1.0, duration_us / 60e6)
 
 
 def run_seed(seed: int, options: PlanOptions, trace_to: TraceTo | None = None) -> Outcome:
-    """Make the plan of that seed and run it.  Raises OSError where the trace cannot be written."""
+    """Make the plan of that seed and run it.  Raises OSError if the trace cannot be written."""
     plan = make_plan(seed, options)
     if trace_to is None:
         return run_plan(plan)
@@ -76,13 +76,13 @@ def run_seed(seed: int, options: PlanOptions, trace_to: TraceTo | None = None) -
 
 
 def run_plan(plan: Plan, on_trace: Callable[[Trace], object] | None = None) -> Outcome:
-    """Run a plan in this process.  Every fault of the code under test is in the outcome; nothing is raised.
+    """Run a plan in this process.  Failures of the code under test are in the outcome; none is raised.
 
-    `on_trace` is given the trace as soon as there is one, before the first event of a node, to listen to it.
+    `on_trace` is called with the trace before the first event of a node.
     """
     outcome = _Run(plan, on_trace).outcome()
     if outcome.failure is not None and outcome.failure.rule == STUCK:
-        # The tasks that it has left behind must end here: within another run they would meddle with that one's.
+        # The abandoned tasks must end now: during the next run they would interfere with its tasks.
         gc.collect()
     return outcome
 
@@ -107,7 +107,7 @@ class _Run:
         except (Exception, Stuck) as error:
             failure = self._bug(error)
         except BaseExceptionGroup as group:
-            # Trio puts what a task raises into groups, the watchdog's alarm too.
+            # Trio groups whatever a task raises, including the watchdog's alarm.
             if group.split((Exception, Stuck))[1] is not None:
                 raise
             failure = self._bug(group)
@@ -177,7 +177,7 @@ def _violation(violated: InvariantViolated) -> Failure:
 
 
 def _is_stuck(error: BaseException | None) -> bool:
-    """Whether the watchdog ended the run, be it that Trio took its alarm for a bug of its own."""
+    """Whether the watchdog ended the run, even if Trio reported its alarm as an internal error."""
     if isinstance(error, BaseExceptionGroup):
         return any(_is_stuck(member) for member in error.exceptions)
     return error is not None and (isinstance(error, Stuck) or _is_stuck(error.__cause__))
@@ -186,25 +186,25 @@ def _is_stuck(error: BaseException | None) -> bool:
 _DEFAULTS: Final = PlanOptions()
 
 _LATER: Final = 1.25
-"""How much later than the run itself whoever runs it says that it is stuck."""
+"""By which factor the caller of a run waits longer than the run's own limit."""
 
 
 class Runs(Protocol):
-    """Runs any seed.  To be handed to other processes it must be picklable."""
+    """Runs any seed.  It must be picklable to be sent to other processes."""
 
     @property
     def limit_s(self) -> float:
-        """After how many CPU seconds a run counts as stuck."""
+        """The CPU seconds after which a run counts as stuck."""
         ...
 
     def run(self, seed: int) -> Outcome: ...
 
     def run_traced(self, seed: int, path: str) -> Outcome:
-        """The same run, with its trace in a file.  Raises OSError."""
+        """The same run with its trace in a file.  Raises OSError."""
         ...
 
     def replay(self, seed: int) -> str:
-        """The command line that runs it again."""
+        """The command that runs the seed again."""
         ...
 
 
@@ -228,7 +228,7 @@ class SeedRuns:
         return shlex.join(["kraft", "simulate", "--seed", str(seed), *_words(self.options)])
 
     def settings(self) -> dict[str, object]:
-        """What decides over its runs besides the seed, by the names of the command line's options."""
+        """Everything apart from the seed that decides the runs, by the names of the command-line options."""
         options = self.options
         return {
             "nodes": options.voters,
@@ -239,7 +239,7 @@ class SeedRuns:
 
 
 def _words(options: PlanOptions) -> list[str]:
-    """The options that are not the defaults, as the command line has them."""
+    """The options that differ from the defaults, as on the command line."""
     words: list[str] = []
     if options.voters is not None:
         words += ["--nodes", str(options.voters)]

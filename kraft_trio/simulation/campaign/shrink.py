@@ -1,7 +1,7 @@
-"""Shrinking: from a run that fails, a smaller one that fails by the same rule.
+"""Shrinking: from a failing run to a smaller one that breaks the same rule.
 
-Everything in a run hangs together through one seed: take one fault away, and timeouts and latencies fall differently
-from there on.  So a smaller plan is tried with a few seeds before it is given up; the one that fails is kept with it.
+One seed decides everything in a run.  If a fault is left out, later timeouts and latencies differ.  So each smaller
+plan is tried with several seeds, and the seed that fails is kept with the plan.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from kraft_trio.simulation.script.steps_campaign import USUAL_PAUSE_US
 T = TypeVar("T")
 
 SEEDS_TRIED: Final = 3
-"""With how many seeds each smaller plan is run."""
+"""With how many seeds each smaller plan is tried."""
 
 MOST_RUNS: Final = 600
-"""After how many runs the smallest plan found so far is good enough."""
+"""The number of runs after which shrinking stops."""
 
 
 @attrs.frozen
 class Shrunk:
-    """The smallest failing plan that was found, and what comes of it."""
+    """The smallest failing plan that was found, with its outcome."""
 
     plan: Plan
     outcome: Outcome
@@ -43,10 +43,10 @@ def shrink(
     most_runs: int = MOST_RUNS,
     on_progress: Callable[[Plan, int], object] = lambda _plan, _runs: None,
 ) -> Shrunk:
-    """Make a plan that fails as small as can be found; `outcome` is what came of it.
+    """Shrink a failing plan as far as possible; `outcome` is its outcome.
 
-    The rule that is violated stays the same.  `on_progress` is told the smallest plan so far and the number of runs,
-    after each run.  Raises ValueError for an outcome without a failure.
+    The broken rule stays the same.  `on_progress` is called after each run with the smallest plan so far and the number
+    of runs.  Raises ValueError if the outcome has no failure.
     """
     if outcome.failure is None:
         raise ValueError(f"seed {plan.seed}: it did not fail; expected a plan that does")
@@ -73,7 +73,7 @@ class _Shrinking:
         return Shrunk(self.plan, self.outcome, self.runs)
 
     def _fails(self, candidate: Plan) -> bool:
-        """Whether the plan fails by the same rule, with one seed or another; it is then the smallest one so far."""
+        """Whether the plan breaks the same rule with any of the seeds; it then becomes the smallest plan."""
         assert self.outcome.failure is not None
         if not is_fair(candidate):
             return False
@@ -92,7 +92,7 @@ class _Shrinking:
         return False
 
     def _end_early(self) -> None:
-        """Stop the faults where the violation happened, if that was before the recovery."""
+        """Drop the faults after the violation, if it happened before the recovery."""
         assert self.outcome.failure is not None
         end_us = (int(self.outcome.failure.time_s * 1000) + 1) * MILLISECOND_US
         if end_us < self.plan.duration_us:
@@ -100,7 +100,7 @@ class _Shrinking:
             self._fails(attrs.evolve(self.plan, duration_us=end_us, faults=faults))
 
     def _drop_faults(self) -> None:
-        """Leave out faults, many at once first (Zeller and Hildebrandt's ddmin, the complements)."""
+        """Leave out faults, many at once first (ddmin by Zeller and Hildebrandt, complements only)."""
         size = len(self.plan.faults)
         while size >= 1 and self.plan.faults:
             position = 0
@@ -112,13 +112,13 @@ class _Shrinking:
             size //= 2
 
     def _try_each(self, smaller: Callable[[Plan], Iterator[Plan]]) -> None:
-        """Take the first smaller plan that fails, and go on from it, until none does."""
+        """Replace the plan by its first smaller variant that fails, until no variant fails."""
         while any(self._fails(candidate) for candidate in smaller(self.plan)):
             pass
 
 
 def _fewer_nodes(plan: Plan) -> Iterator[Plan]:
-    """Without one node, and without the faults that name it."""
+    """Variants without one node and without the faults that name it."""
     header = plan.header
     for node in reversed(header.nodes):
         voters = tuple(other for other in header.voters if other != node)
@@ -141,7 +141,7 @@ def _fewer_settings(plan: Plan) -> Iterator[Plan]:
 
 
 def _simpler_steps(plan: Plan) -> Iterator[Plan]:
-    """With one step that names fewer nodes, or leaves one of its options out."""
+    """Variants in which one step names fewer nodes or lacks one of its options."""
     for index, fault in enumerate(plan.faults):
         for step in _simpler(fault.step):
             yield _with_fault(plan, index, attrs.evolve(fault, step=step))
@@ -159,7 +159,7 @@ def _simpler(step: Step) -> Iterator[Step]:
 
 
 def _rounder_times(plan: Plan) -> Iterator[Plan]:
-    """With the time of one step rounded up, as far as the next step's."""
+    """Variants in which the time of one step is rounded up, at most to that of the next step."""
     for unit_us in (1000 * MILLISECOND_US, 100 * MILLISECOND_US):
         for index, fault in enumerate(plan.faults):
             rounded_us = -(-fault.at_us // unit_us) * unit_us

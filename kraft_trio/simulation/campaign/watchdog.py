@@ -1,4 +1,4 @@
-"""A limit in real time for a run in virtual time: a loop in which no virtual time passes never ends by itself."""
+"""A real-time limit for a run in virtual time: a loop in which no virtual time passes never ends by itself."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from contextlib import contextmanager
 from typing import Final
 
 WAITING_FACTOR: Final = 10
-"""How much longer than its limit a run may take by the clock on the wall: other processes want the CPUs too."""
+"""By which factor real time may exceed the CPU limit, because other processes use the CPUs too."""
 
 _TIMERS: Final = ((signal.ITIMER_PROF, signal.SIGPROF, 1), (signal.ITIMER_REAL, signal.SIGALRM, WAITING_FACTOR))
 
 
 class Stuck(BaseException):
-    """Raised wherever the run happens to be when its time is over.  No Exception: nothing must handle it."""
+    """Raised wherever the run is when its time is over.  Not an Exception, so that nothing handles it."""
 
 
 @contextmanager
 def real_time_limit(limit_s: float) -> Iterator[None]:
-    """Raise Stuck in the block after `limit_s` seconds of CPU, which tell of a loop, or ten times as many of real time,
-    which tell of tasks that all wait for nothing; without effect outside of a process's main thread.  One limit may
-    stand within another."""
+    """Raise Stuck in the block after `limit_s` seconds of CPU time, or ten times as much real time.
+
+    The CPU limit ends loops, the other one ends runs whose tasks all wait forever.  Has no effect outside the main
+    thread.  Limits may be nested.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

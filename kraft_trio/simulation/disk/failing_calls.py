@@ -1,4 +1,4 @@
-"""What goes wrong in the calls of a simulated disk: the ones that fail, and the ones at which power is lost."""
+"""The faults of a simulated disk's calls: calls that fail, and calls at which power is lost."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Callable
 import attrs
 
 Hook = Callable[[str, str], None]
-"""Called before every call with its name (as in `Disk` and `DiskFile`) and path; what it raises, the call raises."""
+"""Called before every call with its name (as in `Disk` and `DiskFile`) and path.  The call raises what the hook
+raises."""
 
 CallPredicate = Callable[[str, str], bool]
-"""Whether a call, given by its name and path, is the one that is meant."""
+"""Whether a call, given by its name and path, is the right one."""
 
 
 @attrs.define
@@ -30,12 +31,12 @@ class _CrashPoint:
 
 
 class DiskFaults:
-    """Every call of the disk passes through `call` before it takes effect, and through `done` when it has."""
+    """Every call of the disk goes through `call` before it takes effect, and through `done` afterwards."""
 
     def __init__(self) -> None:
         self.hook: Hook | None = None
         self.calls = 0
-        """How many calls there were; reads and those that failed included."""
+        """The number of calls so far, including reads and failed calls."""
         self._failures: list[_Failure] = []
         self._crash_points: list[_CrashPoint] = []
 
@@ -59,7 +60,7 @@ class DiskFaults:
         self._crash_points.clear()
 
     def call(self, operation: str, path: str) -> None:
-        """A call begins.  Raises OSError where it is to fail."""
+        """A call begins.  Raises OSError if it is to fail."""
         self.calls += 1
         if self.hook is not None:
             self.hook(operation, path)
@@ -69,7 +70,7 @@ class DiskFaults:
             self._fail(operation, path)
 
     def done(self, operation: str, path: str) -> None:
-        """A call has taken effect; its caller has not heard of it yet."""
+        """A call has taken effect, and its caller does not know yet."""
         if self._crash_points:
             self._reach(operation, path, after=True)
 

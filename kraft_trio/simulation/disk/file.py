@@ -21,7 +21,7 @@ class OwningDisk(Protocol):
     now_ms: Callable[[], int]
     sync_latency: Callable[[], float]
     crashes: int
-    """How often the disk has crashed or its process was killed; files and locks of an earlier count are dead."""
+    """How often the disk has crashed or its process was killed.  Files and locks from before are dead."""
     locked: set[str]
 
     def call(self, operation: str, path: str) -> None:
@@ -45,7 +45,7 @@ class SimulatedFile:
         self._path = path
         self._inode = inode
         self._size = len(inode.content)
-        """As its writer knows it: a failed append may have left bytes beyond."""
+        """As its writer knows it; a failed append may have left bytes beyond."""
         self._incarnation = disk.crashes
         self._closed = False
 

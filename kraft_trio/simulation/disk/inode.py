@@ -1,4 +1,4 @@
-"""One file of the simulated disk: what a reader sees, what is durable, and what a crash makes of the difference."""
+"""One file of the simulated disk: what readers see, what is durable, and what a crash leaves of the difference."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kraft_trio.storage.created_files import FILE_MODE
 from kraft_trio.storage.disk import SECTOR_BYTES, Buffer
 
 Loss = Literal["all", "some", "reordered"]
-"""What a crash takes of what was not synced.
+"""What a crash loses of the unsynced data.
 
-* "all": everything.
-* "some": all that follows a random moment, as where things reach the device in order; the write at that moment may be
+- "all": everything.
+- "some": everything after a random moment, as if changes reach the device in order; the write at that moment may be
   torn.
-* "reordered": each sector of a file and each change of a name is kept or lost by itself, as where a cache writes back
-  in an order of its own; a size may be there without the bytes, which are zeros then.
+- "reordered": any sectors of files and any changes of names, as if a cache writes back in its own order.  A file may
+  keep its new size without the new bytes, which are then zeros.
 """
 
 
@@ -36,7 +36,7 @@ _Change = _Write | _Truncate
 
 
 class Inode:
-    """The content of a file, and the changes since its last sync, in order."""
+    """The content of a file, and its changes since the last sync, in order."""
 
     __slots__ = ("_changes_settled", "_unsynced", "content", "durable", "mode", "modified_ms")
 
@@ -44,19 +44,19 @@ class Inode:
         self.mode = mode
         self.modified_ms = 0
         self.content = bytearray()
-        """As readers see it."""
+        """The content that readers see."""
         self.durable = bytearray()
-        """As it is after a crash that loses everything unsynced."""
+        """The content after a crash that loses everything unsynced."""
         self._unsynced: list[_Change] = []
         self._changes_settled = 0
 
     @property
     def changes_made(self) -> int:
-        """How many changes the file has seen; a mark up to which a later `settle` reaches."""
+        """The number of changes so far, up to which a later `settle` may make them durable."""
         return self._changes_settled + len(self._unsynced)
 
     def write(self, position: int, data: Buffer) -> None:
-        """Over what is there, or beyond the end: then zeros fill the gap."""
+        """Write over existing bytes or beyond the end; zeros fill a gap."""
         change = _Write(position, bytes(data))
         self._unsynced.append(change)
         _apply(self.content, change)
@@ -66,7 +66,7 @@ class Inode:
         del self.content[size:]
 
     def allocate(self, size: int) -> None:
-        """Zeros up to that size, which a crash leaves; the file must not have been written to."""
+        """Extend the file to that size with zeros that survive a crash.  It must have no unsynced changes."""
         assert not self._unsynced
         self.content.extend(bytes(max(0, size - len(self.content))))
         self.durable = self.content[:]
@@ -74,8 +74,8 @@ class Inode:
     def settle(self, changes: int, *, lost: bool = False) -> None:
         """Make the first `changes` changes durable.
 
-        With `lost` they are forgotten instead, as after a failed fsync: readers go on seeing them, and no later sync
-        writes them; but for what they left in a sector that was written to again meanwhile, which is written whole.
+        With `lost` they are forgotten instead, as after a failed fsync.  Readers still see them, but no later sync
+        writes them.  The exception is a sector with a later unsynced write, because a device writes whole sectors.
         """
         count = max(0, changes - self._changes_settled)
         settled, self._unsynced = self._unsynced[:count], self._unsynced[count:]
@@ -87,9 +87,9 @@ class Inode:
             _apply(self.durable, change)
 
     def forget_cached(self, position: int) -> None:
-        """What readers see from `position` on is what is durable, with the unsynced changes over it.
+        """Let readers see from `position` on what is durable, with the unsynced changes applied.
 
-        The size stays: what a failed fsync has lost reads as zeros.
+        The size stays, and what a failed fsync has lost reads as zeros.
         """
         size = len(self.content)
         from_device = self.durable[:]
@@ -98,7 +98,7 @@ class Inode:
         self.content[position:] = from_device[position:size].ljust(max(0, size - position), b"\0")
 
     def crash(self, lose: Loss, source: random.Random) -> None:
-        """Lose unsynced changes; what is left is what readers see, and durable."""
+        """Lose unsynced changes.  Readers then see what is durable."""
         if lose == "some":
             self._keep_prefix(source)
         elif lose == "reordered" and self._unsynced:
@@ -108,13 +108,13 @@ class Inode:
         self.content = self.durable[:]
 
     def damage(self, position: int, mask: int) -> None:
-        """Flip bits of one byte, in what readers see and in what is durable."""
+        """Flip bits of one byte, both for readers and in the durable content."""
         self.content[position] ^= mask
         if position < len(self.durable):
             self.durable[position] ^= mask
 
     def copy(self) -> Inode:
-        """Another file with the same content, the same of it durable."""
+        """A copy of the file, with the same content durable."""
         other = Inode(self.mode)
         other.content = self.content[:]
         other.durable = self.durable[:]
@@ -123,7 +123,7 @@ class Inode:
         return other
 
     def _write_whole_sectors(self, lost: list[_Change]) -> None:
-        """Let each unsynced write bring along what its sectors hold besides: no device writes less than a sector."""
+        """Extend each unsynced write to whole sectors, because a device writes nothing smaller."""
         state = self.durable[:]
         for change in lost:
             _apply(state, change)
@@ -146,9 +146,9 @@ class Inode:
             _apply(self.durable, _Write(torn.position, torn.data[:length] + bytes(zeros)))
 
     def _keep_sectors(self, source: random.Random) -> None:
-        """Each sector is as it was after one of the changes, or before all of them; the size likewise.
+        """Each sector, and the size, is as it was after a random change, or before all of them.
 
-        A random share of them is as it was last, so that whole writes are there behind missing ones.
+        A random share of the sectors has all changes, so that whole writes may stand after missing ones.
         """
         moments = len(self._unsynced)
         share = source.random()

@@ -1,4 +1,4 @@
-"""The names in one directory of the simulated disk: as they are, and as a crash may leave them."""
+"""The names in one directory of the simulated disk: as readers see them, and as a crash may leave them."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from kraft_trio.simulation.disk.inode import Inode, Loss
 
 @attrs.frozen
 class _Change:
-    """A name made, removed, or by a rename both."""
+    """A name that was made or removed, or both at once by a rename."""
 
     inode: Inode
     added: str | None
 
 
 class Names:
-    """Every change takes effect as a whole or not at all, a rename included."""
+    """Every change takes effect wholly or not at all, including a rename."""
 
     __slots__ = ("_unsynced", "durable", "present")
 
     def __init__(self) -> None:
         self.present: dict[str, Inode] = {}
         self.durable: dict[str, Inode] = {}
-        """As they are after a crash that loses everything unsynced."""
+        """The names after a crash that loses everything unsynced."""
         self._unsynced: list[_Change] = []
 
     def add(self, name: str, inode: Inode) -> None:
-        """A new file, in the place of one of that name."""
+        """Add a new file, which replaces one of the same name."""
         self.present[name] = inode
         self._unsynced.append(_Change(inode, name))
 
@@ -46,7 +46,7 @@ class Names:
         self._unsynced.clear()
 
     def crash(self, lose: Loss, source: random.Random) -> None:
-        """Lose unsynced changes; what is left is what readers see, and durable."""
+        """Lose unsynced changes.  Readers then see what is durable."""
         if lose == "all":
             kept = []
         elif lose == "some":
@@ -54,7 +54,7 @@ class Names:
         else:
             kept = [change for change in self._unsynced if source.random() < 0.5]
         for change in kept:
-            # Whatever its name was: a file has one.
+            # Remove its old name first, because a file has only one.
             self.durable = {name: inode for name, inode in self.durable.items() if inode is not change.inode}
             if change.added is not None:
                 self.durable[change.added] = change.inode
@@ -62,7 +62,7 @@ class Names:
         self._unsynced.clear()
 
     def copy(self, copies: dict[Inode, Inode]) -> Names:
-        """The same names, and the same of them durable, for copies of the files, which are put into `copies`."""
+        """A copy of the names, with the same ones durable, for copies of the files, which are added to `copies`."""
 
         def copy_of(inode: Inode) -> Inode:
             if inode not in copies:

@@ -1,8 +1,8 @@
-"""A disk in memory under virtual time, which loses what was not synced when it crashes.
+"""A disk in memory, under virtual time, that loses unsynced data when it crashes.
 
-What it can do to its user: crash, at a moment or at any of its calls, and lose of what was not synced all, a random end
-or random sectors and names (see `Loss`); fail any call with an OSError, a failed fsync losing what it should have made
-durable although later ones succeed; be full; be slow; flip bits.
+The simulation can crash it, at any moment or at any call, and choose what it loses (see `Loss`).  Any call can fail
+with an OSError; a failed fsync loses its data although later ones succeed.  The disk can also be full or slow, and its
+bits can rot.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from kraft_trio.storage.disk import base_name, parent
 
 
 class SimulatedDisk:
-    """See `Disk`.  One random source decides everything, so that one seed replays one history.
+    """See `Disk`.  One random source decides everything, so that a seed repeats a history.
 
-    `sync_latency` gives the seconds of virtual time that the next `sync` or `replace` takes; `now_ms` is the clock that
-    files get their times from.
+    `sync_latency` returns the virtual seconds that the next `sync` or `replace` takes.  `now_ms` is the clock for the
+    times of files.
     """
 
     def __init__(
@@ -40,16 +40,17 @@ class SimulatedDisk:
         self.sync_latency = sync_latency
         self.now_ms = now_ms
         self.capacity: int | None = None
-        """How many bytes all files together may have; None: any number.  What is there already stays."""
+        """The most bytes that all files together may have; None for any number.  Existing content stays."""
         self.is_attached = True
-        """Whether a process may use it.  While not, every call raises OSError: a dead process writes nothing more."""
+        """Whether a process may use the disk.  If not, every call raises OSError: a dead process writes nothing
+        more."""
         self.crashes = 0
-        """How often the disk has crashed; files and locks of an earlier count are dead."""
+        """How often the disk has crashed.  Files and locks from before are dead."""
         self.locked: set[str] = set()
         self._faults = DiskFaults()
         self._directories: dict[str, Names] = {"/": Names(), ".": Names()}
 
-    # What the simulation does to its user
+    # What the simulation does to the disk's user
 
     @property
     def hook(self) -> Hook | None:
@@ -62,11 +63,11 @@ class SimulatedDisk:
 
     @property
     def calls(self) -> int:
-        """How many calls there were, failed ones included."""
+        """The number of calls so far, including failed ones."""
         return self._faults.calls
 
     def crash(self, lose: Loss = "some") -> None:
-        """Lose power and what of the unsynced `lose` says; open files and locks are dead."""
+        """Lose power and, according to `lose`, unsynced data.  Open files and locks are dead."""
         if lose not in ("all", "some", "reordered"):
             raise ValueError(f'lose: {lose!r}, expected "all", "some" or "reordered"')
         self.kill()
@@ -86,45 +87,45 @@ class SimulatedDisk:
         lose: Loss = "some",
         crash: Callable[[], object] | None = None,
     ) -> None:
-        """Crash at the call with this number (the first of a disk is 1), or the next one that the predicate names.
+        """Crash at the call with this number (the first is 1), or at the next one that the predicate accepts.
 
-        Before it takes effect, or `after` it did but before its caller hears of it (calls that only read have no such
-        moment); the call raises OSError.  `crash` is what to do instead of `self.crash(lose)`, where more than the disk
-        loses power.
+        The crash comes before the call takes effect, or `after` that but before its caller knows; read-only calls have
+        no such moment.  The call raises OSError.  `crash` replaces `self.crash(lose)` if more than the disk loses
+        power.
         """
         self._faults.crash_at(point, crash if crash is not None else lambda: self.crash(lose), after=after)
 
     def kill(self) -> None:
-        """End the process that uses the disk, and lose nothing: open files and locks are dead."""
+        """End the process that uses the disk without losing data.  Open files and locks are dead."""
         self.crashes += 1
         self.locked.clear()
 
     def fail(self, operation: str, *, name: str = "", code: int = errno.EIO, times: int = 1) -> None:
-        """Let the next `times` calls of an operation fail, those on files whose name ends with `name`.
+        """Make the next `times` calls of an operation fail, on files whose name ends with `name`.
 
-        A failing "sync" loses the changes it should have made durable; readers see them until the next crash.  A
-        failing "append" leaves a part of its bytes behind the end that its writer knows.
+        A failing "sync" loses the changes that it covers, although readers see them until the next crash.  A failing
+        "append" leaves part of its bytes beyond the end that its writer knows.
         """
         self._faults.fail(operation, name, code, times)
 
     @property
     def has_faults(self) -> bool:
-        """Whether a call may fail: a failure or crash point is yet to be met, or there is a hook or a capacity."""
+        """Whether a call may fail: a failure or crash point is pending, or there is a hook or a capacity."""
         return self._faults.is_pending or self.capacity is not None
 
     def clear_faults(self) -> None:
-        """From now on nothing fails: no hook, failure, crash point or capacity is left; slowness stays."""
+        """Remove every hook, failure, crash point and capacity.  The disk stays as slow as it is."""
         self._faults.clear()
         self.capacity = None
 
     def damage(self, path: str, position: int, mask: int = 0x01) -> None:
-        """Flip the bits of `mask` in one byte of a file, as a failing medium does: without any call failing."""
+        """Flip the bits of `mask` in one byte of a file, as a failing medium does without an error."""
         self._inode(path).damage(position, mask)
 
     def copy(self) -> SimulatedDisk:
-        """Another disk with the same content, the same of it durable; without open files, locks and faults.
+        """A copy of the disk, with the same content durable, and without open files, locks and faults.
 
-        Its random source begins where this one's is now, its latencies come from the same function.
+        Its random source continues from the present state, and its latencies come from the same function.
         """
         source = random.Random()
         source.setstate(self.random.getstate())
@@ -133,25 +134,25 @@ class SimulatedDisk:
         other._directories = {path: names.copy(copies) for path, names in self._directories.items()}
         return other
 
-    # What the simulation looks at: none of this counts as a call
+    # What the simulation looks at; none of this counts as a call
 
     def mode(self, path: str) -> int:
-        """The permission bits a file was made with."""
+        """The permission bits with which a file was created."""
         return self._inode(path).mode
 
     def peek(self, path: str) -> bytes | None:
-        """The content of a file as readers see it; None where there is no such file."""
+        """The content of a file as readers see it; None if there is no such file."""
         names = self._directories.get(parent(path))
         inode = None if names is None else names.present.get(base_name(path))
         return None if inode is None else bytes(inode.content)
 
     def peek_names(self, path: str) -> list[str]:
-        """The names of the files in a directory, sorted; none where there is no such directory."""
+        """The names of the files in a directory, sorted; empty if there is no such directory."""
         names = self._directories.get(path)
         return [] if names is None else sorted(names.present)
 
     def durable_bytes(self, path: str) -> bytes | None:
-        """What would be read after a crash that loses everything unsynced, names included; None: no such file."""
+        """The content after a crash that loses everything unsynced, including names; None if there is no such file."""
         inode = self._durable_inode(path)
         return None if inode is None else bytes(inode.durable)
 
@@ -166,7 +167,7 @@ class SimulatedDisk:
         return None if inode is None else len(inode.durable)
 
     def room(self) -> int | None:
-        """How many more bytes the files may have; None: any number."""
+        """How many more bytes fit; None for any number."""
         if self.capacity is None:
             return None
         used = sum(len(inode.content) for names in self._directories.values() for inode in names.present.values())
@@ -319,12 +320,12 @@ class SimulatedDisk:
         return SimulatedLock(self, path)
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing."""
 
-    # Every call passes here
+    # Every call goes through here
 
     def call(self, operation: str, path: str) -> None:
-        """A call begins.  Raises OSError where it is to fail, or the disk crashes there."""
+        """A call begins.  Raises OSError if it is to fail, or if the disk crashes there."""
         if not self.is_attached:
             raise OSError(errno.EIO, f"the process that called {operation} is dead", path)
         crashes = self.crashes
@@ -333,7 +334,7 @@ class SimulatedDisk:
             raise OSError(errno.EBADF, f"the disk crashed at {operation}", path)
 
     def done(self, operation: str, path: str) -> None:
-        """A call has taken effect.  Raises OSError where the disk crashes then."""
+        """A call has taken effect.  Raises OSError if the disk crashes then."""
         crashes = self.crashes
         self._faults.done(operation, path)
         if crashes != self.crashes:

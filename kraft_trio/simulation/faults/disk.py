@@ -25,7 +25,7 @@ _LOSSES: Final[tuple[Loss, ...]] = ("all", "some", "reordered")
 
 
 def any_loss(timeline: Timeline) -> Loss:
-    """What a power failure takes with it of what was not synced."""
+    """How much unsynced data a power failure loses."""
     return timeline.random.choice(_LOSSES)
 
 
@@ -59,7 +59,7 @@ def fail_write(timeline: Timeline, at_us: int) -> None:
 
 
 def _fail(timeline: Timeline, at_us: int, failing: type[FailSync | FailWrite]) -> None:
-    """The node ends at its next such call; a Restart brings back also one that has made none."""
+    """The next such call fails and the node ends.  A Restart follows, also if no such call was made."""
     span_us = timeline.span_us(100 * MILLISECOND_US, 15 * SECOND_US)
     if (node := timeline.claim(at_us, span_us)) is not None:
         timeline.add(at_us, failing(node))
@@ -77,7 +77,7 @@ def full_disk(timeline: Timeline, at_us: int) -> None:
 
 @fault("disk")
 def crash_in(timeline: Timeline, at_us: int) -> None:
-    """A crash within whatever the storage is doing: of one call of it, chosen among the next hundred."""
+    """Power is lost at one of the next hundred calls of the storage."""
     span_us = timeline.span_us(100 * MILLISECOND_US, 15 * SECOND_US)
     if (node := timeline.claim(at_us, span_us)) is not None:
         timeline.add(at_us, CrashIn(node, timeline.random.randint(1, 100), any_loss(timeline)))
@@ -86,7 +86,7 @@ def crash_in(timeline: Timeline, at_us: int) -> None:
 
 @fault("disk")
 def blank_disk(timeline: Timeline, at_us: int) -> None:
-    """The machine comes back as another replica, an observer: its old directory id is dead."""
+    """The machine comes back as another replica, an observer; its old directory id is dead."""
     if timeline.header.kraft_version == 0:
         return
     span_us = timeline.span_us(10 * MILLISECOND_US, 15 * SECOND_US)
@@ -97,7 +97,7 @@ def blank_disk(timeline: Timeline, at_us: int) -> None:
 
 @fault("disk")
 def rot(timeline: Timeline, at_us: int) -> None:
-    """Damage that is found at the next start at the latest; the disk is then replaced, where its id allows it."""
+    """The node finds the damage at its next start at the latest.  Its disk is then replaced, if its id permits that."""
     span_us = timeline.span_us(1 * SECOND_US, 20 * SECOND_US)
     if (node := spoil_disk(timeline, at_us, span_us)) is not None:
         timeline.add(at_us, Rot(node, timeline.random.choice(("log", "log", "quorum-state"))))
@@ -109,7 +109,7 @@ def rot(timeline: Timeline, at_us: int) -> None:
 
 
 def spoil_disk(timeline: Timeline, at_us: int, span_us: int) -> int | None:
-    """A node whose disk is about to be spoiled, kept for that as by `claim`; None where none can be spared."""
+    """Claim a node whose disk may be spoiled; None if no disk can be spared."""
     node = timeline.claim(at_us, span_us, timeline.spoilable())
     if node is not None:
         timeline.spoil(node)
@@ -117,5 +117,5 @@ def spoil_disk(timeline: Timeline, at_us: int, span_us: int) -> int | None:
 
 
 def spoiled_by(step: Step) -> tuple[int, ...]:
-    """The nodes whose disks lose, by that step, what they had promised and acknowledged."""
+    """The nodes whose disks lose by this step what the nodes promised or acknowledged."""
     return (step.node,) if isinstance(step, BlankDisk | Rot) else ()

@@ -1,7 +1,7 @@
-"""Random changes of the voters: one at a time or two at once, in the middle of whatever else goes wrong.
+"""Random voter changes: one at a time or two at once, among all other faults.
 
-Nobody knows beforehand which of them will be made, refused or lost, and so not who is a voter when; what no quorum
-could survive is left out when its time comes (`survivability`).
+Nobody knows beforehand which changes are made, refused or lost, and so which nodes are voters when.  A step that no
+quorum could survive does nothing when its time comes (see `survivability`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _remove_leader(timeline: Timeline) -> Step:
 
 
 def _likely_change(timeline: Timeline) -> list[Step]:
-    """That the leader is removed; or that a node is added and removed, of which one is possible."""
+    """Removes the leader, or adds and removes one node; the latter succeed only one way."""
     if timeline.random.random() < 0.3:
         return [_remove_leader(timeline)]
     node = timeline.random.choice(timeline.node_ids)
@@ -70,21 +70,21 @@ def remove_voter(timeline: Timeline, at_us: int) -> None:
 
 @fault("membership", min_nodes=2)
 def two_changes(timeline: Timeline, at_us: int) -> None:
-    """At once, and perhaps of two leaders who each take themselves for the newest."""
+    """Two changes at once, perhaps requested from two nodes that each believe to lead."""
     timeline.add(at_us, _one(timeline))
     timeline.add(at_us, _one(timeline))
 
 
 @fault("membership", min_nodes=2)
 def grow(timeline: Timeline, at_us: int) -> None:
-    """Everyone becomes a voter."""
+    """Adds every node."""
     nodes = timeline.random.sample(timeline.node_ids, len(timeline.node_ids))
     _one_after_the_other(timeline, at_us, [_add(timeline, node) for node in nodes])
 
 
 @fault("membership", min_nodes=2)
 def dwindle(timeline: Timeline, at_us: int) -> None:
-    """All but one are removed; who leads is among them as often as not."""
+    """Removes all voters but one, in half of the cases also the leader."""
     nodes = timeline.random.sample(timeline.node_ids, len(timeline.node_ids) - 1)
     _one_after_the_other(timeline, at_us, [_remove(timeline, node) for node in nodes])
 
@@ -96,14 +96,14 @@ def remove_leader(timeline: Timeline, at_us: int) -> None:
 
 @fault("membership", min_nodes=2)
 def change_and_strike(timeline: Timeline, at_us: int) -> None:
-    """The leader is lost when it has the change in its log, and perhaps before anybody else has."""
+    """The leader is lost when it has appended a change, perhaps before any other node has the record."""
     _add_all(timeline, at_us, _likely_change(timeline))
     strike_for_a_while(timeline, at_us, mid_change=True)
 
 
 @fault("membership", min_nodes=2)
 def change_of_a_lost_leader(timeline: Timeline, at_us: int) -> None:
-    """A leader that is cut off does not know that yet, and appends the change to its own log alone."""
+    """A leader that does not know yet that it is cut off appends a change to its own log only."""
     timeline.add(at_us, StrikeLeader(timeline.random.choice(("isolate", "stall"))))
     _add_all(timeline, at_us, _likely_change(timeline))
     timeline.add(at_us + timeline.span_us(500 * MILLISECOND_US, 20 * SECOND_US), Heal())
@@ -111,9 +111,10 @@ def change_of_a_lost_leader(timeline: Timeline, at_us: int) -> None:
 
 @fault("membership", min_nodes=3)
 def change_of_a_new_leader(timeline: Timeline, at_us: int) -> None:
-    """A leader that is cut off appends a change; the next one is asked for another before it has committed anything.
+    """A leader that is cut off appends a change.  The next leader is asked for another one before it has committed
+    anything.
 
-    What makes the bug of 2015 (scenario S1); the disks are slow for that, so that there is time.
+    These are the conditions of the single-server bug of 2015 (scenario S1).  The disks are slow to leave time for it.
     """
     timeline.add(at_us, StrikeLeader(timeline.random.choice(("isolate", "stall"))))
     _add_all(timeline, at_us, _likely_change(timeline))
@@ -129,7 +130,7 @@ def change_of_a_new_leader(timeline: Timeline, at_us: int) -> None:
 
 @fault("membership", min_nodes=2)
 def replace_disk(timeline: Timeline, at_us: int) -> None:
-    """A disk is lost, and the administrator does what is to be done then: remove the old replica, add the new one."""
+    """A disk is lost.  The administrator removes the old replica and adds the new one."""
     if timeline.header.kraft_version == 0:
         return
     span_us = timeline.span_us(10 * MILLISECOND_US, 5 * SECOND_US)
@@ -141,7 +142,7 @@ def replace_disk(timeline: Timeline, at_us: int) -> None:
 
 @fault("membership", min_nodes=2)
 def move(timeline: Timeline, at_us: int) -> None:
-    """A node comes back at another address; not the first one, so that whoever knows no other finds the quorum."""
+    """A node comes back at another address.  It is not the first node, so that all nodes still find the quorum."""
     if timeline.header.kraft_version == 0:
         return
     down_us = timeline.span_us(1 * MILLISECOND_US, 5 * SECOND_US)
@@ -152,6 +153,6 @@ def move(timeline: Timeline, at_us: int) -> None:
 
 @fault("membership")
 def upgrade(timeline: Timeline, at_us: int) -> None:
-    """From static voters to voters in the log."""
+    """Upgrades static voters to voters in the log."""
     if timeline.header.kraft_version == 0:
         timeline.add(at_us, UpgradeKRaftVersion(None, timeline.random.choice(_PATIENCE_US), True))

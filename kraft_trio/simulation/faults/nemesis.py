@@ -1,8 +1,8 @@
-"""The nemesis: from a seed, a plan of what goes wrong when.
+"""The nemesis: from a seed, a plan of which faults happen when.
 
-Each seed has a character of its own: some kinds of fault and not others, each more or less often, rare or dense.  Kinds
-that always all take part would hide what only a few of them bring about: a node that is restarted every second never
-shows what a long life would.
+Each seed has a character of its own: a choice of kinds of fault, how often each of them happens, and how dense they
+are.  If every run had all kinds, they would hide what only a few of them cause.  A node that is restarted every second
+never shows what happens in a long life.
 """
 
 from __future__ import annotations
@@ -51,40 +51,40 @@ FAULT_KINDS: Final[Mapping[str, FaultKind]] = REGISTERED_KINDS
 MEMBERSHIP: Final = "membership"
 
 PROFILES: Final = ("network", "disk", "process", "time", "versions", MEMBERSHIP, SNAPSHOTS)
-"""What can be made to fail; `all` stands for all of them, `none` for nothing."""
+"""The groups of faults; on the command line `all` selects all of them and `none` selects no group."""
 
 _VOTERS: Final = ((3, 12), (5, 6), (1, 2), (2, 1), (4, 1))
-"""How many voters, and how often out of all."""
+"""Numbers of voters with their weights."""
 
 _CHANGING: Final = 0.6
-"""In what share of the runs the voters change, where they may."""
+"""The share of the runs in which the voters change, if membership faults are selected."""
 
 _SNAPSHOTTING: Final = 0.6
-"""In what share of the runs the nodes take snapshots, where they may."""
+"""The share of the runs in which nodes take snapshots, if snapshot faults are selected."""
 
 _WEIGHTS: Final = {MEMBERSHIP: 3.0}
-"""How much more often than others the faults of a profile happen: where voters change at all, they change a lot."""
+"""Weights of groups that happen more often than others.  If voters change at all, they change often."""
 
 _MOST_NODES: Final = 6
-"""Of a random cluster whose voters change."""
+"""The most nodes of a random cluster whose voters change."""
 
 _LOADS: Final = ((1, 6), (3, 3), (12, 1))
-"""How many operations a second all clients begin together, in the mean, and how often that is so.  Only under load is
-there always something that a leader has appended and not committed when it is cut off; but load takes real time."""
+"""How many operations all clients together begin per second, on average, with the weights.  A leader that is cut off
+has uncommitted records only under load, but load costs real time."""
 
 
 @attrs.frozen(kw_only=True)
 class PlanOptions:
-    """What the seed does not decide.  Raises ConfigError for what no cluster can be."""
+    """What the seed does not decide.  Raises ConfigError if no cluster can be like that."""
 
     voters: int | None = attrs.field(default=None)
-    """None: as the seed says."""
+    """None: the seed decides."""
     observers: int | None = attrs.field(default=None)
     duration_us: int = attrs.field(default=60 * SECOND_US)
-    """How long faults happen, in virtual microseconds; the recovery comes on top."""
+    """How long faults happen, in virtual microseconds.  The recovery takes additional time."""
     profiles: tuple[str, ...] = attrs.field(default=PROFILES)
     clique: bool = attrs.field(default=False)
-    """Whether links break for good around a majority of the voters, and nothing else fails."""
+    """Whether links break for good around a majority of the voters, as the only faults."""
 
     def __attrs_post_init__(self) -> None:
         if self.voters is not None and not 1 <= self.voters <= 9:
@@ -109,7 +109,7 @@ class PlanOptions:
 
 
 def parse_profiles(text: str) -> tuple[str, ...]:
-    """`all`, `none`, or a list separated by commas.  Raises ConfigError naming what is unknown."""
+    """Parse `all`, `none`, or a list separated by commas.  Raises ConfigError, which names the unknown part."""
     if text == "all":
         return PROFILES
     if text == "none":
@@ -119,7 +119,7 @@ def parse_profiles(text: str) -> tuple[str, ...]:
 
 
 def make_plan(seed: int, options: PlanOptions) -> Plan:
-    """The plan of that seed: the same for the same options, in every process."""
+    """The plan of that seed.  The same options give the same plan in every process."""
     source = random.Random(f"{seed}/plan")
     if options.clique:
         settings = _settings(source)
@@ -161,7 +161,7 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
 
 
 def is_fair(plan: Plan) -> bool:
-    """Whether a majority of the voters keeps its disks: what must be left of a plan that was cut down."""
+    """Whether a majority of the voters keeps its disks.  A plan that was cut down must still be fair."""
     if not plan.is_fair_by_itself:
         return True
     spoiled = {node for fault in plan.faults for node in spoiled_by(fault.step) if node in plan.header.voters}
@@ -177,7 +177,7 @@ def _takes_snapshots(source: random.Random, options: PlanOptions) -> bool:
 
 
 def _changing_cluster(source: random.Random, voters: int, observers: int) -> tuple[int, int]:
-    """How many voters and observers there are at first: now and then one voter only, and somebody who may join."""
+    """Numbers of voters and observers at first; in some runs one voter, and at least one node that may join."""
     if source.random() < 0.3:
         return 1, source.randint(1, _MOST_NODES - 2)
     return voters, max(observers, source.randint(int(voters == 1), max(1, _MOST_NODES - voters)))
@@ -199,7 +199,7 @@ def _settings(source: random.Random) -> dict[str, str]:
 
 
 def _longest_timeout_us(settings: Mapping[str, str]) -> int:
-    """The longest that a node waits for others; an election timeout is up to twice the configured one."""
+    """The longest time that a node waits for another.  An election timeout is up to twice the configured one."""
     config = parse_config({**ANY_NODE, **settings}).config
     return max(2 * config.election_timeout_ms, config.fetch_timeout_ms, config.request_timeout_ms) * 1000
 
@@ -214,7 +214,7 @@ def _faults(
     if not kinds:
         return ()
     if changes_voters and header.kraft_version == 0:
-        # Static voters cannot be changed.
+        # Voters can change only after the upgrade.
         upgrade(timeline, source.randrange(options.duration_us // 2000) * 1000)
     mean_gap_us = timeline.span_us(SECOND_US // 4, 8 * SECOND_US)
     now_us = 0.0
@@ -224,7 +224,7 @@ def _faults(
 
 
 def _character(source: random.Random, nodes: int, profiles: tuple[str, ...]) -> tuple[tuple[FaultKind, float], ...]:
-    """The kinds of fault of one run, each with how often it happens."""
+    """The kinds of fault of one run, each with its weight."""
     possible = [kind for kind in FAULT_KINDS.values() if kind.profile in profiles and kind.min_nodes <= nodes]
     share = source.uniform(0.2, 1.0)
     chosen = [kind for kind in possible if source.random() < share] or possible
@@ -241,17 +241,18 @@ def _pick(source: random.Random, weighted: Sequence[tuple[T, float]]) -> T:
 
 
 VOTERS: Final = (3, 3, 4, 5, 5, 5)
-"""How many voters the clusters have."""
+"""The numbers of voters in runs with a clique."""
 
 BREAKS_WITHIN_US: Final = 4 * SECOND_US
-"""When the last link breaks, at the latest: some runs begin broken, in others a leader has been elected before."""
+"""The latest time at which the last link breaks.  Some runs begin with broken links, in others a leader is elected
+first."""
 
 _ROUNDS: Final = 2
-"""How often that is demanded: right after the last link broke, and once the quorum has had time to get stuck."""
+"""How often a commit is demanded: after the last link has broken, and once the quorum has had time to get stuck."""
 
 
 def clique_plan(seed: int, voters: int | None, settings: dict[str, str], longest_timeout_us: int) -> Plan:
-    """A run whose clients write all the time, of that many voters, or as many as the seed says."""
+    """A run in which clients write all the time.  If `voters` is None, the seed decides their number."""
     source = random.Random(f"{seed}/clique")
     count = source.choice(VOTERS) if voters is None else voters
     nodes = tuple(range(1, count + 1))

@@ -67,7 +67,7 @@ def one_way(timeline: Timeline, at_us: int) -> None:
 
 @fault("network", min_nodes=2)
 def one_way_around_a_node(timeline: Timeline, at_us: int) -> None:
-    """One node that everyone hears and that hears nobody, or the other way round."""
+    """All nodes hear one node, which hears none of them, or the other way round."""
     node = timeline.random.choice(timeline.node_ids)
     hears = timeline.random.random() < 0.5
     links = [(other, node) if hears else (node, other) for other in timeline.node_ids if other != node]
@@ -81,7 +81,7 @@ def requests_only(timeline: Timeline, at_us: int) -> None:
 
 @fault("network", min_nodes=2)
 def answers_of_the_leader_lost(timeline: Timeline, at_us: int) -> None:
-    """Everybody's requests reach whoever leads then, and none of its answers arrives."""
+    """Requests reach the node that leads at that time, and none of its answers arrives."""
     _until_healed(timeline, at_us, StrikeLeader("mute"))
 
 
@@ -99,7 +99,7 @@ def clog(timeline: Timeline, at_us: int) -> None:
 
 @fault("network")
 def slow_links(timeline: Timeline, at_us: int) -> None:
-    """Latencies that differ by orders of magnitude from one frame to the next, on one link or everywhere."""
+    """Latencies that differ by orders of magnitude between frames, on one link or on all."""
     worst_us = timeline.span_us(10 * MILLISECOND_US, 5 * SECOND_US)
     link = timeline.link_or_all()
     timeline.add(at_us, SetLatency(Delay(200, worst_us, max(200, worst_us // 20)), link))
@@ -135,5 +135,5 @@ def duplicates(timeline: Timeline, at_us: int) -> None:
 
 @fault("network")
 def stranger(timeline: Timeline, at_us: int) -> None:
-    """A peer of another cluster, from a later epoch."""
+    """A peer of another cluster, in a later epoch."""
     timeline.add(at_us, Intrude(timeline.random.choice(timeline.node_ids)))

@@ -1,4 +1,4 @@
-"""Plans: what one run is made of, and the timeline on which kinds of fault lay out their steps."""
+"""Plans of runs, and the timeline to which each kind of fault adds its steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kraft_trio.simulation.script.steps_campaign import USUAL_PAUSE_US, At, Clie
 
 @attrs.frozen
 class TimedStep:
-    """A step, and when it is taken; later, if the one before it has not come to its end."""
+    """A step with its time.  It is taken later if the step before it has not ended."""
 
     at_us: int
     """Virtual time since the run began, in microseconds."""
@@ -27,26 +27,26 @@ class TimedStep:
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """One run: faults up to `duration_us`, while clients write and read; then what must be possible, as a recovery."""
+    """One run: faults until `duration_us`, while clients write and read, and then a recovery with its demands."""
 
     header: Header
     clients: int = 2
     clients_every_us: int = USUAL_PAUSE_US
-    """The mean time between two operations of one client."""
+    """The average time between two operations of one client."""
     duration_us: int = 60_000_000
     faults: tuple[TimedStep, ...] = ()
     """In the order of their times."""
     ending: tuple[Step, ...] = (Recover(),)
-    """What is demanded once the last fault has happened."""
+    """The demands after the last fault."""
     is_fair_by_itself: bool = True
-    """Whether its faults leave a majority its disks, whatever happens; else the run has to look that they do."""
+    """Whether the faults leave a majority of the voters its disks in any case; if not, the run checks that itself."""
 
     @property
     def seed(self) -> int:
         return self.header.seed
 
     def steps(self) -> Iterator[Step]:
-        """The whole run, step by step, waits included."""
+        """The whole run, step by step, including waits."""
         if not self.is_fair_by_itself:
             yield Fair()
         if self.clients:
@@ -61,7 +61,7 @@ class Plan:
         yield from self.ending
 
     def script(self, comment: str = "") -> Script:
-        """The run as a scenario script, `comment` at its head."""
+        """The run as a scenario script that begins with `comment`."""
         return Script.of(self.header, self.steps(), name=f"seed-{self.seed}", comment=comment)
 
 
@@ -71,16 +71,16 @@ SECOND_US: Final = 1_000_000
 
 @attrs.define
 class Timeline:
-    """A plan in the making."""
+    """A plan that is being made."""
 
     random: random.Random
     header: Header
     duration_us: int
     changes_voters: bool = False
-    """Whether voters come and go: then it is only known when its time comes which disks can be spared."""
+    """Whether voters are added and removed; only the run itself then knows which disks can be spared."""
     steps: list[TimedStep] = attrs.field(factory=list)
     spoiled: set[int] = attrs.field(factory=set)
-    """Voters that no longer have what they had promised and acknowledged."""
+    """Voters that have lost what they promised and acknowledged."""
     _busy_until_us: dict[int, int] = attrs.field(factory=dict)
 
     @property
@@ -88,17 +88,17 @@ class Timeline:
         return self.header.nodes
 
     def add(self, at_us: int, step: Step) -> None:
-        """Plan a step; one that would come after the faulty time is left out, as the recovery undoes every fault."""
+        """Plan a step.  A step after the faulty time is dropped, because the recovery ends every fault."""
         if at_us < self.duration_us:
             self.steps.append(TimedStep(at_us, step))
 
     def span_us(self, shortest_us: int, longest_us: int) -> int:
-        """A length of time between these two, short ones as likely as long ones by their order of magnitude."""
+        """A random length of time between these two, spread evenly over the orders of magnitude."""
         exact = math.exp(self.random.uniform(math.log(shortest_us), math.log(longest_us)))
         return max(1, round(exact / MILLISECOND_US)) * MILLISECOND_US
 
     def claim(self, at_us: int, span_us: int, among: Sequence[int] | None = None) -> int | None:
-        """A node whose process has no other fault in that time, kept for one; None where there is none."""
+        """Reserve a node whose process has no other fault in that time; None if there is no such node."""
         free = self.free(at_us, among)
         if not free:
             return None
@@ -115,9 +115,9 @@ class Timeline:
         self._busy_until_us[node] = until_us
 
     def spoilable(self) -> list[int]:
-        """The nodes whose disk may be spoiled: observers, and voters as long as a majority of them is left whole."""
+        """The nodes whose disk may be spoiled: observers, and voters while a majority keeps its disks."""
         if self.header.kraft_version == 0:
-            # Without directory ids a blank disk under an old id would be taken for what it is not.
+            # Without directory ids, a blank disk under an old id would pass for the old disk.
             return list(self.header.observers)
         if self.changes_voters:
             return list(self.node_ids)
@@ -135,17 +135,17 @@ class Timeline:
         return tuple(sorted(nodes[:size])), tuple(sorted(nodes[size:]))
 
     def link(self) -> tuple[int, int]:
-        """One direction between two nodes."""
+        """A random direction between two nodes."""
         source, target = self.random.sample(self.node_ids, 2)
         return source, target
 
     def link_or_all(self) -> tuple[int, int] | None:
-        """One link, or None for all of them."""
+        """A random link, or None for all links."""
         return self.link() if len(self.node_ids) > 1 and self.random.random() < 0.5 else None
 
 
 Make = Callable[[Timeline, int], None]
-"""Adds one fault that begins at that time, in microseconds; nothing where the timeline has no room for it."""
+"""Adds one fault that begins at that time, in microseconds, if the timeline has room for it."""
 
 
 @attrs.frozen
@@ -154,18 +154,18 @@ class FaultKind:
 
     name: str
     profile: str
-    """What kind of thing fails: `network`, `disk`, `process`, `time`, `versions`, `snapshots`; `membership` changes."""
+    """The group: `network`, `disk`, `process`, `time`, `versions`, `snapshots` or `membership`."""
     make: Make
     min_nodes: int = 1
 
 
 _kinds: dict[str, FaultKind] = {}
 REGISTERED_KINDS: Final[Mapping[str, FaultKind]] = MappingProxyType(_kinds)
-"""The kinds of the modules that have been imported; `nemesis.FAULT_KINDS` has them all."""
+"""The kinds of the modules that have been imported; `nemesis.FAULT_KINDS` has all kinds."""
 
 
 def fault(profile: str, *, min_nodes: int = 1) -> Callable[[Make], Make]:
-    """Decorator: make the function known as a kind of fault, under its own name."""
+    """Decorator: register the function as a kind of fault under its own name."""
 
     def register(make: Make) -> Make:
         name = make.__name__

@@ -1,4 +1,4 @@
-"""Random faults of processes, of the builds they are of, and of clocks."""
+"""Random faults of processes, their builds and their clocks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def everyone_down(timeline: Timeline, at_us: int, end: Callable[[tuple[int, ...]
 
 @fault("process")
 def strike_leader(timeline: Timeline, at_us: int) -> None:
-    """The one node whose end means an election, whoever it is when the time comes."""
+    """Ends the node that leads when the time comes, which causes an election."""
     strike_for_a_while(timeline, at_us)
 
 
@@ -88,7 +88,7 @@ def strike_for_a_while(timeline: Timeline, at_us: int, *, mid_change: bool = Fal
 
 @fault("process")
 def campaign(timeline: Timeline, at_us: int) -> None:
-    """A voter that disrupts: it campaigns without asking first whether anyone would vote for it."""
+    """A voter campaigns without asking for pre-votes, and so disrupts the quorum."""
     known = timeline.node_ids if timeline.changes_voters else timeline.header.voters
     voters = [node for node in known if node not in timeline.spoiled]
     timeline.add(at_us, Campaign(timeline.random.choice(voters)))

@@ -1,6 +1,6 @@
-"""Random faults aimed at snapshots: while one is taken, fetched or put in the log's place, and while a log is trimmed.
+"""Random faults while a snapshot is taken, fetched or installed, and while a log is trimmed.
 
-Runs that have them take snapshots often and keep little of the log, so that whoever was away has to fetch one.
+Nodes in such runs take snapshots often and keep little of the log, so that a node that was away must fetch one.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from kraft_trio.simulation.script.steps_process import Crash, Kill, Restart, Res
 PROFILE: Final = "snapshots"
 
 _MOST_CALLS: Final = {"snapshot": 12, "trim": 20}
-"""About how many calls of the storage one of them is."""
+"""About how many storage calls each of these takes."""
 
 
 def snapshot_settings(source: random.Random, operations_per_s: int) -> dict[str, str]:
-    """When nodes take snapshots, how much of their logs they keep, and by how much at a time snapshots are fetched.
+    """Settings for how often nodes take snapshots, how much log they keep, and how large the pieces of a fetch are.
 
-    Where more is written, not more often: each takes real time.
+    A higher load does not mean more snapshots, because each one takes real time.
     """
     new_bytes = operations_per_s * source.choice((300, 1000, 1000, 4000))
     settings = {
@@ -48,7 +48,7 @@ def _one_of(timeline: Timeline, *kinds: str) -> str:
 
 
 def _ends_at_next_call(timeline: Timeline, at_us: int, failing: Callable[[int], Step]) -> None:
-    """A Restart brings back also a process that has made no such call."""
+    """Ends with a Restart, which also runs if the process has made no such call."""
     span_us = timeline.span_us(100 * MILLISECOND_US, 20 * SECOND_US)
     if (node := timeline.claim(at_us, span_us)) is not None:
         timeline.add(at_us, failing(node))
@@ -59,7 +59,7 @@ def _ends_at_next_call(timeline: Timeline, at_us: int, failing: Callable[[int], 
 
 @fault(PROFILE)
 def take_snapshots(timeline: Timeline, at_us: int) -> None:
-    """On demand, perhaps of all nodes at once."""
+    """Snapshots on demand, perhaps of all nodes at once."""
     everyone = timeline.random.random() < 0.3
     nodes = timeline.node_ids if everyone else (timeline.random.choice(timeline.node_ids),)
     timeline.add(at_us, TakeSnapshot(nodes, True))
@@ -67,7 +67,7 @@ def take_snapshots(timeline: Timeline, at_us: int) -> None:
 
 @fault(PROFILE)
 def crash_in_snapshot(timeline: Timeline, at_us: int) -> None:
-    """Within the next snapshot that is written here, or what comes of it: taken or fetched, kept or trimmed."""
+    """Power is lost during this node's next snapshot, fetched or its own, or during a trim."""
     of, lose = _one_of(timeline, "snapshot", "snapshot", "trim"), any_loss(timeline)
     calls = timeline.random.randint(1, _MOST_CALLS[of])
     _ends_at_next_call(timeline, at_us, lambda node: CrashIn(node, calls, lose, of))
@@ -81,7 +81,7 @@ def snapshot_fails(timeline: Timeline, at_us: int) -> None:
 
 @fault(PROFILE)
 def disk_fills_with_a_snapshot(timeline: Timeline, at_us: int) -> None:
-    """There is room for the log, for a while; there is more later."""
+    """The disk has room for the log for a while, and later for everything."""
     span_us = timeline.span_us(1 * SECOND_US, 20 * SECOND_US)
     if (node := timeline.claim(at_us, span_us)) is not None:
         timeline.add(at_us, FullDisk(node, timeline.random.randrange(200, 4000)))
@@ -92,7 +92,7 @@ def disk_fills_with_a_snapshot(timeline: Timeline, at_us: int) -> None:
 
 @fault(PROFILE)
 def rot_in_snapshot(timeline: Timeline, at_us: int) -> None:
-    """Found when it is next read: by this node's next start, or by whoever is given it."""
+    """The damage is found when the snapshot is next read: at the node's next start, or by a replica that fetches it."""
     span_us = timeline.span_us(1 * SECOND_US, 20 * SECOND_US)
     if (node := spoil_disk(timeline, at_us, span_us)) is not None:
         timeline.add(at_us, Rot(node, "snapshot"))
@@ -104,13 +104,13 @@ def rot_in_snapshot(timeline: Timeline, at_us: int) -> None:
 
 @fault(PROFILE, min_nodes=2)
 def lag(timeline: Timeline, at_us: int) -> None:
-    """Away for long enough that the others' logs begin behind the end of its own."""
+    """A node is away until the logs of the others begin behind the end of its own."""
     _away(timeline, at_us)
 
 
 @fault(PROFILE, min_nodes=2)
 def fetcher_struck(timeline: Timeline, at_us: int) -> None:
-    """Whoever was away is lost again in the middle of its download, perhaps more than once."""
+    """A node that was away is lost again during its download, perhaps more than once."""
     back_us = _away(timeline, at_us)
     for _ in range(timeline.random.randint(1, 3)):
         blow = timeline.random.choice(tuple(BLOWS))
@@ -121,7 +121,7 @@ def fetcher_struck(timeline: Timeline, at_us: int) -> None:
 
 @fault(PROFILE, min_nodes=2)
 def leader_lost_in_a_download(timeline: Timeline, at_us: int) -> None:
-    """The download goes on with the next leader, or begins anew."""
+    """The leader is lost during a download, which goes on or begins again with the next leader."""
     back_us = _away(timeline, at_us)
     blow = timeline.random.choice(tuple(BLOWS))
     timeline.add(back_us, StrikeLeader(blow, mid_download=True))
@@ -130,7 +130,7 @@ def leader_lost_in_a_download(timeline: Timeline, at_us: int) -> None:
 
 @fault(PROFILE, min_nodes=2)
 def download_over_bad_links(timeline: Timeline, at_us: int) -> None:
-    """Connections that are lost every few pieces."""
+    """Connections are lost every few pieces."""
     back_us = _away(timeline, at_us)
     kind = CutFrames if timeline.random.random() < 0.5 else Resets
     timeline.add(back_us, kind(timeline.random.randrange(20_000, 300_000, 1000)))
@@ -138,7 +138,7 @@ def download_over_bad_links(timeline: Timeline, at_us: int) -> None:
 
 
 def _away(timeline: Timeline, at_us: int) -> int:
-    """Takes a node out for some time; when it is back, in microseconds."""
+    """Take a node out for some time; returns when it comes back, in microseconds."""
     span_us = timeline.span_us(3 * SECOND_US, 30 * SECOND_US)
     node = timeline.claim(at_us, span_us)
     if node is None:

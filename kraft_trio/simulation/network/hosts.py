@@ -1,4 +1,4 @@
-"""Hosts, and the network as one of them sees it: connecting, listening, and what becomes of a host's connections."""
+"""Hosts, their view of the network, and what becomes of their connections."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from kraft_trio.simulation.network.simulated_stream import Alarm, SimulatedConne
 from kraft_trio.wire.network import ImmediateStream, Network
 
 BACKLOG: Final = 128
-"""How many connections may wait to be accepted; who connects beyond that waits."""
+"""How many connections may wait to be accepted.  Further ones wait to be opened."""
 SYN_TRIES: Final = 7
-"""How often the opening of a connection is tried before it fails, 127 s later (Linux: tcp_syn_retries = 6)."""
+"""How often the opening of a connection is tried; it fails after 127 s (Linux: tcp_syn_retries = 6)."""
 LOOPBACK: Final = LinkSettings(Latency.constant(0.0))
-"""Of the link from a host to itself."""
+"""The link from a host to itself."""
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 _EPHEMERAL_PORTS: Final = 49152
 
 
 class SimulatedListener:
-    """A Listener.  Connections wait in it, each until the time at which it arrives."""
+    """A Listener.  Each connection waits in it until the time at which it arrives."""
 
     def __init__(self, network: Hosts, endpoint: Endpoint, host: str) -> None:
         self._network = network
@@ -71,7 +71,7 @@ class SimulatedListener:
             await self._acceptable.wait_until(at)
 
     def close(self) -> None:
-        """Stop listening; what was not accepted yet is reset."""
+        """Stop listening, and reset connections that were not accepted."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -105,7 +105,7 @@ class Hosts(ABC):
         self._message_number = 0
 
     def seen_from(self, host: str) -> Network:
-        """The network as a process of that host sees it, until `disconnect_host` ends the process.
+        """The network as seen by a process of that host, until `disconnect_host` ends the process.
 
         The host need not exist yet.
         """
@@ -121,12 +121,12 @@ class Hosts(ABC):
         return self._hosts.get(host, False)
 
     def disconnect_host(self, host: str, *, silent: bool) -> None:
-        """The process on that host has ended without closing anything.
+        """End the process on that host, without closing anything.
 
-        Its listeners and connections are no more.  By kill -9 its kernel tells the peers, who see a reset; `silent`
-        says that the machine is off: peers hear nothing, connecting to it waits, and a peer learns of it when
-        keep-alive gives up, or by a reset as soon as the machine is on again and something is sent to it.  The machine
-        is on again when its next process listens or connects, or by `power_on`.
+        Its listeners and connections are gone.  After kill -9, its kernel resets the connections of its peers.
+        `silent` means that the machine is off: peers hear nothing, and connecting to it waits.  A peer learns of that
+        when keep-alive gives up, or by a reset if it sends something after the machine is on again.  That happens when
+        its next process listens or connects, or by `power_on`.
         """
         self.lives[host] += 1
         if silent:
@@ -139,7 +139,7 @@ class Hosts(ABC):
                     end.die(silent=silent)
 
     def power_on(self, host: str) -> None:
-        """The machine is on: it answers, if only to say that nobody is there."""
+        """Switch the machine on: it answers, even if no process listens."""
         if self._hosts.get(host) is not True:
             self._hosts[host] = True
             for connection in list(self._connections.values()):
@@ -149,11 +149,11 @@ class Hosts(ABC):
 
     @property
     def connection_count(self) -> int:
-        """How many connections there are of which one end at least is open."""
+        """The number of connections with at least one open end."""
         return len(self._connections)
 
     def link(self, source: str, target: str) -> Link:
-        """What is sent from one to the other; made when first asked for."""
+        """The link from one host to another, made when it is first needed."""
         link = self._links.get((source, target))
         if link is None:
             settings = LOOPBACK if source == target else self._default
@@ -165,7 +165,7 @@ class Hosts(ABC):
     # Called by streams and listeners
 
     def connect(self, opener: str, listener: SimulatedListener) -> SimulatedConnection:
-        """A new connection, that the listener does not know of yet."""
+        """Open a connection that the listener does not know yet."""
         self._connection_number += 1
         connection = SimulatedConnection(self, self._connection_number, opener, listener.host)
         connection.endpoint = listener.endpoint
@@ -193,20 +193,20 @@ class Hosts(ABC):
 
 @attrs.frozen
 class HostNetwork:
-    """A Network: what one process of a host uses."""
+    """A Network, used by one process of a host."""
 
     network: Hosts
     host: str
     life: int
-    """How many processes of the host had ended before."""
+    """How many processes of the host had ended before this one."""
 
     @property
     def _is_over(self) -> bool:
-        """Whether the process has ended: some of its tasks may still take a step, and nothing may come of it."""
+        """Whether the process has ended.  Some of its tasks may still take a step, which must have no effect."""
         return self.life != self.network.lives[self.host]
 
     async def connect(self, endpoint: Endpoint) -> ImmediateStream:
-        """TCP's three-way handshake, over the links as they are at each of its steps."""
+        """TCP's three-way handshake, over the links as they are at each step."""
         network = self.network
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._is_over:
@@ -228,7 +228,7 @@ class HostNetwork:
         raise _failed(errno.ETIMEDOUT)
 
     async def _try_once(self, endpoint: Endpoint, there: Link, back: Link) -> SimulatedConnection | None:
-        """One SYN and its answer; None where either is lost, or the queue is full."""
+        """Send one SYN and wait for its answer; None if either is lost, or the queue is full."""
         self._refuse_if_cut(there, back)
         if there.lost_handshake():
             return None
@@ -278,7 +278,7 @@ class HostNetwork:
 
 
 def _failed(number: int) -> NetworkError:
-    """As the real network says it, with what the operating system says behind it."""
+    """The error of the real network, with that of the operating system as its cause."""
     error = NetworkError(f"cannot connect: {os.strerror(number)}")
     error.__cause__ = OSError(number, os.strerror(number))
     return error

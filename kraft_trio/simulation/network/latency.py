@@ -1,4 +1,4 @@
-"""How long a piece of data is under way: the distributions a link can have, in seconds."""
+"""Distributions of the latency of a link, in seconds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Latency(ABC):
 
 @attrs.frozen
 class ConstantLatency(Latency):
-    """Always the same."""
+    """The same latency every time."""
 
     seconds: float = attrs.field(validator=_check_time)
 
@@ -46,7 +46,7 @@ class ConstantLatency(Latency):
 
 @attrs.frozen
 class UniformLatency(Latency):
-    """Anything from `minimum_s` to `maximum_s`, all equally likely."""
+    """Any latency from `minimum_s` to `maximum_s`, all equally likely."""
 
     minimum_s: float = attrs.field(validator=_check_time)
     maximum_s: float = attrs.field(validator=_check_time)
@@ -61,11 +61,11 @@ class UniformLatency(Latency):
 
 @attrs.frozen
 class LongTailedLatency(Latency):
-    """Mostly near `minimum_s`, at times much longer: exponential above it with mean `mean_s`, `maximum_s` at most."""
+    """Mostly near `minimum_s`, sometimes much longer: exponential above it with mean `mean_s`, at most `maximum_s`."""
 
     minimum_s: float = attrs.field(validator=_check_time)
     mean_s: float = attrs.field(validator=_check_time)
-    """The mean of the whole delay, were it not for the maximum."""
+    """The mean of the latency before the maximum is applied."""
     maximum_s: float = attrs.field(validator=_check_time)
 
     def __attrs_post_init__(self) -> None:

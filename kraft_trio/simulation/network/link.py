@@ -1,4 +1,4 @@
-"""`Link`: one direction between two hosts, with its latency, its faults and what blocks it."""
+"""`Link`: one direction between two hosts, with its latency, its faults and its blocks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import attrs
 from kraft_trio.simulation.network.link_faults import Blocked, Cut, FrameFate, LinkSettings, Manner
 
 RETRANSMISSION_S: Final = 0.2
-"""TCP's first time-out for data (Linux's minimum); each further one is twice as long."""
+"""TCP's first retransmission timeout for data (Linux's minimum).  Each further one is twice as long."""
 SYN_RETRANSMISSION_S: Final = 1.0
-"""The first one for opening a connection (RFC 6298)."""
+"""TCP's first retransmission timeout for opening a connection (RFC 6298)."""
 RETRANSMISSION_MAX_S: Final = 120.0
 GIVE_UP_S: Final = 90.0
-"""After this long without a sign of the other side a connection is given up: our sockets' keep-alive settings."""
+"""A connection is given up after this long without a sign of the peer, by the keep-alive settings of our sockets."""
 
 
 def retransmitted_at(sent_at: float, not_before: float, first_s: float = RETRANSMISSION_S) -> float:
-    """When what was sent, and lost, at `sent_at` is sent again for the first time at or after `not_before`."""
+    """When data that was lost at `sent_at` is first sent again at or after `not_before`."""
     at, interval = sent_at, first_s
     while at < not_before:
         at += interval
@@ -32,27 +32,27 @@ class LinkUser(Protocol):
     """One direction of an open connection that goes over a link."""
 
     def link_changed(self) -> None:
-        """Other traffic is blocked now than before."""
+        """Other traffic is blocked than before."""
         ...
 
 
 class Link:
-    """What is sent from one host to another, over all their connections."""
+    """Everything that one host sends to another, over all their connections."""
 
     def __init__(self, source: str, target: str, random_source: random.Random, settings: LinkSettings) -> None:
         self.source = source
         self.target = target
         self.random = random_source
         self.own_settings: dict[str, Any] = {}
-        """What was set for this link alone."""
+        """The settings of this link alone."""
         self.pipes: dict[int, LinkUser] = {}
-        """The directions of open connections that use it, by number of connection."""
+        """By connection number, the directions of open connections that use it."""
         self.lost = 0
-        """The Blocked flags of what is lost."""
+        """Blocked flags of the traffic that is lost."""
         self.held = 0
-        """Those of what waits for the end of a clog."""
+        """Blocked flags of the traffic that waits for the end of a clog."""
         self.resets = False
-        """Whether what blocks it refuses new connections."""
+        """Whether new connections are refused."""
         self.settings = settings
         self.has_faults = False
         self.apply(settings)
@@ -62,12 +62,12 @@ class Link:
         return self.lost | self.held
 
     def apply(self, default: LinkSettings) -> None:
-        """Behave by the default where nothing of its own was set."""
+        """Take the default, except for the link's own settings."""
         self.settings = settings = attrs.evolve(default, **self.own_settings)
         self.has_faults = settings.loss + settings.reset + settings.cut_frames + settings.duplicates > 0
 
     def block_by(self, cuts: Iterable[Cut]) -> None:
-        """Be blocked by these, and tell the pipes when that changes anything."""
+        """Apply these cuts, and tell the pipes if anything changes."""
         before = self.lost, self.held, self.resets
         self.lost = self.held = 0
         self.resets = False
@@ -87,7 +87,7 @@ class Link:
         return self.settings.latency.draw_s(self.random)
 
     def retransmissions_s(self) -> float:
-        """How much later a frame arrives for being lost, perhaps more than once."""
+        """How much later a frame arrives because it is lost, perhaps several times."""
         loss = self.settings.loss
         delay, interval = 0.0, RETRANSMISSION_S
         while loss and delay < RETRANSMISSION_MAX_S and self.random.random() < loss:
@@ -96,7 +96,7 @@ class Link:
         return delay
 
     def fate(self, *, is_request: bool) -> FrameFate:
-        """What becomes of the next frame."""
+        """The fate of the next frame."""
         settings, chance = self.settings, self.random.random()
         if chance < settings.reset:
             return FrameFate.RESET
@@ -109,7 +109,7 @@ class Link:
         return FrameFate.DELIVER
 
     def lost_handshake(self) -> bool:
-        """Whether a SYN sent now is stopped, or lost."""
+        """Whether a SYN sent now is blocked or lost."""
         return not self.passes_handshakes() or (self.settings.loss > 0 and self.random.random() < self.settings.loss)
 
     def passes_handshakes(self) -> bool:

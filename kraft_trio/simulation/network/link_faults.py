@@ -1,4 +1,4 @@
-"""What can be wrong between two hosts: kinds of blocking, partitions made of them, and the fates of single frames."""
+"""Faults between two hosts: kinds of blocks, partitions made of them, and the fates of single frames."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from kraft_trio.wire.descriptor import Api
 
 
 class Blocked(IntFlag):
-    """What of that which one host sends does not reach another."""
+    """The traffic from one host to another that is blocked."""
 
     NOTHING = 0
     REQUESTS = 1
-    """Requests, on the connections that the sender opened; ApiVersions, with which a connection begins, excepted."""
+    """Requests, on the connections that the sender opened, except ApiVersions, with which a connection begins."""
     ANSWERS = 2
-    """Answers, on the connections that the other opened; those to ApiVersions excepted."""
+    """Answers, on the connections that the other host opened, except those to ApiVersions."""
     HANDSHAKES = 4
-    """What opens and ends connections: SYN, FIN, RST, and ApiVersions with its answers."""
+    """Whatever opens and ends connections: SYN, FIN, RST, and ApiVersions with its answers."""
     EVERYTHING = 7
 
 
 BlockedBetween: TypeAlias = Callable[[str, str], Blocked]
-"""What of that which the first host sends does not reach the second."""
+"""Returns the blocked traffic from the first host to the second."""
 
 
 class Manner(Enum):
-    """What becomes of what is blocked."""
+    """What becomes of blocked traffic."""
 
     SILENT = "silent"
-    """It is lost.  Connections stay; TCP sends again, ever more rarely, and so what was sent arrives some time after
-    the end of the block.  New connections wait."""
+    """It is lost.  Connections stay.  TCP sends again, less and less often, so the data arrives some time after the
+    block has ended.  New connections wait."""
     RESET = "reset"
-    """Connections over it are reset at once; new ones are refused."""
+    """Connections are reset at once; new ones are refused."""
     CLOG = "clog"
     """It waits, and arrives as soon as the block ends."""
 
 
 @attrs.frozen(eq=False)
 class Cut:
-    """One cause of blocked links, from its making until it is healed.  Cuts add up."""
+    """One cause of blocked links, until it is healed.  Cuts add up."""
 
     blocked: BlockedBetween
     manner: Manner
@@ -52,22 +52,22 @@ class Cut:
 
 
 class FrameFate(Enum):
-    """What becomes of one frame."""
+    """The fate of one frame."""
 
     DELIVER = "deliver"
     RESET = "reset"
-    """It is lost together with its connection: both ends see a reset."""
+    """It is lost with its connection; both ends see a reset."""
     CUT = "cut"
-    """A part of it arrives, not all; then both ends see a reset."""
+    """Part of it arrives; then both ends see a reset."""
     DUPLICATE = "duplicate"
-    """It arrives, its sender sees a reset and no answer, and later it arrives once more, over a connection that the
-    network opens as its sender would; nobody reads that answer either.  Requests only, and only where the link is not
-    cut: what is stopped is delivered once."""
+    """It arrives twice.  Its sender sees a reset and no answer.  Later the network delivers it again over a connection
+    of its own, and nobody reads that answer either.  Only requests are duplicated, and a request that a cut stops is
+    delivered once."""
 
 
 @attrs.define(eq=False)
 class PlannedFault:
-    """The fate of the next `times` frames to which `applies`."""
+    """The next `times` frames to which `applies` meet this fate."""
 
     applies: Callable[[Message], bool]
     fate: FrameFate
@@ -77,7 +77,7 @@ class PlannedFault:
 def frames_of(
     api: Api[Any, Any], *, is_request: bool, source: str | None = None, target: str | None = None
 ) -> Callable[[Message], bool]:
-    """Whether a message is a request, or a response, of that API between these hosts; None is any host."""
+    """A predicate for requests, or responses, of that API between these hosts; None means any host."""
 
     def applies(message: Message) -> bool:
         return (
@@ -101,7 +101,7 @@ class LinkSettings:
 
     latency: Latency = attrs.field(factory=lambda: Latency.uniform(0.0002, 0.002))
     loss: float = attrs.field(default=0.0, validator=_check_probability)
-    """A frame is lost and sent again by TCP, 0.2 s later, 0.6 s if that is lost too, and so on: all behind it wait."""
+    """A frame is lost.  TCP sends it again 0.2 s later, then 0.6 s later, and so on, and all frames behind it wait."""
     reset: float = attrs.field(default=0.0, validator=_check_probability)
     cut_frames: float = attrs.field(default=0.0, validator=_check_probability)
     duplicates: float = attrs.field(default=0.0, validator=_check_probability)
@@ -111,7 +111,7 @@ class LinkSettings:
 
 
 def between_groups(groups: Sequence[Collection[str]]) -> BlockedBetween:
-    """Hosts of different groups are cut off from each other; hosts of no group are not concerned."""
+    """Hosts of different groups are cut off from each other; hosts in no group are unaffected."""
     group_of = {host: number for number, group in enumerate(groups) for host in group}
     named = [host for group in groups for host in group]
     if len(group_of) != len(named):
@@ -126,7 +126,7 @@ def between_groups(groups: Sequence[Collection[str]]) -> BlockedBetween:
 
 
 def around(host: str, others: Collection[str] | None = None) -> BlockedBetween:
-    """That host is cut off from the others named, or from all there are."""
+    """That host is cut off from the named ones, or from all others."""
     return lambda source, target: (
         Blocked.EVERYTHING
         if source != target
@@ -137,7 +137,7 @@ def around(host: str, others: Collection[str] | None = None) -> BlockedBetween:
 
 
 def all_but_neighbours(ring: Sequence[str]) -> BlockedBetween:
-    """Each host of the ring reaches the one before it and the one after it only; others are not concerned."""
+    """Each host of the ring reaches only its two neighbours; hosts outside are unaffected."""
     place = {host: number for number, host in enumerate(ring)}
     if len(place) != len(ring):
         raise ValueError(f"ring: {', '.join(ring)}, each host once was expected")
@@ -152,5 +152,5 @@ def all_but_neighbours(ring: Sequence[str]) -> BlockedBetween:
 
 
 def on_link(source: str, target: str, what: Blocked) -> BlockedBetween:
-    """`what` of that which `source` sends to `target`, and nothing else."""
+    """Only the traffic `what` from `source` to `target` is blocked."""
     return lambda a, b: what if (a, b) == (source, target) else Blocked.NOTHING

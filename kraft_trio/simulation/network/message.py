@@ -14,7 +14,7 @@ from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
 
 _REQUEST_START: Final = Struct(">4xhhi")
-"""Frame length, API key, version, correlation id: what every request begins with."""
+"""The beginning of every request: frame length, API key, version, correlation id."""
 _RESPONSE_START: Final = Struct(">4xi")
 _LENGTH_BYTES: Final = 4
 _MAX_FRAME_BYTES: Final = 2**30
@@ -27,47 +27,47 @@ _UNREAD: Final = object()
 class Message:
     """One whole frame that a host has sent.
 
-    The same object is shown twice: when it was sent, and again, `delivered` then, when the process at the other end
-    has read its last byte.  What is lost is never shown again.
+    The same object is reported when it is sent, and again, with `delivered` set, when the receiving process has read
+    its last byte.  A lost frame is not reported again.
     """
 
     number: int
-    """0.. in the order in which frames were sent on this network."""
+    """From 0, in the order in which frames are sent on this network."""
     sent_at_s: float
     """Trio's time."""
     source: str
     """The host that sent it."""
     target: str
-    """The host that it is for."""
+    """The host that is to receive it."""
     connection: int
-    """The number of the connection it is on; each connection of a network has its own."""
+    """The number of its connection, unique in the network."""
     is_request: bool
     api_key: int
-    """For a response that of its request; -1 for a response to nothing that was asked."""
+    """For a response, the key of its request; -1 if there was no such request."""
     version: int
     correlation_id: int
     raw: bytes
-    """The frame with its four bytes of length."""
+    """The frame, including its length field of four bytes."""
     request: Message | None = None
-    """For a response: what it answers.  None where no such request was sent."""
+    """The request that a response answers; None if there was no such request."""
     is_duplicate: bool = False
-    """Whether the network delivers the request a second time; its sender has not sent it again."""
+    """Whether the network, and not its sender, sends the request a second time."""
     delivered: bool = False
     _value: Any = attrs.field(default=_UNREAD, init=False)
 
     @property
     def api(self) -> Api[Any, Any] | None:
-        """The API; None where we know none of that key."""
+        """The API; None for an unknown key."""
         return APIS.get(self.api_key)
 
     @property
     def frame(self) -> bytes:
-        """The frame without its length, as `wire.codec` takes it."""
+        """The frame without its length field, as `wire.codec` takes it."""
         return self.raw[_LENGTH_BYTES:]
 
     @property
     def value(self) -> Any:
-        """The request or response itself, decoded once; None where the bytes are not one of that API and version."""
+        """The decoded request or response; None if the bytes are not valid for that API and version."""
         if self._value is _UNREAD:
             self._value = self._decoded()
         return self._value
@@ -79,7 +79,7 @@ class Message:
             api = self.api
             if api is None:
                 return None
-            # A peer that does not know the version of an ApiVersions request answers in version 0 (KIP-511).
+            # A peer that does not know the version of an ApiVersions request answers with version 0 (KIP-511).
             is_too_new = api is API_VERSIONS and self.raw[8:10] == _TOO_NEW
             return decode_response(api, 0 if is_too_new else self.version, self.frame)[1]
         except (ProtocolError, UnsupportedVersionError):
@@ -94,7 +94,7 @@ class Message:
 
 
 def request_start(raw: bytes) -> tuple[int, int, int] | None:
-    """API key, version and correlation id of a request's frame, length included; None where it is too short."""
+    """API key, version and correlation id of a request's frame, including its length field; None if it is too short."""
     if len(raw) < _REQUEST_START.size:
         return None
     key, version, correlation_id = _REQUEST_START.unpack_from(raw)
@@ -102,15 +102,15 @@ def request_start(raw: bytes) -> tuple[int, int, int] | None:
 
 
 def response_start(raw: bytes) -> int | None:
-    """The correlation id of a response's frame, length included; None where it is too short."""
+    """The correlation id of a response's frame, including its length field; None if it is too short."""
     return int(_RESPONSE_START.unpack_from(raw)[0]) if len(raw) >= _RESPONSE_START.size else None
 
 
 class FrameSplitter:
-    """Cuts a stream of bytes into pieces of which each ends where a frame ends, or within a frame.
+    """Cuts a stream of bytes into pieces that end with a frame or within a frame.
 
-    Bytes that are not frames (a negative or absurd length) end the search: they and all that follow are one frame's
-    beginning for ever.
+    A negative or absurd length means that the bytes are not frames.  They and everything after them then count as the
+    beginning of one endless frame.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,8 @@ class FrameSplitter:
         self._is_foreign = False
 
     def split(self, data: bytes) -> list[tuple[bytes, bytes | None]]:
-        """The pieces of `data`, each with the whole frame, length included, that ends with it, or None."""
+        """The pieces of `data`.  Each comes with the whole frame that it completes, including the length field, or
+        None."""
         size = len(data)
         if not self._begun and not self._is_foreign and size >= _LENGTH_BYTES:
             length = int.from_bytes(data[:_LENGTH_BYTES], "big")
@@ -144,7 +145,7 @@ class FrameSplitter:
         return _joined(pieces)
 
     def _missing(self) -> int:
-        """How many bytes there are to the end of the length, or, once that is known, to the end of the frame."""
+        """How many bytes are missing from the length field or, once that is known, from the frame."""
         begun = self._begun
         if len(begun) < _LENGTH_BYTES:
             return _LENGTH_BYTES - len(begun)
@@ -157,7 +158,7 @@ class FrameSplitter:
 
 
 def _joined(pieces: list[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
-    """The same with each length in one piece with what follows it."""
+    """The same pieces, with each length field joined to the bytes after it."""
     joined: list[tuple[bytes, bytes | None]] = []
     for data, frame in pieces:
         if joined and joined[-1][1] is None:

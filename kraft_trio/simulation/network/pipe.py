@@ -1,4 +1,4 @@
-"""`Pipe`: what one end of a simulated TCP connection sends to the other, with the times at which it arrives."""
+"""`Pipe`: one direction of a simulated TCP connection, with the times at which its bytes arrive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kraft_trio.simulation.network.message import Message
 from kraft_trio.wire.api import API_VERSIONS
 
 WINDOW_BYTES: Final = 1024 * 1024
-"""How much may be under way and unread in one direction; a sender of more waits."""
+"""How many bytes may be in flight or unread in one direction; a sender of more waits."""
 
 _REQUESTS: Final = int(Blocked.REQUESTS)
 _ANSWERS: Final = int(Blocked.ANSWERS)
@@ -24,18 +24,18 @@ _HANDSHAKES: Final = int(Blocked.HANDSHAKES)
 
 @attrs.define(eq=False)
 class Piece:
-    """Some bytes under way; none is the end of the stream (FIN)."""
+    """Bytes in flight; without bytes it is the end of the stream (FIN)."""
 
     data: bytes
     message: Message | None
     """The frame that ends with this piece."""
     sent_at: float
     arrives_at: float
-    """Infinite for as long as it is stopped."""
+    """Infinite while it is stopped."""
     category: int
     """The Blocked flag that stops it."""
     is_lost: bool = False
-    """Whether it was stopped by being lost, and so has to be sent again."""
+    """Whether it was lost and must be sent again."""
     read: int = 0
     """How many of its bytes have been read."""
 
@@ -45,7 +45,7 @@ class Receiver(Protocol):
 
     @property
     def is_ghost(self) -> bool:
-        """Whether the network holds it, and nobody reads what comes."""
+        """Whether the network holds this end, and nobody reads from it."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class Receiver(Protocol):
         ...
 
     def leave(self) -> None:
-        """Close a ghost, without waiting."""
+        """Close a ghost without waiting."""
         ...
 
     def window_opened(self) -> None:
@@ -66,7 +66,7 @@ class Receiver(Protocol):
         ...
 
     def give_up_later(self) -> None:
-        """From now on nothing is heard of the peer."""
+        """Give up later: nothing is heard of the peer from now on."""
         ...
 
     def watch_links(self) -> None:
@@ -79,9 +79,10 @@ class Receiver(Protocol):
 
 
 class Pipe:
-    """One direction of a connection: in order or not at all.
+    """One direction of a connection.  Bytes arrive in order or not at all.
 
-    Its source puts pieces in, its target takes out what has arrived.  What is stopped stops all behind it.
+    The source puts pieces in, and the target takes them out when they have arrived.  A stopped piece stops all pieces
+    behind it.
     """
 
     def __init__(self, link: Link, number: int, *, carries_requests: bool) -> None:
@@ -94,23 +95,23 @@ class Pipe:
         self.reset_at = inf
         """When a reset arrives at the target; what arrives before it can still be read."""
         self.target_is_gone = False
-        """Whether nobody reads any more: the target is closed, or its process is dead."""
+        """Whether nobody reads any more, because the target is closed or its process is dead."""
         self.source_is_gone = False
-        """Whether nothing will be sent any more, not even by retransmission: its process is dead."""
+        """Whether nothing will be sent any more, not even again, because the source's process is dead."""
         self.room = WINDOW_BYTES
         self._pieces: deque[Piece] = deque()
         self._last_arrival = -inf
         self._reset_is_held = False
         """Whether a reset waits for the end of a clog."""
         self._unheard_since = inf
-        """Since when the source has sent what a machine that is off did not hear."""
+        """Since when the source has sent data to a machine that is off."""
         self._category = _REQUESTS if carries_requests else _ANSWERS
         link.pipes[number] = self
 
     # The source's side
 
     def put(self, data: bytes, message: Message | None, *, delay_s: float = 0.0) -> float:
-        """Send some bytes; none ends the stream.  When they arrive, infinity if they are stopped."""
+        """Send some bytes, or end the stream with no bytes.  Returns when they arrive; infinity if they are stopped."""
         if self.source_is_gone:
             return inf
         if self.target.is_ghost:
@@ -135,7 +136,7 @@ class Pipe:
         return arrives_at
 
     def reset(self, not_before: float | None = None) -> None:
-        """Let the source's side answer with a reset and forget the connection (RFC 9293, 3.5.2)."""
+        """Answer the peer with a reset and forget the connection on the source's side (RFC 9293, 3.5.2)."""
         if self.reset_at < inf:
             return
         self._forget_source()
@@ -153,13 +154,13 @@ class Pipe:
             self._stop_reset()
 
     def _stop_reset(self) -> None:
-        """A reset is not sent again when it is lost: the connection is half-open then.  A clog only holds it up."""
+        """A lost reset is not sent again, so the connection is half open.  A clog only delays it."""
         self.reset_at = inf
         self._reset_is_held = not self.link.lost & _HANDSHAKES
         self.target.give_up_later()
 
     def break_now(self) -> None:
-        """End the connection for the target at once; what has not arrived is lost."""
+        """End the connection for the target at once, and lose what has not arrived."""
         now = trio.current_time()
         self._forget_source()
         self._pieces = deque(piece for piece in self._pieces if piece.arrives_at <= now)
@@ -167,7 +168,7 @@ class Pipe:
         self.target.rearm()
 
     def source_vanishes(self) -> None:
-        """The machine of the source is off: what is under way arrives, and nothing more; no reset comes."""
+        """The source's machine is off: data in flight arrives, then nothing more, not even a reset."""
         if self.reset_at == inf:
             self._forget_source()
             if not self.target_is_gone:
@@ -181,7 +182,7 @@ class Pipe:
             self.target.leave()
 
     def fail_for_target(self, at: float) -> None:
-        """Let the target see a reset at that time, of which the source knows nothing until it sends something."""
+        """Let the target see a reset at that time.  The source notices when it sends something."""
         self._pieces = deque(piece for piece in self._pieces if piece.arrives_at < at)
         self.target_is_gone = True
         self.reset_at = min(self.reset_at, at)
@@ -192,11 +193,12 @@ class Pipe:
     # The target's side
 
     def next_event_at(self) -> float:
-        """When the target can read something or hears that the connection is broken."""
+        """When the target can read something or learns that the connection is broken."""
         return min(self._pieces[0].arrives_at, self.reset_at) if self._pieces else self.reset_at
 
     def take(self, now: float, max_bytes: int) -> tuple[bytes, Message | None] | None:
-        """What has arrived, with the frame that ends there; b"" at the end of the stream; None if nothing has."""
+        """The bytes that have arrived, with the frame that ends there. b"" is the end of the stream, None means nothing
+        yet."""
         pieces = self._pieces
         if not pieces or pieces[0].arrives_at > now:
             return None
@@ -214,7 +216,7 @@ class Pipe:
         return data, piece.message
 
     def close_target(self, *, answers: bool = True) -> None:
-        """Nobody reads any more; what is still under way is answered with a reset, if the host `answers`."""
+        """Stop reading.  The host answers data in flight with a reset if `answers` is set."""
         self.target_is_gone = True
         pieces, self._pieces = self._pieces, deque()
         now = trio.current_time()
@@ -237,12 +239,12 @@ class Pipe:
         return bool(self._pieces and self._pieces[0].data and self._pieces[0].arrives_at <= now)
 
     def has_ended(self, now: float) -> bool:
-        """Whether the target's kernel knows that nothing more will come, read or not."""
+        """Whether the target's kernel knows that nothing more will come, even if not all has been read."""
         last = self._pieces[-1] if self._pieces else None
         return self.reset_at <= now or (last is not None and not last.data and last.arrives_at <= now)
 
     def _bounce(self, arrives_at: float) -> None:
-        """Something arrives where nobody reads: the host answers with a reset, if it is up."""
+        """Data arrives that nobody reads: the host answers with a reset, if it is up."""
         if self.target.host_is_up():
             self.reverse.reset(arrives_at)
         elif self.reverse.reset_at == inf:
@@ -251,7 +253,7 @@ class Pipe:
     # The network's side
 
     def link_changed(self) -> None:
-        """Stop what is blocked from now on, and let go on what no longer is."""
+        """Stop what is blocked now, and release what no longer is."""
         now = trio.current_time()
         link = self.link
         if link.resets:
@@ -281,12 +283,12 @@ class Pipe:
         self.reverse.target.watch_links()
 
     def target_host_is_up(self) -> None:
-        """The machine of the target is on again and knows nothing of the connection: it says so when asked."""
+        """The target's machine is on again, does not know the connection, and answers data with a reset."""
         if self._unheard_since < inf:
             self.reverse.reset(retransmitted_at(self._unheard_since, trio.current_time()))
 
     def _bounce_released(self) -> None:
-        """What was stopped on its way to where nobody reads now gets there."""
+        """Data that was stopped on its way to a closed end now arrives."""
         released = [piece.arrives_at for piece in self._pieces if piece.arrives_at < inf]
         if released:
             self._pieces = deque(piece for piece in self._pieces if piece.arrives_at == inf)

@@ -1,4 +1,4 @@
-"""`SimulatedNetwork`: TCP between named hosts in one process, in virtual time, with faults that a seed decides."""
+"""`SimulatedNetwork`: TCP between named hosts in one process, in virtual time, with faults decided by a seed."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.descriptor import Api
 
 DUPLICATE_DELAY_MAX_S: Final = 1.0
-"""How much later, at most, the network delivers a request for the second time."""
+"""The longest time before the network delivers a request a second time."""
 
 
 class SimulatedNetwork(Hosts):
-    """Hosts by name, the links between them, and what is wrong with those.
+    """Named hosts, the links between them, and their faults.
 
-    Bytes of one connection arrive in order or not at all.  Cuts add up: a second partition does not replace the first;
-    each method that makes one returns it, and `heal` ends one or all of them.  The hosts of a partition need not exist
-    yet.  Traffic of a host with itself has no latency and no faults.
+    The bytes of a connection arrive in order or not at all.  Cuts add up: a second partition does not replace the first
+    one.  Each method that makes a cut returns it, and `heal` ends one or all of them.  The hosts of a partition need
+    not exist yet.  A host's traffic with itself has no latency and no faults.
 
-    `on_message` is called with each whole frame when it is sent, and again when it is delivered; it must not wait.
-    All randomness comes from `random_source`; each link draws from a stream of its own, so that what happens on one
-    does not change what happens on another.
+    `on_message` is called with each whole frame when it is sent and again when it is delivered, and must not wait.  All
+    randomness comes from `random_source`.  Each link has a stream of its own, so that events on one link do not change
+    those on another.
     """
 
     def __init__(self, random_source: random.Random, *, on_message: Callable[[Message], object] | None = None) -> None:
@@ -59,8 +59,7 @@ class SimulatedNetwork(Hosts):
         self._planned: list[PlannedFault] = []
         self._caps: dict[str, VersionCap] = {}
         self._capped_connections: set[int] = set()
-        """The open connections that began while one of their hosts passed for an older build; it does so to their
-        end."""
+        """The open connections on which a host passes for an older build, which it does until they end."""
 
     # Links
 
@@ -75,7 +74,7 @@ class SimulatedNetwork(Hosts):
         cut_frames: float | None = None,
         duplicates: float | None = None,
     ) -> None:
-        """Change how one direction between two hosts behaves from now on; what is None stays as it is.
+        """Change how one direction between two hosts behaves from now on; None leaves a setting as it is.
 
         See LinkSettings.  Raises ValueError for a probability outside 0.0 to 1.0.
         """
@@ -86,7 +85,7 @@ class SimulatedNetwork(Hosts):
         self._apply_default(link)
 
     def reset_link(self, source: str, target: str) -> None:
-        """Let that direction behave by the default again."""
+        """Let that direction follow the default again."""
         link = self.link(source, target)
         link.own_settings.clear()
         self._apply_default(link)
@@ -100,7 +99,7 @@ class SimulatedNetwork(Hosts):
         cut_frames: float | None = None,
         duplicates: float | None = None,
     ) -> None:
-        """The same for all links, except for what `set_link` has set and for the traffic of a host with itself."""
+        """Change the default of all links, except for settings by `set_link` and a host's traffic with itself."""
         changes = _given(latency=latency, loss=loss, reset=reset, cut_frames=cut_frames, duplicates=duplicates)
         self._default = attrs.evolve(self._default, **changes)
         for link in self._links.values():
@@ -112,20 +111,20 @@ class SimulatedNetwork(Hosts):
     # Cuts
 
     def cut(self, blocked: BlockedBetween, manner: Manner = Manner.SILENT, description: str = "cut") -> Cut:
-        """Block from now on what `blocked` says."""
+        """Block the traffic that `blocked` returns from now on."""
         cut = Cut(blocked, manner, description)
         self._cuts.append(cut)
         self._cuts_changed()
         return cut
 
     def heal(self, cut: Cut | None = None) -> None:
-        """End that cut, or all of them, clogs included.  Healing what has been healed does nothing."""
+        """End that cut, or all of them, including clogs.  A cut that is healed already stays so."""
         self._cuts = [] if cut is None else [other for other in self._cuts if other is not cut]
         self._cuts_changed()
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
-        """Those in force, in the order they were made."""
+        """The cuts in force, oldest first."""
         return tuple(self._cuts)
 
     def _cuts_changed(self) -> None:
@@ -133,20 +132,20 @@ class SimulatedNetwork(Hosts):
             link.block_by(self._cuts)
 
     def partition(self, *groups: Collection[str], silent: bool = True) -> Cut:
-        """Let hosts reach hosts of their own group only; hosts of no group are not concerned.
+        """Let hosts reach only their own group; hosts in no group are unaffected.
 
-        `silent` loses what is sent; otherwise connections are reset and new ones refused.
+        `silent` loses traffic; otherwise connections are reset and new ones refused.
         """
         names = [sorted(group) for group in groups]
         description = " | ".join(" ".join(group) for group in names)
         return self.cut(between_groups(names), _manner(silent), f"partition {description}")
 
     def isolate(self, host: str, others: Collection[str] | None = None, *, silent: bool = True) -> Cut:
-        """Cut one host off from those others, or from everybody, clients included."""
+        """Cut one host off from the given others, or from all hosts, including clients."""
         return self.cut(around(host, others), _manner(silent), f"isolate {host}")
 
     def bridge(self, host: str, left: Collection[str], right: Collection[str], *, silent: bool = True) -> Cut:
-        """Cut two groups off from each other; only `host` reaches, and is reached by, both."""
+        """Cut two groups off from each other; only `host` reaches both."""
         if host in left or host in right:
             raise ValueError(f"bridge {host}: a host in neither of the two groups was expected")
         names = [sorted(left), sorted(right)]
@@ -154,29 +153,29 @@ class SimulatedNetwork(Hosts):
         return self.cut(between_groups(names), _manner(silent), description)
 
     def ring(self, *hosts: str, silent: bool = True) -> Cut:
-        """Let each of these hosts reach only the one before it and the one after it, the first follows the last."""
+        """Let each of these hosts reach only its two neighbours; the first one follows the last."""
         return self.cut(all_but_neighbours(hosts), _manner(silent), f"ring {' '.join(hosts)}")
 
     def one_way(self, source: str, target: str, *, handshakes: bool = True) -> Cut:
-        """Lose what `source` sends to `target`, requests and answers alike; the other way all arrives.
+        """Lose what `source` sends to `target`, requests and answers; the other direction works.
 
-        Connections can still be opened, as across a path that passes small packets only: so the target goes on asking
-        the source, and never hears an answer.  Without `handshakes` they cannot, in either direction, as TCP has it
-        when every packet of one direction is lost.
+        Connections still open, as across a path that passes only small packets, so `target` keeps asking and never gets
+        an answer.  Without `handshakes`, no connection opens in either direction, as in TCP when one direction loses
+        every packet.
         """
         what = Blocked.REQUESTS | Blocked.ANSWERS if handshakes else Blocked.EVERYTHING
         return self.cut(on_link(source, target, what), Manner.SILENT, f"one-way {source} -> {target}")
 
     def requests_only(self, source: str, target: str) -> Cut:
-        """The requests of `source` reach `target`, the answers to them are lost."""
+        """Deliver the requests of `source` to `target`, and lose the answers."""
         return self.cut(on_link(target, source, Blocked.ANSWERS), Manner.SILENT, f"requests-only {source} -> {target}")
 
     def answers_only(self, source: str, target: str) -> Cut:
-        """The requests of `source` to `target` are lost; answers to those it has sent before still arrive."""
+        """Lose the requests of `source` to `target`; answers to earlier requests still arrive."""
         return self.cut(on_link(source, target, Blocked.REQUESTS), Manner.SILENT, f"answers-only {source} -> {target}")
 
     def clog(self, source: str, target: str) -> Cut:
-        """Hold up what `source` sends to `target`; it arrives, in order, once this is over."""
+        """Hold up what `source` sends to `target`; it arrives, in order, after the end."""
         return self.cut(on_link(source, target, Blocked.EVERYTHING), Manner.CLOG, f"clog {source} -> {target}")
 
     def unclog(self, source: str, target: str) -> None:
@@ -198,11 +197,11 @@ class SimulatedNetwork(Hosts):
         return self.plan(frames_of(api, is_request=False), FrameFate.RESET, times)
 
     def forget_plans(self) -> None:
-        """Let no planned fault happen any more."""
+        """Cancel all planned faults."""
         self._planned.clear()
 
     def end_faults(self) -> None:
-        """End every cut, every planned fault, and whatever was set for links; older builds stay as old as they are."""
+        """End every cut and planned fault, and reset every link.  Older builds stay as they are."""
         self.heal()
         self.forget_plans()
         self._default = LinkSettings()
@@ -215,19 +214,19 @@ class SimulatedNetwork(Hosts):
     def cap_versions(self, host: str, api_versions: Mapping[int, int], kraft_version: int | None = None) -> None:
         """Let that host pass for an older build, on connections opened from now on.
 
-        `api_versions` gives the newest version by API key, `kraft_version` the highest level of that feature; both
-        inclusive.  Every answer to ApiVersions that the host gives is capped so, and every one that it gets, so that
-        neither side uses what the older build has not.
+        `api_versions` gives the newest version by API key and `kraft_version` the highest level of that feature, both
+        inclusive.  The network caps every ApiVersions answer that the host gives or gets, so that neither side uses
+        what the older build lacks.
         """
         self._caps[host] = VersionCap(dict(api_versions), kraft_version)
 
     @property
     def has_caps(self) -> bool:
-        """Whether some host passes for an older build, be it only on a connection from before."""
+        """Whether a host passes for an older build on any connection, even one from before."""
         return bool(self._caps or self._capped_connections)
 
     def uncap_versions(self, host: str) -> None:
-        """Let it be of our build again, on connections opened from now on."""
+        """Let it be of this build again, on connections opened from now on."""
         self._caps.pop(host, None)
 
     # Sending
@@ -237,7 +236,7 @@ class SimulatedNetwork(Hosts):
         super().forget(connection)
 
     def send(self, end: SimulatedStream, data: bytes, message: Message | None) -> None:
-        """Send on what an end sends: some bytes that end with that frame, or within one."""
+        """Send bytes that end with that frame, or that end within a frame."""
         if message is None:
             end.outgoing.put(data, None)
             return
@@ -290,7 +289,7 @@ class SimulatedNetwork(Hosts):
         end.connection.reset()
 
     def _repeat(self, first: SimulatedConnection, message: Message, at: float) -> None:
-        """Deliver a request once more at that time, over a connection that only the network knows of."""
+        """Deliver a request once more at that time, over a connection that only the network knows."""
         listener = self.listeners.get((first.endpoint.host, first.endpoint.port))
         if listener is None:
             return

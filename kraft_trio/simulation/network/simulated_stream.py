@@ -17,16 +17,16 @@ RECEIVE_BYTES: Final = 64 * 1024
 
 
 class Alarm:
-    """A wait until a time that may be moved while it lasts.  One task may wait at a time."""
+    """A wait until a time that may be moved meanwhile.  One task may wait at a time."""
 
     def __init__(self) -> None:
         self.is_awaited = False
         self._scope: trio.CancelScope | None = None
 
     async def wait_until(self, time: float) -> None:
-        """Wait until that time, or the one that it was moved to meanwhile, has come.
+        """Wait until that time, or the time to which it is moved.
 
-        Raises trio.BusyResourceError when somebody waits already.
+        Raises trio.BusyResourceError if another task is waiting.
         """
         if self._scope is not None:
             raise trio.BusyResourceError("another task is waiting already")
@@ -38,7 +38,7 @@ class Alarm:
                 self.is_awaited, self._scope = False, None
 
     def move_to(self, time: float) -> None:
-        """Let the present wait, if there is one, end at that time."""
+        """Move the end of the present wait, if there is one."""
         if self._scope is not None:
             self._scope.deadline = time
 
@@ -70,7 +70,7 @@ class Carrier(Protocol):
 
 
 class SimulatedConnection:
-    """Two ends, two pipes, and the requests that have no answer yet."""
+    """Two ends, two pipes, and the unanswered requests."""
 
     def __init__(self, network: Carrier, number: int, opener: str, acceptor: str) -> None:
         self.network = network
@@ -82,7 +82,7 @@ class SimulatedConnection:
         self.acceptor_end = SimulatedStream(self, back, there)
         there.target, back.target = self.acceptor_end, self.opener_end
         self.endpoint = Endpoint(acceptor, 0)
-        """Where it was opened to."""
+        """The endpoint to which it was opened."""
         self.unanswered: dict[int, Message] = {}
         """By correlation id, in the order they were sent."""
 
@@ -91,7 +91,7 @@ class SimulatedConnection:
         return self.opener_end, self.acceptor_end
 
     def answered_by(self, correlation_id: int) -> Message | None:
-        """The request to which a response with that id is the answer; those before it get none (acks=0)."""
+        """The request that a response with that id answers.  Earlier requests get no answer any more (acks=0)."""
         if correlation_id not in self.unanswered:
             return None
         while True:
@@ -100,12 +100,12 @@ class SimulatedConnection:
                 return request
 
     def be_ghost(self) -> None:
-        """Let the network hold the opener's end: nobody reads what comes, and the first answer ends it."""
+        """Let the network hold the opener's end, which nobody reads and the first answer ends."""
         self.opener_end.is_ghost = True
         self.acceptor_end.give_up_later()
 
     def reset(self) -> None:
-        """Let both ends see a reset, behind what is under way."""
+        """Let both ends see a reset, after the data in flight."""
         for end in self.ends:
             end.outgoing.reset()
 
@@ -117,7 +117,7 @@ class SimulatedConnection:
 class SimulatedStream(ImmediateStream):
     """One task may send and one may receive at a time.
 
-    A reader that waits is woken once, when its piece arrives or the connection breaks.
+    A waiting reader is woken once, when its data arrives or the connection breaks.
     """
 
     def __init__(self, connection: SimulatedConnection, outgoing: Pipe, incoming: Pipe) -> None:
@@ -126,9 +126,9 @@ class SimulatedStream(ImmediateStream):
         self.incoming = incoming
         self.peer_host = incoming.link.source
         self.is_closed = False
-        """Whether its owner has closed it, or is no more."""
+        """Whether its owner has closed it or has died."""
         self.is_ghost = False
-        """Whether the network holds it and nobody reads what comes."""
+        """Whether the network holds this end, and nobody reads from it."""
         self._is_dead = False
         self._given_up_at = inf
         self._splitter = FrameSplitter()
@@ -249,9 +249,9 @@ class SimulatedStream(ImmediateStream):
         await trio.lowlevel.checkpoint()
 
     def die(self, *, silent: bool) -> None:
-        """The process that owns this end is no more.
+        """The owning process has died.
 
-        Its kernel tells the peer with a reset; nobody does when the machine went with it, which is the `silent` end.
+        Its kernel resets the connection for the peer, unless the machine is off, which is the `silent` end.
         """
         if self.is_closed:
             return
@@ -264,7 +264,7 @@ class SimulatedStream(ImmediateStream):
         self._end()
 
     def leave(self) -> None:
-        """Nobody holds this end: close it, without waiting."""
+        """Close a ghost without waiting."""
         if not self.is_closed:
             self.is_closed = True
             self.outgoing.put(b"", None)
@@ -280,12 +280,12 @@ class SimulatedStream(ImmediateStream):
         self.connection.forget_if_closed()
 
     def give_up_later(self) -> None:
-        """From now on nothing is heard of the peer: keep-alive finds out."""
+        """From now on nothing is heard of the peer, and keep-alive will notice that."""
         self._given_up_at = min(self._given_up_at, trio.current_time() + GIVE_UP_S)
         self.rearm()
 
     def watch_links(self) -> None:
-        """Start or stop to count the time that the peer cannot be heard, as the links are now."""
+        """Start or stop the keep-alive timeout, according to the links as they are now."""
         if not (self.outgoing.target.is_ghost or self._given_up_at <= trio.current_time()):
             if self._hears_of_peer():
                 self._given_up_at = inf
@@ -294,7 +294,7 @@ class SimulatedStream(ImmediateStream):
         self.rearm()
 
     def _hears_of_peer(self) -> bool:
-        """Whether the peer answers when keep-alive asks for it, or its end is on the way."""
+        """Whether the peer answers keep-alive, or its end of the stream is on the way."""
         incoming, peer = self.incoming, self.outgoing.target
         is_orphan = incoming.source_is_gone or (peer.is_closed and incoming.is_stopped)
         return not is_orphan and incoming.link.passes_handshakes() and self.outgoing.link.passes_handshakes()
@@ -308,7 +308,7 @@ class SimulatedStream(ImmediateStream):
             self.rearm()
 
     def rearm(self) -> None:
-        """Wake whoever waits at the time that is right now."""
+        """Move the end of the present waits to the right time."""
         if self._readable.is_awaited:
             self._readable.move_to(self._event_at())
         if self._writable.is_awaited:

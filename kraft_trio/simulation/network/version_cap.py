@@ -1,4 +1,4 @@
-"""`VersionCap`: a host that passes for an older build, by what ApiVersions says of it (KIP-35)."""
+"""`VersionCap`: makes a host pass for an older build through its ApiVersions answers (KIP-35)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ KRAFT_VERSION = "kraft.version"
 
 @attrs.frozen
 class VersionCap:
-    """The newest versions of an older build.  An API of which no version is left is not named at all."""
+    """The newest versions of an older build.  An API without a remaining version is left out."""
 
     api_versions: Mapping[int, int] = attrs.field(factory=dict)
-    """By API key, inclusive; APIs that are not named are as new as ours."""
+    """By API key, inclusive.  Other APIs have the versions of this build."""
     kraft_version: int | None = None
-    """The highest level of the feature kraft.version, inclusive; None leaves it as it is."""
+    """The highest level of the feature kraft.version, inclusive; None leaves it unchanged."""
 
     def capped(self, response: ApiVersionsResponse) -> ApiVersionsResponse:
-        """What the older build would answer."""
+        """The answer of the older build."""
         apis = [
             ApiRange(api.key, api.min_version, min(api.max_version, self.api_versions.get(api.key, api.max_version)))
             for api in response.apis
@@ -42,7 +42,7 @@ class VersionCap:
         return attrs.evolve(feature, max_version=min(feature.max_version, self.kraft_version))
 
     def frame(self, message: Message) -> bytes:
-        """The frame of that answer to ApiVersions, capped; as it is where it refuses the version it was asked in."""
+        """The capped frame of that ApiVersions answer; unchanged if the answer is an error."""
         response = message.value
         if not isinstance(response, ApiVersionsResponse) or response.error != ErrorCode.none:
             return message.raw

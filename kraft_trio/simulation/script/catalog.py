@@ -1,4 +1,4 @@
-"""Every step there is: imports the modules that register them, and reads a line into one of them."""
+"""All steps: importing this module registers them, and `parse_step` reads a line into one of them."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ STEP_MODULES = (
     steps_membership,
     steps_campaign,
 )
-"""In the order in which the manual shows them."""
+"""In the order of the manual."""
 
 _LONGEST_VERB = 3
 
 
 def parse_step(text: str) -> Step:
-    """Read one line.  Raises StepError, which says what is there and what was expected."""
+    """Read one line.  Raises StepError, which says what the line has and what was expected."""
     words, comment = split_words(text)
     if comment:
         raise StepError(f"{comment!r}; expected a step without a comment")
@@ -49,7 +49,7 @@ def parse_step(text: str) -> Step:
 def step_from_words(words: Sequence[str]) -> Step:
     """Read the words of one line.  Raises StepError."""
     for length in range(_LONGEST_VERB, 0, -1):
-        # The longest verb first: "expect no leader" is not "expect" with two more words.
+        # The longest verb first, because "expect no leader" is not "expect" with two more words.
         step = STEPS.get(" ".join(words[:length]))
         if step is not None:
             return _read(step, Words(words, length))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _running(cluster: Cluster, nodes: tuple[int, ...] | None) -> dict[int, Node]:
-    """Those nodes, or all that run; raises NotAsExpected where one of them does not."""
+    """Those nodes, or all that run.  Raises NotAsExpected if one of them does not run."""
     running = cluster.nodes
     for node in nodes or ():
         if node not in running:
@@ -227,7 +227,7 @@ class ExpectOutcome(Step):
 
 
 def values_of(node: Node) -> list[str]:
-    """The values in a node's log, the protocol's own records left out."""
+    """The values in a node's log, without the protocol's own records."""
     values: list[str] = []
     for _, batch in node.log.iter_batches(0, node.log.end_offset):
         header = peek_header(batch)

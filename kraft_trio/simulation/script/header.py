@@ -97,7 +97,7 @@ class Header:
         return (*self.voters, *self.observers)
 
     def items(self) -> Iterator[HeaderItem]:
-        """The lines that say the same."""
+        """The header as lines."""
         yield SeedItem(self.seed)
         yield VotersItem(self.voters)
         if self.observers:
@@ -108,7 +108,8 @@ class Header:
             yield SetItem(key, value)
 
     def with_item(self, item: HeaderItem) -> Header:
-        """This header, with that said too.  Raises StepError where the two contradict, or a setting is refused."""
+        """This header with one more line.  Raises StepError if the two contradict each other or the setting is
+        refused."""
         match item:
             case SeedItem(seed):
                 return attrs.evolve(self, seed=seed)
@@ -154,7 +155,7 @@ ANY_NODE: Final = {
 
 
 def header_item_from_words(words: Sequence[str]) -> HeaderItem | None:
-    """Read the words of one line; None where they are not one of the header.  Raises StepError."""
+    """Read the words of one line; None if it is no line of a header.  Raises StepError."""
     item = HEADER_ITEMS.get(words[0])
     if item is None:
         return None

@@ -1,7 +1,7 @@
-"""What has happened since the last step of a script, in words: the output lines, made from the events of the trace.
+"""The output below a step of a script: what has happened since the last step, in words, made from the trace.
 
-First what happened, in order, each line saying why; a line that was there already is not repeated.  Then what is other
-than before: who follows whom, and how far each log goes.  No times: only the order counts.
+First come the events in order, each with its cause, and no line twice.  Then comes what has changed: which leader the
+nodes follow, and how far each log goes.  Times are left out, because only the order counts.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
 
 _KEY: Final = re.compile(r"\b(\d+)-([\w-]{22})(?![\w-])")
-"""A replica key in a text."""
+"""A replica key within a text."""
 
 _EXPECTED_ENDS: Final = ("killed", "stopped", "crashed")
-"""How a process ends that a step has ended: the step says so already."""
+"""How a process ends if a step has ended it, which the script says already."""
 
 _BY: Final = {
     "HIGHER_EPOCH_SEEN": "it hears of epoch {epoch}",
     "ELECTION_TIMED_OUT": "no leader to be found",
     "FETCH_TIMED_OUT": "no answer from its leader",
 }
-"""Why a role changes, by the event in the transition table."""
+"""The cause of a change of role, by the event in the transition table."""
 
 
 @attrs.frozen
 class NodeSummary:
-    """What the last lines of an output compare: one node, as it is between two steps."""
+    """The state of one node between two steps, of which the last lines of an output show the changes."""
 
     leader_id: int | None
     epoch: int
@@ -44,7 +44,7 @@ class NodeSummary:
     """Exclusive, like the high watermark."""
     high_watermark: int | None
     voters: tuple[str, ...]
-    """Each as id and a prime for each disk that the machine had before."""
+    """Each voter as its id, with a prime for each earlier disk of the machine."""
 
     def log(self) -> str:
         if self.log_end == 0:
@@ -63,7 +63,7 @@ class NodeSummary:
 
 
 class Narrator:
-    """Listens to the trace of one cluster from its making on; `told` gives the lines since the last call."""
+    """Listens to the trace of one cluster from the start; `told` returns the lines since the previous call."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -71,11 +71,11 @@ class Narrator:
         self._summaries: dict[int, NodeSummary] = {}
         self._pending_told: set[str] = set()
         self.pushed: int | None = None
-        """The node that the step lets campaign: that it does need not be said."""
+        """The node that the step makes campaign, which the output need not repeat."""
         cluster.trace.listeners.append(self._heard)
 
     def told(self) -> list[str]:
-        """What is to be said now.  Operations without an answer are named once."""
+        """The new lines.  Operations without an answer are named once."""
         for operation in self._cluster.history.operations:
             if operation.is_pending and operation.name not in self._pending_told:
                 self._pending_told.add(operation.name)
@@ -88,7 +88,7 @@ class Narrator:
         self._lines[_KEY.sub(self._incarnation, line)] = None
 
     def _incarnation(self, match: re.Match[str]) -> str:
-        """A replica key as its id, with a prime for each disk that this machine had before."""
+        """A replica key as its id, with a prime for each earlier disk of the machine."""
         node_id = int(match[1])
         keys = [str(replica.key) for replica in self._cluster.facts.replicas if replica.key.id == node_id]
         return match[1] + "'" * keys.index(match[0]) if match[0] in keys else match[0]
@@ -100,7 +100,7 @@ class Narrator:
             for line in tell(self._cluster, event):
                 self._say(line)
 
-    # What is other than before
+    # What has changed
 
     def _changes(self) -> Iterator[str]:
         before, now = self._summaries, self._present()
@@ -124,7 +124,7 @@ class Narrator:
 
 
 def _known_leader(view: QuorumView) -> int | None:
-    """Of its epoch; also while the node doubts that it can be reached, and asks for pre-votes."""
+    """The leader of the node's epoch.  A node that doubts its leader, and asks for pre-votes, still knows it."""
     return view.role.leader_id if isinstance(view.role, Prospective) else view.leader_id
 
 
@@ -133,7 +133,7 @@ def _grouped(
     before: Mapping[int, NodeSummary],
     describe: Callable[[NodeSummary], str],
 ) -> Iterator[str]:
-    """One line for each description that is new of some node, with all such nodes."""
+    """One line for each description that is new for some nodes, with all of those nodes."""
     nodes_by_text: dict[str, list[int]] = {}
     for node_id, summary in changed.items():
         text = describe(summary)
@@ -143,11 +143,11 @@ def _grouped(
         yield f"{' '.join(map(str, nodes))}: {text}"
 
 
-# What single events are told as
+# How single events read
 
 
 def _role(cluster: Cluster, event: TraceEvent) -> Iterator[str]:
-    """A log line "role": the change, with its cause.  What the node has published last is the role before."""
+    """A log line "role": the change and its cause.  The role before is the one that the node has published last."""
     node, details = event.node, event.details
     role, was, by, epoch = details["role"], details["was"], str(details["by"]), details["epoch"]
     why = _BY.get(by, "").format(epoch=epoch)
@@ -171,7 +171,7 @@ def _was_told_that_its_leader_resigned(cluster: Cluster, node_id: int | None) ->
 
 
 def _published_role(cluster: Cluster, event: TraceEvent) -> Iterator[str]:
-    """An event "role": how a process begins, and who is elected by whom."""
+    """An event "role": how a process begins, and who elected a leader."""
     assert event.node is not None
     replica = cluster.machines[event.node].replica
     view = None if replica is None else replica.view
@@ -225,7 +225,7 @@ def _torn_tail(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
 
 
 def _poisoned(cluster: Cluster, event: TraceEvent) -> Iterator[str]:
-    """Not of a process that has been ended already: to that, every disk has failed."""
+    """A process that has been killed already sees every storage call fail; that is not told."""
     if event.node is not None and cluster.machines[event.node].is_running:
         yield f"{event.node} poisons its storage: {event.details['reason']}"
 
@@ -260,7 +260,7 @@ def _stranger(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
 
 
 def _shared_id(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
-    """The twin of a node is none of the cluster's nodes."""
+    """The twin of a node is not a node of the cluster."""
     who = "the twin" if event.node is None else str(event.node)
     reason = _KEY.sub(lambda match: f"another {match[1]}", str(event.details["reason"]))
     yield f"{who}: {event.cause}: {reason}"
@@ -299,7 +299,7 @@ _OF_LOG_LINE: Final[Mapping[str, Tell]] = {
     "damaged snapshot ignored": _error,
     "two nodes share one id": _shared_id,
 }
-"""How what a node logs is told, by the text of the line."""
+"""How a log line of a node reads, by its text."""
 
 _OF_EVENT: Final[Mapping[str, Tell]] = {
     "role": _published_role,
@@ -309,4 +309,4 @@ _OF_EVENT: Final[Mapping[str, Tell]] = {
     "operation": _operation,
     "stranger": _stranger,
 }
-"""How other events are told, by their kind."""
+"""How other events read, by their kind."""

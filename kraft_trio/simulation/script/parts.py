@@ -1,7 +1,7 @@
-"""The parts a line is made of: how each kind of value is read from words and written into them.
+"""The parts of a line: how each kind of value is read from words and written as words.
 
-Reading is the inverse of writing: `read(write(value)) == value`, for every value that `check` accepts, so that a step
-made by a program prints as a line that makes the same step again.
+Reading is the inverse of writing: `read(write(value)) == value` for every value that `check` accepts.  A step that a
+program makes therefore prints as a line that makes the same step again.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Part(Generic[T]):
     """The syntax of one kind of field."""
 
     name: str
-    """How the syntax is shown, as N."""
+    """The name in the shown syntax, such as N."""
     expected: str
-    """For errors: "a node id"."""
+    """For errors, such as "a node id"."""
 
     def begins(self, words: Words) -> bool:
-        """Whether the next word begins such a value: what decides whether an optional one is there."""
+        """Whether the next word begins such a value, so that an optional value is present."""
         raise NotImplementedError
 
     def read(self, words: Words) -> T:
@@ -55,7 +55,7 @@ def _is_number(word: str | None) -> bool:
 
 
 class NumberPart(Part[int]):
-    """A whole number from 0 on."""
+    """A whole number, 0 or higher."""
 
     def __init__(self, name: str, expected: str, *, is_node: bool = False) -> None:
         self.name = name
@@ -81,7 +81,7 @@ class NumberPart(Part[int]):
 
 
 class NodesPart(Part[tuple[int, ...]]):
-    """One or more node ids, none of them twice."""
+    """One or more node ids, each once."""
 
     name = "N..."
     expected = "node ids"
@@ -112,7 +112,7 @@ class NodesPart(Part[tuple[int, ...]]):
 
 
 class GroupsPart(Part[tuple[tuple[int, ...], ...]]):
-    """Groups of nodes, two at least, none of them in two: `1 2 | 3`."""
+    """At least two groups of nodes, each node in one group: `1 2 | 3`."""
 
     _nodes = NodesPart()
 
@@ -187,7 +187,7 @@ _DURATION = re.compile(r"(\d{1,15})(h|m|s|ms|us)")
 
 
 def duration_text(duration_us: int) -> str:
-    """Microseconds in the largest unit that needs no fraction, as "250ms"."""
+    """Microseconds in the largest unit without a fraction, such as "250ms"."""
     unit, size = next(
         (unit, size) for unit, size in _UNITS_US if duration_us % size == 0 and (duration_us or size == 10**6)
     )
@@ -195,13 +195,13 @@ def duration_text(duration_us: int) -> str:
 
 
 def duration_from_text(text: str) -> int | None:
-    """The microseconds of "250ms", "3s", "10m"; None for another text."""
+    """The microseconds of "250ms", "3s" or "10m"; None for any other text."""
     match = _DURATION.fullmatch(text)
     return None if match is None else int(match[1]) * dict(_UNITS_US)[match[2]]
 
 
 class DurationPart(Part[int]):
-    """Microseconds, written with a unit."""
+    """A duration in microseconds, written with a unit."""
 
     name = "T"
     expected = "a duration, as in 250ms, 3s or 10m"
@@ -285,7 +285,7 @@ class QuotedPart(Part[str]):
 
 
 class QuotedListPart(Part[tuple[str, ...]]):
-    """Any number of quoted texts, none too."""
+    """Any number of quoted texts, possibly zero."""
 
     name = '"TEXT"...'
     expected = "texts in double quotes"
@@ -308,7 +308,7 @@ class QuotedListPart(Part[tuple[str, ...]]):
 
 
 class WordPart(Part[str]):
-    """One word of a list, or that matches a pattern."""
+    """One word that matches a pattern."""
 
     def __init__(self, name: str, expected: str, pattern: str) -> None:
         self.name = name
@@ -336,7 +336,7 @@ def choice(*values: str) -> WordPart:
 
 
 class FlagPart(Part[bool]):
-    """A word that is there or not."""
+    """A word that may be present."""
 
     def __init__(self, word: str) -> None:
         self.name = word

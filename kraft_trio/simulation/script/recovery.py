@@ -1,9 +1,8 @@
-"""The end of a random run: the faults stop, for a majority first and then for everyone, and progress is demanded.
+"""The end of a random run: the faults stop, first for a majority and then for all nodes, and the run demands progress.
 
-What is demanded is the liveness list: a connected majority elects a leader within a bounded number of election
-timeouts and commits; that leader keeps its leadership whatever the minority does; then, everything healed, whatever
-was pending commits everywhere or has vanished everywhere, and observers catch up.  A demand that is not met is a
-violation like any other.
+A connected majority must elect a leader within a bounded number of election timeouts, and commit.  That leader must
+stay, whatever the minority does.  After everything is healed, pending changes must commit everywhere or vanish
+everywhere, and observers must catch up.  An unmet demand is a violation like any other.
 """
 
 from __future__ import annotations
@@ -32,33 +31,33 @@ PROGRESS: Final = "once the faults have stopped, a majority makes progress"
 COMMITS: Final = "while a majority of the voters reach each other, something commits"
 
 ELECTION_TIMEOUTS: Final = 20
-"""Within how many of the longest timeouts a healed majority has a leader that has committed."""
+"""A healed majority must have a leader that has committed within this many of the longest timeouts."""
 
 BROKEN_LINKS: Final = 0.3
-"""In what share of the runs links around the majority stay broken at first, and only commits are demanded."""
+"""The share of the runs in which links around the majority stay broken at first, and only commits are demanded."""
 
 STABLE_TIMEOUTS: Final = 5
-"""For how many of the longest timeouts it must then keep it."""
+"""The leader must then stay for this many of the longest timeouts."""
 
 CATCH_UP_S: Final = 120.0
-"""Within how many virtual seconds everybody has everything, once all is healed."""
+"""All nodes must have the same log this many virtual seconds after everything is healed."""
 
 CHANGED_WITHIN_S: Final = 30.0
-"""Within how many virtual seconds the leader then makes a change of the voters."""
+"""The leader must then make a voter change within this many virtual seconds."""
 
 MOST_REMOVALS: Final = 10
-"""How many leaders may have been removed since the faults have stopped, by requests from before."""
+"""The most leaders that may be removed after the faults have stopped, by requests from before."""
 
 CHANGES: Final = "once the faults have stopped, voter changes are made"
 
 
 async def recover(cluster: Cluster) -> None:
-    """End the faults and make the demands, the first unmet one a violation; the clients are stopped on the way."""
+    """End the faults and make the demands.  The first unmet one is a violation.  The clients are stopped on the way."""
     await _Recovery(cluster).run()
 
 
 async def demand_commit(cluster: Cluster, within_s: float) -> None:
-    """Wait until an append that a client began after this call is acknowledged; a violation where none is in time."""
+    """Wait until an append that a client begins after this call is acknowledged.  A violation if none is in time."""
     operations = cluster.history.operations
     begins, began_at_s = len(operations), cluster.now_s
     while not any(o.kind == "append" and o.outcome is Outcome.OK for o in operations[begins:]):
@@ -105,7 +104,7 @@ class _Recovery:
         cluster.checker.finished()
 
     def _pick_majority(self) -> list[int]:
-        """Nodes that have kept their disks, and that are a majority of every set of voters that may be in force."""
+        """Nodes that have kept their disks, and are a majority of every voter set that may be in force."""
         cluster = self._cluster
         survivability = cluster.survivability
         members = [node for node in survivability.members() if not cluster.machines[node].has_bad_disk]
@@ -117,12 +116,12 @@ class _Recovery:
                 f"majority of every set of voters that may be in force: {'; '.join(map(str, survivability.possible()))}"
             )
         chosen = order[: self._random.randint(least, len(order))]
-        # Who is no voter is among them or not; it disturbs nobody.
+        # Nodes that cannot become voters are included at random; they must disturb nobody.
         others = [node for node in sorted(cluster.machines) if node not in members]
         return sorted([*chosen, *(node for node in others if self._random.random() < 0.3)])
 
     async def _go_on_with_broken_links(self, majority: Collection[int]) -> None:
-        """Demand that something commits while every link around the majority stays broken in some way of its own."""
+        """Demand a commit while every link around the majority is broken in some way."""
         cluster = self._cluster
         others = [node for node in cluster.machines if node not in majority]
         if cluster.workload is None or not others or cluster.network.has_caps:
@@ -134,12 +133,12 @@ class _Recovery:
         await demand_commit(cluster, CLIQUE_TIMEOUTS * self._longest_timeout_s())
 
     def _longest_timeout_s(self) -> float:
-        """Of the machines as they are, with their drifting clocks."""
+        """The longest timeout of the machines, including the drift of their clocks."""
         configs = [machine.config for machine in self._cluster.machines.values()]
         return max(max(2 * c.election_timeout_ms, c.fetch_timeout_ms, c.request_timeout_ms) for c in configs) / 1000
 
     async def _end_faults(self, nodes: Collection[int]) -> None:
-        """Let these nodes run, on machines that work, and reach each other but no other node."""
+        """Let these nodes run on working machines, and reach each other but no other node."""
         cluster = self._cluster
         cluster.network.end_faults()
         others = [node for node in cluster.machines if node not in nodes]
@@ -153,7 +152,7 @@ class _Recovery:
             machine = cluster.machines[node]
             machine.end_faults()
             if machine.node is not None and machine.node.disk_failure is not None:
-                # It runs no longer than it takes to hand over.
+                # It ends by itself as soon as it has handed over.
                 await machine.wait_until_ended()
             if machine.has_bad_disk:
                 machine.kill()
@@ -163,7 +162,7 @@ class _Recovery:
                 await machine.start()
 
     async def _demand(self, progress: Callable[[], Awaitable[T]], within_s: float, nodes: Collection[int]) -> T:
-        """What `progress` returns, in time; else this is a violation."""
+        """The result of `progress`, if it comes in time; otherwise a violation."""
         began_at_s = self._cluster.now_s
         with trio.move_on_after(within_s):
             return await progress()
@@ -178,11 +177,11 @@ class _Recovery:
         await trio.sleep_forever()
 
     async def _lasting_leader(self, majority: Collection[int]) -> Node:
-        """The leader, one of the majority, that has committed a new value, and that nobody may replace by right.
+        """A leader from the majority that has committed a new value, and that no other node may lawfully replace.
 
-        Who has won a pre-vote before, or passes for a build that needs none, campaigns in a later epoch, be it that it
-        has yet to store that on a slow disk; it may win by right.  So all of the majority that may campaign must follow
-        the leader.
+        A node that has won a pre-vote before, or that passes for a build without pre-votes, may campaign in a later
+        epoch and win.  It may not have stored that epoch yet, on a slow disk.  So every node of the majority that may
+        campaign must follow the leader.
         """
         while True:
             leader = await self._lead_and_commit(majority)
@@ -198,7 +197,7 @@ class _Recovery:
         return all((node := running.get(id)) is not None and _needs_no_other(node, leader) for id in nodes)
 
     async def _lead_and_commit(self, majority: Collection[int]) -> Node:
-        """The leader, one of the majority, that has committed a new value."""
+        """A leader from the majority that has committed a new value."""
         cluster = self._cluster
         while True:
             leader = cluster.leader()
@@ -219,10 +218,10 @@ class _Recovery:
                 return leader
 
     async def _let_minority_act(self, majority: Collection[int], leader: Node) -> None:
-        """What the others can do while the leader must keep its leadership: nothing, or ask in vain, or take part.
+        """Let the other nodes do something while the leader must stay: nothing, send requests in vain, or take part.
 
-        Where one of them has been in a later epoch already, or passes for a build without pre-votes, it may replace
-        the leader once by right: then they stay cut off.
+        A node that has been in a later epoch already, or that passes for a build without pre-votes, may lawfully
+        replace the leader once.  If there is one, the others stay cut off.
         """
         cluster, others = self._cluster, [node for node in self._cluster.machines if node not in majority]
         ways = self._random.choice(("cut off", "unheard answers", "unheard questions", "connected"))
@@ -245,9 +244,9 @@ class _Recovery:
         return not later and not (view is not None and view.epoch > epoch) and not self._cluster.network.has_caps
 
     async def _keeps_leading(self, leader: Node, for_s: float) -> bool:
-        """An epoch has one leader, so that the same leader in the same epoch at the end was it all the time.
+        """Whether the leader stays, as an epoch has only one; False if it was removed from the voters.
 
-        False where it was removed from the voters meanwhile.
+        A violation if another node leads, or the same one in another epoch.
         """
         before = leader.view.stamp
         await trio.sleep(for_s)
@@ -261,7 +260,8 @@ class _Recovery:
         return True
 
     async def _change_voters(self) -> None:
-        """An administrator makes somebody a voter who is none, or the other way round; static voters are upgraded."""
+        """Ask for one more voter change: add a node that is no voter, or remove a voter.  Static voters are
+        upgraded."""
         cluster, admin = self._cluster, self._cluster.administrator
         if not any(node.log.voters.kraft_version for node in cluster.nodes.values()):
             await self._made(admin.upgrade(at=None, within_s=CHANGED_WITHIN_S))
@@ -304,10 +304,10 @@ def _described(cluster: Cluster, node_id: int) -> str:
 
 
 def _needs_no_other(node: Node, leader: Node) -> bool:
-    """Whether it has what the leader committed, so that it hears of it, or cannot campaign in its place.
+    """Whether it has everything that the leader committed, and so hears from it, or cannot campaign.
 
-    To have heard of it once is not enough: a fetch timeout from before the faults ended may run out yet.  A node on a
-    blank disk cannot campaign, for one, and may know nobody but who is cut off.
+    To follow the leader is not enough: a fetch timeout from before may still run out.  A node on a blank disk cannot
+    campaign, and may know only nodes that are cut off.
     """
     follows = (node.view.epoch, node.view.leader_id) == (leader.view.epoch, leader.key.id)
     has_all = node.log.end_offset >= (leader.high_watermark or 0)
@@ -315,7 +315,7 @@ def _needs_no_other(node: Node, leader: Node) -> bool:
 
 
 def _may_campaign(node: Node) -> bool:
-    """Whether it is in its newest set, or in the one before while it does not know that the newest has committed."""
+    """Whether it is in its newest voter set, or in the previous one and does not know that the newest is committed."""
     history = node.log.voters
     offset = history.voters_offset
     sets = [history.voters]
@@ -325,13 +325,13 @@ def _may_campaign(node: Node) -> bool:
 
 
 CLIQUE_TIMEOUTS: Final = 30
-"""Within how many of the longest timeouts something commits, while a majority of the voters reach each other."""
+"""Something must commit within this many of the longest timeouts while a majority of the voters reach each other."""
 
 
 def broken_links(source: random.Random, clique: Collection[int], others: Collection[int]) -> Iterator[Step]:
-    """Break each direction of each link that is not inside the clique in one of the ways there are, or in none.
+    """Break each direction of each link that is not inside the clique, in one of the possible ways or not at all.
 
-    Each call has a character of its own: where most links are broken in the same way, that way shows what it does.
+    Each call prefers some of these ways, because a way shows its effect only if most links break like that.
     """
     kinds: list[Callable[[tuple[int, int]], Step] | None] = [OneWay, _hard_one_way, RequestsOnly, AnswersOnly, None]
     weights = [math.exp(source.uniform(-2.0, 2.0)) for _ in kinds]

@@ -1,4 +1,4 @@
-"""Running a scenario script: each step is taken in turn, and what came of it is told below it."""
+"""Running a scenario script: each step is taken in turn, and its output is noted below it."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ BEGUN_WITHIN_S: Final = 5.0
 
 @attrs.frozen
 class ScriptOutcome:
-    """What came of a script."""
+    """The result of a script."""
 
     script: Script
-    """With the outputs of this run; without any for the steps that were not reached."""
+    """With the outputs of this run, up to the last step that was reached."""
     failure: str | None
-    """Where the script ended early and why: an expectation that was not met, or an invariant; None for neither."""
+    """Where and why the script ended early: an unmet expectation or a violated invariant; None if it did not."""
     digest: str
-    """Of everything that happened: see Trace.digest."""
+    """The digest of everything that happened: see Trace.digest."""
     virtual_s: float
 
 
 MOST_REMEMBERED: Final = 50
-"""How many values the state machine of a script has one by one in its snapshots."""
+"""How many values a snapshot of the state machine keeps one by one."""
 
 SNAPSHOTS_KEY: Final = "metadata.log.max.record.bytes.between.snapshots"
 
 
 def setup_of(header: Header) -> Setup:
-    """The cluster of a script; its nodes have state machines with snapshots where it says when they are taken."""
+    """The cluster of a script.  Its nodes have state machines with snapshots if the header configures when to take
+    them."""
     settings = dict(header.settings)
     return Setup(
         seed=header.seed,
@@ -62,10 +63,10 @@ def run_script(
     on_step: Callable[[StepLine], object] | None = None,
     on_trace: Callable[[Trace], object] | None = None,
 ) -> ScriptOutcome:
-    """Run a script to its end, or to the first expectation that is not met, or invariant that is violated.
+    """Run a script until it ends, an expectation is not met, or an invariant is violated.
 
-    `on_step` is given each step with its output as soon as it has been taken; `on_trace` the trace, before the first
-    event of a node.  The same script gives the same outcome.
+    `on_step` is called with each step and its output as soon as the step has been taken, `on_trace` with the trace
+    before the first event of a node.  The same script has the same outcome.
     """
     return _ScriptRun(script, on_step, on_trace).outcome()
 
@@ -107,7 +108,7 @@ class _ScriptRun:
         self.virtual_s = cluster.now_s
 
     async def _take(self, line: StepLine, cluster: Cluster, narrator: Narrator) -> bool:
-        """Take one step; whether it was as it expects."""
+        """Take one step.  Returns whether it met its expectations."""
         narrator.pushed = line.step.node if isinstance(line.step, Elect | Campaign) else None
         try:
             await take(line.step, cluster)
@@ -118,7 +119,7 @@ class _ScriptRun:
         return self.failure is None
 
     async def _let_processes_begin(self, cluster: Cluster) -> None:
-        """Wait a little for every process that has just been started to take its first role, so that it can be told."""
+        """Wait a little until every new process has taken its first role, so that the output shows it."""
 
         def have_begun() -> bool:
             nodes = (machine.replica for machine in cluster.machines.values() if machine.node and not machine.is_paused)
@@ -142,7 +143,7 @@ class _ScriptRun:
 
 
 def _check_history(cluster: Cluster) -> None:
-    """What can only be judged at the end, where everyone has come to have the same log."""
+    """Check what holds only at the end, if all nodes have come to the same log."""
     ends: set[Any] = {(node.log.end, node.high_watermark) for node in cluster.nodes.values()}
     if len(cluster.nodes) == len(cluster.machines) and len(ends) == 1 and all(e.offset == h for e, h in ends):
         cluster.checker.finished()

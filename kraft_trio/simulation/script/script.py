@@ -1,10 +1,10 @@
 """Scenario scripts: a text that says what happens to a cluster and why, a step a line, and below each what came of it.
 
     # A leader cut off from its followers cannot commit.      <- the argument, in comments
-    voters 1 2 3                                              <- the header: the cluster (`scenario_header`)
+    voters 1 2 3                                              <- the header: the cluster (`header`)
 
-    elect 1                                                   <- steps (`step_catalog`)
-      -> 1 leads epoch 1                                      <- what came of it, written by `scenario_run`
+    elect 1                                                   <- steps (`catalog`)
+      -> 1 leads epoch 1                                      <- what came of it, written by `run`
 
 A script that was read prints as the text it was read from, up to the spaces between words.
 """
@@ -28,19 +28,19 @@ OUTPUT_INDENT: Final = "    "
 
 
 class ScenarioError(KraftError):
-    """A script that cannot be read: names file, line number and line, and what was expected.  Nothing was run."""
+    """A script that cannot be read.  The message names the file, line number, line and what was expected."""
 
     def __init__(self, name: str, number: int, line: str, problem: str) -> None:
         self.name = name
         self.number = number
-        """Of the line, from 1 on."""
+        """The number of the line, from 1."""
         self.problem = problem
         super().__init__(f"{name}, line {number}: {problem}\n    {line.strip()}")
 
 
 @attrs.frozen
 class Remark:
-    """A line without effect: a comment with its `#`, or an empty one."""
+    """A line without effect: an empty line, or a comment with its `#`."""
 
     text: str = ""
 
@@ -61,14 +61,14 @@ class HeaderLine:
 
 @attrs.frozen
 class StepLine:
-    """A step, and what came of it according to the script."""
+    """A step, and its output in the script."""
 
     step: Step
     comment: str = ""
     output: tuple[str, ...] = ()
     """Without the arrows."""
     number: int = attrs.field(default=0, eq=False)
-    """Of the line in its file, from 1 on; 0 where it comes from no file."""
+    """The number of the line in its file, from 1; 0 if it is in no file."""
 
     def printed(self) -> Iterator[str]:
         yield _with_comment(self.step.text, self.comment)
@@ -85,16 +85,16 @@ def _with_comment(text: str, comment: str) -> str:
 
 @attrs.frozen
 class Script:
-    """A scenario, as it was read or made."""
+    """A scenario that was read or made."""
 
     name: str
-    """Of its file, for messages."""
+    """The name of its file, for messages."""
     header: Header
     lines: tuple[Line, ...]
 
     @property
     def text(self) -> str:
-        """The script as a file holds it."""
+        """The text of the file."""
         return "".join(f"{text}\n" for line in self.lines for text in line.printed())
 
     @property
@@ -107,13 +107,13 @@ class Script:
 
     @classmethod
     def of(cls, header: Header, steps: Iterable[Step], *, name: str = "script", comment: str = "") -> Script:
-        """The script of a cluster and the steps taken with it; `comment` is put at its head, line by line."""
+        """The script of a cluster and its steps.  Each line of `comment` becomes a comment at its head."""
         remarks = [Remark(f"# {line}".rstrip()) for line in comment.splitlines()]
         items = [HeaderLine(item) for item in header.items()]
         return cls(name, header, (*remarks, *items, Remark(), *(StepLine(step) for step in steps)))
 
     def with_outputs(self, outputs: Sequence[Sequence[str]]) -> Script:
-        """This script with other outputs: one for each step, in order; without one for those beyond the last."""
+        """This script with one output for each step, in order.  Further steps have no output."""
         given = iter(outputs)
         lines = [
             attrs.evolve(line, output=tuple(next(given, ()))) if isinstance(line, StepLine) else line
@@ -135,7 +135,7 @@ def read_script(path: Path) -> Script:
 
 
 def parse_script(text: str, name: str = "script") -> Script:
-    """Read the text of a script.  Raises ScenarioError for the first line that cannot be read."""
+    """Read the text of a script.  Raises ScenarioError at the first line that cannot be read."""
     reader = _Reader(Header())
     for number, line in enumerate(text.splitlines(), start=1):
         try:
@@ -147,14 +147,14 @@ def parse_script(text: str, name: str = "script") -> Script:
 
 @attrs.define
 class _Reader:
-    """The script as far as it has been read."""
+    """The part of a script that has been read."""
 
     header: Header
     lines: list[Line] = attrs.field(factory=list)
     _said: list[str] = attrs.field(factory=list)
-    """The verbs of the header, in order."""
+    """The verbs of the header so far, in order."""
     _strangers: list[int] = attrs.field(factory=list)
-    """The nodes that steps have brought in."""
+    """The nodes that steps have added."""
 
     def read(self, number: int, line: str) -> None:
         if line.lstrip().startswith(ARROW.rstrip()):

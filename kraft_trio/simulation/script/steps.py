@@ -1,8 +1,8 @@
-"""Steps: what can be done to a simulated cluster, each an attrs value that is also a line of text.
+"""Steps: what can be done to a simulated cluster.  Each is an attrs value and also a line of text.
 
-A step class is registered under its verb; its fields say in which words it is written (see `step_syntax`).  Random
-faults make the same objects that a scenario script is read into, so that any history can be printed as a script:
-`parse_step(step.text) == step`, for every step (`step_catalog`).
+A step class is registered under its verb, and its fields define the words of its line.  Random faults are made of the
+same steps as scenario scripts, so that any history can be printed as a script.  For every step, `parse_step(step.text)
+== step`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class FieldSyntax:
-    """Where a field's value stands in the line: behind `after`, if that is given; optional, if it has a default."""
+    """Where a field stands in the line: after the word `after`, if there is one.  A field with a default is
+    optional."""
 
     part: Part[Any]
     after: str | None
@@ -30,13 +31,13 @@ class FieldSyntax:
 
     @property
     def shown(self) -> str:
-        """As documentation shows it: `[via N]`."""
+        """The syntax in the documentation, such as `[via N]`."""
         text = self.part.name if self.after is None else f"{self.after} {self.part.name}"
         return f"[{text}]" if self.is_optional else text
 
 
 def part(syntax: Part[Any], *, after: str | None = None, default: Any = attrs.NOTHING) -> Any:
-    """An attrs field of a step: its syntax, the word before it, and what it is where the line leaves it out."""
+    """An attrs field of a step, with its syntax, the word before it, and its default."""
     is_optional = default is not attrs.NOTHING
 
     def validate(_step: object, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -48,7 +49,7 @@ def part(syntax: Part[Any], *, after: str | None = None, default: Any = attrs.NO
 
 
 def flag(word: str) -> Any:
-    """An attrs field that is true where that word stands in the line."""
+    """An attrs field that is true if that word is in the line."""
     return part(FlagPart(word), default=False)
 
 
@@ -59,7 +60,7 @@ def syntax_of(step: type[Any]) -> list[tuple[str, FieldSyntax, Any]]:
 
 
 def read_fields(step: type[Any], words: Words) -> dict[str, Any]:
-    """The values of a step's fields, from the words behind its verb.  Raises StepError."""
+    """Read the values of a step's fields from the words after its verb.  Raises StepError."""
     values: dict[str, Any] = {}
     for name, syntax, _ in syntax_of(step):
         if syntax.is_optional:
@@ -76,7 +77,7 @@ def read_fields(step: type[Any], words: Words) -> dict[str, Any]:
 
 
 def write_fields(step: Any) -> list[str]:
-    """The words behind a step's verb."""
+    """The words after a step's verb."""
     words: list[str] = []
     for name, syntax, default in syntax_of(type(step)):
         value = getattr(step, name)
@@ -88,7 +89,7 @@ def write_fields(step: Any) -> list[str]:
 
 
 class NotAsExpected(AssertionError):
-    """A step found something else than it says: what was expected, and what there is."""
+    """A step has found something other than it states; the message says what was expected and what was found."""
 
 
 class Step:
@@ -97,12 +98,13 @@ class Step:
     verb: ClassVar[str]
 
     keeps_time: ClassVar[bool] = False
-    """Whether it happens at a time of its own: then nothing else may take time in a script that has such a step."""
+    """Whether the step happens at a fixed time.  In a script with such a step, the other steps take no time of their
+    own."""
 
     async def take(self, cluster: Cluster) -> None:
-        """Do it.  A fault that makes no sense now (a node that does not run is killed) does nothing.
+        """Do it.  A fault that makes no sense now, such as killing a dead node, does nothing.
 
-        Returns once it is done; what follows from it goes on by itself.  Raises NotAsExpected, if it expects anything.
+        Returns when it is done, while its consequences go on.  Raises NotAsExpected if the step expects something else.
         """
         raise NotImplementedError
 
@@ -123,12 +125,12 @@ class Step:
 
     @property
     def brings_nodes(self) -> tuple[int, ...]:
-        """The nodes that are in the world from this step on, and were not before."""
+        """The nodes that this step adds to the world."""
         return ()
 
     @classmethod
     def syntax(cls) -> str:
-        """How it is written: `crash N... [all|some|reordered]`."""
+        """The syntax of its line: `crash N... [all|some|reordered]`."""
         return " ".join([cls.verb, *(syntax.shown for _, syntax, _ in syntax_of(cls))])
 
     @classmethod
@@ -138,7 +140,7 @@ class Step:
 
 
 async def take(step: Step, cluster: Cluster) -> None:
-    """Take a step, as an event of the trace."""
+    """Take a step, and record it as an event of the trace."""
     cluster.trace.record("step", cause=step.text)
     await step.take(cluster)
 
@@ -147,11 +149,11 @@ S = TypeVar("S", bound=Step)
 
 _steps: dict[str, type[Step]] = {}
 STEPS: Final[Mapping[str, type[Step]]] = MappingProxyType(_steps)
-"""Every registered step by its verb; `step_catalog` imports all the modules that register some."""
+"""Every registered step by its verb.  `catalog` imports all modules that register steps."""
 
 
 def register(step: type[S]) -> type[S]:
-    """Class decorator: make the step known under its verb.  A verb that is taken is a bug."""
+    """Class decorator: register the step under its verb, which must be free."""
     assert step.verb not in _steps, f"two steps are called {step.verb!r}"
     _steps[step.verb] = step
     return step

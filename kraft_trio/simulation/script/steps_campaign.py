@@ -29,7 +29,7 @@ FETCHED_WITHIN_S: Final = 3.0
 
 
 async def leader_appends_voters(cluster: Cluster) -> bool:
-    """Whether a leader takes up a new set of voters in time; returns in the moment when it has."""
+    """Wait for a leader to append a voter set; returns at that moment, and whether it came in time."""
     has_appended = trio.Event()
 
     def look(event: TraceEvent) -> None:
@@ -46,7 +46,8 @@ async def leader_appends_voters(cluster: Cluster) -> bool:
 
 
 async def piece_arrives(cluster: Cluster) -> int | None:
-    """The node that has just been given a piece of a snapshot, and not the last one; None where none is in time."""
+    """Wait for a node to receive a piece of a snapshot, except the last one.  Returns its id, or None if none came in
+    time."""
     fetchers: list[int] = []
     has_come = trio.Event()
 
@@ -74,8 +75,8 @@ def _is_not_the_last(response: FetchSnapshotResponse) -> bool:
 USUAL_PAUSE_US: Final = 1_000_000
 
 RETRY_BACKOFFS_MS: Final = (250, 1000, 2000)
-"""How long the clients of random runs wait before they try again.  Most wait longer than the library does by itself:
-where there is no leader for long, looking for one would be most of what a run does."""
+"""The delays of clients in random runs before they try again.  Most are longer than the library's own: in long times
+without a leader, looking for one would be most of what a run does."""
 
 BLOWS: Final[Mapping[str, Callable[[int], Step]]] = {
     "kill": lambda node: Kill((node,)),
@@ -110,7 +111,7 @@ class Clients(Step):
     verb: ClassVar[str] = "clients"
     count: int = part(NUMBER)
     every_us: int = part(DURATION, after="every", default=USUAL_PAUSE_US)
-    """The mean time from the end of one operation of a client to the beginning of its next."""
+    """The average time from the end of one operation of a client to the beginning of its next one."""
 
     def __attrs_post_init__(self) -> None:
         if not self.every_us:

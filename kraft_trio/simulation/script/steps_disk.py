@@ -29,10 +29,10 @@ _CHANGED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "snapshot": (CHECKPOINT, CHECKPOINT + PART_SUFFIX),
     "trim": (DELETED,),
 }
-"""By what part of the storage's work: how the names of the files end that it changes."""
+"""By part of the storage's work, the endings of the names of the files that it changes."""
 
 _HEADER_BEFORE_CRC: Final = 21
-"""So many bytes of a batch its CRC does not cover: base offset, length, epoch, magic, and the CRC itself."""
+"""The bytes of a batch that its CRC does not cover: base offset, length, epoch, magic, and the CRC itself."""
 
 
 @register
@@ -132,7 +132,7 @@ class CrashIn(Step):
 
 
 class _Countdown:
-    """Names the call that is the last of so many which change files of such names, or make those names durable."""
+    """Picks the last of a number of calls that change files with such names, or make the names durable."""
 
     def __init__(self, suffixes: tuple[str, ...], calls: int) -> None:
         self._suffixes = suffixes
@@ -190,11 +190,11 @@ _PLACES: Final[Mapping[str, Callable[[Machine], tuple[str, int] | None]]] = {
     "quorum-state": _in_quorum_state,
     "snapshot": _in_newest_snapshot,
 }
-"""Where each kind of file is damaged: path and position; None where there is nothing to damage."""
+"""For each kind of file, finds the path and position to damage; None if there is nothing to damage."""
 
 
 def _inner_entry(machine: Machine) -> Entry | None:
-    """The middle one of the batches that the device holds and that have another one behind them in their file."""
+    """The middle one of the durable batches that have another batch after them in their file."""
     if (replica := machine.replica) is None:
         return None
     held = [entry for entry in replica.entries if entry.path and replica.has_durably(entry)]

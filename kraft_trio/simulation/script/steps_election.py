@@ -24,7 +24,7 @@ ELECTED_WITHIN_S: Final = 30.0
 CAMPAIGNED_WITHIN_S: Final = 1.0
 
 SPREAD_WITHIN_S: Final = 1.0
-"""How long the step waits for the others to have heard of the leader, and of what it has committed."""
+"""How long the step waits for the other nodes to learn of the leader and of what it has committed."""
 
 
 @register
@@ -72,7 +72,7 @@ class Campaign(Step):
 
 
 async def _campaign(node: Node) -> bool:
-    """One attempt, unless it leads already: whether it leads and has committed in the end."""
+    """One attempt, unless the node leads already.  Returns whether it leads and has committed."""
     election = node.election
     view = node.view
     if isinstance(view.role, Unattached | Follower):
@@ -87,7 +87,7 @@ async def _campaign(node: Node) -> bool:
         if (node.high_watermark or 0) > view.role.epoch_start_offset:
             return True
         await trio.sleep(0.001)
-    # Refused: the next attempt comes after those that the node's own peers make now, and finds other logs.
+    # It was refused.  The node's peers now try themselves, so the next attempt meets other logs.
     await trio.sleep(0.1)
     return False
 

@@ -21,10 +21,10 @@ ANSWERED_WITHIN_S: Final = 1.0
 """How long a step waits for the answer."""
 
 SPREAD_S: Final = 0.1
-"""How long it goes on once there is one, so that others have heard of the change too."""
+"""How long a step continues after the answer, so that other nodes have learned of the change."""
 
 WITHIN_US: Final = 30_000_000
-"""How long the leader is given for a change, where the step does not say."""
+"""How long the leader may take for a change, unless the step says otherwise."""
 
 
 @register

@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Delay:
-    """How long data is under way, in microseconds: anything between two bounds, or mostly near the lower one."""
+    """A latency in microseconds: evenly between two bounds, or mostly near the lower one."""
 
     minimum_us: int
     maximum_us: int
     mean_us: int | None = None
-    """None: all delays between the bounds are equally likely.  Else exponential above the minimum, with this mean."""
+    """None: all latencies between the bounds are equally likely.  Otherwise exponential above the minimum, with this
+    mean."""
 
     def __attrs_post_init__(self) -> None:
         in_order = [self.minimum_us, *([] if self.mean_us is None else [self.mean_us]), self.maximum_us]
@@ -45,7 +46,7 @@ class Delay:
             raise ValueError(f"{self}: expected 0 <= minimum <= mean <= maximum")
 
     def latency(self) -> Latency:
-        """The distribution, as links take it."""
+        """The distribution that links use."""
         if self.mean_us is not None:
             return Latency.long_tailed(self.minimum_us / 1e6, self.mean_us / 1e6, self.maximum_us / 1e6)
         if self.minimum_us == self.maximum_us:
@@ -60,7 +61,7 @@ class Delay:
 
 
 def delay_from_text(text: str) -> Delay | None:
-    """Read what `str` of a Delay gives; None for another text."""
+    """Parse the result of `str` of a Delay; None for any other text."""
     bounds, has_mean, mean = text.partition("~")
     minimum, has_maximum, maximum = bounds.partition("..")
     minimum_us = duration_from_text(minimum)
@@ -275,7 +276,7 @@ class SetLatency(Step):
 
 @attrs.frozen
 class _FrameFault(Step):
-    """Something that becomes of a share of the frames, on one link or on all that have no share of their own."""
+    """A fault of a share of the frames, on one link or on all links without a share of their own."""
 
     probability_ppm: int = part(PROBABILITY)
     link: tuple[int, int] | None = part(LINK, after="on", default=None)

@@ -28,10 +28,10 @@ ANSWERED_WITHIN_S: Final = 0.5
 """How long a step waits for the answer to its operation."""
 
 SPREAD_S: Final = 0.1
-"""How long it goes on once there is an answer, so that others have heard of it too."""
+"""How long a step continues after the answer, so that other nodes have learned of the operation."""
 
 PATIENCE_S: Final = 30.0
-"""How long a client over the network goes on trying."""
+"""How long a client over the network keeps trying."""
 
 Attempt = Callable[[LogAccess, float], Awaitable[None]]
 
@@ -93,7 +93,7 @@ async def _perform(cluster: Cluster, operation: Operation, attempt: Attempt) -> 
     ended = trio.Event()
 
     async def run() -> None:
-        # What is embedded in a process stands still with it.
+        # An embedded client pauses with its process.
         process.set(operation.via)
         try:
             await _attempt(cluster, operation, attempt)
@@ -120,7 +120,7 @@ async def _attempt(cluster: Cluster, operation: Operation, attempt: Attempt) -> 
 
 
 TAKEN_WITHIN_S: Final = 30.0
-"""How long a snapshot may take before nobody waits for it any more."""
+"""How long the step waits for a snapshot."""
 
 
 @register
@@ -145,7 +145,7 @@ class TakeSnapshot(Step):
 
 
 async def _take(cluster: Cluster, node_id: int) -> None:
-    """As an application in that node's process; told of a failure, it has nothing to add to what the node does."""
+    """Take a snapshot as an application in that node's process, which leaves any failure to the node."""
     machine = cluster.machines[node_id]
     if machine.node is None or machine.is_paused:
         return

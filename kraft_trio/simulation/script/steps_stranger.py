@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FOREIGN_CLUSTER_ID: Final = "another-cluster-000000"
 PATIENCE_S: Final = 1.0
 RUBBISH_PATIENCE_S: Final = 0.1
-"""How long rubbish is given to be answered: some of it is the beginning of more, as far as its reader knows."""
+"""How long a node has to answer garbage, which may look like the beginning of a longer frame."""
 _STRANGER: Final = ReplicaKey(1_000_000, UUID(int=0xBAD))
 _EPOCHS_AHEAD: Final = 100
 _LOG_END: Final = 10**9
@@ -65,7 +65,7 @@ class Intrude(Step):
 
 
 def _rubbish(source: random.Random) -> Iterator[tuple[str, bytes]]:
-    """What a node must refuse without being moved by it, be it of the right cluster or none."""
+    """Bytes that a node must refuse, without any change of its state."""
     yield "noise", source.randbytes(source.randrange(1, 200))
     yield "frame without end", pack(">i", 2**31 - 1) + source.randbytes(20)
     yield "frame of negative length", pack(">i", -1)
@@ -76,7 +76,7 @@ def _rubbish(source: random.Random) -> Iterator[tuple[str, bytes]]:
 
 
 async def _send(cluster: Cluster, node_id: int, data: bytes) -> str:
-    """How the connection ends that these bytes are sent on."""
+    """How the connection ends on which these bytes are sent."""
     try:
         stream = await cluster.network.seen_from("stranger").connect(cluster.endpoint_of(node_id))
         async with stream:
@@ -104,7 +104,7 @@ def _requests(config: NodeConfig, epoch: int) -> Iterator[tuple[Api[Any, Any], o
 
 
 async def _ask(cluster: Cluster, node_id: int, api: Api[Any, Any], request: object) -> str:
-    """The error it is answered with, or how the connection ends."""
+    """The error in the answer, or how the connection ends."""
     try:
         stream = await cluster.network.seen_from("stranger").connect(cluster.endpoint_of(node_id))
         connection = await Connection.negotiated(stream, "stranger", 2**24)

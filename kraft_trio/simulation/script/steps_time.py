@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
 
 QUIET_TIMEOUTS: Final = 3
-"""For how many of the longest timeouts nothing may happen in a cluster that has settled."""
+"""In a settled cluster, nothing may happen for this many of the longest timeouts."""
 
 SETTLED_WITHIN_S: Final = 300.0
 LOOK_EVERY_S: Final = 0.02
@@ -60,13 +60,13 @@ def _longest_timeout_s(cluster: Cluster) -> float:
 
 
 def _facts(cluster: Cluster) -> list[object]:
-    """What must stay as it is for a cluster to have come to rest."""
+    """The facts that must not change for a while in a settled cluster."""
     facts: list[object] = [operation.outcome for operation in cluster.history.operations]
     for machine in cluster.machines.values():
         replica = machine.replica
         facts += [machine.is_running, machine.is_paused, replica]
         if replica is not None and replica.view is not None:
-            # Not whom it takes for the leader: who cannot reach that one doubts it again and again.
+            # Not the leader that it knows: a node that cannot reach its leader doubts it again and again.
             facts += [replica.view.epoch, replica.is_leader, replica.log_end, replica.synced_end]
             facts += [replica.high_watermark, replica.applied_end]
     return facts

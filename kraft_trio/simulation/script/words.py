@@ -1,4 +1,4 @@
-"""A line of a script as words, and the error that says what was expected instead of one."""
+"""A line of a script as words, and the error for a line that cannot be read."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kraft_trio.errors import KraftError
 
 
 class StepError(KraftError):
-    """A line that is not a step: says what is there and what was expected."""
+    """A line that is not a step.  The message says what the line has and what was expected."""
 
 
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|#.*|[^\s"]+|")')
 
 
 def split_words(text: str) -> tuple[list[str], str]:
-    """The words of a line, quoted text being one word with its quotes, and the comment behind them, `#` included.
+    """The words of a line and the comment after them, including its `#`.  A quoted text is one word with its quotes.
 
-    Raises StepError for a quotation that does not end.
+    Raises StepError if a quotation does not end.
     """
     words: list[str] = []
     for match in _TOKEN.finditer(text):
@@ -35,7 +35,7 @@ def split_words(text: str) -> tuple[list[str], str]:
 
 @attrs.define
 class Words:
-    """The words of a line not read yet."""
+    """The unread words of a line."""
 
     words: Sequence[str]
     position: int = 0
@@ -54,13 +54,13 @@ class Words:
         return word
 
     def skip(self, word: str) -> bool:
-        """Read the next word if it is this one."""
+        """Read the next word if it is `word`."""
         if self.peek() != word:
             return False
         self.position += 1
         return True
 
     def end(self) -> None:
-        """Raises StepError unless every word has been read."""
+        """Raises StepError if a word is left."""
         if (word := self.peek()) is not None:
             raise StepError(f"{word!r}; expected the end of the line")
