@@ -360,6 +360,16 @@ async def send_or_wait(channel: trio.MemorySendChannel[T], value: T) -> None:
         await channel.send(value)
 
 
+def drain(mailbox: trio.MemoryReceiveChannel[T]) -> list[T]:
+    """Take all messages that are in a mailbox, those of senders that wait for room included; never waits."""
+    messages = []
+    while True:
+        try:
+            messages.append(mailbox.receive_nowait())
+        except (trio.WouldBlock, trio.EndOfChannel):
+            return messages
+
+
 # Published by Election at each transition
 
 
@@ -385,3 +395,10 @@ class QuorumView:
 
     def leader_endpoint(self, listener_name: str) -> Endpoint | None:
         return self.leader_endpoints.get(listener_name)
+
+    def leader_endpoint_near(self, listener_name: str) -> Endpoint | None:
+        """The leader's endpoint on that listener, from the leader or the voter set; else on its default listener."""
+        endpoint = self.leader_endpoint(listener_name)
+        if endpoint is None and self.leader_id is not None and (voter := self.voters.get(self.leader_id)) is not None:
+            endpoint = voter.endpoints.get(listener_name)
+        return endpoint or next((endpoint for _, endpoint in self.leader_endpoints), None)

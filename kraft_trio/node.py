@@ -12,12 +12,11 @@ import trio
 
 from kraft_trio.actors.appender import Appender
 from kraft_trio.actors.election import Election
-from kraft_trio.actors.internal_listener import InternalListener
+from kraft_trio.actors.internal_listener import InternalListener, OwnRemoval
 from kraft_trio.actors.log_cleaner import LogCleaner
 from kraft_trio.actors.memory_budget import MemoryBudget
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.network_server import NetworkServer
-from kraft_trio.actors.own_removal import OwnRemoval
 from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.record_decoder import RecordDecoder
 from kraft_trio.actors.request_failures import RequestFailures

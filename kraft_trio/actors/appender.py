@@ -23,7 +23,7 @@ from kraft_trio.errors import (
     UnsupportedVersionError,
 )
 from kraft_trio.idempotent_producer import IdempotentProducer, ProducerLeader
-from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView, Reply, deliver
+from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView, Reply, deliver, drain
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import NewRecord, peek_header
 from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_RECORDS, RECORD_OVERHEAD_BYTES
@@ -106,7 +106,7 @@ class Appender:
     def _abandon_waiting(self) -> None:
         for request in self._on_their_way:
             request.reply.answer(OutcomeUnknownError("append: the node stopped before it had heard of the commit"))
-        self._drain_inbox()
+        self._waiting += drain(self._inbox)
         for request in self._waiting:
             request.reply.answer(NodeClosedError("append: the node stopped before it was sent"))
         self._inbox.close()
@@ -115,7 +115,7 @@ class Appender:
         """The requests that have come in, as many as one batch may hold, in their order; at least one."""
         if not self._waiting:
             self._waiting.append(await self._inbox.receive())
-        self._drain_inbox()
+        self._waiting += drain(self._inbox)
         if self._config.append_linger_ms > 0:
             await self._linger()
         group: list[AppendRequested] = []
@@ -135,13 +135,6 @@ class Appender:
                 request = await self._inbox.receive()
                 self._waiting.append(request)
                 size += request.size_in_bytes
-
-    def _drain_inbox(self) -> None:
-        while True:
-            try:
-                self._waiting.append(self._inbox.receive_nowait())
-            except trio.WouldBlock:
-                return
 
     async def _append_group(self, group: list[AppendRequested]) -> None:
         self._on_their_way = group

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import attrs
 
 from kraft_trio.actors.answers import Answer, Awaited
-from kraft_trio.actors.fetch_requests import leader_endpoint
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.config import NodeConfig
@@ -106,7 +105,7 @@ class ClientRequests:
         own = self._config.advertised_endpoint(listener_name)
         if own is not None and (self._key.id in brokers or not brokers):
             brokers[self._key.id] = own
-        leader = leader_endpoint(view, listener_name)
+        leader = view.leader_endpoint_near(listener_name)
         if view.leader_id is not None and leader is not None:
             brokers.setdefault(view.leader_id, leader)
         return brokers
@@ -164,7 +163,7 @@ class ClientRequests:
                     leader_epoch=view.epoch if leader_id >= 0 else -1,
                 )
             )
-        endpoint = leader_endpoint(view, listener_name)
+        endpoint = view.leader_endpoint_near(listener_name)
         told = [response.leader_id for response in responses if response.leader_id >= 0]
         return ProduceResponse(tuple(responses), ((told[0], endpoint),) if told and endpoint is not None else ())
 

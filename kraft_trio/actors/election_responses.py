@@ -7,7 +7,6 @@ from typing import TypeAlias, TypedDict
 import structlog
 
 from kraft_trio.actors.epoch_guard import EpochGuard
-from kraft_trio.actors.fetch_requests import leader_endpoint
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.role_changes import Ruling
@@ -100,7 +99,7 @@ class ElectionResponses:
             partition_error=ErrorCode.none if error is None else ErrorCode[error.lower()],
             leader_id=-1 if view.leader_id is None else view.leader_id,
             leader_epoch=view.epoch,
-            leader_endpoint=leader_endpoint(view, listener_name or self._config.controller_listener_name),
+            leader_endpoint=view.leader_endpoint_near(listener_name or self._config.controller_listener_name),
             topic=self._config.topic_name,
         )
 

@@ -19,7 +19,7 @@ from kraft_trio.actors.leader_fetches import LeaderFetches
 from kraft_trio.actors.pending_appends import PendingAppends
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.request_failures import NODES_OWN
-from kraft_trio.actors.snapshot_doubts import SnapshotDoubts
+from kraft_trio.actors.snapshot_scrubber import SnapshotScrubber
 from kraft_trio.actors.snapshot_server import SnapshotServer
 from kraft_trio.errors import DiskFullError
 from kraft_trio.messages import (
@@ -32,6 +32,7 @@ from kraft_trio.messages import (
     ProduceReceived,
     ProducerIdRequested,
     SnapshotPiece,
+    drain,
 )
 from kraft_trio.protocol.check_quorum import has_majority_contact
 from kraft_trio.protocol.high_watermark import next_high_watermark
@@ -82,7 +83,7 @@ class LeaderReplication:
         self._next_expiry = trio.CancelScope(deadline=math.inf)
         self._appended = trio.Event()
         self._snapshots = SnapshotServer(context.log.snapshots)
-        self._doubts = SnapshotDoubts(context.log, self._snapshots.forget)
+        self._scrubber = SnapshotScrubber(context.log, self._snapshots.forget)
 
     async def run(self) -> None:
         """Lead until cancelled (KIP-595 "Leader")."""
@@ -94,7 +95,7 @@ class LeaderReplication:
                 nursery.start_soon(self.fetches.complete_left)
                 nursery.start_soon(self._watch_log_start)
                 nursery.start_soon(self._check_quorum)
-                nursery.start_soon(self._doubts.run)
+                nursery.start_soon(self._scrubber.run)
                 if not self._log.voters.voters.is_voter(self._key):
                     nursery.start_soon(self._leave_once_committed)
                 await self._serve_mailbox()
@@ -303,7 +304,7 @@ class LeaderReplication:
             self.progress.fetched_snapshot(
                 replica, request.snapshot_id, request.position, request.max_bytes, now_s=now_s
             )
-            self._doubts.given(replica, request.snapshot_id, request.position, len(piece.data), piece.size_in_bytes)
+            self._scrubber.given(replica, request.snapshot_id, request.position, len(piece.data), piece.size_in_bytes)
         message.reply.answer(piece)
 
     # Waiting ends
@@ -331,7 +332,8 @@ class LeaderReplication:
 
         In turns, as there may be thousands of them; shielded, as each is owed an answer.
         """
-        unread = self._close_mailbox()
+        unread = drain(self._mailbox)
+        self._mailbox.close()
         with trio.CancelScope(shield=True):
             while not (self.fetches.abandon_some() and self._appends.abandon_some()):
                 await trio.lowlevel.checkpoint()
@@ -339,17 +341,6 @@ class LeaderReplication:
                 self._refuse(message, ErrorCode.not_leader_or_follower)
                 if not count % MESSAGES_PER_TURN:
                     await trio.lowlevel.checkpoint()
-
-    def _close_mailbox(self) -> list[LeaderMessage]:
-        """What has not been read, senders that wait for room included."""
-        unread = []
-        while True:
-            try:
-                unread.append(self._mailbox.receive_nowait())
-            except (trio.WouldBlock, trio.EndOfChannel):
-                break
-        self._mailbox.close()
-        return unread
 
     def _refuse(self, message: LeaderMessage, error: ErrorCode) -> None:
         match message:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from kraft_trio.actors.answers import Answer, Awaited, Worked
-from kraft_trio.actors.fetch_requests import leader_check
+from kraft_trio.actors.leader_requests import leader_check
 from kraft_trio.actors.published import Published
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ProtocolError

@@ -12,14 +12,13 @@ from typing import Any, TypeVar
 
 from kraft_trio.actors.answers import Answer, Awaited, Forwarded, Ready
 from kraft_trio.actors.client_requests import ClientRequests
-from kraft_trio.actors.fetch_requests import FetchRequests
+from kraft_trio.actors.leader_requests import LeaderRequests
 from kraft_trio.actors.list_offsets_requests import ListOffsetsRequests
 from kraft_trio.actors.listener_admission import REPLICAS_ONLY, ListenerAdmission
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.replica_snapshot_requests import ReplicaSnapshotRequests, TakeSnapshot
-from kraft_trio.actors.snapshot_requests import SnapshotRequests
 from kraft_trio.actors.voter_change_requests import VoterChangeRequests
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import UnsupportedVersionError
@@ -96,8 +95,7 @@ class RequestRouter:
         self._view = view
         self._tell_election = tell_election
         self._admission = ListenerAdmission(config.controller_listener_names)
-        self._fetches = FetchRequests(config, cluster_id, view)
-        self._snapshots = SnapshotRequests(config, cluster_id, view)
+        self._leader = LeaderRequests(config, cluster_id, view)
         self._replica_snapshots = ReplicaSnapshotRequests(key, cluster_id, log, take_snapshot)
         self._voter_changes = VoterChangeRequests(config, cluster_id, view)
         self._list_offsets = ListOffsetsRequests(config, log, view)
@@ -113,7 +111,7 @@ class RequestRouter:
         self._admission.check(listener_name, request)
         match request:
             case FetchRequest():
-                return await self._fetches.route(request, header.version, listener_name, asker)
+                return await self._leader.fetch(request, header.version, listener_name, asker)
             case ProduceRequest():
                 return await self._clients.produce(request, header.version, listener_name)
             case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest():
@@ -123,7 +121,7 @@ class RequestRouter:
             case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest() | UpdateFeaturesRequest():
                 return await self._voter_changes.route(request, listener_name)
             case FetchSnapshotRequest():
-                return await self._snapshots.route(request, listener_name)
+                return await self._leader.fetch_snapshot(request, listener_name)
             case ReplicaSnapshotsRequest():
                 return self._replica_snapshots.route(request)
             case ApiVersionsRequest():

@@ -23,10 +23,10 @@ WHAT_TO_DO: Final = "stop one of the two, and format a directory of its own for 
 class SharedNodeId:
     """What one node has heard about another one with its id."""
 
-    def __init__(self, node_id: int, patience_s: float = 0.0) -> None:
-        """`patience_s` is how long the voters may go on to name a leader that is gone."""
+    def __init__(self, node_id: int, grace_s: float = 0.0) -> None:
+        """`grace_s` is how long the voters may go on to name a leader that is gone."""
         self._node_id = node_id
-        self._patience_s = patience_s
+        self._grace_s = grace_s
         self._leads_in: int | None = None
         self._since_s = math.inf
         self._said_s = -math.inf
@@ -36,7 +36,7 @@ class SharedNodeId:
         now_s = trio.current_time()
         if epoch != self._leads_in:
             self._leads_in, self._since_s = epoch, now_s
-        if now_s >= self._since_s + self._patience_s:
+        if now_s >= self._since_s + self._grace_s:
             self._say(f"the leader of epoch {epoch} has this node's id and is another process")
 
     def fetches(self, replica: ReplicaKey) -> None:

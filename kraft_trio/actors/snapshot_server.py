@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kraft_trio.actors.piece_memory import PieceMemory
 from kraft_trio.errors import StorageFailure
 from kraft_trio.messages import SnapshotPiece
 from kraft_trio.protocol.snapshot_ids import PieceRefusal, check_piece, piece_size
@@ -18,6 +17,8 @@ MAX_PIECE_BYTES: Final = 1024 * 1024
 """The most that is read at a time: nothing else runs meanwhile."""
 MAX_OPEN_FILES: Final = 4
 """Replicas that join at the same time ask for the same snapshot; one that has just been replaced is asked for too."""
+MAX_KEPT: Final = 4
+"""Pieces that are on their way at the same time, for which memory is kept; those above that have their own."""
 
 _ERRORS = {
     PieceRefusal.SNAPSHOT_NOT_FOUND: ErrorCode.snapshot_not_found,
@@ -86,3 +87,42 @@ class SnapshotServer:
             file = self._snapshots.open(snapshot_id)
         self._files[snapshot_id] = file
         return file
+
+
+class PieceMemory:
+    """Owned by one SnapshotServer.  What it gives is whole for as long as anybody holds it.
+
+    A piece may wait, for as long as a peer likes, in a frame that is half sent.  Its memory is used again once no view
+    of it is left: a bytearray of which there is one cannot change its length.
+    """
+
+    def __init__(self, piece_bytes: int) -> None:
+        """Memory is kept for pieces of that size, the usual one."""
+        self._piece_bytes = piece_bytes
+        self._kept: list[bytearray] = []
+
+    def read(self, file: DiskFile, position: int, size: int) -> bytes | memoryview:
+        """Up to `size` bytes from `position`; fewer only where the file ends.  Raises OSError."""
+        memory = self._unused() if size == self._piece_bytes else None
+        if memory is None:
+            return file.read_at(position, size)
+        view = memoryview(memory)
+        return view[: file.read_into(position, view)]
+
+    def _unused(self) -> bytearray | None:
+        for memory in self._kept:
+            if not _has_views(memory):
+                return memory
+        if len(self._kept) >= MAX_KEPT:
+            return None
+        self._kept.append(bytearray(self._piece_bytes))
+        return self._kept[-1]
+
+
+def _has_views(memory: bytearray) -> bool:
+    try:
+        memory.append(0)
+    except BufferError:
+        return True
+    del memory[-1]
+    return False

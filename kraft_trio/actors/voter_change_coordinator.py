@@ -3,7 +3,7 @@
 Each request is a task under its own deadline.  It takes its turn when it has a record to append, and keeps it until
 that has committed, or the epoch is over; while it waits for a new voter to answer and to catch up, others may have
 theirs.  A change lives in a cancel scope of its own: commit closes it, and so does the end of the epoch nursery, which
-comes before any truncation.  What it waits for is in voter_change_steps.py.
+comes before any truncation.  What it waits for is in voter_change.py.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_replication import LeaderReplication
-from kraft_trio.actors.voter_change import ChangeRefusedError, VoterChange, answering, require
-from kraft_trio.actors.voter_change_steps import VoterChangeSteps
+from kraft_trio.actors.voter_change import ChangeRefusedError, VoterChange, VoterChangeSteps, answering, require
 from kraft_trio.messages import (
     AddVoterReceived,
     LeadershipLost,
@@ -25,6 +24,7 @@ from kraft_trio.messages import (
     UpdateFeaturesReceived,
     UpdateVoterReceived,
     VoterChangeMessage,
+    drain,
 )
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import (
@@ -83,7 +83,7 @@ class VoterChangeCoordinator:
         self._steps = VoterChangeSteps(context, leader)
         self._under_way: list[VoterChange] = []
         self._own = context.config.as_voter(context.key.directory_id)
-        self._told = {context.key.id: self._own}
+        self._reported = {context.key.id: self._own}
         """What static voters have said of themselves in this epoch (kraft.version 0)."""
 
     async def run(self) -> None:
@@ -128,9 +128,9 @@ class VoterChangeCoordinator:
     async def _make(self, change: VoterChange, make: MakeChange) -> None:
         """Take the steps of one change, in its time."""
         try:
-            with change.patience:
+            with change.deadline_scope:
                 await make(change)
-            if change.patience.cancelled_caught:
+            if change.deadline_scope.cancelled_caught:
                 change.answer(ErrorCode.request_timed_out, f"out of time while waiting for {change.waits_for}")
         except ChangeRefusedError as refused:
             change.answer(refused.error, str(refused))
@@ -144,11 +144,7 @@ class VoterChangeCoordinator:
 
     def _abandon_waiting(self) -> None:
         """The epoch is over (KIP-853: NOT_LEADER_OR_FOLLOWER); a record that was appended commits or vanishes."""
-        while True:
-            try:
-                self._under_way.append(self._change_of(self._mailbox.receive_nowait())[0])
-            except (trio.WouldBlock, trio.EndOfChannel):
-                break
+        self._under_way += [self._change_of(message)[0] for message in drain(self._mailbox)]
         self._mailbox.close()
         for change in self._under_way:
             appended = "" if change.offset is None else f"; appended at offset {change.offset}, it may still commit"
@@ -226,7 +222,7 @@ class VoterChangeCoordinator:
         async with self._steps.in_turn(change):
             voters = require(update_voter(self._steps.voters, voter))  # 4
             if self._log.voters.kraft_version == 0:
-                self._told[voter.id] = voter  # 5
+                self._reported[voter.id] = voter  # 5
             elif voters != self._steps.voters:
                 await self._steps.append(change, VotersRecord(voters))  # 5, 6
                 await self._steps.until_committed(change)  # 7
@@ -262,7 +258,7 @@ class VoterChangeCoordinator:
             require(check_kraft_version(current, wanted, SUPPORTED_KRAFT_VERSIONS, is_downgrade=is_downgrade))
             if wanted > current:
                 voters = require(
-                    upgrade_voters(self._steps.voters, self._told, wanted, self._observer_versions)
+                    upgrade_voters(self._steps.voters, self._reported, wanted, self._observer_versions)
                 )  # 1, 2
                 if not request.validate_only:
                     await self._steps.append(change, KRaftVersion(wanted), VotersRecord(voters))  # 3

@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from kraft_trio.actors.answers import Answer, Awaited, Ready
-from kraft_trio.actors.fetch_requests import leader_check, leader_endpoint
+from kraft_trio.actors.leader_requests import leader_check
 from kraft_trio.actors.published import Published
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import (
@@ -30,7 +30,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 
 T = TypeVar("T")
 
-Request = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest | UpdateFeaturesRequest
+VoterChangeRequest = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest | UpdateFeaturesRequest
 
 REMOVE_TIMEOUT_MS: Final = 10_000
 """RemoveRaftVoter does not say how long it may take."""
@@ -50,7 +50,7 @@ class VoterChangeRequests:
         self._cluster_id = cluster_id
         self._view = view
 
-    async def route(self, request: Request, listener_name: str) -> Answer:
+    async def route(self, request: VoterChangeRequest, listener_name: str) -> Answer:
         """Put the request into the coordinator's mailbox, waiting while that is full."""
         match request:
             case AddRaftVoterRequest():
@@ -114,7 +114,7 @@ class VoterChangeRequests:
 
     def _who_leads(self, listener_name: str) -> str:
         view = self._view.value
-        endpoint = leader_endpoint(view, listener_name)
+        endpoint = view.leader_endpoint_near(listener_name)
         if view.leader_id is None:
             return f"this node knows no leader of epoch {view.epoch}"
         return f"node {view.leader_id} leads epoch {view.epoch}" + (f", at {endpoint}" if endpoint else "")
@@ -125,7 +125,7 @@ class VoterChangeRequests:
             error,
             -1 if view.leader_id is None else view.leader_id,
             view.epoch,
-            leader_endpoint(view, listener_name),
+            view.leader_endpoint_near(listener_name),
         )
 
 

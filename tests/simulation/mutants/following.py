@@ -8,9 +8,9 @@ from typing import Any
 import trio
 
 from kraft_trio.actors import (
-    fetch_requests,
     follower_replication,
     leader_discovery,
+    leader_requests,
     replica_fetch,
     request_router,
 )
@@ -252,9 +252,9 @@ def the_epoch_of_a_fetch_is_not_looked_at() -> Iterable[Change]:
     def check(view: Any, _request_epoch: int) -> Any:
         return real_check(view, -1)
 
-    real_check = fetch_requests.leader_check
+    real_check = leader_requests.leader_check
     return [
-        (fetch_requests, "leader_check", check),
+        (leader_requests, "leader_check", check),
         (Log, "append_as_follower", lambda self, batches, max_epoch=None: real_append(self, batches)),
         (FollowerReplication, "_is_from_leader", lambda self, leader_id, leader_epoch: True),
     ]

@@ -15,8 +15,8 @@ from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.role_changes import Situation
 from kraft_trio.actors.vote_round import VoteRound
+from kraft_trio.actors.voter_change import VoterChangeSteps
 from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
-from kraft_trio.actors.voter_change_steps import VoterChangeSteps
 from kraft_trio.protocol import voter_history
 from kraft_trio.protocol.high_watermark import next_high_watermark
 from kraft_trio.protocol.roles import Candidate, Event, Prospective

@@ -22,7 +22,7 @@ MAX_REPLICAS: Final = 1000
 """Of how many it is known which snapshot they have had all of; beyond that the first of them is forgotten."""
 
 
-class SnapshotDoubts:
+class SnapshotScrubber:
     """Owned by LeaderReplication of one epoch.
 
     A replica checks every byte of what it has fetched before it relies on it.  One that begins anew after its last byte

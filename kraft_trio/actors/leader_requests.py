@@ -1,4 +1,4 @@
-"""Fetch, of replicas and of consumers: the checks before it reaches the leader's mailbox, and the answer's assembly."""
+"""Fetch and FetchSnapshot: the checks before a request reaches the leader's mailbox, and the response."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from kraft_trio.actors.answers import Answer, Awaited, Ready
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.shared_node_id import SharedNodeId
 from kraft_trio.config import NodeConfig
-from kraft_trio.messages import Asker, FetchReceived, QuorumView, Reply, deliver
+from kraft_trio.messages import Asker, FetchReceived, FetchSnapshotReceived, QuorumView, Reply, SnapshotPiece, deliver
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
 TOPIC_IDS_SINCE = 13
 
 
-class FetchRequests:
-    """Routes Fetch, with Kafka's order of checks (docs/KAFKA.md#order-of-checks)."""
+class LeaderRequests:
+    """Routes Fetch and FetchSnapshot to the leader, with Kafka's order of checks (docs/KAFKA.md#order-of-checks)."""
 
     def __init__(self, config: NodeConfig, cluster_id: str, view: Published[QuorumView]) -> None:
         self._config = config
@@ -25,7 +26,7 @@ class FetchRequests:
         self._view = view
         self._shared_id = SharedNodeId(config.node_id)
 
-    async def route(self, request: FetchRequest, version: int, listener_name: str, asker: Asker | None) -> Answer:
+    async def fetch(self, request: FetchRequest, version: int, listener_name: str, asker: Asker | None) -> Answer:
         if request.replica_id >= 0:
             if request.cluster_id != self._cluster_id:
                 return Ready(FetchResponse(error=ErrorCode.inconsistent_cluster_id))
@@ -81,7 +82,7 @@ class FetchRequests:
         if all(response.error == ErrorCode.none for response in responses):
             return ()
         view = self._view.value
-        endpoint = leader_endpoint(view, listener_name)
+        endpoint = view.leader_endpoint_near(listener_name)
         return () if view.leader_id is None or endpoint is None else ((view.leader_id, endpoint),)
 
     @staticmethod
@@ -92,6 +93,46 @@ class FetchRequests:
         negative = request.max_wait_ms < 0 or partition.fetch_offset < 0 or partition.last_fetched_epoch < 0
         from_the_future = partition.last_fetched_epoch > partition.current_leader_epoch >= 0
         return ErrorCode.invalid_request if negative or from_the_future else None
+
+    async def fetch_snapshot(self, request: FetchSnapshotRequest, listener_name: str) -> Answer:
+        is_tool = request.replica_id < 0 and request.cluster_id is None
+        if request.cluster_id != self._cluster_id and not is_tool:
+            return Ready(FetchSnapshotResponse(error=ErrorCode.inconsistent_cluster_id))
+        if not request.topic:
+            return Ready(FetchSnapshotResponse(error=ErrorCode.invalid_request))
+        if (request.topic, request.partition) != (self._config.topic_name, 0):
+            return Ready(
+                self._snapshot_response(request, listener_name, SnapshotPiece(ErrorCode.unknown_topic_or_partition))
+            )
+        view = self._view.value
+        error = leader_check(view, request.current_leader_epoch)
+        if error is not None:
+            return Ready(self._snapshot_response(request, listener_name, SnapshotPiece(error)))
+        replica = ReplicaKey(request.replica_id, request.replica_directory_id) if request.replica_id >= 0 else None
+        reply: Reply[SnapshotPiece] = Reply()
+        if not await deliver(view.leader_mailbox, FetchSnapshotReceived(request, replica, reply)):
+            return Ready(
+                self._snapshot_response(request, listener_name, SnapshotPiece(ErrorCode.not_leader_or_follower))
+            )
+        return Awaited((reply,), lambda pieces: self._snapshot_response(request, listener_name, pieces[0]))
+
+    def _snapshot_response(
+        self, request: FetchSnapshotRequest, listener_name: str, piece: SnapshotPiece
+    ) -> FetchSnapshotResponse:
+        """With the leader as this node knows it now."""
+        view = self._view.value
+        return FetchSnapshotResponse(
+            partition_error=piece.error,
+            topic=request.topic,
+            partition=request.partition,
+            snapshot_id=request.snapshot_id,
+            leader_id=-1 if view.leader_id is None else view.leader_id,
+            leader_epoch=view.epoch,
+            size=piece.size_in_bytes,
+            position=request.position,
+            unaligned_records=piece.data,
+            leader_endpoint=view.leader_endpoint_near(listener_name),
+        )
 
 
 def leader_check(view: QuorumView, request_epoch: int) -> ErrorCode | None:
@@ -119,11 +160,3 @@ def failed_fetch(partition: FetchPartition, error: ErrorCode, view: QuorumView |
         leader_id=-1 if view is None or view.leader_id is None else view.leader_id,
         leader_epoch=-1 if view is None else view.epoch,
     )
-
-
-def leader_endpoint(view: QuorumView, listener_name: str) -> Endpoint | None:
-    """Where the leader is on that listener, as it or the voter set says; else on its default one."""
-    of_listener = view.leader_endpoint(listener_name)
-    if of_listener is None and view.leader_id is not None and (voter := view.voters.get(view.leader_id)) is not None:
-        of_listener = voter.endpoints.get(listener_name)
-    return of_listener or next((endpoint for _, endpoint in view.leader_endpoints), None)

@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors import snapshot_doubts
-from kraft_trio.actors.snapshot_doubts import RECHECK_S, SnapshotDoubts
+from kraft_trio.actors import snapshot_scrubber
+from kraft_trio.actors.snapshot_scrubber import RECHECK_S, SnapshotScrubber
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.disk import DiskFile
@@ -30,12 +30,12 @@ async def test_what_two_replicas_doubt_is_found_damaged_once() -> None:
     told: list[OffsetAndEpoch] = []
     found: list[str] = []
     log.snapshots.when_unfit(lambda: found.append(log.snapshots.unfit[snapshot_id]))
-    doubts = SnapshotDoubts(log, told.append)
+    scrubber = SnapshotScrubber(log, told.append)
     for position in (len(whole) - 10, 0):
         for replica in REPLICAS:
-            doubts.given(replica, snapshot_id, position, 10, len(whole))
+            scrubber.given(replica, snapshot_id, position, 10, len(whole))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(doubts.run)
+        nursery.start_soon(scrubber.run)
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
     assert told == [snapshot_id]
@@ -49,10 +49,10 @@ class Doubting:
 
     def __init__(self, log: Log, snapshot_id: OffsetAndEpoch, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.snapshot_id = snapshot_id
-        self.doubts = SnapshotDoubts(log, lambda _: None)
+        self.scrubber = SnapshotScrubber(log, lambda _: None)
         self.reads = self.under_way = self.most_at_once = 0
         self._size = size
-        read_batches = snapshot_doubts.read_batches
+        read_batches = snapshot_scrubber.read_batches
 
         def counting(file: DiskFile, epoch: int) -> Iterator[object]:
             self.reads += 1
@@ -61,12 +61,12 @@ class Doubting:
             yield from read_batches(file, epoch)
             self.under_way -= 1
 
-        monkeypatch.setattr(snapshot_doubts, "read_batches", counting)
+        monkeypatch.setattr(snapshot_scrubber, "read_batches", counting)
 
     def raise_doubts(self, replica: ReplicaKey) -> None:
         """By the two requests of two bytes that it takes."""
         for position in (self._size - 2, 0):
-            self.doubts.given(replica, self.snapshot_id, position, 2, self._size)
+            self.scrubber.given(replica, self.snapshot_id, position, 2, self._size)
 
 
 async def test_tiny_requests_do_not_make_it_read_again_and_again(
