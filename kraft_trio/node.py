@@ -12,6 +12,7 @@ import trio
 
 from kraft_trio.actors.appender import Appender
 from kraft_trio.actors.election import Election
+from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.internal_listener import InternalListener, OwnRemoval
 from kraft_trio.actors.log_cleaner import LogCleaner
 from kraft_trio.actors.memory_budget import MemoryBudget
@@ -84,20 +85,22 @@ class Node:
         self._snapshot_fetch = SnapshotFetch(environment.disk, log)
         removal = RemovalMarker(environment.disk, log.directory, self.key)
         self._failures = RequestFailures(environment.unexpected)
-        self.election = Election(
+        context = NodeContext(
             key=self.key,
             cluster_id=self.cluster_id,
+            config=config,
             log=log,
             snapshot_fetch=self._snapshot_fetch,
             removal=removal,
-            quorum_state=QuorumStateFile(environment.disk, directory.quorum_state_path(config.topic_name), reserve),
-            config=config,
             client=self._client,
-            random_source=environment.random,
+            random=environment.random,
             secret_bits=environment.secret_bits,
             wall_clock_ms=environment.wall_clock_ms,
-            observer_versions=self._observer_versions,
             failures=self._failures,
+        )
+        quorum_state_path = directory.quorum_state_path(config.topic_name)
+        self.election = Election(
+            context, QuorumStateFile(environment.disk, quorum_state_path, reserve), self._observer_versions
         )
         self._internal_listener = InternalListener(
             log, self.election.tell, (self._client, self._forwarder), OwnRemoval(log, self.key, removal)
@@ -110,10 +113,7 @@ class Node:
             wall_clock_ms=environment.wall_clock_ms,
         )
         router = RequestRouter(
-            self.key,
-            self.cluster_id,
-            config,
-            log,
+            context,
             self.election.view,
             self.election.tell,
             self._forwarder,

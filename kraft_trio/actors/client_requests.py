@@ -7,15 +7,14 @@ from collections.abc import Sequence
 import attrs
 
 from kraft_trio.actors.answers import Answer, Awaited
+from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.record_checker import RecordChecker
-from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ProtocolError
 from kraft_trio.messages import ProduceReceived, QuorumView, Reply, deliver
-from kraft_trio.protocol.types import Endpoint, ReplicaKey
+from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import check_client_batch, peek_header
 from kraft_trio.storage.batch_header import BatchHeader
-from kraft_trio.storage.log import Log
 from kraft_trio.wire.apis.describe_cluster import (
     BROKERS,
     CONTROLLERS,
@@ -46,19 +45,10 @@ MAGIC_POSITION = 16
 class ClientRequests:
     """One topic with one partition, led by the leader of the quorum (docs/DECISIONS.md#one-topic-one-partition)."""
 
-    def __init__(
-        self,
-        key: ReplicaKey,
-        cluster_id: str,
-        config: NodeConfig,
-        log: Log,
-        view: Published[QuorumView],
-        checker: RecordChecker,
-    ) -> None:
-        self._key = key
-        self._cluster_id = cluster_id
-        self._config = config
-        self._log = log
+    def __init__(self, context: NodeContext, view: Published[QuorumView], checker: RecordChecker) -> None:
+        self._key = context.key
+        self._cluster_id = context.cluster_id
+        self._config = context.config
         self._view = view
         self._checker = checker
 

@@ -7,27 +7,22 @@ an fsync in its thread included; only then is the log's end read, the new state 
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import attrs
 import structlog
 import trio
 
 from kraft_trio.actors.election_responses import ElectionResponses
-from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.epoch_guard import EpochGuard
 from kraft_trio.actors.epoch_tasks import EpochTasks, start_epoch_tasks
 from kraft_trio.actors.follower_replication import FollowerReplication
 from kraft_trio.actors.leader_replication import LeaderReplication
-from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
-from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.role_changes import Ruling, Situation, judge
 from kraft_trio.actors.shared_node_id import SharedNodeId
-from kraft_trio.actors.snapshot_fetch import SnapshotFetch
-from kraft_trio.config import NodeConfig
 from kraft_trio.messages import (
     BeginQuorumEpochReceived,
     ElectionMessage,
@@ -68,9 +63,7 @@ from kraft_trio.protocol.roles import (
 )
 from kraft_trio.protocol.types import Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.log import Log
 from kraft_trio.storage.quorum_state import QuorumStateFile
-from kraft_trio.storage.removal_marker import RemovalMarker
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 
 log = structlog.get_logger(__name__)
@@ -87,36 +80,19 @@ class Election:
 
     def __init__(
         self,
-        *,
-        key: ReplicaKey,
-        cluster_id: str,
-        log: Log,
-        snapshot_fetch: SnapshotFetch,
-        removal: RemovalMarker,
+        context: NodeContext,
         quorum_state: QuorumStateFile,
-        config: NodeConfig,
-        client: NetworkClient,
-        random_source: random.Random,
-        secret_bits: Callable[[int], int],
-        wall_clock_ms: Callable[[], int],
         observer_versions: Mapping[ReplicaKey, VersionRange],
-        failures: RequestFailures,
     ) -> None:
-        self._failures = failures
-        self._observer_versions = observer_versions
-        self._key = key
-        self._cluster_id = cluster_id
-        self._log = log
-        self._snapshot_fetch = snapshot_fetch
-        self._removal = removal
+        """`observer_versions`: the kraft.versions that observers support, as the application has reported them."""
+        self._context = context
+        self._key = context.key
+        self._log = context.log
+        self._config = context.config
         self._quorum_state = quorum_state
-        self._config = config
-        self._client = client
-        self._random = random_source
-        self._secret_bits = secret_bits
-        self._wall_clock_ms = wall_clock_ms
+        self._observer_versions = observer_versions
         self._mailbox, self._inbox = trio.open_memory_channel[ElectionMessage](MAILBOX_SIZE)
-        self._role = initial_role(quorum_state.read(), log.end.epoch, key, self._voters)
+        self._role = initial_role(quorum_state.read(), self._log.end.epoch, self._key, self._voters)
         self._guard = EpochGuard()
         self._transitions = 0
         self._timer = trio.CancelScope(deadline=self._election_timeout())
@@ -129,9 +105,10 @@ class Election:
         self._gave_up = False
         """Whether this node has resigned while it goes on running: for want of a majority, most often."""
         self.view = Published(self._make_view())
-        self._responses = ElectionResponses(config, self.view, self._guard, failures)
+        self._responses = ElectionResponses(context.config, self.view, self._guard, context.failures)
         # The voters name a dead leader for a fetch timeout, and while they elect another one.
-        self._shared_id = SharedNodeId(key.id, (config.fetch_timeout_ms + 2 * config.election_timeout_ms) / 1000)
+        naming_ms = self._config.fetch_timeout_ms + 2 * self._config.election_timeout_ms
+        self._shared_id = SharedNodeId(self._key.id, naming_ms / 1000)
 
     async def tell(self, message: ElectionMessage) -> None:
         """Put a message into the mailbox, waiting while it is full."""
@@ -171,21 +148,7 @@ class Election:
     # The tasks of a role
 
     def _start_role(self, nursery: trio.Nursery) -> None:
-        context = EpochContext(
-            stamp=self._stamp,
-            key=self._key,
-            cluster_id=self._cluster_id,
-            config=self._config,
-            log=self._log,
-            snapshot_fetch=self._snapshot_fetch,
-            removal=self._removal,
-            client=self._client,
-            random=self._random,
-            secret_bits=self._secret_bits,
-            wall_clock_ms=self._wall_clock_ms,
-            tell_election=self.tell,
-            failures=self._failures,
-        )
+        context = self._context.for_stay(self._stamp, self.tell)
         self._tasks = start_epoch_tasks(nursery, context, self._role, self._observer_versions)
         self._epoch_nursery, self._timer_runs = nursery, False
         self._start_timer_if_due()
@@ -217,7 +180,7 @@ class Election:
         """Trio time at which a timeout drawn now runs out: [1, 2) election timeouts; at once for a sole voter."""
         if self._voters.is_only_voter(self._key):
             return trio.current_time()
-        return trio.current_time() + self._config.election_timeout_ms * self._random.uniform(1.0, 2.0) / 1000
+        return trio.current_time() + self._config.election_timeout_ms * self._context.random.uniform(1.0, 2.0) / 1000
 
     @property
     def _voters(self) -> VoterSet:
@@ -398,7 +361,7 @@ class Election:
 
         Waiting out the whole election timeout would cost the quorum seconds, and a pre-vote disturbs nobody.
         """
-        wait_s = self._config.election_timeout_ms / 1000 * self._random.uniform(0.05, 0.2)
+        wait_s = self._config.election_timeout_ms / 1000 * self._context.random.uniform(0.05, 0.2)
         self._timer.deadline = min(self._timer.deadline, trio.current_time() + wait_s)
 
     def _await_succession(self, request: EndQuorumEpochRequest) -> None:

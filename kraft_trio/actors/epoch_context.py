@@ -1,9 +1,10 @@
-"""What every task of an epoch is given: who and where it is, and how it talks to others."""
+"""What actors share: the identity, configuration, log and connections of their node, and the epoch they belong to."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 import attrs
 
@@ -17,12 +18,13 @@ from kraft_trio.protocol.waits import retry_backoff_ms
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.removal_marker import RemovalMarker
 
+TellElection: TypeAlias = Callable[[ElectionMessage], Awaitable[None]]
+
 
 @attrs.frozen
-class EpochContext:
-    """Made by Election for one stay in one role; whoever holds it ends with the epoch nursery."""
+class NodeContext:
+    """What the actors of one node share; Node makes it."""
 
-    stamp: Stamp
     key: ReplicaKey
     cluster_id: str
     config: NodeConfig
@@ -32,16 +34,29 @@ class EpochContext:
     client: NetworkClient
     random: random.Random
     secret_bits: Callable[[int], int]
+    """Returns that many unpredictable bits."""
     wall_clock_ms: Callable[[], int]
-    tell_election: Callable[[ElectionMessage], Awaitable[None]]
     failures: RequestFailures
+
+    def for_stay(self, stamp: Stamp, tell_election: TellElection) -> EpochContext:
+        """The context of the tasks that run during one stay in a role."""
+        shared = {field.name: getattr(self, field.name) for field in attrs.fields(NodeContext)}
+        return EpochContext(**shared, stamp=stamp, tell_election=tell_election)
+
+    def retry_backoff_s(self) -> float:
+        """How long to wait before a failed request is repeated: between one and two backoffs, at random."""
+        config = self.config
+        least_ms = retry_backoff_ms(config.retry_backoff_ms, config.fetch_timeout_ms, config.election_timeout_ms)
+        return least_ms * self.random.uniform(1.0, 2.0) / 1000
+
+
+@attrs.frozen
+class EpochContext(NodeContext):
+    """What the tasks of one stay in a role share; Election makes it, and its holders end with the epoch nursery."""
+
+    stamp: Stamp
+    tell_election: TellElection
 
     @property
     def epoch(self) -> int:
         return self.stamp.epoch
-
-    def retry_backoff_s(self) -> float:
-        """How long to wait before a failed request is tried again: up to doubled at random."""
-        config = self.config
-        least_ms = retry_backoff_ms(config.retry_backoff_ms, config.fetch_timeout_ms, config.election_timeout_ms)
-        return least_ms * self.random.uniform(1.0, 2.0) / 1000

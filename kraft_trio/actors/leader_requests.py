@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kraft_trio.actors.answers import Answer, Awaited, Ready
+from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.shared_node_id import SharedNodeId
-from kraft_trio.config import NodeConfig
 from kraft_trio.messages import Asker, FetchReceived, FetchSnapshotReceived, QuorumView, Reply, SnapshotPiece, deliver
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
@@ -20,11 +20,11 @@ TOPIC_IDS_SINCE = 13
 class LeaderRequests:
     """Routes Fetch and FetchSnapshot to the leader, with Kafka's order of checks (docs/KAFKA.md#order-of-checks)."""
 
-    def __init__(self, config: NodeConfig, cluster_id: str, view: Published[QuorumView]) -> None:
-        self._config = config
-        self._cluster_id = cluster_id
+    def __init__(self, context: NodeContext, view: Published[QuorumView]) -> None:
+        self._config = context.config
+        self._cluster_id = context.cluster_id
         self._view = view
-        self._shared_id = SharedNodeId(config.node_id)
+        self._shared_id = SharedNodeId(context.key.id)
 
     async def fetch(self, request: FetchRequest, version: int, listener_name: str, asker: Asker | None) -> Answer:
         if request.replica_id >= 0:

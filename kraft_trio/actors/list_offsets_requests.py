@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import attrs
 
 from kraft_trio.actors.answers import Answer, Awaited, Worked
+from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.leader_requests import leader_check
 from kraft_trio.actors.published import Published
-from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ProtocolError
 from kraft_trio.messages import CommittedEndRequested, QuorumView, Reply, deliver
-from kraft_trio.storage.log import Log
 from kraft_trio.wire.apis.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -30,9 +29,9 @@ MAX_INT64 = 2**63 - 1
 class ListOffsetsRequests:
     """Routes ListOffsets.  A partition that a request names again is refused, as Kafka does."""
 
-    def __init__(self, config: NodeConfig, log: Log, view: Published[QuorumView]) -> None:
-        self._config = config
-        self._log = log
+    def __init__(self, context: NodeContext, view: Published[QuorumView]) -> None:
+        self._config = context.config
+        self._log = context.log
         self._view = view
 
     async def route(self, request: ListOffsetsRequest) -> Answer:

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import trio
 
 from kraft_trio.actors.answers import Answer, Ready, Worked
+from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.errors import CorruptSnapshotError, NodeClosedError, StorageFailure
-from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
-from kraft_trio.storage.log import Log
+from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshot, ReplicaSnapshotsRequest, ReplicaSnapshotsResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -26,11 +26,11 @@ _NO_STATE_MACHINE = (
 class ReplicaSnapshotRequests:
     """Answers of one node about itself, in whatever role it is."""
 
-    def __init__(self, key: ReplicaKey, cluster_id: str, log: Log, take_snapshot: TakeSnapshot | None) -> None:
+    def __init__(self, context: NodeContext, take_snapshot: TakeSnapshot | None) -> None:
         """`take_snapshot` None: the node has no state machine."""
-        self._key = key
-        self._cluster_id = cluster_id
-        self._log = log
+        self._key = context.key
+        self._cluster_id = context.cluster_id
+        self._log = context.log
         self._take_snapshot = take_snapshot
 
     def route(self, request: ReplicaSnapshotsRequest) -> Answer:

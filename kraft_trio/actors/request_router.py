@@ -7,11 +7,12 @@ NothingFromStrangers).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from kraft_trio.actors.answers import Answer, Awaited, Forwarded, Ready
 from kraft_trio.actors.client_requests import ClientRequests
+from kraft_trio.actors.epoch_context import NodeContext, TellElection
 from kraft_trio.actors.leader_requests import LeaderRequests
 from kraft_trio.actors.list_offsets_requests import ListOffsetsRequests
 from kraft_trio.actors.listener_admission import REPLICAS_ONLY, ListenerAdmission
@@ -20,13 +21,11 @@ from kraft_trio.actors.published import Published
 from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.replica_snapshot_requests import ReplicaSnapshotRequests, TakeSnapshot
 from kraft_trio.actors.voter_change_requests import VoterChangeRequests
-from kraft_trio.config import NodeConfig
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.messages import (
     Asker,
     BeginQuorumEpochReceived,
     DescribeQuorumReceived,
-    ElectionMessage,
     EndQuorumEpochReceived,
     ProducerIdRequested,
     QuorumView,
@@ -34,9 +33,7 @@ from kraft_trio.messages import (
     VoteReceived,
     deliver,
 )
-from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS
-from kraft_trio.storage.log import Log
 from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, INIT_PRODUCER_ID, Api, advertised_ranges
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.api_versions import (
@@ -77,29 +74,26 @@ class RequestRouter:
 
     def __init__(
         self,
-        key: ReplicaKey,
-        cluster_id: str,
-        config: NodeConfig,
-        log: Log,
+        context: NodeContext,
         view: Published[QuorumView],
-        tell_election: Callable[[ElectionMessage], Awaitable[None]],
+        tell_election: TellElection,
         forwarder: NetworkClient,
         take_snapshot: TakeSnapshot | None,
         checker: RecordChecker,
     ) -> None:
-        """`forwarder` carries what a follower passes on to the leader; its client id is FORWARDER_CLIENT_ID."""
-        self._forwarder = forwarder
-        self._cluster_id = cluster_id
-        self._config = config
-        self._log = log
+        """`forwarder` passes clients' requests on to the leader; its client id is FORWARDER_CLIENT_ID."""
+        self._cluster_id = context.cluster_id
+        self._config = context.config
+        self._log = context.log
         self._view = view
         self._tell_election = tell_election
-        self._admission = ListenerAdmission(config.controller_listener_names)
-        self._leader = LeaderRequests(config, cluster_id, view)
-        self._replica_snapshots = ReplicaSnapshotRequests(key, cluster_id, log, take_snapshot)
-        self._voter_changes = VoterChangeRequests(config, cluster_id, view)
-        self._list_offsets = ListOffsetsRequests(config, log, view)
-        self._clients = ClientRequests(key, cluster_id, config, log, view, checker)
+        self._forwarder = forwarder
+        self._admission = ListenerAdmission(context.config.controller_listener_names)
+        self._leader = LeaderRequests(context, view)
+        self._replica_snapshots = ReplicaSnapshotRequests(context, take_snapshot)
+        self._voter_changes = VoterChangeRequests(context, view)
+        self._list_offsets = ListOffsetsRequests(context, view)
+        self._clients = ClientRequests(context, view, checker)
 
     async def route(
         self, header: RequestHeader, listener_name: str, request: Any, *, asker: Asker | None = None

@@ -9,9 +9,9 @@ import attrs
 import trio
 
 from kraft_trio.actors.answers import Answer, Awaited, Ready
+from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.leader_requests import leader_check
 from kraft_trio.actors.published import Published
-from kraft_trio.config import NodeConfig
 from kraft_trio.messages import (
     AddVoterReceived,
     QuorumView,
@@ -45,9 +45,9 @@ class VoterChangeRequests:
     Whoever does not lead answers who does; an administrator's client goes there.
     """
 
-    def __init__(self, config: NodeConfig, cluster_id: str, view: Published[QuorumView]) -> None:
-        self._config = config
-        self._cluster_id = cluster_id
+    def __init__(self, context: NodeContext, view: Published[QuorumView]) -> None:
+        self._config = context.config
+        self._cluster_id = context.cluster_id
         self._view = view
 
     async def route(self, request: VoterChangeRequest, listener_name: str) -> Answer:

@@ -75,7 +75,7 @@ async def test_tiny_requests_do_not_make_it_read_again_and_again(
     log, snapshot_id = await log_with_snapshot(disk := SimulatedDisk())
     doubting = Doubting(log, snapshot_id, len(disk.read_bytes(log.snapshots.path(snapshot_id))), monkeypatch)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(doubting.doubts.run)
+        nursery.start_soon(doubting.scrubber.run)
         for number in range(2_000):
             doubting.raise_doubts(ReplicaKey(number))
             await trio.sleep(1)
@@ -92,7 +92,7 @@ async def test_a_doubt_that_comes_too_soon_is_not_lost(
     path = log.snapshots.path(snapshot_id)
     doubting = Doubting(log, snapshot_id, len(disk.read_bytes(path)), monkeypatch)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(doubting.doubts.run)
+        nursery.start_soon(doubting.scrubber.run)
         doubting.raise_doubts(ReplicaKey(2))
         await trio.sleep(1)
         assert (doubting.reads, log.snapshots.unfit) == (1, {})
