@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from kraft_trio.actors.client_requests import ClientRequests
-from kraft_trio.actors.election import Election
+from kraft_trio.actors.election_responses import ElectionResponses
 from kraft_trio.actors.leader_fetches import LeaderFetches
 from kraft_trio.actors.list_offsets_requests import ListOffsetsRequests
 from kraft_trio.actors.replica_progress import ProgressTable
@@ -73,7 +73,7 @@ async def metadata(client: RawClient) -> object:
 ANSWERED: list[tuple[Ask, type, str, Any]] = [
     (fetch, LeaderFetches, "consumer_fetch", broken),
     (produce, ProducerStates, "check", broken),
-    (vote, Election, "_vote", broken),
+    (vote, ElectionResponses, "answer", broken),
     (describe, ProgressTable, "describe", broken),
     (remove_voter, VoterChangeCoordinator, "_remove", broken_later),
 ]
