@@ -13,7 +13,11 @@ from kraft_trio.simulation.invariants import INVARIANTS
 REPOSITORY = Path(__file__).parent.parent
 DOCUMENTS = sorted(path for pattern in ("*.md", "docs/*.md", "benchmarks/*.md") for path in REPOSITORY.glob(pattern))
 CODE = [
-    *(path for top in ("kraft_trio", "tests", "benchmarks", "examples") for path in (REPOSITORY / top).rglob("*.py")),
+    *(
+        path
+        for top in ("kraft_trio", "tests", "harness", "benchmarks", "examples")
+        for path in (REPOSITORY / top).rglob("*.py")
+    ),
     *(path for path in (REPOSITORY / "scripts").rglob("*") if path.is_file() and path.suffix in ("", ".py")),
     *REPOSITORY.glob("*.py"),
     *(REPOSITORY / "tests" / "scenarios").glob("*.txt"),
@@ -23,10 +27,14 @@ EXPECTATION_NUMBER = 0
 
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 _CITED_DOCUMENT = re.compile(r"\b(docs/\w+\.md|(?<!/)(?:README|CONTRIBUTING|CHANGELOG)\.md)(?:#([\w-]+))?")
-_PATH = re.compile(r"`((?:kraft_trio|tests|docs|scripts|benchmarks|examples)/[\w./-]+|\w+(?:/\w+)+\.(?:py|md))`")
+_PATH = re.compile(
+    r"`((?:kraft_trio|tests|docs|scripts|harness|benchmarks|examples)/[\w./-]+|\w+(?:/\w+)+\.(?:py|md))`"
+)
 _INVARIANT = re.compile(r"\b[Ii]nvariants? ((?:(?:, | and )?(?:\d+|[A-Z][a-z]+[A-Z]\w+))+)")
 _SCENARIO = re.compile(r"\bS(\d{1,2})\b")
-_FILE = re.compile(r"(?<![\w./-])((?:kraft_trio|tests|docs|scripts|benchmarks|examples)/[\w/-]*\w\.(?:py|md|txt))\b")
+_FILE = re.compile(
+    r"(?<![\w./-])((?:kraft_trio|tests|docs|scripts|harness|benchmarks|examples)/[\w/-]*\w\.(?:py|md|txt))\b"
+)
 _RULE = re.compile(r"\brule (R\d+)\b")
 _ELSEWHERE = re.compile(r"[(\"]FACTS\b|\bFACTS \"|\bDESIGN\b|\bINVARIANTS \d|\bshared/")
 
