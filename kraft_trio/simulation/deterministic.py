@@ -1,10 +1,11 @@
-"""Trio, made deterministic: the one place that touches its private names.
+"""Deterministic Trio: the only module that uses its private names.
 
-Trio shuffles the tasks that are ready to run.  Under its private switch, made for Hypothesis, it sorts them first and
-shuffles with a random source of its own; seeded here, one seed gives one order.  Its run queue is replaced by one that
-can hold back the tasks of a paused process, as SIGSTOP does: they become ready, timers go on, and nothing runs.
+Trio shuffles the tasks that are ready to run.  A private switch, made for Hypothesis, makes it sort them first and
+shuffle them with its own random source.  With that source seeded, a seed determines the order.  The run queue is
+replaced by one that can hold back the tasks of a paused process, as SIGSTOP does: they become ready and their timers go
+on, but they do not run.
 
-tests/simulation/test_deterministic.py pins the versions of Trio that this has been seen to work with.
+tests/simulation/test_deterministic.py pins the versions of Trio for which this works.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from trio._core import _run
 T = TypeVar("T")
 
 SUPPORTED_TRIO = ((0, 31), (0, 36))
-"""From (inclusive) and to (exclusive) which version the private names below are known to do what is expected."""
+"""The versions of Trio whose private names work as expected, from (inclusive) and to (exclusive)."""
 
 process: ContextVar[Hashable] = ContextVar("process", default=None)
-"""Whose process the running task belongs to; tasks inherit it from whoever started them."""
+"""The process that the running task belongs to.  Tasks inherit it from the task that starts them."""
 
 
 def virtual_clock() -> trio.testing.MockClock:
-    """Time jumps to the next deadline as soon as every task waits.
+    """A clock that jumps to the next deadline as soon as every task waits.
 
-    As Trio's own does, but without asking the real clock for the time, nor all of Trio's statistics for one number.
+    It works like Trio's own, but reads no real clock, and does not collect all of Trio's statistics for one number.
     """
     clock = cast(Any, trio.testing.MockClock(autojump_threshold=0))
 
@@ -48,7 +49,7 @@ def virtual_clock() -> trio.testing.MockClock:
 
 
 class RunQueue(deque[Any]):
-    """The tasks that are ready to run, but for those of paused processes."""
+    """The tasks that are ready to run, except those of paused processes."""
 
     def __init__(self, ready: Iterable[Any] = ()) -> None:
         super().__init__(ready)
@@ -61,7 +62,7 @@ class RunQueue(deque[Any]):
             super().append(task)
 
     def pause(self, paused: Hashable) -> None:
-        """From now on no task of that process takes a step; those that are ready already are held as well."""
+        """Hold back every task of that process from now on, including those that are ready."""
         held = self._held.setdefault(paused, [])
         for task in list(self):
             if task.context.get(process) == paused:
@@ -69,7 +70,7 @@ class RunQueue(deque[Any]):
                 held.append(task)
 
     def resume(self, paused: Hashable) -> None:
-        """Let the tasks of that process run on."""
+        """Let the tasks of that process run."""
         for task in self._held.pop(paused, ()):
             super().append(task)
 
@@ -79,7 +80,7 @@ def _runner() -> Any:
 
 
 def run_queue() -> RunQueue:
-    """The queue of the deterministic run that this is called in.  Raises RuntimeError outside of one."""
+    """The queue of the current deterministic run.  Raises RuntimeError outside of a run."""
     queue = getattr(getattr(_run.GLOBAL_RUN_CONTEXT, "runner", None), "runq", None)
     if not isinstance(queue, RunQueue):
         raise RuntimeError("not inside a deterministic run: use kraft_trio.simulation.simulate")
@@ -87,9 +88,9 @@ def run_queue() -> RunQueue:
 
 
 def run_deterministically(main: Callable[[], Awaitable[T]], *, seed: int | str) -> T:
-    """`trio.run` in virtual time: the same seed gives the same order of steps, in any process.
+    """`trio.run` in virtual time: the same seed gives the same order of steps in any process.
 
-    Raises RuntimeError where the installed Trio is none of those supported, and whatever `main` raises.
+    Raises RuntimeError if the installed version of Trio is not supported, and whatever `main` raises.
     """
     version = tuple(int(part) for part in trio.__version__.split(".")[:2])
     if not SUPPORTED_TRIO[0] <= version < SUPPORTED_TRIO[1]:
@@ -105,13 +106,13 @@ def run_deterministically(main: Callable[[], Awaitable[T]], *, seed: int | str) 
 
     scheduler = cast(Any, _run)
     switch, source = scheduler._ALLOW_DETERMINISTIC_SCHEDULING, scheduler._r
-    # Here and not where the logs are captured: a run that is broken off leaves its tasks where they are.
+    # Saved here and not where logs are captured, because an aborted run does not finish its tasks.
     logging = structlog.get_config()
     scheduler._ALLOW_DETERMINISTIC_SCHEDULING, scheduler._r = True, random.Random(f"{seed}/scheduler")
     try:
         return trio.run(with_own_run_queue, clock=virtual_clock())
     except BaseExceptionGroup as group:
-        # Ctrl-C strikes any task, and comes out in the groups of its nurseries.
+        # Ctrl-C interrupts any task, and arrives in the groups of its nurseries.
         if group.split(KeyboardInterrupt)[0] is not None:
             raise KeyboardInterrupt from None
         raise

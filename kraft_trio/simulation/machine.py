@@ -30,14 +30,14 @@ from kraft_trio.storage.directory import format_directory, partition_path
 from kraft_trio.storage.record_thread import InLoop
 
 SYNC_LATENCY_S = (0.0001, 0.002)
-"""Between which bounds an fsync takes, until a fault says otherwise."""
+"""The bounds of an fsync's duration, unless a fault changes it."""
 
 
 @attrs.define(eq=False)
 class Machine:
-    """Made by the Cluster, one per node id; the disk outlives the processes.
+    """One machine per node id, made by the Cluster.  Its disk outlives its processes.
 
-    A process that ends by itself, for whatever reason that no fault gives it, is a violation.
+    It is a violation if a process ends by itself and no fault explains that.
     """
 
     world: World
@@ -46,12 +46,13 @@ class Machine:
     device: Device = attrs.field(init=False)
     """What the facts know of its disks."""
     clock_drift: float = 0.0
-    """By which share the clock runs fast: with 0.05 each timeout is 5 % shorter.  Counts from the next start on."""
+    """How much faster the clock runs, as a share: with 0.05, each timeout is 5 % shorter.  Applies from the next start
+    on."""
     wall_clock_offset_ms: int = 0
     kept_disk: SimulatedDisk | None = attrs.field(init=False, default=None)
-    """A copy of the disk, for putting it back in when it has become stale."""
+    """A copy of the disk, which can be inserted later as a stale disk."""
     failure: BaseException | None = attrs.field(init=False, default=None)
-    """What the last process ended with, where it was an error."""
+    """The error with which the last process ended, if any."""
     _paused: bool = attrs.field(init=False, default=False)
     _watch: ReplicaWatch | None = attrs.field(init=False, default=None)
     _scope: trio.CancelScope | None = attrs.field(init=False, default=None)
@@ -61,9 +62,9 @@ class Machine:
     _starts: int = attrs.field(init=False, default=0)
     _formats: int = attrs.field(init=False, default=0)
     _excuse: str = attrs.field(init=False, default="")
-    """Why the present process may end with an error; empty where nothing has been done to it."""
+    """Why the present process may end with an error; empty if no fault affects it."""
     _disk_was_touched: bool = attrs.field(init=False, default=False)
-    """Whether another disk was ever put in, or the content of this one damaged."""
+    """Whether the disk was ever replaced or damaged."""
     _guests: list[_Guest] = attrs.field(init=False, factory=list)
     _damaged_places: set[tuple[str, int]] = attrs.field(init=False, factory=set)
 
@@ -97,12 +98,12 @@ class Machine:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process, be it one that is opening its directory still."""
+        """Whether there is a process, even if it is still opening its directory."""
         return self._scope is not None
 
     @property
     def has_ended(self) -> bool:
-        """Whether the last process, if there was one, has ended, its tasks included."""
+        """Whether every task of the last process has ended; true if there was no process."""
         return self._ended.is_set()
 
     @property
@@ -111,7 +112,7 @@ class Machine:
 
     @property
     def config(self) -> NodeConfig:
-        """As the node is started with, its timeouts stretched by the clock's drift."""
+        """The configuration of the next process, with timeouts that follow the drift of the clock."""
         config = self.world.config_of(self.id)
         if not self.clock_drift:
             return config
@@ -127,12 +128,12 @@ class Machine:
 
     @property
     def has_bad_disk(self) -> bool:
-        """Whether the content of the disk has been damaged."""
+        """Whether the disk's content has been damaged."""
         return self.device.is_damaged
 
     @property
     def is_whole(self) -> bool:
-        """Whether the machine still has the disk it began with, undamaged."""
+        """Whether the machine still has its first disk, undamaged."""
         return not self._disk_was_touched
 
     def wall_clock_ms(self) -> int:
@@ -152,7 +153,7 @@ class Machine:
         return self.world.new_key(self.id, self._formats)
 
     def format(self, key: ReplicaKey, *, with_voters: bool) -> Replica:
-        """Format the disk as that incarnation; with the initial voters in its bootstrap checkpoint, or without."""
+        """Format the disk as that incarnation, with or without the initial voters in its bootstrap checkpoint."""
         setup = self.world.setup
         config = self.world.config_of(self.id)
         self._formats += 1
@@ -170,9 +171,9 @@ class Machine:
         return self.world.facts.formatted(key, self.device)
 
     def replace_disk(self, disk: SimulatedDisk | None = None) -> None:
-        """Put another disk in: a blank one, formatted under a new directory id, or the one given, as it is.
+        """Insert another disk: a blank one, formatted with a new directory id, or the given one as it is.
 
-        The process must have ended.  A disk given belongs to the incarnation that the machine had before.
+        The process must have ended.  A given disk must belong to an earlier incarnation on this machine.
         """
         assert self.has_ended, f"node {self.id} is running: its disk cannot be replaced"
         self.world.trace.record("fault", node=self.id, cause="blank disk" if disk is None else "stale disk")
@@ -186,9 +187,9 @@ class Machine:
     # The process
 
     async def start(self) -> Node | None:
-        """Start a process on the disk, where none runs; its node, or None where it has ended at once.
+        """Start a process, if none runs.  Returns its node, or None if the process has ended at once.
 
-        Waits for the tasks of a process that was killed to end.
+        First waits for the tasks of a killed process to end.
         """
         if not self.is_running:
             await self._ended.wait()
@@ -256,13 +257,13 @@ class Machine:
 
     def _failed(self, error: Exception) -> None:
         if self._scope is not None:
-            # Else it was killed, and that is what it ended with.
+            # Otherwise the process was killed, and the error is a consequence.
             self.failure = error
         if not (self._excuse and _is_expected(error)):
             self.world.bug(f"node {self.id} ended with {type(error).__name__}: {error}", (self.id,), error)
 
     def _gone(self, how: str) -> None:
-        """The process is no more, as far as anybody can see."""
+        """From the outside, the process has ended."""
         if self._scope is None:
             return
         self._scope = self._watch = None
@@ -277,24 +278,26 @@ class Machine:
             self.world.checker.ended(replica)
 
     def applied(self, records: Sequence[Record]) -> None:
-        """The node's state machine is about to be given these records."""
+        """The node's state machine is about to receive these records."""
         if self._watch is not None:
             self._watch.applied(records)
 
     def loaded(self, end_offset: int) -> None:
-        """The node's state machine is about to be given a snapshot that ends there."""
+        """The node's state machine is about to receive a snapshot that ends there."""
         if self._watch is not None:
             self._watch.loaded(end_offset)
 
     def restored(self, end_offset: int, digest: bytes) -> None:
-        """The node's state machine has been given values with this digest, in all, by the snapshot that ends there."""
+        """The snapshot that ends there has given the state machine all values with this digest."""
         if self._watch is not None:
             self._watch.restored(end_offset, digest)
 
     @contextmanager
     def in_process(self) -> Iterator[None]:
-        """What the present process does for somebody else's task: it is cancelled when that process ends, and another
-        one begins no sooner than it has left."""
+        """Code in this block belongs to the present process, although another task runs it.
+
+        It is cancelled when the process ends, and no new process begins before it has left.
+        """
         guest, before = _Guest(), process.set(self.id)
         self._guests.append(guest)
         try:
@@ -306,20 +309,20 @@ class Machine:
             process.reset(before)
 
     async def stop(self) -> None:
-        """Stop the process gracefully, as SIGTERM does; returns when it has ended.  A paused one runs on first."""
+        """Stop the process gracefully, like SIGTERM, and wait for its end.  A paused process is resumed first."""
         self.resume()
         self._stop.set()
         await self._ended.wait()
 
     def kill(self) -> None:
-        """End the process, as kill -9 does: peers see their connections reset, nothing that was written is lost."""
+        """End the process like kill -9: peers see connections reset, and no written data is lost."""
         if self.is_running:
             self.disk.kill()
             self.world.network.disconnect_host(self.host, silent=False)
             self._end("killed")
 
     def crash(self, lose: Loss = "some") -> None:
-        """Take the machine's power away: peers hear nothing, and unsynced data is lost, also where no process runs."""
+        """Cut the machine's power: peers hear nothing, and unsynced data is lost.  Also works if no process runs."""
         self.disk.crash(lose=lose)
         self.world.network.disconnect_host(self.host, silent=True)
         if self.is_running:
@@ -329,37 +332,37 @@ class Machine:
         scope = self._scope
         assert scope is not None
         self._excuse = excuse
-        # Its tasks run on until they hear of it, and must not reach the disk.
+        # Its tasks run until they are cancelled, and must not reach the disk.
         self.disk.is_attached = False
         self._gone("")
         scope.cancel()
 
     def pause(self) -> None:
-        """Let nothing of the process run, while time goes on, as SIGSTOP does or a hypervisor."""
+        """Freeze the process while time goes on, like SIGSTOP or a hypervisor."""
         if self.is_running and not self._paused:
             self._paused = True
             self.world.trace.record("fault", node=self.id, cause="paused")
             run_queue().pause(self.id)
 
     def resume(self) -> None:
-        """Let a paused process run on."""
+        """Let a paused process continue."""
         if self._paused:
             self._paused = False
             self.world.trace.record("fault", node=self.id, cause="resumed")
             run_queue().resume(self.id)
 
     async def wait_until_ended(self) -> None:
-        """Wait for the process to have ended, its tasks included; at once where there is none."""
+        """Wait until every task of the process has ended; returns at once if there is no process."""
         await self._ended.wait()
 
     def excuse(self, reason: str) -> None:
-        """Something is done to the machine that may end its process with an error."""
+        """A fault is about to happen that may end the process with an error."""
         self._excuse = reason
 
     def damage(self, path: str, position: int, reason: str) -> None:
-        """Flip a bit of a file: from now on every process on this disk may end with an error.
+        """Flip a bit of a file.  From now on, every process on this disk may end with an error.
 
-        Not where it has been flipped already: that would mend it.
+        Does nothing at a place that was damaged before, because flipping the bit again would repair it.
         """
         self.excuse(reason)
         self._disk_was_touched = True
@@ -369,7 +372,7 @@ class Machine:
             self.device.note_damage(path)
 
     def end_faults(self) -> None:
-        """From now on nothing is done to the machine any more; what was done to its disk's content stays done."""
+        """End the machine's faults.  Damage to the disk's content stays."""
         self.resume()
         self.disk.clear_faults()
         self.disk.sync_latency = self._usual_sync_latency
@@ -377,14 +380,14 @@ class Machine:
 
 @attrs.define(eq=False)
 class _Guest:
-    """A task that does something in the process, and is none of the node's own."""
+    """A task that runs code of the process, but is not one of the node's own."""
 
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     has_left: trio.Event = attrs.field(factory=trio.Event)
 
 
 class _Applying:
-    """What the node gives committed records to: the world's eyes first, then the user's state machine."""
+    """Passes what the node commits to the watch first, and then to the user's state machine."""
 
     def __init__(self, machine: Machine, on_commit: OnCommit | None, state_machine: StateMachine | None) -> None:
         self._machine = machine

@@ -1,4 +1,4 @@
-"""What a node publishes, does to its log and logs becomes a fact and an event of the trace in the same step."""
+"""Watches a node: its views, its log and its log messages become facts and events of the trace in the same step."""
 
 from __future__ import annotations
 

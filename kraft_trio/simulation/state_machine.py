@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
+from kraft_trio.simulation.facts.committed import NOTHING, digest_after
 from kraft_trio.storage.batch import NewRecord, Record
 
 _FORGOTTEN: Final = b"forgotten"
 
 
-NOTHING: Final = bytes(16)
-"""The digest of no values."""
-
-
-def digest_after(digest: bytes, value: bytes) -> bytes:
-    """Of the values that `digest` is of, and one more: equal exactly for equal values in the same order."""
-    return hashlib.blake2b(digest + value, digest_size=len(NOTHING)).digest()
-
-
 class RememberedValues:
-    """A state machine that remembers every value it was given, in order; of old ones only their digest, where it may.
+    """A state machine that remembers the values it was given, in order; of the oldest ones only a digest.
 
-    So its snapshots stay small however long a run is, and still nothing can be left out, doubled or exchanged in one
-    that does not show.
+    Its snapshots stay small in a long run, but still show every value that is lost, duplicated or exchanged.
     """
 
     def __init__(self, most: int | None = None) -> None:
-        """`most`: how many values it remembers one by one; None: all."""
+        """`most` is how many values it remembers one by one; None for all."""
         self.values: list[bytes] = []
         self.loaded: list[int] = []
-        """The end offsets (exclusive) of the snapshots it was given."""
+        """The end offsets (exclusive) of the snapshots that it has loaded."""
         self._most = most
         self._forgotten = NOTHING
-        """Digest of those before `values`."""
+        """The digest of the values before `values`."""
 
     async def on_commit(self, records: Sequence[Record]) -> None:
         self.values += [record.value or b"" for record in records]
@@ -47,7 +37,7 @@ class RememberedValues:
 
     @property
     def digest(self) -> bytes:
-        """Of all values it was ever given."""
+        """The digest of all values that it was given."""
         return functools.reduce(digest_after, self.values, self._forgotten)
 
     async def load(self, end_offset: int, records: AsyncIterator[Sequence[Record]]) -> None:

@@ -1,4 +1,4 @@
-"""What is said when an invariant does not hold: which one, when, and the two facts that contradict each other."""
+"""A broken invariant: which one, when, and the facts that contradict each other."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import attrs
 
 @attrs.frozen
 class Violation:
-    """A broken invariant, as found in the step that broke it."""
+    """A broken invariant, found in the step that broke it."""
 
     invariant: int
-    """Its number; 0 where a process ended by itself, or another rule of the simulation was broken."""
+    """Its number; 0 if a process ended by itself, or if the run broke another rule of the simulation."""
     title: str
     """The rule in words."""
     time_s: float
     """Virtual time since the run began."""
     facts: tuple[str, ...]
-    """What cannot all be: two facts, as a rule."""
+    """The facts that contradict each other, usually two."""
     nodes: tuple[int, ...] = ()
     """Ids of the nodes concerned, ascending."""
 
@@ -28,10 +28,10 @@ class Violation:
 
 
 class InvariantViolated(AssertionError):
-    """A simulated run was stopped by a violation.  Its text is the whole report: seed, time, facts, last events."""
+    """A violation has ended a simulated run.  The text is the whole report: seed, time, facts, last events."""
 
     def __init__(self, violation: Violation, seed: int, last_events: Sequence[object] = ()) -> None:
-        """`last_events`: of the nodes concerned, oldest first, each printed on a line of its own."""
+        """`last_events` are those of the nodes concerned, oldest first.  Each is printed on its own line."""
         self.violation = violation
         self.seed = seed
         self.last_events = tuple(last_events)

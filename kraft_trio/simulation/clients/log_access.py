@@ -1,4 +1,4 @@
-"""The two ways to a quorum's log, as one: over the network through a LogClient, or embedded in a node's process."""
+"""Two ways to use a quorum's log, with one interface: a LogClient over the network, or a node in the same process."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kraft_trio.node import Node
 from kraft_trio.simulation.world import World
 
 LISTENING_S: Final = 0.2
-"""How long an embedded reader that asks for no end waits for more to be committed."""
+"""How long an embedded reader without an end waits for more commits."""
 
 
 @attrs.frozen
 class Values:
-    """What a read was given, and up to where (exclusive) that is all there is."""
+    """The result of a read.  It holds every value from its beginning to `end_offset` (exclusive)."""
 
     offsets: tuple[int, ...]
     values: tuple[bytes, ...]
@@ -31,31 +31,32 @@ class Values:
 
     @classmethod
     def of(cls, records: Sequence[tuple[int, bytes]], end_offset: int) -> Values:
-        """From offsets and values, ascending."""
+        """From pairs of offset and value, ascending."""
         return cls(tuple(offset for offset, _ in records), tuple(value for _, value in records), end_offset)
 
 
 class LogAccess(ABC):
-    """Every method raises what the client library or the node raises, and TooSlowError when `within_s` is over."""
+    """Access to the log.  Every method raises what the client library or node raises, and TooSlowError after
+    `within_s`."""
 
     via: int | None
-    """The node in whose process it is; None over the network."""
+    """The node whose process it is embedded in; None over the network."""
 
     @abstractmethod
     async def append(self, values: Sequence[bytes], within_s: float) -> Sequence[int]:
-        """Append the values as one batch, and wait until they are committed; their offsets."""
+        """Append the values as one batch and wait until they are committed.  Returns their offsets."""
 
     @abstractmethod
     async def read(self, from_offset: int, until: int, within_s: float) -> Values:
-        """The values from `from_offset` (inclusive) to `until` (exclusive), behind which a value ends; waits for it."""
+        """Wait for the values from `from_offset` (inclusive) to `until` (exclusive), where a value ends."""
 
     @abstractmethod
     async def read_committed(self, from_offset: int, within_s: float) -> Values:
-        """The values from `from_offset` (inclusive) on, as far as is known to be committed; perhaps not the newest."""
+        """The values from `from_offset` (inclusive) up to what is known to be committed, perhaps not the newest."""
 
 
 class NetworkAccess(LogAccess):
-    """A client on a host of its own; finds the leader, and asks again, as its library does."""
+    """A client on its own host.  It finds the leader and retries as its library does."""
 
     via = None
 
@@ -80,7 +81,8 @@ class NetworkAccess(LogAccess):
             await reader.aclose()
 
     async def read_committed(self, from_offset: int, within_s: float) -> Values:
-        """Up to the high watermark that the leader tells.  Raises NetworkError where there is none."""
+        """Read up to the high watermark that the leader reports.  Raises NetworkError if there is no leader or no such
+        commit."""
         with trio.fail_after(within_s):
             quorum = await self._admin.describe_metadata_quorum(round(within_s * 1000))
         if isinstance(quorum, NoLeader):
@@ -91,7 +93,7 @@ class NetworkAccess(LogAccess):
 
 
 class EmbeddedAccess(LogAccess):
-    """An application in the process of one node; appends through it, and reads its copy."""
+    """An application in the process of a node: it appends through the node and reads the node's copy of the log."""
 
     def __init__(self, node: Node) -> None:
         self.via = node.config.node_id
@@ -108,7 +110,8 @@ class EmbeddedAccess(LogAccess):
         return Values.of(records, until)
 
     async def read_committed(self, from_offset: int, within_s: float) -> Values:
-        """What the node knows to be committed: up to a value, as it tells of nothing else."""
+        """Read what the node knows to be committed.  The end is that of the last value, because the node reports only
+        values."""
         records: list[tuple[int, bytes]] = []
         with trio.move_on_after(min(LISTENING_S, within_s)):
             await self._read(from_offset, None, records)

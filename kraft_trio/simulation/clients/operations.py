@@ -1,6 +1,7 @@
-"""What clients of the workload do: kinds of operations, by name, which later features add to.
+"""Kinds of client operations, by name.
 
-A kind is a class that says how it is invoked and attempted; `@register` makes every workload draw it too.
+A kind is a class that defines how an operation is invoked and attempted.  After `@register`, every workload draws it
+too.
 """
 
 from __future__ import annotations
@@ -31,34 +32,34 @@ if TYPE_CHECKING:
     from kraft_trio.simulation.clients.log_access import LogAccess, Values
 
 NO_EFFECT: Final = (NetworkError, RefusedError, RecordTooLargeError, NodeClosedError)
-"""By the word of `LogClient.produce` and `Node.append`: what was asked for has not happened, and never will."""
+"""After these errors of `LogClient.produce` and `Node.append`, the operation has not happened and never will."""
 
 PERHAPS: Final = (OutcomeUnknownError, UnsupportedVersionError, StorageFailure, CorruptLogError, trio.TooSlowError)
-"""It may have happened, or happen yet.  A node whose storage fails ends with that: whether it may is asked of the node,
-not of its clients."""
+"""After these errors the operation may have happened, or may still happen.  A node whose storage fails raises one of
+them; whether it may fail is checked on the node and not here."""
 
 MOST_VALUES: Final = 3
-"""In one append."""
+"""The most values in one append."""
 LARGEST_PADDING: Final = 300
-"""Bytes."""
+"""The most bytes of padding after a value."""
 TAIL: Final = 30
-"""How many offsets from the end most reads begin, at most."""
+"""Most reads begin at most this many offsets before the end."""
 
 
 @attrs.frozen
 class Request:
-    """One client's wish to do something."""
+    """What an operation needs to know of its client."""
 
     client: str
     number: int
-    """How many requests of this client there have been before."""
+    """How many requests this client has made before."""
     random: random.Random
     history: History
     access: LogAccess
     within_s: float
     """How long the client waits for the answer."""
     log_is_trimmed: bool = False
-    """Whether the log's oldest records go, so that a read may come too late for them."""
+    """Whether nodes trim the log, so that a read may come too late for old records."""
 
 
 class OperationKind(ABC):
@@ -66,13 +67,13 @@ class OperationKind(ABC):
 
     name: ClassVar[str]
     weight: ClassVar[float] = 1.0
-    """How often it is drawn, in proportion to the others."""
+    """Its share among the kinds that are drawn."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
 
     async def perform(self) -> Operation:
-        """Invoke the operation, attempt it, and note what came of it.  Cancelled, it stays pending."""
+        """Invoke the operation, attempt it, and record the outcome.  If cancelled, the operation stays pending."""
         history = self.request.history
         operation = self.invoke()
         try:
@@ -85,11 +86,11 @@ class OperationKind(ABC):
 
     @abstractmethod
     def invoke(self) -> Operation:
-        """Decide what exactly is asked for, and note it in the history."""
+        """Decide what to ask for, and record it in the history."""
 
     @abstractmethod
     async def attempt(self, operation: Operation) -> None:
-        """Do it, and note success; raises one of NO_EFFECT and PERHAPS."""
+        """Do it and record success, or raise one of NO_EFFECT or PERHAPS."""
 
 
 OPERATIONS: Final[dict[str, type[OperationKind]]] = {}
@@ -99,7 +100,7 @@ KindT = TypeVar("KindT", bound=type[OperationKind])
 
 
 def register(kind: KindT) -> KindT:
-    """Let workloads draw this kind.  Raises ValueError where another has its name."""
+    """Let workloads draw this kind.  Raises ValueError if another kind has its name."""
     if kind.name in OPERATIONS:
         raise ValueError(f"{kind.__name__}: there is an operation {kind.name!r} already; expected a name of its own")
     OPERATIONS[kind.name] = kind
@@ -108,7 +109,7 @@ def register(kind: KindT) -> KindT:
 
 @register
 class Append(OperationKind):
-    """Appends a few values that nobody else appends, next to each other."""
+    """Appends a few unique values as one batch."""
 
     name: ClassVar[str] = "append"
     weight: ClassVar[float] = 6.0
@@ -130,7 +131,7 @@ class Append(OperationKind):
 
 
 class _Reading(OperationKind):
-    """What the reads share: where they begin, and that whatever goes wrong with one has no effect on the log."""
+    """What the reads share: where they begin, and that a failed read has no effect on the log."""
 
     is_linearizable: ClassVar[bool]
 
@@ -161,15 +162,15 @@ class _Reading(OperationKind):
 
     @abstractmethod
     async def read(self, from_offset: int) -> Values:
-        """Raises what the way to the log raises."""
+        """Raises what LogAccess raises."""
 
 
 @register
 class ReadKnown(_Reading):
-    """Reads up to the last value that any client knows to be committed, and waits until it can: linearizable.
+    """Waits for the last value that any client knows to be committed, and reads up to it: a linearizable read.
 
-    Told the end by the other clients, as an application would tell it to the next one that it calls, it has to see
-    every append that was acknowledged before it began.
+    The other clients tell it that end, as one application tells another.  So it must return every append that was
+    acknowledged before it began.
     """
 
     name: ClassVar[str] = "read"
@@ -185,9 +186,9 @@ class ReadKnown(_Reading):
 
 @register
 class ReadCommitted(_Reading):
-    """Reads what whoever is asked knows to be committed: without a gap, but perhaps not the newest.
+    """Reads what the node or leader knows to be committed: without a gap, but perhaps not the newest values.
 
-    Nothing in the protocol has a leader make sure, before it answers, that it still is one.
+    In this protocol, a leader does not verify that it still leads before it answers a read.
     """
 
     name: ClassVar[str] = "read-committed"

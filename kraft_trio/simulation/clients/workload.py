@@ -1,4 +1,4 @@
-"""Clients that write and read while faults happen, each one operation after the other, all noted in one history."""
+"""Clients that write and read during faults, each one operation at a time, recorded in one history."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kraft_trio.simulation.clients.operations import OPERATIONS, Append, Operati
 from kraft_trio.simulation.facts.history import Outcome
 from kraft_trio.simulation.world import World
 
-PATIENCE_S: Final = (0.2, 2.0, 20.0)
-"""How long clients wait for an answer; one of these for each operation."""
+WITHIN_S: Final = (0.2, 2.0, 20.0)
+"""How long a client waits for an answer; each operation draws one of them."""
 
 RETRY_BACKOFF_MS: Final = 250
-"""Longer than the library's own, for the sake of simulated time that passes without a leader."""
+"""Longer than the library's default, so that times without a leader need less real time."""
 
 
 @attrs.define(eq=False)
 class _Client:
-    """One client.  Embedded: each operation in the process of a node that happens to run, else over the network."""
+    """One client.  An embedded client uses a random running node for each operation, others the network."""
 
     name: str
     world: World
@@ -33,7 +33,7 @@ class _Client:
     requests: int = 0
 
     def access(self) -> LogAccess | None:
-        """The way for the next operation; None while no node runs that could be embedded in."""
+        """Access to the log for the next operation; None if no node runs in which it could be embedded."""
         if self.network is not None:
             return self.network
         nodes = list(self.world.nodes.values())
@@ -54,7 +54,7 @@ class _Client:
 
 
 class Workload:
-    """The clients of one run.  `start` it, or await `run`; `stop` it before the history is looked at as a whole."""
+    """The clients of one run.  Call `start` or await `run`, and `stop` it before the whole history is checked."""
 
     def __init__(
         self,
@@ -66,12 +66,13 @@ class Workload:
         weights: Mapping[str, float] | None = None,
         retry_backoffs_ms: Sequence[int] = (RETRY_BACKOFF_MS,),
     ) -> None:
-        """`clients` in all, of whom `embedded` (a third, by default) are in the nodes' processes; each begins
-        `operations_per_s` on average, as long as it gets answers.  `weights` says how often each kind of operation is
-        drawn, by name, where not as registered; `retry_backoffs_ms` how long a client waits before it tries again, one
-        of them for each.
+        """Of the `clients`, `embedded` ones (a third by default) run inside nodes.
 
-        Raises ValueError naming what cannot be; clients that are embedded write bytes, so the cluster has no serde.
+        Each client begins `operations_per_s` on average while it gets answers.  `weights` replaces the registered
+        shares of the kinds, by name.  Each client draws one of `retry_backoffs_ms`.
+
+        Raises ValueError, which names the wrong argument.  Embedded clients write bytes, so the cluster must have no
+        serde.
         """
         self._embedded = clients // 3 if embedded is None else embedded
         if not 0 <= self._embedded <= clients:
@@ -92,12 +93,12 @@ class Workload:
         self._scope = trio.CancelScope()
 
     def start(self) -> None:
-        """Run beside everything else, until stopped or the cluster ends."""
+        """Run in the background until stopped or the run ends."""
         self._ended = trio.Event()
         self._world.nursery.start_soon(self.run)
 
     async def run(self) -> None:
-        """Run until stopped.  An error that no client should meet is a violation and ends the world."""
+        """Run until stopped.  An error that no client should see is a violation."""
         ended = self._ended = trio.Event() if self._ended is None else self._ended
         try:
             with self._scope:
@@ -109,9 +110,9 @@ class Workload:
             ended.set()
 
     async def stop(self, within_s: float = 25.0) -> None:
-        """Begin no more operations; those under way may end, within that time: then they are given up and stay pending.
+        """Begin no more operations, and give those under way `within_s` to end; after that they stay pending.
 
-        Returns when the clients have ended; a workload is not started again.
+        Returns when all clients have ended.  A stopped workload cannot be started again.
         """
         self._stopping.set()
         if self._ended is None:
@@ -122,9 +123,9 @@ class Workload:
         await self._ended.wait()
 
     async def demand_progress(self, within_s: float = 30.0) -> None:
-        """Once no fault is left: from a new client and in every running node an append, and a read of all, succeed.
+        """Without faults, a new client and every running node must be able to append, and to read everything.
 
-        A violation where one of them does not, each within that time.  Where logs are trimmed nobody can read all.
+        Each operation that does not succeed in time is a violation.  Reads are left out if logs are trimmed.
         """
         async with self._world.client("after-faults") as client, trio.open_nursery() as nursery:
             nursery.start_soon(self._demand_of, NetworkAccess(self._world, "after-faults", client), within_s)
@@ -163,7 +164,7 @@ class Workload:
             if access is None:
                 continue
             (kind,) = client.random.choices(self._kinds, self._weights)
-            request = client.request(access, client.random.choice(PATIENCE_S))
+            request = client.request(access, client.random.choice(WITHIN_S))
             try:
                 await kind(request).perform()
             except Exception as error:
@@ -174,7 +175,7 @@ class Workload:
 
 
 def _chosen_kinds(weights: Mapping[str, float] | None) -> tuple[list[type[OperationKind]], list[float]]:
-    """Kinds and weights in the order of their names: the same whatever was registered or asked for first."""
+    """Kinds and weights, sorted by name, so that the order of registration does not matter."""
     chosen = {name: kind.weight for name, kind in OPERATIONS.items()} if weights is None else dict(weights)
     for name, weight in chosen.items():
         if name not in OPERATIONS:

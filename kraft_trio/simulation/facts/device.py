@@ -11,9 +11,9 @@ from kraft_trio.protocol.voter_set import VoterSet
 
 
 class Content(Protocol):
-    """A disk that can be looked at without calling it: as readers see it, and as a crash would leave it.
+    """A disk whose content can be inspected without calling it: as readers see it, and as a crash would leave it.
 
-    "Durable" means still there after a crash that loses everything unsynced.
+    "Durable" means present after a crash that loses everything unsynced.
     """
 
     def peek(self, path: str) -> bytes | None:
@@ -39,7 +39,7 @@ class Content(Protocol):
 
 @attrs.define(eq=False)
 class Device:
-    """The disk that is in a machine now.  A machine has one Device for its whole life; disks come and go in it."""
+    """The disk that is in a machine now.  A machine has one Device for its whole life, with changing disks."""
 
     content: Content
     partition_path: str

@@ -21,57 +21,57 @@ ADMINISTRATION: Final = frozenset({ADD_VOTER, REMOVE_VOTER, UPGRADE})
 """The kinds of an administrator's operations."""
 
 SHOWN_BYTES: Final = 32
-"""How much of a value is printed."""
+"""How many bytes of a value are printed."""
 
 
 class Outcome(enum.StrEnum):
-    """What a client knows of its operation's effect."""
+    """What a client knows of the effect of its operation."""
 
     PENDING = "pending"
-    """Not answered, perhaps never: as good as unknown."""
+    """Not answered, perhaps never; equivalent to unknown."""
     OK = "ok"
-    """It took effect, between its invocation and its completion."""
+    """It took effect between its invocation and its completion."""
     FAIL = "fail"
-    """It did not and never will."""
+    """It has not taken effect and never will."""
     UNKNOWN = "unknown"
-    """It took effect, or will yet, or never: at most once."""
+    """It took effect, or will, or never does; at most once."""
 
 
 @attrs.define(eq=False)
 class Operation:
-    """One operation of one client.  Made by `History.invoke`, completed once by `History`; read only for all others."""
+    """One operation of one client.  Only `History` makes and completes it."""
 
     client: str
     number: int
-    """From 0 on, by client."""
+    """From 0, by client."""
     kind: str
     """"append", "read", or the name of another registered kind."""
     values: tuple[bytes, ...]
-    """Of an append: what it asks to be appended next to each other, as one batch.  Of a read: what it was given."""
+    """For an append, the values of its batch.  For a read, the values that it returned."""
     via: int | None
-    """The node whose process the client is embedded in; None where it came over the network."""
+    """The node whose process the client is embedded in; None over the network."""
     from_offset: int | None
-    """Of a read: where it begins (inclusive)."""
+    """For a read, where it begins (inclusive)."""
     is_linearizable: bool
-    """Whether it must reflect all that was completed before it began.  A read that need not is still one of committed
-    values without a gap."""
+    """Whether it must reflect everything that was completed before it began.  Any other read must still return
+    committed values without a gap."""
     invoked_at_s: float
     """Virtual seconds since the run began."""
     invoked_as: int
-    """Place among all invocations and completions of the history: the order in real time, exactly."""
+    """Its place among all invocations and completions of the history: the exact order in real time."""
     outcome: Outcome = Outcome.PENDING
     completed_at_s: float | None = None
     completed_as: int | None = None
     offsets: tuple[int, ...] = ()
-    """Of each value, once the outcome is ok."""
+    """The offset of each value, if the outcome is ok."""
     end_offset: int | None = None
-    """Of a read that is ok: up to where it read (exclusive)."""
+    """For a read with outcome ok, the end of what it read (exclusive)."""
     problem: str = ""
-    """Why it failed or is unknown, for a human."""
+    """Why it failed or is unknown, in words."""
     subject: str = ""
-    """Of an administrator's operation: what it is about, the id of a node."""
+    """For an administrator's operation, the id of the node concerned."""
     voter: ReplicaKey | None = None
-    """Of a voter change: exactly which replica, once that is known."""
+    """For a voter change, the exact replica, once it is known."""
 
     @property
     def is_pending(self) -> bool:
@@ -79,12 +79,12 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """Unique in its history: client and number."""
+        """Client and number, unique in its history."""
         return f"{self.client}/{self.number}"
 
     @property
     def asks(self) -> str:
-        """Of an administrator's operation: kind and subject, as in "add-voter 4"."""
+        """For an administrator's operation, kind and subject, such as "add-voter 4"."""
         return f"{self.kind} {self.subject}".strip()
 
     def __str__(self) -> str:
@@ -103,12 +103,12 @@ class Operation:
 
 
 class History:
-    """Every operation of every client of one run, in the order of their invocations."""
+    """All operations of all clients in one run, in the order of their invocations."""
 
-    def __init__(self, now_s: Callable[[], float], tell: Callable[[Operation], object] | None = None) -> None:
-        """`tell` is called in the very step in which an operation is invoked, and again when it is completed."""
+    def __init__(self, now_s: Callable[[], float], report: Callable[[Operation], object] | None = None) -> None:
+        """`report` is called when an operation is invoked, and again when it is completed, in the same step."""
         self._now_s = now_s
-        self._tell = tell
+        self._reporter = report
         self._events = 0
         self._numbers: dict[str, int] = {}
         self._by_value: dict[bytes, Operation] = {}
@@ -117,7 +117,7 @@ class History:
         """Whether every value that clients append is an operation here.  Any other committed value is then a
         violation."""
         self.known_end = 0
-        """Exclusive: behind the last value that any client knows to be committed, as its append or by a read."""
+        """The end (exclusive) of the last value that any client knows to be committed, from an append or a read."""
 
     def invoke(
         self,
@@ -130,9 +130,9 @@ class History:
         is_linearizable: bool | None = None,
         subject: str = "",
     ) -> Operation:
-        """Note that a client is about to begin an operation; an append is linearizable unless said otherwise.
+        """Record that a client is about to begin an operation.  An append is linearizable by default.
 
-        Raises ValueError for a value that was appended before: only unique values tell what became of them.
+        Raises ValueError if a value was appended before, because only unique values can be traced.
         """
         for index, value in enumerate(values):
             other = self._by_value.get(value)
@@ -154,7 +154,7 @@ class History:
         )
         self.operations.append(operation)
         self._by_value.update(dict.fromkeys(operation.values, operation))
-        self._told(operation)
+        self._report(operation)
         return operation
 
     def succeed(
@@ -165,7 +165,7 @@ class History:
         values: Sequence[bytes] | None = None,
         end_offset: int | None = None,
     ) -> None:
-        """The client was told that it has taken effect; a read is given its values, and says up to where it read."""
+        """The client learned that the operation took effect.  A read gets its values and the end of what it read."""
         _check_pending(operation)
         if values is not None:
             assert operation.from_offset is not None, "only a read is given values"
@@ -176,23 +176,23 @@ class History:
         self._complete(operation, Outcome.OK, "")
 
     def fail(self, operation: Operation, problem: str) -> None:
-        """The client was told that it has not taken effect, and will not."""
+        """The client learned that the operation did not take effect and never will."""
         self._complete(operation, Outcome.FAIL, problem)
 
     def lose(self, operation: Operation, problem: str) -> None:
-        """The client cannot learn what became of it: unknown."""
+        """The client cannot learn the outcome, so it is unknown."""
         self._complete(operation, Outcome.UNKNOWN, problem)
 
     def append_of(self, value: bytes) -> Operation | None:
-        """The operation that asked for this value to be appended; None where nobody did."""
+        """The operation that appended this value; None if there is none."""
         return self._by_value.get(value)
 
     def request(self, asks: str) -> Operation | None:
-        """The last operation of an administrator that asks for this, as "add-voter 4"; None where nobody did."""
+        """The last administrator's operation of that kind and subject, such as "add-voter 4"; None if there is none."""
         return next((o for o in reversed(self.operations) if o.asks == asks and not o.values), None)
 
     def count(self, kind: str, outcome: Outcome) -> int:
-        """How many operations of that kind have that outcome."""
+        """The number of operations of that kind with that outcome."""
         return sum(operation.kind == kind and operation.outcome is outcome for operation in self.operations)
 
     def _complete(self, operation: Operation, outcome: Outcome, problem: str) -> None:
@@ -201,15 +201,15 @@ class History:
         operation.problem = problem
         operation.completed_at_s = self._now_s()
         operation.completed_as = self._next_event()
-        self._told(operation)
+        self._report(operation)
 
     def _next_event(self) -> int:
         self._events += 1
         return self._events
 
-    def _told(self, operation: Operation) -> None:
-        if self._tell is not None:
-            self._tell(operation)
+    def _report(self, operation: Operation) -> None:
+        if self._reporter is not None:
+            self._reporter(operation)
 
 
 def _check_pending(operation: Operation) -> None:

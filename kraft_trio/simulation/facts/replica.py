@@ -1,4 +1,4 @@
-"""What is true of one replica, whatever its own code believes: its log, entry by entry, and what its device holds."""
+"""The facts about one replica, whatever its own code believes: its log, entry by entry, and what its device holds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kraft_trio.storage.quorum_state import decode_quorum_state
 
 
 class Beliefs(Protocol):
-    """What the node of a running process takes for true."""
+    """What the node of a running process believes.  Invariants compare it with the facts."""
 
     @property
     def log_start_offset(self) -> int:
@@ -46,7 +46,8 @@ class Beliefs(Protocol):
         ...
 
     def synced_end_of(self, voter: Voter) -> int | None:
-        """Up to where (exclusive) it, as leader, takes the voter's log for synced; None if it does not know."""
+        """The end (exclusive) up to which the leader believes the voter's log to be synced; None if it does not
+        know."""
         ...
 
 
@@ -64,11 +65,11 @@ class Replica:
     view: QuorumView | None = None
     """The last view that its process has published; None before the first one."""
     high_watermark: int | None = None
-    """As its process knows it (exclusive)."""
+    """The high watermark as its process knows it (exclusive)."""
     synced_end: int = 0
-    """Up to where its process believes the log to be durable (exclusive)."""
+    """The end (exclusive) up to which its process believes the log to be durable."""
     applied_end: int = 0
-    """Up to where the present process has given the log to its state machine (exclusive)."""
+    """The end (exclusive) of what the present process has given to its state machine."""
     applied_digest: bytes = NOTHING
     """Digest of the values that its state machine has been given."""
     beliefs: Beliefs | None = None

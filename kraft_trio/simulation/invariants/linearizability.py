@@ -1,16 +1,15 @@
-"""Whether a history is one that a single log could have given, its operations one after the other in real time.
+"""Whether a single log could have produced a history, with its operations one after the other in real time.
 
-Every value is unique and the log gives every append a place, so there is nothing to search for (as there is for a
-register): the offsets are the only order that the appends can have taken effect in.  What is left to check is
+Every value is unique, and the log gives every append its offsets.  So the order of the appends is known, and need not
+be searched for, as it must be for a register.  Three checks remain:
 
-1. the effect: an acknowledged append stands at the offsets it was answered, whole, once; a failed one nowhere; one of
-   unknown fate once or nowhere; a read has all that is committed in its span, and nothing else;
-2. the order: of two operations, one completed before the other was invoked, the first has the lower place.  An append
-   fills the places from its first offset to its last; a linearizable read stands just behind the last value below the
-   offset that it read up to.  Where the order of effects is known, linearizability (Herlihy and Wing, 1990) comes down
-   to this, for every such pair.  A read that is not linearizable may be late, but what it has seen is there for
-   everyone who comes after it;
-3. the whole: a linearizable read stands within no append.
+1. Effect.  An acknowledged append is at the offsets that were answered, whole and once.  A failed append is nowhere.
+   An append of unknown outcome is there once or not at all.  A read returned exactly what is committed in its range.
+2. Order.  If one operation was completed before another one was invoked, the first has the lower place.  An append
+   takes the places of its offsets.  A linearizable read stands behind the last value below the offset up to which it
+   read.  As the order of effects is known, linearizability (Herlihy and Wing, 1990) comes down to this rule for all
+   such pairs.  Any other read may be late, but what it returned is there for every later operation.
+3. Whole batches.  A linearizable read does not end within an append.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from kraft_trio.simulation.facts.history import Operation, Outcome
 
 @attrs.frozen
 class Contradiction:
-    """Two facts that cannot both be, of one run."""
+    """Two facts that cannot both be true of one run."""
 
     fact: str
     other: str
@@ -35,7 +34,8 @@ class Contradiction:
 
 
 def contradictions(operations: Sequence[Operation], committed: CommittedRecords) -> Iterator[Contradiction]:
-    """Everything wrong with a history, given all that is committed in the end; nothing where it is linearizable."""
+    """All contradictions in a history, compared with everything that was committed by the end; none if it is
+    linearizable."""
     yield from order_contradictions(operations, committed)
     yield from _torn_reads(operations, committed)
     for operation in operations:
@@ -45,9 +45,10 @@ def contradictions(operations: Sequence[Operation], committed: CommittedRecords)
 
 
 def effect_contradiction(operation: Operation, committed: CommittedRecords) -> Contradiction | None:
-    """What is wrong with the effect of one operation, as far as it is committed by now.
+    """The contradiction in the effect of one operation, as far as it is committed by now.
 
-    Holds at every moment: an append is acknowledged, and a value is given to a reader, only once it is committed.
+    This may be checked at any moment: an append is acknowledged, and a value returned by a read, only after it is
+    committed.
     """
     if operation.from_offset is not None:
         return _read_contradiction(operation, committed)
@@ -119,16 +120,16 @@ def _read_contradiction(operation: Operation, committed: CommittedRecords) -> Co
 
 @attrs.frozen
 class _Place:
-    """Where an operation stands among the effects: from `first` to `end` (exclusive); a read fills nothing."""
+    """The place of an operation among the effects: from `first` to `end` (exclusive).  A read takes no space."""
 
     first: int
     end: int
 
 
 def order_contradictions(operations: Sequence[Operation], committed: CommittedRecords) -> Iterator[Contradiction]:
-    """The pairs in which an earlier operation, completed before a later one began, has the higher place.
+    """Pairs in which an operation that was completed before another one began has the higher place.
 
-    One pair at most for each later operation.
+    At most one pair for each later operation.
     """
     placed = [(operation, place) for operation in operations if (place := _place(operation, committed)) is not None]
     completed = sorted(
@@ -162,12 +163,12 @@ def _torn_reads(operations: Sequence[Operation], committed: CommittedRecords) ->
 
 
 def _place(operation: Operation, committed: CommittedRecords) -> _Place | None:
-    """None for an operation that has no effect in the log, as far as is known."""
+    """The place of an operation; None if it has no known effect in the log."""
     if operation.from_offset is not None:
         end = operation.end_offset
         if end is None:
             return None
-        # Where no value stands between two ends, they are one place.
+        # Two ends without a value between them are one place.
         end = committed.end_of_values(end)
         return _Place(end, end)
     offsets: Sequence[int] = operation.offsets

@@ -30,7 +30,7 @@ ANSWERED_WITHIN_S: Final = 0.5
 SPREAD_S: Final = 0.1
 """How long a step continues after the answer, so that other nodes have learned of the operation."""
 
-PATIENCE_S: Final = 30.0
+WITHIN_S: Final = 30.0
 """How long a client over the network keeps trying."""
 
 Attempt = Callable[[LogAccess, float], Awaitable[None]]
@@ -52,8 +52,8 @@ class Append(Step):
         _demand_process(cluster, self)
         operation = cluster.history.invoke("append", client=_new_client(cluster), values=[value], via=self.via)
 
-        async def attempt(access: LogAccess, patience_s: float) -> None:
-            offsets = await access.append([value], patience_s)
+        async def attempt(access: LogAccess, within_s: float) -> None:
+            offsets = await access.append([value], within_s)
             cluster.history.succeed(operation, offsets=offsets)
 
         await _perform(cluster, operation, attempt)
@@ -73,8 +73,8 @@ class Read(Step):
             "read-committed", client=_new_client(cluster), via=self.via, from_offset=0, is_linearizable=False
         )
 
-        async def attempt(access: LogAccess, patience_s: float) -> None:
-            given = await access.read_committed(0, patience_s)
+        async def attempt(access: LogAccess, within_s: float) -> None:
+            given = await access.read_committed(0, within_s)
             cluster.history.succeed(operation, offsets=given.offsets, values=given.values, end_offset=given.end_offset)
 
         await _perform(cluster, operation, attempt)
@@ -100,7 +100,7 @@ async def _perform(cluster: Cluster, operation: Operation, attempt: Attempt) -> 
         except NO_EFFECT as error:
             cluster.history.fail(operation, str(error))
         except PERHAPS as error:
-            cluster.history.lose(operation, str(error) or f"no answer within {PATIENCE_S:g} s")
+            cluster.history.lose(operation, str(error) or f"no answer within {WITHIN_S:g} s")
         ended.set()
 
     cluster.nursery.start_soon(run)
@@ -116,7 +116,7 @@ async def _attempt(cluster: Cluster, operation: Operation, attempt: Attempt) -> 
         await attempt(EmbeddedAccess(node), math.inf)
         return
     async with aclosing(cluster.client(operation.client)) as client:
-        await attempt(NetworkAccess(cluster, operation.client, client), PATIENCE_S)
+        await attempt(NetworkAccess(cluster, operation.client, client), WITHIN_S)
 
 
 TAKEN_WITHIN_S: Final = 30.0

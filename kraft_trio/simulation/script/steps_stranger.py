@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster
 
 FOREIGN_CLUSTER_ID: Final = "another-cluster-000000"
-PATIENCE_S: Final = 1.0
-RUBBISH_PATIENCE_S: Final = 0.1
+WITHIN_S: Final = 1.0
+GARBAGE_WITHIN_S: Final = 0.1
 """How long a node has to answer garbage, which may look like the beginning of a longer frame."""
 _STRANGER: Final = ReplicaKey(1_000_000, UUID(int=0xBAD))
 _EPOCHS_AHEAD: Final = 100
@@ -55,16 +55,16 @@ class Intrude(Step):
         node = cluster.machines[self.node].node
         if node is None:
             return
-        with trio.move_on_after(PATIENCE_S):
+        with trio.move_on_after(WITHIN_S):
             for api, request in _requests(node.config, node.view.epoch + _EPOCHS_AHEAD):
                 answer = await _ask(cluster, self.node, api, request)
                 cluster.trace.record("stranger", node=self.node, cause=answer, api=api.name)
-            for what, data in _rubbish(cluster.random(f"rubbish at {cluster.now_s:.6f} s")):
+            for what, data in _garbage(cluster.random(f"rubbish at {cluster.now_s:.6f} s")):
                 ended = await _send(cluster, self.node, data)
                 cluster.trace.record("stranger", node=self.node, cause=ended, api=what)
 
 
-def _rubbish(source: random.Random) -> Iterator[tuple[str, bytes]]:
+def _garbage(source: random.Random) -> Iterator[tuple[str, bytes]]:
     """Bytes that a node must refuse, without any change of its state."""
     yield "noise", source.randbytes(source.randrange(1, 200))
     yield "frame without end", pack(">i", 2**31 - 1) + source.randbytes(20)
@@ -81,7 +81,7 @@ async def _send(cluster: Cluster, node_id: int, data: bytes) -> str:
         stream = await cluster.network.seen_from("stranger").connect(cluster.endpoint_of(node_id))
         async with stream:
             await stream.send_all(data)
-            with trio.move_on_after(RUBBISH_PATIENCE_S):
+            with trio.move_on_after(GARBAGE_WITHIN_S):
                 return "answered" if await stream.receive_some() else "closed"
     except (NetworkError, trio.BrokenResourceError) as error:
         return str(error) or "reset"
