@@ -60,7 +60,7 @@ def test_its_state_is_saved_and_a_cluster_of_ours_begins_with_it(controllers: Co
         f"controller.quorum.bootstrap.servers=127.0.0.1:{port}\nkraft.state.machine=latest-by-key\n"
     )
     refused = kraft("snapshot", "restore", str(file), "-c", str(properties), "--cluster-id", controllers.cluster_id)
-    assert "the snapshot is of that cluster" in refused.stderr
+    assert "this is the snapshot's own cluster" in refused.stderr
     restored = kraft("snapshot", "restore", str(file), "-c", str(properties), "--cluster-id", random_uuid())
     assert restored.returncode == 0, restored.stderr
     node = NodeProcess(4, tmp_path / "node-4", port)
