@@ -41,17 +41,17 @@ class ScriptedAccess(LogAccess):
     via: int | None = None
     asked: list[tuple[object, ...]] = attrs.field(factory=list)
 
-    async def append(self, values: Sequence[bytes], patience_s: float) -> Sequence[int]:
-        self.asked.append(("append", tuple(values), patience_s))
+    async def append(self, values: Sequence[bytes], within_s: float) -> Sequence[int]:
+        self.asked.append(("append", tuple(values), within_s))
         first = self.answer()
         assert isinstance(first, int)
         return range(first, first + len(values))
 
-    async def read(self, from_offset: int, until: int, patience_s: float) -> Values:
+    async def read(self, from_offset: int, until: int, within_s: float) -> Values:
         self.asked.append(("read", from_offset, until))
         return self._values(until)
 
-    async def read_committed(self, from_offset: int, patience_s: float) -> Values:
+    async def read_committed(self, from_offset: int, within_s: float) -> Values:
         self.asked.append(("read_committed", from_offset))
         return self._values(from_offset + 1)
 
@@ -69,7 +69,7 @@ def raising(error: Exception) -> Callable[[], object]:
 
 def request_to(access: LogAccess, *, history: History | None = None, number: int = 0, seed: int = 0) -> Request:
     chosen = history if history is not None else History(trio.current_time)
-    return Request("c", number, random.Random(seed), chosen, access, patience_s=2.0)
+    return Request("c", number, random.Random(seed), chosen, access, within_s=2.0)
 
 
 APPEND_ENDS = [
@@ -160,7 +160,7 @@ async def test_a_cancelled_operation_stays_pending() -> None:
     history = History(trio.current_time)
 
     class NeverAnswering(ScriptedAccess):
-        async def append(self, values: Sequence[bytes], patience_s: float) -> Sequence[int]:
+        async def append(self, values: Sequence[bytes], within_s: float) -> Sequence[int]:
             await trio.sleep_forever()
             raise AssertionError
 

@@ -256,15 +256,15 @@ def append_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a producer that sends a batch again under another identity."""
     real = NetworkAccess.append
 
-    async def append(self: NetworkAccess, values: Sequence[bytes], patience_s: float) -> Sequence[int]:
-        await real(self, values, patience_s)
-        return await real(self, values, patience_s)
+    async def append(self: NetworkAccess, values: Sequence[bytes], within_s: float) -> Sequence[int]:
+        await real(self, values, within_s)
+        return await real(self, values, within_s)
 
     monkeypatch.setattr(NetworkAccess, "append", append)
 
 
 def acknowledge_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def append(self: EmbeddedAccess, values: Sequence[bytes], patience_s: float) -> Sequence[int]:
+    async def append(self: EmbeddedAccess, values: Sequence[bytes], within_s: float) -> Sequence[int]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._node.append, values)
             end = self._node.log.end_offset
@@ -279,8 +279,8 @@ def forget_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a reader that takes a follower's old end for the newest."""
     real = EmbeddedAccess.read
 
-    async def read(self: EmbeddedAccess, from_offset: int, until: int, patience_s: float) -> Values:
-        return await real(self, from_offset, max(from_offset, until - 1), patience_s)
+    async def read(self: EmbeddedAccess, from_offset: int, until: int, within_s: float) -> Values:
+        return await real(self, from_offset, max(from_offset, until - 1), within_s)
 
     monkeypatch.setattr(EmbeddedAccess, "read", read)
 
@@ -288,8 +288,8 @@ def forget_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
 def skip_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
     real = NetworkAccess.read_committed
 
-    async def read(self: NetworkAccess, from_offset: int, patience_s: float) -> Values:
-        got = await real(self, from_offset, patience_s)
+    async def read(self: NetworkAccess, from_offset: int, within_s: float) -> Values:
+        got = await real(self, from_offset, within_s)
         return Values(got.offsets[1:], got.values[1:], got.end_offset)
 
     monkeypatch.setattr(NetworkAccess, "read_committed", read)
