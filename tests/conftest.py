@@ -7,9 +7,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from kraft_trio.actors import leader_replication
 from kraft_trio.simulation.clients.operations import OPERATIONS
+from tests.support import sizes
+
+# Hypothesis would measure real time, and a busy machine would fail tests.
+settings.register_profile(
+    "kraft", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=sizes.examples(100)
+)
+settings.load_profile("kraft")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,6 +32,22 @@ def pytest_configure() -> None:
     """A shell lets what it runs in the background ignore interrupts, and so would the nodes that tests interrupt."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_report_header() -> str:
+    covered = "everything" if sizes.IS_ALL else "the part of this commit"
+    return f"size: {covered}; KRAFT_TEST_BASE={sizes.base()} repeats it"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the nightly tests out of the default run; one worker runs all tests that need the Spark session."""
+    nightly = [] if sizes.IS_ALL else [item for item in items if item.get_closest_marker("nightly")]
+    if nightly:
+        config.hook.pytest_deselected(items=nightly)
+        items[:] = [item for item in items if item not in nightly]
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture

@@ -44,6 +44,7 @@ from kraft_trio.protocol.roles import (
 )
 from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.votes import VoteFacts, VoteTally, decide_vote, must_step_down, vote_request_error
+from tests.support import sizes
 
 IDS = (1, 2, 3)
 VOTERS = voters(*IDS)
@@ -304,13 +305,13 @@ def elect(quorum: Quorum, id: int) -> None:
     raise AssertionError(f"{id} is {node.role}")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=sizes.examples(400))
 @given(st.lists(STEPS, max_size=120))
 def test_safety_whatever_happens(steps: list[tuple]) -> None:
     run(Quorum(), steps)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=sizes.examples(400))
 @given(st.lists(st.tuples(NODE, st.lists(STEPS, max_size=25)), min_size=1, max_size=6))
 def test_safety_over_many_leaders_and_progress_after_any_of_it(terms: list[tuple[int, list[tuple]]]) -> None:
     quorum = Quorum()

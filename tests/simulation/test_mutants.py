@@ -79,6 +79,7 @@ def _without_mutants(run: Run, seed: int) -> Violation | None:
     return violation_of(run, seed)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", FOUND_BY_CHANCE)
 def test_random_voter_changes_find_it_as_well(name: str) -> None:
     """Without a script made for it: the plans of random runs get to where these rules matter."""
@@ -89,6 +90,7 @@ def test_random_voter_changes_find_it_as_well(name: str) -> None:
     assert _without_mutants(CHURN, found.seed) is None
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", FOUND_BY_CHANCE_WITH_SNAPSHOTS)
 def test_random_snapshots_find_it_as_well(name: str) -> None:
     mutant = attrs.evolve(MUTANTS[name], run=SNAPSHOTS, seeds=10)

@@ -14,6 +14,7 @@ from kraft_trio.spark.decoding.scan import FIRST_CHUNK_BYTES
 from kraft_trio.storage.batch import NewRecord, encode_batch, iter_headers, patch_base_offset_and_epoch
 from kraft_trio.storage.batch_header import HEADER_BYTES, MAGIC_POSITION
 from tests.spark.logs import as_truth, logs, read, truth
+from tests.support import sizes
 
 CHUNKS = st.sampled_from([1, 200, 1 << 20])
 EPOCH_BYTES = range(12, 16)
@@ -42,7 +43,7 @@ def plain_log(sizes: list[int], epochs: list[int] | None = None) -> list[bytes]:
     return made
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=sizes.examples(150))
 @given(logs(), st.data(), CHUNKS)
 def test_a_bit_that_flips_costs_one_batch_at_most(log: list[bytes], draw: st.DataObject, chunk_bytes: int) -> None:
     data = b"".join(log)
@@ -70,7 +71,6 @@ def test_a_bit_that_flips_costs_one_batch_at_most(log: list[bytes], draw: st.Dat
     assert [as_truth(row) for row in table.sound] == others
 
 
-@settings(deadline=None)
 @given(logs(), st.data(), CHUNKS)
 def test_a_log_that_is_cut_ends_with_an_error(log: list[bytes], draw: st.DataObject, chunk_bytes: int) -> None:
     data = b"".join(log)
@@ -88,7 +88,7 @@ def test_a_log_that_is_cut_ends_with_an_error(log: list[bytes], draw: st.DataObj
         assert f"{cut - error['position']} " in error["error"]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=sizes.examples(100))
 @given(logs(), st.data(), CHUNKS, st.sampled_from(["records", "batches", "control"]))
 def test_any_damage_is_an_error_and_no_wrong_row(
     log: list[bytes], draw: st.DataObject, chunk_bytes: int, content: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kraft_trio.errors import ProtocolError
@@ -30,7 +30,6 @@ from tests.storage.support import KAFKAS_VOTERS
 CHUNKS = st.sampled_from([1, 100, 700, 1 << 20])
 
 
-@settings(deadline=None)
 @given(logs(), CHUNKS, st.booleans())
 def test_records_are_what_the_storage_decodes(log: list[bytes], chunk_bytes: int, side_by_side: bool) -> None:
     table = read(b"".join(log), chunk_bytes=chunk_bytes, side_by_side=side_by_side)
@@ -46,7 +45,6 @@ BATCHES_OF_A_KIND = st.tuples(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(BATCHES_OF_A_KIND, max_size=6), st.integers(0, 400), st.binary(max_size=100))
 def test_batches_are_found_by_their_lengths_alone(
     kinds: list[tuple[int, bytes, int, int]], cut: int, rest: bytes
@@ -70,7 +68,6 @@ def test_batches_are_found_by_their_lengths_alone(
     assert walk(data, 0, end).tolist() == expected
 
 
-@settings(deadline=None)
 @given(logs())
 def test_the_sizes_of_uncompressed_records_are_those_of_the_batch(log: list[bytes]) -> None:
     headers = [header for _, header in iter_headers(b"".join(log))]
@@ -82,7 +79,6 @@ def test_the_sizes_of_uncompressed_records_are_those_of_the_batch(log: list[byte
             assert sizes[header.base_offset] == header.size_in_bytes - HEADER_BYTES
 
 
-@settings(deadline=None)
 @given(logs(), CHUNKS)
 def test_batches_are_what_their_headers_say(log: list[bytes], chunk_bytes: int) -> None:
     data = b"".join(log)
@@ -105,7 +101,6 @@ def test_batches_are_what_their_headers_say(log: list[bytes], chunk_bytes: int) 
         assert row["crc_ok"]
 
 
-@settings(deadline=None)
 @given(logs(), st.integers(0, 60), st.integers(0, 60), st.integers(0, 20), st.integers(0, 20))
 def test_offsets_and_epochs_that_are_asked_for(log: list[bytes], start: int, end: int, first: int, last: int) -> None:
     wanted = BatchFilter(start, end, first, last)
@@ -312,7 +307,6 @@ def test_a_codec_that_does_not_exist() -> None:
     assert read(bytes(batch), "batches").rows[0]["compression"] == "6"
 
 
-@settings(deadline=None)
 @given(logs())
 def test_columns_that_are_not_asked_for_change_nothing(log: list[bytes]) -> None:
     data = b"".join(log)

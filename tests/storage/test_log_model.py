@@ -18,6 +18,7 @@ from kraft_trio.storage.log import Log
 from kraft_trio.storage.retention import RetentionLimits
 from kraft_trio.storage.snapshot_reader import ControlState
 from tests.storage.support import open_log, snapshot_state, snapshot_values, values_of_snapshot, write_snapshot
+from tests.support import sizes
 
 SEGMENT_BYTES = 600
 
@@ -205,4 +206,4 @@ class LogModel(RuleBasedStateMachine):
 
 
 TestLogModel = LogModel.TestCase
-TestLogModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLogModel.settings = settings(max_examples=sizes.examples(60), stateful_step_count=40)

@@ -14,6 +14,7 @@ from kraft_trio.storage.compression import compress
 from kraft_trio.storage.record_check import check_records
 from kraft_trio.storage.varint import encode_varint
 from tests.storage.support import batch
+from tests.support import sizes
 
 CAP = 1 << 20
 
@@ -90,7 +91,7 @@ def test_batches_of_many_records_are_accepted(count: int) -> None:
     check_records(encoded, 0, peek_header(encoded), CAP)
 
 
-@settings(max_examples=500)
+@settings(max_examples=sizes.examples(500))
 @given(
     records=st.lists(
         st.builds(NewRecord, value=_bytes, key=st.none() | st.binary(max_size=3), headers=_headers.map(tuple)),
@@ -122,7 +123,7 @@ def test_mutated_batches_are_judged_as_the_decoder_judges_them(
     assert verdict_of_the_check(buffer, 0, header) == verdict_of_the_decoder(buffer, 0, header)
 
 
-@settings(max_examples=500)
+@settings(max_examples=sizes.examples(500))
 @given(
     st.lists(st.sampled_from([0, 1, 2, 4, 6, 12, 14, 16, 18, 20, 0x7E, 0x80, 0x81, 0xFF]), max_size=40),
     st.integers(0, 5),

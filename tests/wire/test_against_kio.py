@@ -35,7 +35,7 @@ KAFKAS = [row for row in ALL_VERSIONS if row[0].own_shape is None]
 @pytest.mark.parametrize(
     ("api", "version", "kind"), KAFKAS, ids=[f"{api.name}-{kind}-v{number}" for api, number, kind in KAFKAS]
 )
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_what_kio_writes_is_read_and_written_again_the_same(api, version, kind, data):
     entity_type = kio_type(api, version, kind)
@@ -51,7 +51,7 @@ def test_what_kio_writes_is_read_and_written_again_the_same(api, version, kind, 
     assert b"".join(chunks) == written_by_kio
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(request=VALUES["Vote", "request"], client_id=st.none() | st.text(max_size=20), correlation_id=st.integers(0, 99))
 def test_request_headers_are_read_by_kio(request: VoteRequest, client_id, correlation_id):
     frame = encode_request(VOTE, 2, correlation_id, client_id, request)[4:]

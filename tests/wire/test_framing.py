@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kraft_trio.errors import NetworkError, ProtocolError
 from kraft_trio.wire.framing import FrameReader, FrameTooLargeError
+from tests.support import sizes
 
 
 class Pieces(trio.abc.ReceiveStream):
@@ -47,7 +48,7 @@ async def read_all(reader):
     return frames
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sizes.examples(200))
 @given(
     payloads=st.lists(st.binary(max_size=60), max_size=6), cuts=st.lists(st.integers(1, 30), min_size=1, max_size=40)
 )

@@ -34,6 +34,7 @@ from kraft_trio.wire.codec import (
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
 from kraft_trio.wire.schema_writer import unsigned_varint
+from tests.support import sizes
 from tests.wire.values import ALL_VERSIONS, VALUES
 
 EMPTY_VOTE_RESPONSE = bytes.fromhex("00000001 00 0000 01 00")
@@ -179,7 +180,7 @@ def test_a_response_without_partition_or_error_is_refused():
         decode_response(VOTE, 0, EMPTY_VOTE_RESPONSE)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=sizes.examples(300))
 @given(
     api=st.sampled_from(sorted(APIS.values(), key=lambda api: api.key)),
     version=st.integers(-1, 19),
@@ -212,7 +213,7 @@ def mutations(frame):
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=repr)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=sizes.examples(150))
 @given(data=st.data())
 def test_damaged_frames_are_read_or_refused(api, data):
     _, version, kind = data.draw(st.sampled_from([row for row in ALL_VERSIONS if row[0] is api]))

@@ -30,7 +30,7 @@ REQUEST = FetchSnapshotRequest("cluster", 4, 2**20, "topic", 0, 1, OffsetAndEpoc
 
 
 @pytest.mark.parametrize(("api", "version"), RESPONSES, ids=[f"{api.name}-v{version}" for api, version in RESPONSES])
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_the_parts_are_the_frame_and_a_lent_frame_says_the_same(
     api: Api[Any, Any], version: int, data: st.DataObject

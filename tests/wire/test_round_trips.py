@@ -42,7 +42,7 @@ def sent(api, version, kind, value):
     ALL_VERSIONS,
     ids=[f"{api.name}-{kind}-v{version}" for api, version, kind in ALL_VERSIONS],
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_a_value_comes_back_as_far_as_its_version_goes(api, version, kind, data):
     value = data.draw(VALUES[api.name, kind])
