@@ -343,7 +343,10 @@ async def deliver(mailbox: trio.MemorySendChannel[T] | None, message: T) -> bool
     if mailbox is None:
         return False
     try:
-        await send_or_wait(mailbox, message)
+        try:
+            mailbox.send_nowait(message)
+        except trio.WouldBlock:
+            await mailbox.send(message)
     except trio.BrokenResourceError:
         return False
     return True

@@ -15,6 +15,7 @@ from kraft_trio.messages import ProduceReceived, QuorumView, Reply, deliver
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import check_client_batch, peek_header
 from kraft_trio.storage.batch_header import BatchHeader
+from kraft_trio.storage.record_check import is_small_and_sound
 from kraft_trio.wire.apis.describe_cluster import (
     BROKERS,
     CONTROLLERS,
@@ -119,15 +120,21 @@ class ClientRequests:
     # Produce
 
     async def produce(self, request: ProduceRequest, version: int, listener_name: str) -> Answer:
-        """Every partition's answer in the order they were sent; no response for acks=0."""
+        """Pass each batch to the leader; the answer has the partitions in order, and acks=0 gets no response."""
         replies = []
         was_ours = False
         for partition in request.partitions:
+            reply: Reply[ProducePartitionResponse] = Reply()
+            replies.append(reply)
             refused = self._refuse_produce(request, partition, version)
             if refused is None and was_ours:
                 refused = ProducePartitionResponse.failed(ErrorCode.invalid_request, "the partition is named twice")
             was_ours = was_ours or refused is None
-            replies.append(await self._produce_partition(request, partition, refused))
+            checked = refused or self._check_batch(partition.records or b"")
+            if isinstance(checked, BatchHeader):
+                await self._produce_batch(request, partition.records or b"", checked, reply)
+            else:
+                reply.answer(checked)
 
         def respond(answers: Sequence[ProducePartitionResponse]) -> ProduceResponse | None:
             return None if request.acks == 0 else self._produce_response(request, answers, listener_name)
@@ -157,20 +164,19 @@ class ClientRequests:
         told = [response.leader_id for response in responses if response.leader_id >= 0]
         return ProduceResponse(tuple(responses), ((told[0], endpoint),) if told and endpoint is not None else ())
 
-    async def _produce_partition(
-        self, request: ProduceRequest, partition: ProducePartition, refused: ProducePartitionResponse | None
-    ) -> Reply[ProducePartitionResponse]:
-        """Check the batch and hand it to the leader, which answers when the batch has committed."""
-        reply: Reply[ProducePartitionResponse] = Reply()
-        records = partition.records or b""
-        checked = refused or await self._check_batch(records)
-        if isinstance(checked, ProducePartitionResponse):
-            reply.answer(checked)
-            return reply
-        message = ProduceReceived(records, checked, max(request.timeout_ms, 0), reply)
+    async def _produce_batch(
+        self, request: ProduceRequest, records: bytes, header: BatchHeader, reply: Reply[ProducePartitionResponse]
+    ) -> None:
+        """Check the records, and hand the batch to the leader, which answers when it has committed."""
+        try:
+            if not is_small_and_sound(records, 0, header):
+                await self._checker.check(records, header)
+        except ProtocolError as error:
+            reply.answer(ProducePartitionResponse.failed(ErrorCode.invalid_record, str(error)))
+            return
+        message = ProduceReceived(records, header, max(request.timeout_ms, 0), reply)
         if not await deliver(self._view.value.leader_mailbox, message):
             reply.answer(ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower))
-        return reply
 
     def _refuse_produce(
         self, request: ProduceRequest, partition: ProducePartition, version: int
@@ -188,8 +194,8 @@ class ClientRequests:
             return ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower)
         return None
 
-    async def _check_batch(self, records: bytes) -> BatchHeader | ProducePartitionResponse:
-        """The header of the one sound batch of format v2 that the records must be, or else the refusal."""
+    def _check_batch(self, records: bytes) -> BatchHeader | ProducePartitionResponse:
+        """The header of the one whole batch of format v2 that must be there, or a refusal."""
         if not records:
             return ProducePartitionResponse.failed(ErrorCode.invalid_record, "records: none given, one batch expected")
         if len(records) > self._config.max_message_bytes:
@@ -212,10 +218,6 @@ class ClientRequests:
             return ProducePartitionResponse.failed(ErrorCode.corrupt_message, str(error))
         if header.is_transactional:
             return ProducePartitionResponse.failed(ErrorCode.invalid_record, "there are no transactions here")
-        try:
-            await self._checker.check(records, header)
-        except ProtocolError as error:
-            return ProducePartitionResponse.failed(ErrorCode.invalid_record, str(error))
         return header
 
     # FindCoordinator

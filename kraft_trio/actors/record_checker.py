@@ -1,4 +1,4 @@
-"""Checks the records of produced batches, whatever they are, without holding up the event loop."""
+"""Checks the records of produced batches that are large, compressed or unusual, without holding up the event loop."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from typing import Final
 import trio
 
 from kraft_trio.storage.batch_header import COMPRESSION_ATTRIBUTES, BatchHeader
-from kraft_trio.storage.record_check import check_steps, is_small_and_sound
+from kraft_trio.storage.record_check import check_steps
 from kraft_trio.storage.record_limits import produce_limits
 from kraft_trio.storage.record_thread import OffLoop
 
 STEPS_AT_ONCE: Final = 4
-"""In the loop."""
+"""Steps in the event loop."""
 STEPS_A_JOB: Final = 8
-"""Off the loop.  A job that is pure Python takes a few milliseconds; the loop waits no longer for the interpreter than
-its switch interval."""
+"""Steps in one job on the thread.  A job in pure Python takes a few milliseconds.  The event loop waits for the
+interpreter lock for at most its switch interval."""
 _COMPRESSED_BYTES_AT_ONCE: Final = 16 * 1024
 _RECORDS_AT_ONCE: Final = 1024
 
 
 class RecordChecker:
-    """One for a node.  The loop makes some steps of a check; one that takes more is made anew off the loop, where one
-    batch is checked at a time: of those that wait nothing is kept but their requests.
+    """One for a node.
+
+    A check starts in the event loop.  If it takes more than a few steps, it starts again on a thread, which checks one
+    batch at a time.  So a waiting batch holds no more memory than its request.
     """
 
     def __init__(self, off_loop: OffLoop, max_decompressed_bytes: int) -> None:
@@ -34,9 +36,7 @@ class RecordChecker:
         self._turn = trio.Lock()
 
     async def check(self, batch: bytes, header: BatchHeader) -> None:
-        """Check the records of a client's batch, whose CRC the caller has checked.  Raises ProtocolError."""
-        if is_small_and_sound(batch, 0, header):
-            return
+        """Check the records of a client's batch.  The caller has checked its CRC.  Raises ProtocolError."""
         limits = produce_limits(len(batch), self._max_decompressed_bytes)
         if _may_be_short(header) and not _advance(check_steps(batch, 0, header, limits), STEPS_AT_ONCE):
             return
@@ -53,5 +53,5 @@ def _may_be_short(header: BatchHeader) -> bool:
 
 
 def _advance(steps: Iterator[None], count: int) -> bool:
-    """Make so many steps; whether there may be more."""
+    """Take up to `count` steps.  Returns whether there may be more."""
     return sum(1 for _ in islice(steps, count)) == count

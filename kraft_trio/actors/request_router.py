@@ -133,10 +133,13 @@ class RequestRouter:
             case _:
                 raise UnsupportedVersionError(f"{header.api.name} is not served")
 
-    def refuse_version(self, error: UnsupportedVersionError) -> tuple[RequestHeader, Answer] | None:
-        """The answer to an ApiVersions request that is too new, readable by any client (KIP-511); None for others."""
+    def refuse_version(self, error: UnsupportedVersionError) -> tuple[RequestHeader, Answer]:
+        """The answer to an ApiVersions request that is too new, readable by any client (KIP-511).
+
+        Raises `error` for any other request.
+        """
         if not isinstance(error, UnsupportedRequestError) or error.api_key != API_VERSIONS.key:
-            return None
+            raise error
         response = ApiVersionsResponse(error=ErrorCode.unsupported_version, apis=advertised_ranges())
         return RequestHeader(API_VERSIONS, 0, error.correlation_id), Ready(response)
 

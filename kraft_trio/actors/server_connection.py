@@ -143,56 +143,58 @@ class ServerConnection:
     # In
 
     async def _read(self, nursery: trio.Nursery) -> None:
+        """Read requests and pass each on; one loop without helpers, because it runs for every request."""
         while True:
             self._receives = True
             frame = await self._reader.read()
             self._receives = False
             if frame is None:
                 return
-            size = len(frame)
+            held = len(frame)
             if not self.is_of_replica:
                 if frame.startswith(_PRODUCE):
-                    lane, units = self._lanes.produce, produce_units(size)
+                    lane, units = self._lanes.produce, produce_units(held)
                 else:
-                    lane, units = self._lanes.others, other_units(size)
+                    lane, units = self._lanes.others, other_units(held)
                 if not lane.enter_now(units):
                     await lane.enter(units)
             if self._admitted:
                 self._admitted = 0
             else:
-                if not self._memory.take_now(size, for_replica=self.is_of_replica):
-                    await self._memory.take(size, for_replica=self.is_of_replica)
-                self._held += size
-            await self._hand_on(frame, nursery)
+                if not self._memory.take_now(held, for_replica=self.is_of_replica):
+                    await self._memory.take(held, for_replica=self.is_of_replica)
+                self._held += held
+            try:
+                header, request = decode_request(frame)
+            except UnsupportedVersionError as error:
+                header, answer = self._router.refuse_version(error)
+            else:
+                self._reader.limit = self._max_request_bytes
+                self._requests += 1
+                if self._may_be_replica and not self.is_of_replica:
+                    self.is_of_replica = is_of_replica(request)
+                if isinstance(request, FetchRequest | FetchSnapshotRequest):
+                    held += await self._wait_to_read_log(request)
+                answer = await self._router.route(header, self._listener_name, request, asker=self)
+            self._in_flight.append(_InFlight(header, answer, held))
+            if isinstance(answer, Worked):
+                nursery.start_soon(answer.work)
+            answer.when_ready(self._flush)
             while len(self._in_flight) >= IN_FLIGHT or self._unsent:
                 await self._room.park()
 
-    async def _hand_on(self, frame: bytes, nursery: trio.Nursery) -> None:
-        held = len(frame)
-        try:
-            header, request = decode_request(frame)
-        except UnsupportedVersionError as error:
-            refused = self._router.refuse_version(error)
-            if refused is None:
-                raise
-            header, answer = refused
-        else:
-            self._reader.limit = self._max_request_bytes
-            self._requests += 1
-            if self._may_be_replica and not self.is_of_replica:
-                self.is_of_replica = is_of_replica(request)
-            if isinstance(request, FetchRequest | FetchSnapshotRequest):
-                while self._in_flight or self._unsent:
-                    await self._room.park()
-                if isinstance(request, FetchSnapshotRequest):
-                    held += await self._take_for_piece()
-                elif not self.answer_room():
-                    await self._wait_for_answer_room()
-            answer = await self._router.route(header, self._listener_name, request, asker=self)
-        self._in_flight.append(_InFlight(header, answer, held))
-        if isinstance(answer, Worked):
-            nursery.start_soon(answer.work)
-        answer.when_ready(self._flush)
+    async def _wait_to_read_log(self, request: FetchRequest | FetchSnapshotRequest) -> int:
+        """Wait until the answer would be the next to be sent, and until there is memory for it.
+
+        Returns how many bytes of the memory budget this has taken.
+        """
+        while self._in_flight or self._unsent:
+            await self._room.park()
+        if isinstance(request, FetchSnapshotRequest):
+            return await self._take_for_piece()
+        if not self.answer_room():
+            await self._wait_for_answer_room()
+        return 0
 
     async def _admit(self, size: int) -> None:
         """Wait until there is memory for a large frame, within this connection's share and in all."""
