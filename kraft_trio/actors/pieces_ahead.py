@@ -1,4 +1,4 @@
-"""The pieces of a snapshot, asked for before the ones before them have come: the leader reads while we write."""
+"""Requests several pieces of a snapshot ahead, so that the leader reads while this replica writes."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 
 PIECES_AHEAD: Final = 4
-"""How many answers may be on their way: on the wire, in the buffers of the kernels, being read; a mebibyte each.
-Without them the leader waits for this replica's disk, and this replica for the leader's, in turn."""
+"""Limit for outstanding requests, of up to a mebibyte each.  With only one, each side would wait for the other's
+disk."""
 
 
 class PiecesAhead:
-    """One download's requests over one connection, answered in order; made and used by one task, ended by `end`.
+    """The requests of one download over one connection, answered in order.  One task uses it, and calls `end`.
 
-    The first piece tells how long the snapshot is, and how much the leader gives at a time; only then more than one is
-    asked for.  The connection can be used for other things again where `end` found no answer outstanding.
+    The first piece tells the size of the snapshot and of a piece.  Only then are several pieces requested at a time.
+    After `end`, the connection is usable if no answer was outstanding.
     """
 
     def __init__(self, connection: Connection, fetch: SnapshotFetch, request: FetchSnapshotRequest) -> None:
-        """`request` asks for a piece, wherever it begins."""
+        """`request` is a request for any piece; only its position is replaced."""
         self._connection = connection
         self._fetch = fetch
         self._request = request
         self._positions: deque[int] = deque()
-        """Where the pieces begin that were asked for and have not come."""
+        """The positions of the outstanding requests."""
         self._piece_bytes: int | None = None
 
     @property
     def is_out_of_step(self) -> bool:
-        """Whether what comes next does not continue what is here, as a piece was shorter than the ones before."""
+        """Whether the next piece leaves a gap, because an earlier one was shorter than expected."""
         return bool(self._positions) and self._positions[0] != self._fetch.position
 
     async def next(self, timeout_s: float) -> FetchSnapshotResponse:
-        """The answer for the piece that continues what is here; its errors are the caller's.  It holds until the next.
+        """Receive the next piece.  The caller handles the response's errors; its memory is valid until the next call.
 
-        Raises NetworkError where it does not come in that time, and what `Connection.request` raises.
+        Raises NetworkError if there is no response within `timeout_s`, and what `Connection.request` raises.
         """
         await self._ask()
         self._positions.popleft()
@@ -70,7 +70,7 @@ class PiecesAhead:
         await self._connection.begin(FETCH_SNAPSHOT, attrs.evolve(self._request, position=position))
 
     async def end(self) -> None:
-        """Nobody waits for the answers that are outstanding, if any are: then the connection is closed."""
+        """Close the connection if answers are outstanding, because nobody waits for them any longer."""
         if self._positions and self._connection.usable:
             with trio.CancelScope(shield=True):
                 await self._connection.aclose()

@@ -1,4 +1,4 @@
-"""A leader's second look at a snapshot that a replica fetches again: it may have been damaged since it was written."""
+"""Checks a leader's snapshot again when a replica fetches it for a second time."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from kraft_trio.storage.snapshot_reader import read_batches
 log = structlog.get_logger(__name__)
 
 RECHECK_S: Final = 300.0
-"""From one look at a snapshot to the next one: anybody can raise doubts, by requests of two bytes."""
+"""Shortest time between two checks of one snapshot, because any client can cause a check with two-byte requests."""
 MAX_REPLICAS: Final = 1000
-"""Of how many it is known which snapshot they have had all of; beyond that the first of them is forgotten."""
+"""Limit for the replicas whose complete downloads are remembered.  The oldest is forgotten first."""
 
 
 class SnapshotScrubber:
-    """Owned by LeaderReplication of one epoch.
+    """Finds snapshots that were damaged after they were written.  Owned by LeaderReplication of one epoch.
 
-    A replica checks every byte of what it has fetched before it relies on it.  One that begins anew after its last byte
-    has found it damaged, or has lost it; the leader then reads its own file again, to the end, while others run.  It
-    reads one at a time, and none more often than every `RECHECK_S`; a doubt that comes sooner waits.
+    A replica checks every byte of a download.  If it starts over after the last byte, the download was damaged or lost.
+    The leader then reads its own file to the end, in steps between which other tasks run.  It checks one snapshot at a
+    time, and each at most every `RECHECK_S`.
     """
 
     def __init__(self, log: Log, forget: Callable[[OffsetAndEpoch], None]) -> None:
-        """`forget` is told of a snapshot that is damaged, before anything takes its place."""
+        """`forget` is called with the id of a damaged snapshot, before another file can take its place."""
         self._log = log
         self._forget = forget
         self._has_had: dict[ReplicaKey, OffsetAndEpoch] = {}
         self._doubted: dict[OffsetAndEpoch, None] = {}
         """Oldest doubt first."""
         self._looked_at: dict[OffsetAndEpoch, float] = {}
-        """When the last look at it ended."""
+        """When the last check of each ended."""
         self._wake = trio.Event()
 
     def given(self, reader: ReplicaKey, snapshot_id: OffsetAndEpoch, position: int, count: int, size: int) -> None:
-        """That replica is being given `count` bytes from `position` on, of a snapshot of that size."""
-        # One byte is asked for to stay in contact.
+        """Note that a replica gets `count` bytes from `position`, of a snapshot of `size` bytes."""
+        # A replica fetches one byte to stay in contact.
         if position == 0 and count > 1 and self._has_had.pop(reader, None) == snapshot_id:
             self._doubted[snapshot_id] = None
             self._wake.set()
@@ -54,7 +54,7 @@ class SnapshotScrubber:
             self._has_had[reader] = snapshot_id
 
     async def run(self) -> None:
-        """Look at each snapshot that is doubted, until cancelled.  Raises StorageFailure where it cannot be read."""
+        """Check doubted snapshots until cancelled.  Raises StorageFailure if one cannot be read."""
         while True:
             self._forget_deleted()
             due = min(self._doubted, key=self._due_s, default=None)
@@ -66,7 +66,7 @@ class SnapshotScrubber:
             del self._doubted[due]
             await self._look_at(due)
             if due in self._log.snapshots.unfit:
-                # Another one of that id may take its place.
+                # Another file with this id may take its place.
                 self._looked_at.pop(due, None)
             else:
                 self._looked_at[due] = trio.current_time()
@@ -83,7 +83,7 @@ class SnapshotScrubber:
         snapshots = self._log.snapshots
         path = snapshots.path(snapshot_id)
         if snapshot_id in snapshots.unfit:
-            # Another replica's doubt has shown it; what is being written in its place is not this file.
+            # Already known to be damaged.  A file that takes its place now is a new one.
             return
         try:
             file = snapshots.open(snapshot_id)

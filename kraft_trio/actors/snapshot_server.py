@@ -1,4 +1,4 @@
-"""Gives out the pieces of this replica's snapshots while it leads (KIP-630 "Fetch Snapshot")."""
+"""Serves pieces of the leader's snapshots (KIP-630 "Fetch Snapshot")."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kraft_trio.storage.snapshots import Snapshots
 from kraft_trio.wire.error_codes import ErrorCode
 
 MAX_PIECE_BYTES: Final = 1024 * 1024
-"""The most that is read at a time: nothing else runs meanwhile."""
+"""Limit for one piece.  Nothing else runs while it is read."""
 MAX_OPEN_FILES: Final = 4
-"""Replicas that join at the same time ask for the same snapshot; one that has just been replaced is asked for too."""
+"""Limit for open snapshots: replicas mostly fetch the newest one, or one that has just been replaced."""
 MAX_KEPT: Final = 4
-"""Pieces that are on their way at the same time, for which memory is kept; those above that have their own."""
+"""Limit for pieces in reused memory.  Further pieces get memory of their own."""
 
 _ERRORS = {
     PieceRefusal.SNAPSHOT_NOT_FOUND: ErrorCode.snapshot_not_found,
@@ -27,25 +27,24 @@ _ERRORS = {
 
 
 class SnapshotServer:
-    """Owned by LeaderReplication of one epoch, which ends it with `close`.  Keeps the files open between pieces.
+    """Reads pieces, and keeps the files open between them.  LeaderReplication owns it and calls `close` at the end.
 
-    It is the only writer of `Snapshots.downloads`, by which a trim spares what is being fetched.
+    It is the only writer of `Snapshots.downloads`, which tells a trim what to spare.
     """
 
     def __init__(self, snapshots: Snapshots) -> None:
         self._snapshots = snapshots
         self._files: dict[OffsetAndEpoch, DiskFile] = {}
-        """Least recently asked for first."""
+        """Least recently used first."""
         self._memory = PieceMemory(MAX_PIECE_BYTES)
 
     def piece(
         self, reader: ReplicaKey | None, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int, *, now_s: float
     ) -> SnapshotPiece:
-        """The bytes of that snapshot from `position` on, or why not.  Raises StorageFailure where they cannot be read.
+        """Read up to `max_bytes` from `position`, or return an error.
 
-        `reader` is the replica that asks, None for one that is no replica; `now_s` is Trio's clock.
-
-        A snapshot that was deleted meanwhile is not found: whoever has a part of it begins anew with a newer one.
+        `reader` is None unless a replica asks; `now_s` is on Trio's clock.  A deleted snapshot is SNAPSHOT_NOT_FOUND,
+        and the reader starts over with a newer one.  Raises StorageFailure if the file cannot be read.
         """
         try:
             file = self._file(snapshot_id)
@@ -60,17 +59,17 @@ class SnapshotServer:
         return SnapshotPiece(ErrorCode.none, size, data)
 
     def fetched(self, replica: ReplicaKey, has_caught_up_since: Callable[[float], bool], *, now_s: float) -> None:
-        """That replica has gone on to the log, and may have caught up with it."""
+        """Note that a replica has fetched from the log, and may have caught up."""
         self._snapshots.downloads.fetched(replica, has_caught_up_since, now_s)
 
     def forget(self, snapshot_id: OffsetAndEpoch) -> None:
-        """The file of that name is not to be read any more; another one may take its place."""
+        """Close the file of a snapshot, because another file may take its place."""
         file = self._files.pop(snapshot_id, None)
         if file is not None:
             file.close()
 
     def close(self) -> None:
-        """Close the files; nothing is given out any more, and nothing spared."""
+        """Close all files, and spare no download any longer."""
         self._snapshots.downloads.clear()
         while self._files:
             self._files.popitem()[1].close()
@@ -90,19 +89,19 @@ class SnapshotServer:
 
 
 class PieceMemory:
-    """Owned by one SnapshotServer.  What it gives is whole for as long as anybody holds it.
+    """Reuses the memory of pieces, because new memory pages cost as much as the reading.
 
-    A piece may wait, for as long as a peer likes, in a frame that is half sent.  Its memory is used again once no view
-    of it is left: a bytearray of which there is one cannot change its length.
+    A piece stays intact while anything refers to it, for example a frame that is half sent.  Memory is reused once no
+    view of it exists.  While a view exists, the bytearray cannot change its length, which is how this class tells.
     """
 
     def __init__(self, piece_bytes: int) -> None:
-        """Memory is kept for pieces of that size, the usual one."""
+        """Only pieces of exactly `piece_bytes` share memory."""
         self._piece_bytes = piece_bytes
         self._kept: list[bytearray] = []
 
     def read(self, file: DiskFile, position: int, size: int) -> bytes | memoryview:
-        """Up to `size` bytes from `position`; fewer only where the file ends.  Raises OSError."""
+        """Read `size` bytes from `position`, or fewer at the end of the file.  Raises OSError."""
         memory = self._unused() if size == self._piece_bytes else None
         if memory is None:
             return file.read_at(position, size)

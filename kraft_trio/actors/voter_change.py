@@ -1,4 +1,4 @@
-"""One voter change on its way, from the request to its answer."""
+"""One voter change: what it waits for, its deadline, and its answer."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 ASK_AGAIN_S: Final = (0.05, 0.5)
-"""The wait before a voter that gave no answer is asked again: at first, and at most; it doubles each time."""
+"""The first and the longest wait before asking a voter again.  It doubles each time."""
 
 GiveAnswer = Callable[[ErrorCode, str | None], None]
 
 
 class ChangeRefusedError(Exception):
-    """A step of a change has found why it cannot be made."""
+    """A step of a voter change refuses it."""
 
     def __init__(self, refused: Refused) -> None:
         super().__init__(refused.reason)
@@ -41,7 +41,7 @@ class ChangeRefusedError(Exception):
 
 
 def require(outcome: T | Refused) -> T:
-    """What a rule has made, or ChangeRefusedError."""
+    """Return what a rule has made.  Raises ChangeRefusedError if the rule refused."""
     if isinstance(outcome, Refused):
         raise ChangeRefusedError(outcome)
     return outcome
@@ -49,19 +49,17 @@ def require(outcome: T | Refused) -> T:
 
 @attrs.define(eq=False)
 class VoterChange:
-    """One request on its way, or what the leader does unasked.  `give_answer` makes the response of its kind, and
-    gives it."""
+    """A requested change, or one that the leader makes on its own.  `give_answer` sends the response."""
 
     what: str
     deadline: float
-    """Trio's clock; infinite where nobody asked."""
+    """On Trio's clock; infinite if nobody requested the change."""
     give_answer: GiveAnswer
     deadline_scope: trio.CancelScope = attrs.field(init=False)
-    """The scope that the change lives in: it ends the change when its time is over, and no more once its record is in
-    the log."""
+    """Cancels the change at its deadline.  Disarmed once the record is appended."""
     waits_for: str = "earlier voter changes"
     offset: int | None = None
-    """Of its record, once that is appended."""
+    """The offset of its record, once that is appended."""
     is_answered: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -69,17 +67,17 @@ class VoterChange:
 
     @classmethod
     def unasked(cls, what: str) -> VoterChange:
-        """A change that no request is for: it has all the time there is, and nobody to answer."""
+        """A change of the leader's own: it has no deadline, and nobody waits for an answer."""
         return cls(what, math.inf, lambda _error, _reason: None, is_answered=True)
 
     def appended_at(self, offset: int) -> None:
-        """From here on the change cannot be called back: its deadline ends the wait for the answer, and not itself."""
+        """Note the offset of the record.  From now on the deadline ends the wait for the answer, not the change."""
         self.offset = offset
         self.deadline_scope.deadline = math.inf
         log.info("voter change appended", change=self.what, offset=offset)
 
     def answer(self, error: ErrorCode, reason: str | None = None) -> None:
-        """Answer the request, where that has not been done."""
+        """Answer the request, unless it has been answered."""
         if not self.is_answered:
             self.is_answered = True
             log.info("voter change answered", change=self.what, error=error.name, reason=reason)
@@ -87,14 +85,14 @@ class VoterChange:
 
 
 def answering(reply: Reply[T], make: Callable[[ErrorCode, str | None], T]) -> GiveAnswer:
-    """Answers that request with what `make` makes of an error code and a reason."""
+    """Return a function that answers with the response that `make` makes of an error code and a reason."""
     return lambda error, reason: reply.answer(make(error, reason))
 
 
 class VoterChangeSteps:
-    """The steps that the voter changes of one epoch have in common.
+    """The steps that all voter changes of one epoch share.
 
-    This is where a voter change waits; it says in `waits_for` what for.
+    Each step that waits first says what it waits for, in the change's `waits_for`.
     """
 
     def __init__(self, context: EpochContext, leader: LeaderReplication) -> None:
@@ -105,14 +103,14 @@ class VoterChangeSteps:
 
     @property
     def voters(self) -> VoterSet:
-        """The set in force, read again at each step."""
+        """The voter set in force now."""
         return self._log.voters.voters
 
     @asynccontextmanager
     async def in_turn(self, change: VoterChange) -> AsyncIterator[None]:
-        """A turn of this change: nothing is pending, the epoch is committed, and no other change goes on meanwhile.
+        """Wait for the turn of this change: none is uncommitted, none other has a turn, and the epoch has a commit.
 
-        It never comes once this leader is out of its own set, as it is about to resign.
+        If the set in force does not name this leader, it is about to resign, and the turn never comes.
         """
         change.waits_for = "earlier voter changes"
         async with self._turn:
@@ -130,26 +128,26 @@ class VoterChangeSteps:
             await self._log.changed.park()
 
     async def _until_epoch_is_committed(self, change: VoterChange) -> None:
-        """No other leader's set can win over this one's any more (invariant NoEarlyVoterChange)."""
+        """After this, no other leader's voter set can replace this one's (invariant NoEarlyVoterChange)."""
         change.waits_for = f"a commit in epoch {self._context.epoch}"
         while self._leader.high_watermark is None:
             await self._log.changed.park()
 
     async def until_caught_up(self, change: VoterChange, key: ReplicaKey) -> None:
-        """Wait until the replica has what this log has: it will not keep the new majority waiting."""
+        """Wait until the replica has what this log has, so that the new majority need not wait for it."""
         change.waits_for = f"replica {key} to catch up with the leader"
         while not self.is_caught_up(key):
             await self._leader.progressed.park()
 
     def is_caught_up(self, key: ReplicaKey) -> bool:
-        """Whether the replica has held all that this log had at some time within the last fetch timeout."""
+        """Whether, within the last fetch timeout, the replica held all that this log had at the time."""
         lately = trio.current_time() - self._context.config.fetch_timeout_ms / 1000
         return self._leader.progress.is_caught_up(key, lately)
 
     async def ask_versions(self, change: VoterChange, voter: Voter) -> VersionRange:
-        """The kraft.versions that the voter says it supports, asked again until it answers or the time is over.
+        """Ask the voter which kraft.versions it supports, until it answers or the change's time is over.
 
-        Over a connection of its own: nothing is left of it where the change is refused.
+        Uses a separate connection, which closes with the answer, because the change may yet be refused.
         """
         config = self._context.config
         endpoint = voter.endpoints.get(config.controller_listener_name)
@@ -174,16 +172,16 @@ class VoterChangeSteps:
             wait_s = min(longest_s, wait_s * 2)
 
     async def append(self, change: VoterChange, *records: ControlRecord) -> None:
-        """Append the records of the change as one batch, in force from then on.
+        """Append the records of the change as one batch; they are in force at once.
 
-        In turn only, for invariants OneUncommittedVoterChange and NoEarlyVoterChange.
+        Only call it in turn (invariants OneUncommittedVoterChange and NoEarlyVoterChange).
         """
-        # Its time may have run out in this very step: then nothing is appended, and nothing waited for.
+        # If the time ran out in this step, nothing may be appended.
         await trio.lowlevel.checkpoint_if_cancelled()
         change.appended_at(self._leader.append_control(*records) - 1)
 
     async def until_committed(self, change: VoterChange) -> None:
-        """Wait for the majority of the set in force; answers, in time or when it is too late."""
+        """Wait until the record is committed.  Answers then, or with REQUEST_TIMED_OUT at the deadline."""
         with trio.CancelScope(deadline=change.deadline):
             await self._until_offset_is_committed(change.offset)
             change.answer(ErrorCode.none)

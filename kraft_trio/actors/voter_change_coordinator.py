@@ -1,9 +1,9 @@
 """Changes the set of voters, one change at a time (KIP-853).
 
-Each request is a task under its own deadline.  It takes its turn when it has a record to append, and keeps it until
-that has committed, or the epoch is over; while it waits for a new voter to answer and to catch up, others may have
-theirs.  A change lives in a cancel scope of its own: commit closes it, and so does the end of the epoch nursery, which
-comes before any truncation.  What it waits for is in voter_change.py.
+Each request runs as a task under its own deadline.  To append its record, the task takes a turn, and keeps it until
+the record is committed or the epoch ends.  While it waits for a new voter to answer and to catch up, other changes may
+have their turn.  Each change has a cancel scope, which ends with the commit or with the epoch nursery, and so before
+any truncation.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
 WAITING: Final = 64
-"""How many changes may be under way or wait for their turn; beyond that a request is answered at once."""
+"""Limit for the changes that run or wait.  Further requests get REQUEST_TIMED_OUT at once."""
 
 MAX_QUOTED_FEATURES: Final = 3
 MAX_QUOTED_CHARACTERS: Final = 100
-"""How much of what a client sent a refusal repeats: features that are not known here, and of each one's name."""
+"""Limits for quoting a request in a refusal: the number of unknown features, and the characters of a name."""
 
 MakeChange = Callable[[VoterChange], Awaitable[None]]
 
@@ -63,8 +63,8 @@ MakeChange = Callable[[VoterChange], Awaitable[None]]
 class VoterChangeCoordinator:
     """The voter changes of one epoch that this node leads; built for the epoch and never reused.
 
-    Requests are answered exactly once: when their change has committed, when they are refused or out of time, and with
-    NOT_LEADER_OR_FOLLOWER when the epoch ends before that.
+    It answers each request exactly once: when the change is committed, refused or out of time, or with
+    NOT_LEADER_OR_FOLLOWER when the epoch ends first.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class VoterChangeCoordinator:
         mailbox: trio.MemoryReceiveChannel[VoterChangeMessage],
         observer_versions: Mapping[ReplicaKey, VersionRange],
     ) -> None:
-        """`observer_versions`: which kraft.versions the observers support, as far as the application has told."""
+        """`observer_versions`: the kraft.versions that observers support, as the application has reported them."""
         self._context = context
         self._key = context.key
         self._log = context.log
@@ -84,10 +84,10 @@ class VoterChangeCoordinator:
         self._under_way: list[VoterChange] = []
         self._own = context.config.as_voter(context.key.directory_id)
         self._reported = {context.key.id: self._own}
-        """What static voters have said of themselves in this epoch (kraft.version 0)."""
+        """What static voters have reported of themselves in this epoch (kraft.version 0)."""
 
     async def run(self) -> None:
-        """Serve until the epoch ends; whoever still waits then is answered."""
+        """Serve until the epoch ends, then answer all requests that still wait."""
         try:
             async with trio.open_nursery() as nursery:
                 self._begin(nursery, VoterChange.unasked("update own entry"), self._update_own_entry)
@@ -105,7 +105,7 @@ class VoterChangeCoordinator:
         nursery.start_soon(self._make, change, make)
 
     def _change_of(self, message: VoterChangeMessage) -> tuple[VoterChange, MakeChange]:
-        """What is to be done, and how it is answered."""
+        """The change that a message requests, and the function that makes it."""
         match message:
             case AddVoterReceived(request=add, deadline=deadline, reply=reply):
                 voter = Voter(ReplicaKey(add.voter_id, add.voter_directory_id), add.listeners)
@@ -126,7 +126,7 @@ class VoterChangeCoordinator:
                 return change, lambda change: self._upgrade(change, features)
 
     async def _make(self, change: VoterChange, make: MakeChange) -> None:
-        """Take the steps of one change, in its time."""
+        """Take the steps of one change, until its deadline."""
         try:
             with change.deadline_scope:
                 await make(change)
@@ -136,14 +136,14 @@ class VoterChangeCoordinator:
             change.answer(refused.error, str(refused))
         except Exception as error:
             if change.offset is not None or change.is_answered:
-                # Its record is in the log, or nobody asked for it: it is the epoch's.
+                # Its record is in the log, or nobody requested it: the error ends the node.
                 raise
             self._context.failures.note(error, change.what)
             change.answer(ErrorCode.unknown_server_error)
         self._under_way.remove(change)
 
     def _abandon_waiting(self) -> None:
-        """The epoch is over (KIP-853: NOT_LEADER_OR_FOLLOWER); a record that was appended commits or vanishes."""
+        """Answer NOT_LEADER_OR_FOLLOWER, as the epoch is over (KIP-853).  An appended record commits or vanishes."""
         self._under_way += [self._change_of(message)[0] for message in drain(self._mailbox)]
         self._mailbox.close()
         for change in self._under_way:
@@ -160,8 +160,8 @@ class VoterChangeCoordinator:
         3. Ask the new voter, on the listener that the quorum will use, for its ApiVersions.
         4. Check that it supports the finalized kraft.version.
         5. Wait until it has caught up with this log.
-        6. Append the VotersRecord, when it is this change's turn and what was found still holds,
-        7. which is in force at once, as the log folds it.
+        6. When it is this change's turn, check again, and append the VotersRecord.
+        7. The record is in force at once, because the log folds it.
         8. Wait until the majority of the new set has committed it.
         9. Answer.
         """
@@ -186,11 +186,11 @@ class VoterChangeCoordinator:
 
         1. Wait until no VotersRecord is uncommitted.
         2. Wait until the LeaderChangeMessage of this epoch is committed; then the version and the key are checked.
-        3. Append the VotersRecord,
-        4. which is in force at once, as the log folds it.
+        3. Append the VotersRecord.
+        4. The record is in force at once, because the log folds it.
         5. Wait until the majority of the new set has committed it.
         6. Answer.
-        7. Resign, if it is this leader that has been removed.
+        7. Resign if this leader has been removed.
         """
         async with self._steps.in_turn(change):  # 1, 2
             self._require_dynamic_voters()
@@ -204,11 +204,11 @@ class VoterChangeCoordinator:
 
         1. Wait until no VotersRecord is uncommitted.
         2. Wait until the LeaderChangeMessage of this epoch is committed.
-        3. Check that the voter supports the finalized kraft.version; and that somebody answers where it wants to be
-           asked from now on, so that an address that nobody reaches never becomes part of the set (KAFKA-20661).
-        4. Fill in its directory id where the set does not know it.
-        5. Append the VotersRecord, if anything is new; with kraft.version 0 only note it, for the upgrade.
-        6. It is in force at once, as the log folds it.
+        3. Check that the voter supports the finalized kraft.version.  If its address is new, check that something
+           answers there, so that no unreachable address becomes part of the set (KAFKA-20661).
+        4. Fill in its directory id if the set does not know it.
+        5. Append the VotersRecord if anything is new.  With kraft.version 0, only note the voter for the upgrade.
+        6. The record is in force at once, because the log folds it.
         7. Wait until the majority of the set has committed it.
         8. Answer.
         """
@@ -229,13 +229,13 @@ class VoterChangeCoordinator:
         change.answer(ErrorCode.none)  # 8
 
     def _is_elsewhere(self, voter: Voter) -> bool:
-        """Whether the voter wants to be reached, by this quorum, at another address than the set has."""
+        """Whether the voter's address on the quorum's listener is not the one that the set has."""
         listener = self._context.config.controller_listener_name
         known = self._steps.voters.get(voter.id)
         return known is None or known.endpoints.get(listener) != voter.endpoints.get(listener)
 
     async def _update_own_entry(self, change: VoterChange) -> None:
-        """Bring this leader's own entry up to date, where the first batch of the epoch could not (KIP-853)."""
+        """Update this leader's own entry, if the first batch of the epoch could not do it (KIP-853)."""
         async with self._steps.in_turn(change):
             own = self._own
             known = self._steps.voters.get(own.id)
@@ -244,12 +244,12 @@ class VoterChangeCoordinator:
                 await self._steps.until_committed(change)
 
     async def _upgrade(self, change: VoterChange, request: UpdateFeaturesRequest) -> None:
-        """KIP-853 "UpdateFeatures", "Handling"; as for any change, nothing is pending and the epoch is committed.
+        """KIP-853 "UpdateFeatures", "Handling", in the change's turn.
 
-        1. Verify that the voters support the version, by what they have told.
-        2. Verify that the observers do, by what the application has told.
-        3. Write version and voters, one batch; the voters only when they were not in the log before.
-        4. Answer when that has committed.
+        1. Check that the voters support the version, as they have reported.
+        2. Check that the observers support it, as the application has reported.
+        3. Append the version and the voters in one batch.
+        4. Answer when the batch is committed.
         """
         update = _kraft_version_update(request)
         wanted, is_downgrade = update.max_version_level, update.upgrade_type is not UpgradeType.UPGRADE
@@ -265,7 +265,7 @@ class VoterChangeCoordinator:
                     await self._steps.until_committed(change)
         change.answer(ErrorCode.none)  # 4
 
-    # What has to hold
+    # Checks
 
     def _require_dynamic_voters(self) -> None:
         if self._log.voters.kraft_version == 0:
@@ -282,7 +282,7 @@ class VoterChangeCoordinator:
             )
 
     def _require_not_of_itself(self, voter: Voter) -> None:
-        """Nobody tells a leader who or where it is: it would not contradict, as it sends no updates itself."""
+        """Refuse an update of this leader's own entry.  It sends no updates that could correct a wrong one."""
         if voter.id == self._key.id and voter != self._own:
             raise ChangeRefusedError(
                 Refused("INVALID_REQUEST", f"voter {voter.id}: this leader is {self._key}, and knows where it listens")
@@ -297,7 +297,7 @@ class VoterChangeCoordinator:
 
 
 def _kraft_version_update(request: UpdateFeaturesRequest) -> FeatureUpdate:
-    """What is asked for.  Raises ChangeRefusedError for any other feature, or none."""
+    """The update of kraft.version.  Raises ChangeRefusedError unless it is the only update requested."""
     names = [update.feature for update in request.updates]
     if names != [KRAFT_VERSION]:
         given = ", ".join(name[:MAX_QUOTED_CHARACTERS] for name in names[:MAX_QUOTED_FEATURES]) or "none"
@@ -308,7 +308,7 @@ def _kraft_version_update(request: UpdateFeaturesRequest) -> FeatureUpdate:
 
 
 def _features_response(request: UpdateFeaturesRequest, error: ErrorCode, reason: str | None) -> UpdateFeaturesResponse:
-    """Versions 0 and 1 repeat the outcome for each feature; the reason as well where there are few of them."""
+    """Versions 0 and 1 repeat the error for each feature, and the reason too if there are few features."""
     features = dict.fromkeys(update.feature for update in request.updates)
     repeated = reason if len(features) <= MAX_QUOTED_FEATURES else None
     return UpdateFeaturesResponse(error, reason, tuple(FeatureResult(feature, error, repeated) for feature in features))

@@ -33,16 +33,16 @@ T = TypeVar("T")
 VoterChangeRequest = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest | UpdateFeaturesRequest
 
 REMOVE_TIMEOUT_MS: Final = 10_000
-"""RemoveRaftVoter does not say how long it may take."""
+"""The deadline of RemoveRaftVoter, which has no field for it."""
 
 MAX_TIMEOUT_MS: Final = 600_000
-"""What a request may ask for at most."""
+"""The longest deadline that a request can set."""
 
 
 class VoterChangeRequests:
     """Routes AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter and UpdateFeatures.
 
-    Whoever does not lead answers who does; an administrator's client goes there.
+    A node that does not lead answers with the leader, so that an administrator's client can go there.
     """
 
     def __init__(self, context: NodeContext, view: Published[QuorumView]) -> None:
@@ -130,7 +130,7 @@ class VoterChangeRequests:
 
 
 def _told_to_look_again(responses: Sequence[T]) -> T:
-    """The only response.  Kafka's admin client repeats UpdateFeatures at NOT_CONTROLLER alone."""
+    """The only response.  Kafka's admin client repeats UpdateFeatures only after NOT_CONTROLLER."""
     response = responses[0]
     if isinstance(response, UpdateFeaturesResponse) and response.error == ErrorCode.not_leader_or_follower:
         return attrs.evolve(response, error=ErrorCode.not_controller)
