@@ -12,17 +12,20 @@ LARGEST_BYTES = 1024 * 1024
 """message.max.bytes: what is larger is refused by its size, which is no attack."""
 
 
-def play(arena: Arena, every: int = 5) -> None:
-    """One Produce after the other, each with an answer; of a short attack one in `every` bombs."""
-    for name, batch in _bombs(arena, every):
+def play(arena: Arena, every: int = 5, key: bytes | None = None) -> None:
+    """Send one Produce after the other and await each answer; a short attack sends one in `every` bombs.
+
+    The bombs that a leader may accept have records with `key`.
+    """
+    for name, batch in _bombs(arena, every, key):
         if len(batch) <= LARGEST_BYTES:
             assert arena.send(produce_frame(batch), seconds=60), f"the bomb {name} was not answered"
 
 
-def _bombs(arena: Arena, every: int) -> Iterator[tuple[str, bytes]]:
+def _bombs(arena: Arena, every: int, key: bytes | None) -> Iterator[tuple[str, bytes]]:
     for name in list(bombs.BOMBS)[:: arena.count(1, every)]:
         if not (arena.is_short and "tiny" in name):
             yield name, bombs.BOMBS[name]()
     for codec in bombs.CODECS:
         yield f"{codec.name.lower()} headers", bombs.many_headers(codec, 8_000_000)
-        yield f"{codec.name.lower()} tiny records", bombs.tiny_records(codec, arena.count(200_000, 50_000))
+        yield f"{codec.name.lower()} tiny records", bombs.tiny_records(codec, arena.count(200_000, 50_000), key)

@@ -94,10 +94,16 @@ def _in_blocks(records: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def record(
-    offset_delta: int, value: bytes | None = b"", *, timestamp_delta: int = 0, headers: bytes = b"\x00"
+    offset_delta: int,
+    value: bytes | None = b"",
+    *,
+    key: bytes | None = None,
+    timestamp_delta: int = 0,
+    headers: bytes = b"\x00",
 ) -> bytes:
     """One record as it is encoded; `headers` with their count."""
-    body = b"\x00" + encode_varint(timestamp_delta) + encode_varint(offset_delta) + b"\x01"
+    body = b"\x00" + encode_varint(timestamp_delta) + encode_varint(offset_delta)
+    body += b"\x01" if key is None else encode_varint(len(key)) + key
     body += b"\x01" if value is None else encode_varint(len(value)) + value
     body += headers
     return encode_varint(len(body)) + body
@@ -118,14 +124,15 @@ def expansion(codec: Compression, size: int = 64 * MEBIBYTE - 64) -> bytes:
 
 
 def bomb_of_small_values(codec: Compression, count: int = 640, size_each: int = 100_000) -> bytes:
-    """So many sound records of so many zeros each."""
-    records = (record(index, bytes(size_each)) for index in range(count))
+    """`count` sound records of `size_each` zeros each, with one key: a state machine may keep the newest alone."""
+    records = (record(index, bytes(size_each), key=b"k") for index in range(count))
     return batch_around(codec, compressed(codec, _in_blocks(records)), count)
 
 
-def tiny_records(codec: Compression, count: int = 1_260_000) -> bytes:
-    """So many sound records with an empty value each, of 7 bytes or a few more."""
-    return batch_around(codec, compressed(codec, _in_blocks(map(record, range(count)))), count)
+def tiny_records(codec: Compression, count: int = 1_260_000, key: bytes | None = None) -> bytes:
+    """`count` sound records with this key and an empty value, each of 7 bytes or a few more."""
+    records = (record(index, key=key) for index in range(count))
+    return batch_around(codec, compressed(codec, _in_blocks(records)), count)
 
 
 def slow_records(codec: Compression, count: int = 400_000) -> bytes:
