@@ -21,7 +21,8 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.storage.directory import LockedDirectory, refuse_other_topic
 from kraft_trio.storage.disk_reserve import DiskReserve
-from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.log import Log
+from kraft_trio.storage.log_appender import LogConfig
 from kraft_trio.storage.quarantine import refuse_damaged
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state

@@ -20,7 +20,8 @@ from kraft_trio import ConfigError, NodeConfig, StorageError, VoterSet, first_vo
 from kraft_trio.config import parse_config
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_from_text
 from kraft_trio.storage.directory import LockedDirectory, partition_path
-from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.log import Log
+from kraft_trio.storage.log_appender import LogConfig
 from kraft_trio.storage.real_disk import RealDisk
 
 OF_PYTHON = {"Sequence", "Mapping", "None", "ValueError"}

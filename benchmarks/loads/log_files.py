@@ -13,7 +13,8 @@ import trio
 
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import NewRecord, encode_batch
-from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.log import Log
+from kraft_trio.storage.log_appender import LogConfig
 from kraft_trio.storage.real_disk import RealDisk
 
 CHUNK_BYTES = 1 << 20

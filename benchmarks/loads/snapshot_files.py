@@ -21,7 +21,8 @@ from benchmarks.measurement import percentile
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import NewRecord
-from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.log import Log
+from kraft_trio.storage.log_appender import LogConfig
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.real_disk import RealDisk
 from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot

@@ -31,7 +31,8 @@ from kraft_trio.storage.batch import encode_control_batch
 from kraft_trio.storage.control_records import LeaderChange, VotersRecord
 from kraft_trio.storage.directory import LockedDirectory, partition_path, read_meta_properties
 from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.log import Log
+from kraft_trio.storage.log_appender import LogConfig
 from kraft_trio.storage.meta_properties import MetaProperties
 from kraft_trio.storage.partition_files import checkpoint_ids
 from kraft_trio.storage.quorum_state import QuorumStateFile

@@ -26,7 +26,8 @@ from kraft_trio.storage.batch import encode_control_batch, patch_base_offset_and
 from kraft_trio.storage.directory import LOCK, partition_path
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.failures import is_disk_full
-from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.log import Log
+from kraft_trio.storage.log_appender import LogConfig
 from kraft_trio.storage.meta_properties import META_PROPERTIES, MetaProperties, encode_meta_properties
 from kraft_trio.storage.part_file import PartFile
 from kraft_trio.storage.partition_check import read_records

@@ -6,9 +6,15 @@ Derived data: the batches say the same, and at open the log makes the file say w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+import structlog
 
 from kraft_trio.errors import StorageError
+from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.partition_files import LEADER_EPOCH_CHECKPOINT
+
+log = structlog.get_logger(__name__)
 
 _NUMBER = re.compile(rb"[0-9]{1,19}")
 """Python makes no number of very many digits."""
@@ -21,6 +27,21 @@ def encode_leader_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
     """`entries` are (epoch, start offset), oldest first."""
     lines = [f"{epoch} {start_offset}" for epoch, start_offset in entries]
     return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode()
+
+
+def write_leader_epochs(
+    disk: Disk,
+    directory: str,
+    entries: Iterable[tuple[int, int]],
+    may_skip: Callable[[OSError], bool] = lambda _: False,
+) -> None:
+    """Replace the file, without an fsync.  Logs and ignores errors that `may_skip` accepts; raises other OSErrors."""
+    try:
+        disk.replace_now(join(directory, LEADER_EPOCH_CHECKPOINT), encode_leader_epochs(entries), durable=False)
+    except OSError as error:
+        if not may_skip(error):
+            raise
+        log.warning("leader epochs not written", directory=directory, reason=str(error))
 
 
 def decode_leader_epochs(path: str, data: bytes) -> list[tuple[int, int]]:

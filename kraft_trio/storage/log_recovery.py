@@ -22,7 +22,6 @@ import structlog
 
 from kraft_trio.errors import CorruptLogError, ProtocolError, StorageError
 from kraft_trio.protocol.epoch_cache import EpochCache
-from kraft_trio.protocol.producer_history import ProducerHistory
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.snapshot_alignment import Alignment, align
 from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
@@ -32,16 +31,13 @@ from kraft_trio.storage import partition_files
 from kraft_trio.storage.batch import check_crc, decode_control_batch, peek_header
 from kraft_trio.storage.batch_header import HEADER_BYTES
 from kraft_trio.storage.checkpoint import read_checkpoint_voters
-from kraft_trio.storage.control_records import ControlRecord, KRaftVersion, VotersRecord
+from kraft_trio.storage.control_records import ControlRecord
 from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.known_good_point import (
-    forget_known_good_points_above,
-    load_known_good_point,
-    load_producers,
-)
 from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
 from kraft_trio.storage.log_scan import LogScan, ScanEnd, scan_segment
+from kraft_trio.storage.log_state import LogState, fold_control_record, load_producers
 from kraft_trio.storage.partition_metadata import decode_partition_metadata, encode_partition_metadata
+from kraft_trio.storage.producer_snapshot import load_known_good_point
 from kraft_trio.storage.recovery_point import RecoveryPoint, read_recovery_point
 from kraft_trio.storage.segment import Segment
 from kraft_trio.storage.segments import Segments
@@ -57,10 +53,7 @@ class LoadedLog:
 
     segments: Segments
     """Everything in them is durable."""
-    epochs: EpochCache
-    voters: VoterHistory
-    producers: ProducerStates
-    producer_history: ProducerHistory
+    state: LogState
     recovery_point: RecoveryPoint
     snapshots: Snapshots
 
@@ -100,21 +93,18 @@ def _load(
     scan = LogScan(log_start_offset, producers, load_producers(snapshots, log_start_offset, producers))
     known_good_offset = load_known_good_point(disk, directory, log_start_offset)
     _scan_segments(files, scan, known_good_offset, read_recovery_point(disk, directory))
-    epochs = EpochCache(scan.epochs)
     segments = Segments(disk, directory, files, scan.next_offset)
-    if is_replaced(directory, log_start_offset, scan.next_offset, epochs, snapshots):
-        _finish_replacing(disk, directory, segments, snapshots)
+    state = LogState(EpochCache(scan.epochs), voters, producers, scan.producer_history)
+    if is_replaced(directory, log_start_offset, scan.next_offset, state.epochs, snapshots):
+        _finish_replacing(segments, snapshots)
         files.append(segments.active)
-        scan = LogScan(segments.start_offset, producers)
-        producers.clear()
-        load_producers(snapshots, segments.start_offset, producers)
-        scan.producer_history.begin_at(segments.start_offset, producers)
-        epochs.clear()
-    _load_voters(disk, directory, names, snapshots, scan, segments.start_offset, voters)
-    _write_derived(disk, directory, segments, epochs)
-    retire_snapshots_below(segments, snapshots)
+        state.install_snapshot(snapshots)
+    else:
+        _load_voters(disk, directory, names, snapshots, scan, log_start_offset, state)
+    _write_derived(disk, directory, segments, state.epochs)
+    segments.retired += snapshots.retire_below(segments.start_offset)
     recovery_point = RecoveryPoint(disk, directory, segments.end_offset)
-    return LoadedLog(segments, epochs, voters, producers, scan.producer_history, recovery_point, snapshots)
+    return LoadedLog(segments, state, recovery_point, snapshots)
 
 
 def check_log_start(directory: str, log_start_offset: int, snapshots: Snapshots) -> None:
@@ -159,36 +149,19 @@ def _what_there_is(snapshots: Snapshots) -> str:
     return f"whole snapshots: {whole}" + (f"; damaged: {damaged}" if damaged else "")
 
 
-def _finish_replacing(disk: Disk, directory: str, segments: Segments, snapshots: Snapshots) -> None:
+def _finish_replacing(segments: Segments, snapshots: Snapshots) -> None:
     newest = snapshots.newest
     assert newest is not None
     log.warning(
         "log replaced by snapshot",
-        directory=directory,
+        directory=segments.directory,
         log_start_offset=segments.start_offset,
         log_end_offset=segments.end_offset,
         snapshot_id=str(newest),
         reason="the node stopped while it was",
     )
-    RecoveryPoint(disk, directory, segments.start_offset).close()
-    replace_segments(disk, directory, segments, newest)
-
-
-def replace_segments(disk: Disk, directory: str, segments: Segments, snapshot_id: OffsetAndEpoch) -> None:
-    """Let a log begin, and end, at the end of a snapshot, which is there; all of the log's records go.
-
-    The recovery point has gone back to the log's start.  A crash at any moment leaves a log that ends below the
-    snapshot, or none: opening finds that and goes on.  Blocks for fsyncs.
-    """
-    forget_known_good_points_above(disk, directory, segments.start_offset)
-    segments.replace_all(snapshot_id.offset)
-
-
-def retire_snapshots_below(segments: Segments, snapshots: Snapshots) -> None:
-    """A snapshot that ends below the log's start is of no use, damaged or not: what follows it is gone."""
-    for snapshot_id in (*snapshots.ids, *snapshots.damaged):
-        if snapshot_id.offset < segments.start_offset:
-            segments.retired.append(snapshots.retire(snapshot_id))
+    RecoveryPoint(segments.disk, segments.directory, segments.start_offset).close()
+    segments.replace_all(newest.offset)
 
 
 def _check_topic(disk: Disk, directory: str, topic_id: UUID) -> None:
@@ -304,35 +277,23 @@ def _load_voters(
     snapshots: Snapshots,
     scan: LogScan,
     log_start_offset: int,
-    voters: VoterHistory,
+    state: LogState,
 ) -> None:
     """The last VotersRecord of the log, else the snapshot's, else the static voters."""
     from_offset = 0
     if log_start_offset > 0:
-        from_offset = install_voters(voters, snapshots)
+        from_offset = state.install_voters(snapshots)
     elif partition_files.BOOTSTRAP_CHECKPOINT in names:
         found = read_checkpoint_voters(disk, directory, OffsetAndEpoch(0, 0))
-        voters.install_snapshot(0, found.voters, found.kraft_version)
+        state.voters.install_snapshot(0, found.voters, found.kraft_version)
     for segment, position, base_offset in scan.control_batches:
         if base_offset < from_offset:
             continue
         try:
             for offset, record in read_control_batch(segment, position):
-                fold_control_record(voters, offset, record)
+                fold_control_record(state.voters, offset, record)
         except ProtocolError as error:
             raise CorruptLogError(f"{segment.file.path}: position {position}: {error}") from error
-
-
-def install_voters(voters: VoterHistory, snapshots: Snapshots) -> int:
-    """What the newest snapshot says of voters and kraft.version is in force, and nothing else (scenario S11).
-
-    Returns where it ends (exclusive).
-    """
-    newest = snapshots.newest
-    assert newest is not None
-    state = snapshots.control_state(newest)
-    voters.install_snapshot(newest.offset, state.voters, state.kraft_version, state.removed_voters)
-    return newest.offset
 
 
 def read_control_batch(segment: Segment, position: int) -> list[tuple[int, ControlRecord]]:
@@ -341,15 +302,6 @@ def read_control_batch(segment: Segment, position: int) -> list[tuple[int, Contr
     batch = segment.file.read_at(position, header.size_in_bytes)
     check_crc(batch, 0, header)
     return list(decode_control_batch(batch, 0, header))
-
-
-def fold_control_record(voters: VoterHistory, offset: int, record: ControlRecord) -> None:
-    """A control record is in the log at `offset`: what it says is in force from now on (KIP-853)."""
-    match record:
-        case VotersRecord():
-            voters.add_voters(offset, record.voters)
-        case KRaftVersion():
-            voters.add_kraft_version(offset, record.version)
 
 
 def _write_derived(disk: Disk, directory: str, segments: Segments, epochs: EpochCache) -> None:

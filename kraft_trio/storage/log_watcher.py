@@ -30,35 +30,3 @@ class LogWatcher(Protocol):
     def synced(self, end_offset: int) -> None: ...
 
     def high_watermark_advanced(self, old: int | None, new: int) -> None: ...
-
-
-class BothWatchers:
-    """Two watchers as one; the first is told first.  That keeps the usual case, of one at most, a plain call."""
-
-    def __init__(self, first: LogWatcher, second: LogWatcher) -> None:
-        self._first = first
-        self._second = second
-
-    def appended(self, buffer: Buffer, batches: Sequence[PlannedBatch], path: str, position: int) -> None:
-        self._first.appended(buffer, batches, path, position)
-        self._second.appended(buffer, batches, path, position)
-
-    def truncated(self, end_offset: int) -> None:
-        self._first.truncated(end_offset)
-        self._second.truncated(end_offset)
-
-    def replaced(self, snapshot_id: OffsetAndEpoch) -> None:
-        self._first.replaced(snapshot_id)
-        self._second.replaced(snapshot_id)
-
-    def trimmed(self, log_start_offset: int) -> None:
-        self._first.trimmed(log_start_offset)
-        self._second.trimmed(log_start_offset)
-
-    def synced(self, end_offset: int) -> None:
-        self._first.synced(end_offset)
-        self._second.synced(end_offset)
-
-    def high_watermark_advanced(self, old: int | None, new: int) -> None:
-        self._first.high_watermark_advanced(old, new)
-        self._second.high_watermark_advanced(old, new)

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import struct
 
+import structlog
 from crc32c import crc32c
 
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.producers import ProducerStates
+from kraft_trio.storage import partition_files
+from kraft_trio.storage.disk import Disk, join
+
+log = structlog.get_logger(__name__)
 
 _VERSION = 1
 _HEADER = struct.Struct(">hIi")
@@ -56,3 +61,46 @@ def load_producer_snapshot(path: str, data: bytes, producers: ProducerStates) ->
     ):
         base_sequence = (last_sequence - offset_delta) % 2**31
         producers.record(producer_id, epoch, base_sequence, last_offset - offset_delta, last_offset, timestamp_ms)
+
+
+def write_known_good_point(disk: Disk, directory: str, offset: int, producers: ProducerStates) -> None:
+    """Everything before `offset` (exclusive), the end of the log, has been synced; older such notes are removed.
+
+    Not durable itself: where it gets lost, more of the log is checked at the next open.
+    """
+    disk.replace_now(_path(directory, offset), encode_producer_snapshot(producers), durable=False)
+    names = disk.list_directory(directory)
+    for older in partition_files.offsets_of(names, partition_files.PRODUCER_SNAPSHOT):
+        if older < offset:
+            disk.remove(_path(directory, older))
+
+
+def forget_known_good_points_above(disk: Disk, directory: str, offset: int) -> None:
+    """The log is about to be cut at `offset`: what lies above it will be something else.
+
+    Blocks for an fsync where there are any: they must be gone before the log changes.
+    """
+    names = disk.list_directory(directory)
+    above = [o for o in partition_files.offsets_of(names, partition_files.PRODUCER_SNAPSHOT) if o > offset]
+    for stale in above:
+        disk.remove(_path(directory, stale))
+    if above:
+        disk.sync_directory(directory)
+
+
+def load_known_good_point(disk: Disk, directory: str, log_start_offset: int) -> int:
+    """The offset of the last known good point, the start of the log without one."""
+    known_good_offset = log_start_offset
+    for offset in partition_files.offsets_of(disk.list_directory(directory), partition_files.PRODUCER_SNAPSHOT):
+        path = _path(directory, offset)
+        try:
+            decode_producer_snapshot(path, disk.read_bytes(path))
+        except StorageError as error:
+            log.warning("producer snapshot ignored", reason=str(error))
+            continue
+        known_good_offset = max(known_good_offset, offset)
+    return known_good_offset
+
+
+def _path(directory: str, offset: int) -> str:
+    return join(directory, partition_files.offset_file_name(offset, partition_files.PRODUCER_SNAPSHOT))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kraft_trio.storage.batch import Record, decode_record
+import trio
+
+from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, decode_record
 from kraft_trio.storage.batch_header import BatchHeader
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.record_limits import RecordLimits
@@ -43,3 +45,16 @@ def record_chunks(buffer: Buffer, position: int, header: BatchHeader, max_record
         records = []
     if records:
         yield records
+
+
+async def first_record_since(timestamp_ms: int, batch: bytes, header: BatchHeader) -> tuple[int, int] | None:
+    """Return offset and timestamp of the batch's first record of `timestamp_ms` or later; None without such a record.
+
+    Lets other tasks run now and then.  Raises ProtocolError as `record_chunks` does.
+    """
+    for records in record_chunks(batch, 0, header, DEFAULT_MAX_DECOMPRESSED_BYTES):
+        for record in records:
+            if record.timestamp_ms >= timestamp_ms:
+                return record.offset, record.timestamp_ms
+        await trio.lowlevel.checkpoint()
+    return None

@@ -14,6 +14,7 @@ from kraft_trio.storage.batch_header import CRC_START, FRAME_BYTES, HEADER_BYTES
 from kraft_trio.storage.disk import Buffer, Disk, join
 from kraft_trio.storage.failures import is_out_of_descriptors
 from kraft_trio.storage.log_append import PlannedBatch
+from kraft_trio.storage.producer_snapshot import forget_known_good_points_above
 from kraft_trio.storage.retention import SealedSegment
 from kraft_trio.storage.segment import Segment
 
@@ -29,8 +30,8 @@ class Segments:
     """Owned by its log, which alone changes it.  Everything is synchronous; what the disk raises is passed on."""
 
     def __init__(self, disk: Disk, directory: str, segments: list[Segment], end_offset: int) -> None:
-        self._disk = disk
-        self._directory = directory
+        self.disk = disk
+        self.directory = directory
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
         self._starts = [0]
@@ -38,7 +39,7 @@ class Segments:
         for segment in segments[:-1]:
             self._starts.append(self._starts[-1] + segment.size)
         self.active = segments[-1]
-        self._end_offset = end_offset
+        self.end_offset = end_offset
         self._known_positions = {end_offset: self.active.size}
         """Positions in the active segment, by the offset of the batch that begins there or will begin there."""
         self.retired: list[str] = []
@@ -50,10 +51,6 @@ class Segments:
     @property
     def start_offset(self) -> int:
         return self._base_offsets[0]
-
-    @property
-    def end_offset(self) -> int:
-        return self._end_offset
 
     @property
     def size_in_bytes(self) -> int:
@@ -75,35 +72,35 @@ class Segments:
         known_positions = self._known_positions
         if len(known_positions) > _MAX_KNOWN_POSITIONS:
             known_positions.clear()
-            known_positions[self._end_offset] = position
+            known_positions[self.end_offset] = position
         note_batch = active.note_batch
         for batch in batches:
             size = batch.size
             note_batch(position, size, batch.last_offset, batch.max_timestamp_ms)
             position += size
             known_positions[batch.last_offset + 1] = position
-        self._end_offset = batches[-1].last_offset + 1
+        self.end_offset = batches[-1].last_offset + 1
 
     def roll(self) -> None:
         """Begin a new active segment at the end; the one before has been synced.  Blocks for a directory fsync.
 
         Where that fails for want of descriptors nothing has changed.
         """
-        self.active.write_indexes(self._disk, self._directory)
-        path = self._path(self._end_offset, partition_files.LOG)
-        segment = Segment(self._end_offset, self._disk.open(path, create=True))
+        self.active.write_indexes(self.disk, self.directory)
+        path = self._path(self.end_offset, partition_files.LOG)
+        segment = Segment(self.end_offset, self.disk.open(path, create=True))
         try:
-            self._disk.sync_directory(self._directory)
+            self.disk.sync_directory(self.directory)
         except OSError as error:
             if is_out_of_descriptors(error):
                 segment.file.close()
-                self._disk.remove(path)
+                self.disk.remove(path)
             raise
         self._starts.append(self._starts[-1] + self.active.size)
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
         self.active = segment
-        self._known_positions = {self._end_offset: 0}
+        self._known_positions = {self.end_offset: 0}
 
     def batch_of(self, offset: int) -> tuple[Segment, int, int]:
         """Segment, position and base offset of the batch that holds `offset`, which must be in the log."""
@@ -119,7 +116,7 @@ class Segments:
         position = self._known_positions.get(offset)
         if position is not None:
             return self._starts[-1] + position
-        if offset == self._end_offset:
+        if offset == self.end_offset:
             return self._starts[-1] + self.active.size
         index = bisect_right(self._base_offsets, offset) - 1
         return self._starts[index] + self._segments[index].position_of(offset)[0]
@@ -130,6 +127,7 @@ class Segments:
         Newest first, so that a crash in between leaves segments that continue one another; blocks for the directory's
         fsync where there are any.
         """
+        forget_known_good_points_above(self.disk, self.directory, offset)
         while self.active is not segment:
             removed = self._segments.pop()
             self._base_offsets.pop()
@@ -137,11 +135,11 @@ class Segments:
             self.active = self._segments[-1]
             removed.file.close()
             self._remove_indexes(removed)
-            self._disk.remove(removed.file.path)
-            self._disk.sync_directory(self._directory)
+            self.disk.remove(removed.file.path)
+            self.disk.sync_directory(self.directory)
             self._remove_indexes(self.active)
         segment.truncate(position, offset)
-        self._end_offset = offset
+        self.end_offset = offset
         self._known_positions = {offset: position}
 
     @property
@@ -163,22 +161,23 @@ class Segments:
 
         Newest first, so that what a crash leaves begins where it began; blocks for a directory fsync a segment.
         """
+        forget_known_good_points_above(self.disk, self.directory, self.start_offset)
         for dropped in reversed(self._segments):
             self._retire(dropped)
         path = self._path(offset, partition_files.LOG)
-        self.active = Segment(offset, self._disk.open(path, create=True))
-        self._disk.sync_directory(self._directory)
+        self.active = Segment(offset, self.disk.open(path, create=True))
+        self.disk.sync_directory(self.directory)
         self._segments = [self.active]
         self._base_offsets = [offset]
         self._starts = [0]
-        self._end_offset = offset
+        self.end_offset = offset
         self._known_positions = {offset: 0}
 
     def _retire(self, segment: Segment) -> None:
         """The file gets a name that nothing refers to, and is left to be removed."""
         segment.file.close()
         name = partition_files.offset_file_name(segment.base_offset, partition_files.LOG)
-        self.retired.append(partition_files.retire(self._disk, self._directory, name))
+        self.retired.append(partition_files.retire(self.disk, self.directory, name))
         self._remove_indexes(segment)
 
     def read(self, offset: int, max_bytes: int, limit: int) -> bytes:
@@ -228,7 +227,7 @@ class Segments:
             raise CorruptLogError(f"{segment.file.path}: position {position}: {error}") from error
 
     def write_indexes(self) -> None:
-        self.active.write_indexes(self._disk, self._directory)
+        self.active.write_indexes(self.disk, self.directory)
 
     def close(self) -> None:
         for segment in self._segments:
@@ -242,11 +241,11 @@ class Segments:
     def _remove_indexes(self, segment: Segment) -> None:
         for suffix in (partition_files.OFFSET_INDEX, partition_files.TIME_INDEX):
             path = self._path(segment.base_offset, suffix)
-            if self._disk.exists(path):
-                self._disk.remove(path)
+            if self.disk.exists(path):
+                self.disk.remove(path)
 
     def _path(self, offset: int, suffix: str) -> str:
-        return join(self._directory, partition_files.offset_file_name(offset, suffix))
+        return join(self.directory, partition_files.offset_file_name(offset, suffix))
 
 
 def _undamaged(segment: Segment, position: int, data: bytes) -> bytes:

@@ -83,6 +83,14 @@ class Snapshots:
         """The newest that may be given to others."""
         return next((id for id in reversed(self._ids) if id not in self.unfit), None)
 
+    def to_offer(self, *, needs_one: bool) -> OffsetAndEpoch | None:
+        """The newest snapshot that replicas may fetch.
+
+        If all are damaged and the replica `needs_one`, the newest of all; the leader refuses to serve it.
+        """
+        fit = self.newest_fit
+        return self.newest if fit is None and needs_one else fit
+
     @property
     def oldest(self) -> OffsetAndEpoch | None:
         return self._ids[0] if self._ids else None
@@ -178,3 +186,10 @@ class Snapshots:
         """
         self.forget(snapshot_id)
         return partition_files.retire(self._disk, self._directory, partition_files.checkpoint_name(snapshot_id))
+
+    def retire_below(self, log_start_offset: int) -> list[str]:
+        """Retire the snapshots that end below the log's start, damaged or not: what follows them is gone.
+
+        Returns what `retire` returns for each.  Raises OSError.
+        """
+        return [self.retire(id) for id in (*self._ids, *self.damaged) if id.offset < log_start_offset]

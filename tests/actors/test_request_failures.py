@@ -19,7 +19,7 @@ from kraft_trio.errors import KraftError, NetworkError, StorageFailure
 from kraft_trio.node import Node
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.simulation import Cluster, InvariantViolated, Setup
-from kraft_trio.storage.log import Log
+from kraft_trio.storage.log_state import LogState
 from kraft_trio.wire.api import DESCRIBE_QUORUM, LIST_OFFSETS, METADATA, REMOVE_RAFT_VOTER
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.list_offsets import ListOffsetsPartition, ListOffsetsRequest
@@ -176,7 +176,7 @@ async def test_batch_that_cannot_be_folded_ends_the_node(
     async def ask() -> None:
         async with lone_node(cluster, 1) as node, RawClient.connected(cluster, 1) as client:
             await node.append([b"leading"])
-            monkeypatch.setattr(Log, "_fold", broken)
+            monkeypatch.setattr(LogState, "fold", broken)
             await client.produce(batch_of(b"v"))
             await trio.sleep_forever()
 

@@ -349,7 +349,7 @@ class TestRecovery:
         advance = Log.advance_high_watermark
 
         def only_a_leader_advances(log: Any, offset: int) -> None:
-            if log.watcher._replica.is_leader:
+            if log._watchers[0]._replica.is_leader:
                 advance(log, offset)
 
         monkeypatch.setattr(Log, "advance_high_watermark", only_a_leader_advances)

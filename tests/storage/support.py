@@ -22,8 +22,9 @@ from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch, encode_control_batch
 from kraft_trio.storage.control_records import ControlRecord, KRaftVersion, VotersRecord
 from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.log import Log, LogConfig
+from kraft_trio.storage.log import Log
 from kraft_trio.storage.log_append import plan_leader_append
+from kraft_trio.storage.log_appender import LogConfig
 from kraft_trio.storage.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
 from kraft_trio.storage.snapshot_reader import ControlState, open_snapshot
 from kraft_trio.storage.snapshot_writer import SnapshotWriter
@@ -149,7 +150,7 @@ def values_of_snapshot(log: Log, snapshot_id: OffsetAndEpoch) -> list[bytes]:
     """What that snapshot, of a state machine that remembers every value, remembers."""
     return [
         record.value or b""
-        for batch in open_snapshot(log._disk, log.snapshots.path(snapshot_id), snapshot_id)
+        for batch in open_snapshot(log._segments.disk, log.snapshots.path(snapshot_id), snapshot_id)
         if not batch.header.is_control
         for record in decode_records(batch.data, 0, batch.header)
     ]
@@ -170,7 +171,7 @@ async def take_snapshot(log: Log, offset: int) -> OffsetAndEpoch:
     assert epoch is not None
     snapshot_id = OffsetAndEpoch(offset, epoch)
     state, values = snapshot_state(log, offset), snapshot_values(log, offset)
-    await write_snapshot(log._disk, snapshot_id, state, values, log.directory)
+    await write_snapshot(log._segments.disk, snapshot_id, state, values, log.directory)
     log.add_snapshot(snapshot_id)
     return snapshot_id
 
@@ -211,11 +212,11 @@ def stopped_disk(
     positions = []
     for count, value in enumerate(values):
         if count == synced:
-            log._sync_now()
+            log._durability.sync_now()
         positions.append(log.size_in_bytes)
         log.append_as_leader(batch(value), 1)
     if synced is None:
-        log._sync_now()
+        log._durability.sync_now()
     disk.kill()
     return disk, positions
 

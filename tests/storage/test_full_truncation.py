@@ -45,7 +45,7 @@ class TestTruncatingFully:
     STATE = ControlState(1000, voters_of(4, 5), 1)
 
     async def installed(self, log: Log) -> None:
-        await write_snapshot(log._disk, self.ID, self.STATE, [b"state"])
+        await write_snapshot(log._segments.disk, self.ID, self.STATE, [b"state"])
         log.add_snapshot(self.ID)
         log.truncate_fully_to(self.ID)
 

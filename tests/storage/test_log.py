@@ -15,7 +15,8 @@ from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch, iter_headers
 from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, VotersRecord
-from kraft_trio.storage.log import Appended, Log, LogConfig
+from kraft_trio.storage.log import Log
+from kraft_trio.storage.log_appender import Appended, LogConfig
 from tests.storage.support import (
     DIRECTORY,
     KAFKAS_VOTERS,

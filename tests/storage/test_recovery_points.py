@@ -31,7 +31,7 @@ class TestRecoveryPoint:
         for value in (b"one", b"two", b"three"):
             log.append_as_leader(batch(value), 1)
         assert disk.peek(RECOVERY_POINT) == encode_recovery_point(0)
-        log._sync_now()
+        log._durability.sync_now()
         assert disk.peek(RECOVERY_POINT) == encode_recovery_point(3)
         log.truncate_to(1)
         # Before the log goes back, and whatever the disk loses.
@@ -51,10 +51,10 @@ class TestRecoveryPoint:
         log = open_log(disk)
         for value in (b"one", b"two", b"three"):
             log.append_as_leader(batch(value), 1)
-            log._sync_now()
-        log._recovery_point._file.sync_now()
+            log._durability.sync_now()
+        log._durability.recovery_point._file.sync_now()
         log.truncate_to(1)
-        log._sync_now()
+        log._durability.sync_now()
         disk.crash("all")
         assert values_in(open_log(disk)) == [b"one"]
 
@@ -94,7 +94,7 @@ class TestRecoveryPoint:
             position = log.size_in_bytes
             for value in (b"two", b"three", b"four"):
                 log.append_as_leader(batch(value), 1)
-            log._sync_now()
+            log._durability.sync_now()
             disk.crash("all")
             assert disk.peek(RECOVERY_POINT) == encode_recovery_point(0)
             disk.damage(FIRST_SEGMENT, position + at, 0x40)

@@ -183,7 +183,7 @@ async def test_a_crash_while_a_snapshot_is_written_or_the_log_is_trimmed_loses_n
 
 async def gone_on_with(log: Log, where: str) -> None:
     """What was found is durable, the log can be appended to, and what was left over is gone."""
-    disk = log._disk
+    disk = log._segments.disk
     assert isinstance(disk, SimulatedDisk)
     found, start, end = state_of(log), log.log_start_offset, log.end
     disk.crash("all")

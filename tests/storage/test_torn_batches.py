@@ -109,7 +109,7 @@ def test_length_that_swallows_what_follows_is_damage(byte: int, following: bytes
         position = log.size_in_bytes
         for value in (b"two", following, b"four"):
             log.append_as_leader(batch(value), 1)
-        log._sync_now()
+        log._durability.sync_now()
         # The recovery point does not survive: what is behind it may have been promised all the same.
         disk.crash("all")
         disk.damage(FIRST_SEGMENT, position + byte, 1 << bit)

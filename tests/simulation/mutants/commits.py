@@ -22,7 +22,7 @@ from kraft_trio.simulation.network.simulated_network import FrameFate, frames_of
 from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_reading import ReadableLog
+from kraft_trio.storage.log_state import LogState
 from kraft_trio.wire.apis.produce import PRODUCE, ProducePartition, ProducePartitionResponse, ProduceRequest
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
@@ -239,9 +239,9 @@ def the_high_watermark_follows_the_majority_down() -> Iterable[Change]:
 
     def advance(self: Any, offset: int) -> None:
         known, self._high_watermark = self._high_watermark, offset
-        if self.watcher is not None:
-            self.watcher.high_watermark_advanced(known, offset)
-        self._wake()
+        for watcher in self._watchers:
+            watcher.high_watermark_advanced(known, offset)
+        self._durability.wake()
 
     return [(leader_replication, "next_high_watermark", next_), (Log, "advance_high_watermark", advance)]
 
@@ -273,17 +273,17 @@ def a_diverging_follower_counts_as_far_as_it_says() -> Iterable[Change]:
 
 @mutant(breaks="a log that diverges is told so", found_by=(5, 6, 8), run=COMES_BACK)
 def divergence_is_never_told() -> Iterable[Change]:
-    return [(ReadableLog, "validate_fetch", lambda self, fetch_offset, last_fetched_epoch: Valid())]
+    return [(Log, "validate_fetch", lambda self, fetch_offset, last_fetched_epoch: Valid())]
 
 
 @mutant(breaks="divergence is a matter of epochs", found_by=(5, 6, 8), run=COMES_BACK)
 def only_a_log_too_long_diverges() -> Iterable[Change]:
-    real = ReadableLog.validate_fetch
+    real = Log.validate_fetch
 
     def validate(self: Any, fetch_offset: int, last_fetched_epoch: int) -> Any:
         return Valid() if fetch_offset <= self.end_offset else real(self, fetch_offset, last_fetched_epoch)
 
-    return [(ReadableLog, "validate_fetch", validate)]
+    return [(Log, "validate_fetch", validate)]
 
 
 @mutant(breaks="a leader appends in its own epoch", found_by=(6,), run=ELECTIONS)
@@ -329,7 +329,7 @@ def a_repeated_batch_is_acknowledged_at_once() -> Iterable[Change]:
 
 @mutant(breaks="the state of producers goes back with a truncation", found_by=(21,), run=OFFERED_AGAIN)
 def producers_are_remembered_over_a_truncation() -> Iterable[Change]:
-    return [(Log, "_truncate_producers_to", lambda self, offset: None)]
+    return [(LogState, "_truncate_producers_to", lambda *_: None)]
 
 
 @mutant(breaks="a batch is what its client sent", found_by=(0, 23), run=GARBLED)

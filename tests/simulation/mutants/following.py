@@ -202,8 +202,8 @@ def a_follower_takes_the_high_watermark_as_it_is_told() -> Iterable[Change]:
         log = self._context.log
         if partition.high_watermark > (log.high_watermark or 0):
             known, log._high_watermark = log._high_watermark, partition.high_watermark
-            if log.watcher is not None:
-                log.watcher.high_watermark_advanced(known, partition.high_watermark)
+            for watcher in log._watchers:
+                watcher.high_watermark_advanced(known, partition.high_watermark)
         return await real(self, partition, *connection)
 
     return [(FollowerReplication, "_apply", apply)]
@@ -239,7 +239,8 @@ def a_truncation_is_not_synced() -> Iterable[Change]:
         if partition.diverging is None:
             return await real(self, partition, *connection)
         self._truncate(partition)
-        self._context.log._synced_truncations = self._context.log._truncations
+        durability = self._context.log._durability
+        durability.synced_truncations = durability.truncations
         return True
 
     return [(FollowerReplication, "_apply", apply), *UNASSERTED_FETCH]

@@ -18,13 +18,14 @@ from kraft_trio.simulation.network.message import Message
 from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.run import setup_of
-from kraft_trio.storage import log as log_module
-from kraft_trio.storage import log_trimming, snapshot_reader
+from kraft_trio.storage import log_state, log_trimmer, snapshot_reader
 from kraft_trio.storage.batch import iter_headers
 from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_trimming import TrimmedLog
+from kraft_trio.storage.log_state import LogState
+from kraft_trio.storage.log_trimmer import LogTrimmer
 from kraft_trio.storage.part_file import PartFile
 from kraft_trio.storage.retention import RetentionLimits, SealedSegment, SnapshotFile
+from kraft_trio.storage.segments import Segments
 from kraft_trio.storage.snapshot_download import SnapshotDownload
 from kraft_trio.storage.snapshot_reader import SnapshotCount
 from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT
@@ -175,7 +176,7 @@ def a_snapshot_has_the_time_it_was_taken_at() -> Iterable[Change]:
     real = SnapshotTaker._state
 
     def state(self: Any) -> Any:
-        return attrs.evolve(real(self), last_contained_log_timestamp_ms=self._log._now_ms())
+        return attrs.evolve(real(self), last_contained_log_timestamp_ms=self._log._trimmer._now_ms())
 
     return [(SnapshotTaker, "_state", state)]
 
@@ -249,12 +250,12 @@ def the_state_machine_is_not_given_the_snapshot() -> Iterable[Change]:
     run=scenario("s11_snapshot_over_uncommitted_voters"),
 )
 def the_voters_of_before_the_snapshot_stay() -> Iterable[Change]:
-    return [(log_module, "install_voters", lambda *_: None)]
+    return [(LogState, "install_voters", lambda self, snapshots: snapshots.newest.offset)]
 
 
 @mutant(breaks="the log gives way wholly to a snapshot", found_by=(0, 5, 15, 18, 20), run=LAGGING)
 def the_log_does_not_give_way() -> Iterable[Change]:
-    return [(log_module, "replace_segments", lambda *_: None)]
+    return [(Segments, "replace_all", lambda *_: None)]
 
 
 @mutant(breaks="what a snapshot covers is committed", found_by=(8,), run=LAGGING)
@@ -273,7 +274,7 @@ def the_high_watermark_is_not_that_of_the_snapshot() -> Iterable[Change]:
 
 @mutant(breaks="the producers are those of the snapshot", found_by=(21,), run=REPEATED)
 def the_producers_are_forgotten_with_the_log() -> Iterable[Change]:
-    return [(log_module, "load_producers", lambda *_: None)]
+    return [(log_state, "load_producers", lambda *_: None)]
 
 
 @mutant(breaks="a download goes on where it was", found_by=(0,), run=INTERRUPTED)
@@ -305,7 +306,7 @@ def the_log_is_trimmed_past_the_snapshot() -> Iterable[Change]:
     ) -> list[SealedSegment | SnapshotFile]:
         return list(sealed)
 
-    return [(log_trimming, "plan_retention", plan), (TrimmedLog, "_drop", without_assertions(TrimmedLog._drop))]
+    return [(log_trimmer, "plan_retention", plan), (LogTrimmer, "_drop", without_assertions(LogTrimmer._drop))]
 
 
 @mutant(breaks="the newest snapshot is kept", found_by=(18, 0), run=TAKEN)
@@ -316,4 +317,4 @@ def the_last_snapshot_goes_too() -> Iterable[Change]:
         covered = [part for part in sealed if snapshots and part.next_offset <= snapshots[0].snapshot_id.offset]
         return [*covered, *snapshots]
 
-    return [(log_trimming, "plan_retention", plan)]
+    return [(log_trimmer, "plan_retention", plan)]

@@ -8,7 +8,8 @@ from typing import Any
 from kraft_trio.storage import log_recovery
 from kraft_trio.storage.batch import iter_headers
 from kraft_trio.storage.disk_reserve import DiskReserve
-from kraft_trio.storage.log import Log
+from kraft_trio.storage.durability import Durability
+from kraft_trio.storage.log_appender import LogAppender
 from kraft_trio.storage.log_scan import scan_segment
 from kraft_trio.storage.recovery_point import RecoveryPoint
 
@@ -95,21 +96,21 @@ ROTTEN = script(
 @mutant(breaks="what a failed fsync should have made durable is not counted", found_by=(11, 20), run=FAILING, seeds=3)
 def a_failed_fsync_is_passed_over() -> Iterable[Change]:
     async def sync(self: Any) -> int:
-        end = self._end_offset
+        end = self._segments.end_offset
         try:
             await self._segments.active.file.sync()
         except OSError:
             pass
-        self._synced_truncations = self._truncations
-        self._advance_synced_end(min(end, self._end_offset))
+        self.synced_truncations = self.truncations
+        self._advance_synced_end(min(end, self._segments.end_offset))
         return end
 
-    return [(Log, "sync", sync)]
+    return [(Durability, "sync", sync)]
 
 
 @mutant(breaks="the first failure of a log is its last word", found_by=(20,), run=scenario("s12_fsync_fails_once"))
 def a_failed_fsync_does_not_poison() -> Iterable[Change]:
-    return [(Log, "_poison", lambda self, error: self._failure(error))]
+    return [(Durability, "poison", lambda self, error: self._failure(error))]
 
 
 @mutant(breaks="a node whose disk is full hands over and ends", found_by=(0,), run=FULL)
@@ -123,11 +124,11 @@ def sync_does_not_sync() -> Iterable[Change]:
         import trio
 
         await trio.sleep(0.001)
-        self._synced_truncations = self._truncations
-        self._advance_synced_end(self._end_offset)
-        return self._end_offset
+        self.synced_truncations = self.truncations
+        self._advance_synced_end(self._segments.end_offset)
+        return self.synced_end_offset
 
-    return [(Log, "sync", sync), *UNASSERTED_FETCH]
+    return [(Durability, "sync", sync), *UNASSERTED_FETCH]
 
 
 @mutant(breaks="a batch that was torn is not taken for whole", found_by=(5, 6), run=TORN, seeds=32)
@@ -165,14 +166,14 @@ def damage_is_cut_like_a_torn_tail() -> Iterable[Change]:
 
 @mutant(breaks="the recovery point is never ahead of what is synced", found_by=(0,), run=SLOW_AND_CRASHES, seeds=8)
 def the_recovery_point_moves_with_the_appends() -> Iterable[Change]:
-    real = Log._append
+    real = LogAppender.append
 
-    def append(self: Any, buffer: Any, plan: Any) -> Any:
-        appended = real(self, buffer, plan)
-        self._recovery_point.advance(self._end_offset)
+    def append(self: Any, buffer: Any, plan: Any, high_watermark: int | None) -> Any:
+        appended = real(self, buffer, plan, high_watermark)
+        self._durability.recovery_point.advance(appended.next_offset)
         return appended
 
-    return [(Log, "_append", append)]
+    return [(LogAppender, "append", append)]
 
 
 @mutant(breaks="the recovery point goes back before the log does", found_by=(0,), run=COMES_BACK_AND_CRASHES, seeds=20)
