@@ -75,7 +75,7 @@ class ReplicaSnapshotRequests:
 
     def _snapshot(self, snapshot_id: OffsetAndEpoch) -> ReplicaSnapshot | None:
         """None for one that is known to be damaged."""
-        if snapshot_id in self._log.snapshots.unfit:
+        if snapshot_id in self._log.snapshots.corrupt:
             return None
         try:
             file = self._log.snapshots.file(snapshot_id)

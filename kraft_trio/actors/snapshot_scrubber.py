@@ -65,7 +65,7 @@ class SnapshotScrubber:
             assert due is not None
             del self._doubted[due]
             await self._look_at(due)
-            if due in self._log.snapshots.unfit:
+            if due in self._log.snapshots.corrupt:
                 # Another file with this id may take its place.
                 self._looked_at.pop(due, None)
             else:
@@ -82,7 +82,7 @@ class SnapshotScrubber:
     async def _look_at(self, snapshot_id: OffsetAndEpoch) -> None:
         snapshots = self._log.snapshots
         path = snapshots.path(snapshot_id)
-        if snapshot_id in snapshots.unfit:
+        if snapshot_id in snapshots.corrupt:
             # Already known to be damaged.  A file that takes its place now is a new one.
             return
         try:
@@ -96,8 +96,8 @@ class SnapshotScrubber:
                 await trio.lowlevel.checkpoint()
         except ProtocolError as error:
             self._forget(snapshot_id)
-            snapshots.found_unfit(snapshot_id, f"{path}: {error}")
-            instead = snapshots.newest_fit
+            snapshots.found_corrupt(snapshot_id, f"{path}: {error}")
+            instead = snapshots.newest_intact
             log.error(
                 "damaged snapshot: no replica is given it any more",
                 reason=f"{path}: {error}",

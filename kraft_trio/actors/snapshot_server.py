@@ -77,7 +77,7 @@ class SnapshotServer:
     def _file(self, snapshot_id: OffsetAndEpoch) -> DiskFile | None:
         for deleted in [known for known in self._files if known not in self._snapshots.ids]:
             self._files.pop(deleted).close()
-        if snapshot_id not in self._snapshots.ids or snapshot_id in self._snapshots.unfit:
+        if snapshot_id not in self._snapshots.ids or snapshot_id in self._snapshots.corrupt:
             return None
         file = self._files.pop(snapshot_id, None)
         if file is None:

@@ -53,7 +53,7 @@ class SnapshotTaker:
         self.generated_at_s: float | None = None
         """When the last one was there, by Trio's clock; None where this process has not taken one yet."""
         self._one_at_a_time = trio.Lock()
-        log.snapshots.when_unfit(self._due.unpark_all)
+        log.snapshots.when_corrupt(self._due.unpark_all)
         self.state_changes = trio.Lock()
         """Held while the application's state is not that of any one offset."""
 
@@ -81,7 +81,7 @@ class SnapshotTaker:
             header.max_timestamp_ms,
         )
         self._new_bytes += header.size_in_bytes
-        if self._new_bytes >= self._max_bytes or self._log.snapshots.unfit:
+        if self._new_bytes >= self._max_bytes or self._log.snapshots.corrupt:
             self._due.unpark_all()
 
     # Taking
@@ -94,11 +94,11 @@ class SnapshotTaker:
         """
         while True:
             with trio.move_on_after(self._interval_s):
-                while self._new_bytes < self._max_bytes and self._failure is None and not self._is_newest_unfit():
+                while self._new_bytes < self._max_bytes and self._failure is None and not self._is_newest_corrupt():
                     await self._due.park()
             if self._failure is not None:
                 raise self._failure
-            if self._new_bytes or self._is_newest_unfit():
+            if self._new_bytes or self._is_newest_corrupt():
                 await self._take_if_room()
 
     async def _take_if_room(self) -> None:
@@ -109,10 +109,10 @@ class SnapshotTaker:
                 raise
             await trio.sleep(FULL_DISK_RETRY_S)
 
-    def _is_newest_unfit(self) -> bool:
+    def _is_newest_corrupt(self) -> bool:
         """Whether the newest snapshot has turned out to be damaged, and another one can be written now."""
         snapshots = self._log.snapshots
-        return snapshots.newest in snapshots.unfit and self._next_id() is not None
+        return snapshots.newest in snapshots.corrupt and self._next_id() is not None
 
     async def take(self) -> OffsetAndEpoch | None:
         """Take a snapshot of the application as it is, and trim the log behind it; the newest snapshot's id then.
@@ -169,7 +169,7 @@ class SnapshotTaker:
 
         An unfit one is none; but of a log that begins behind the application's last record none can be taken.
         """
-        newest = self._log.snapshots.newest_fit
+        newest = self._log.snapshots.newest_intact
         if self._end_offset <= max(self._log.log_start_offset, newest.offset if newest is not None else 0):
             return None
         return self._log.next_snapshot_id(self._end_offset)

@@ -41,7 +41,7 @@ class NodeBeliefs:
         return self._node.log.voters.voters_offset
 
     def knows_corrupt(self, snapshot_id: OffsetAndEpoch) -> bool:
-        return snapshot_id in self._node.log.snapshots.unfit
+        return snapshot_id in self._node.log.snapshots.corrupt
 
     def synced_end_of(self, voter: Voter) -> int | None:
         table = self._node.election.progress

@@ -1,24 +1,142 @@
-"""The threads that wait for one disk: none of them are those that Trio gives to everybody, which may all be taken."""
+"""The thread that waits for the device: one per disk, woken through a queue, answering each caller through an eventfd.
+
+A dedicated thread answers faster than `trio.to_thread.run_sync`, and being one it groups by itself: whoever asks for
+the sync of a file while another sync is under way is served, with everyone else who asked meanwhile, by the next one.
+
+The caller waits for its eventfd as for a socket, and so runs in the pass of the event loop that saw the answer; the
+Trio token would wake a task that wakes it in the pass after that.
+"""
 
 from __future__ import annotations
 
+import os
+import queue
+import threading
+from collections.abc import Callable, Hashable, Sequence
+
 import trio
 
-from kraft_trio.storage.fsync_thread import FsyncThread
+
+class _Request:
+    """One caller's wait: the thread leaves the error here, and then writes to the eventfd."""
+
+    __slots__ = ("error", "eventfd", "group", "job")
+
+    def __init__(self, group: Hashable, job: Callable[[], None], eventfd: int) -> None:
+        self.group = group
+        self.job = job
+        self.eventfd = eventfd
+        self.error: BaseException | None = None
+
+
+class FsyncThread:
+    """Runs blocking jobs one after another on one daemon thread, started by the first of them, ended by `close`."""
+
+    def __init__(self) -> None:
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._eventfds: list[int] = []
+        """Those that nobody waits for at the moment: the event loop knows them already."""
+
+    @trio.lowlevel.enable_ki_protection
+    async def run(self, group: Hashable, job: Callable[[], None]) -> None:
+        """Run `job` on the thread and wait until it has ended; raises what it raised.
+
+        Of the jobs of one `group` that wait at the same time only one is run, after all of them were asked for, and
+        each caller gets its outcome.  Cannot be cancelled: a cancelled caller waits too, and returns as usual; one that
+        KeyboardInterrupt was meant for raises that afterwards, unless the job failed.
+        """
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="kraft-fsync", daemon=True)
+            self._thread.start()
+        eventfd = self._eventfds.pop() if self._eventfds else os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        request = _Request(group, job, eventfd)
+        interrupt = None
+        with trio.CancelScope(shield=True):
+            self._requests.put(request)
+            while True:
+                try:
+                    await trio.lowlevel.wait_readable(eventfd)
+                    break
+                except KeyboardInterrupt as error:
+                    interrupt = error
+        self._release(eventfd)
+        error_or_interrupt = request.error or interrupt
+        if error_or_interrupt is not None:
+            raise error_or_interrupt
+
+    def _release(self, eventfd: int) -> None:
+        # Raises, as a failed fsync does, if nothing was written: nobody may take a job for done that is not.
+        os.eventfd_read(eventfd)
+        if self._thread is None:
+            os.close(eventfd)
+        else:
+            self._eventfds.append(eventfd)
+
+    def close(self) -> None:
+        """End the thread once the jobs already asked for are done.  A later `run` starts a new one."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._requests.put(None)
+            thread.join()
+        while self._eventfds:
+            os.close(self._eventfds.pop())
+
+    def _serve(self) -> None:
+        requests = self._requests
+        while True:
+            request = requests.get()
+            if request is None:
+                return
+            if requests.empty():
+                _run(request.job, (request,))
+                continue
+            waiting = [request]
+            stop = False
+            while not requests.empty():
+                request = requests.get()
+                if request is None:
+                    stop = True
+                    break
+                waiting.append(request)
+            self._run_grouped(waiting)
+            if stop:
+                return
+
+    def _run_grouped(self, waiting: list[_Request]) -> None:
+        groups: dict[Hashable, list[_Request]] = {}
+        for request in waiting:
+            groups.setdefault(request.group, []).append(request)
+        for requests in groups.values():
+            _run(requests[-1].job, requests)
+
+
+def _run(job: Callable[[], None], requests: Sequence[_Request]) -> None:
+    error: BaseException | None = None
+    try:
+        job()
+    except BaseException as raised:
+        error = raised
+    for request in requests:
+        request.error = error
+        os.eventfd_write(request.eventfd, 1)
 
 
 class DiskThreads:
-    """Owned by a RealDisk.  What waits for one kind of work never waits for another kind."""
+    """The threads of one RealDisk.  They are its own: Trio's default threads may all be busy.
+
+    One kind of work never waits for another.
+    """
 
     def __init__(self) -> None:
         self.fsync = FsyncThread()
-        """The log's and the quorum-state's."""
+        """Syncs the log and quorum-state."""
         self.large_syncs = trio.CapacityLimiter(2)
-        """Of snapshots, one that is written and one that is fetched."""
+        """Syncs of snapshots: one being written and one being fetched."""
         self.names = trio.CapacityLimiter(2)
-        """Renaming and removing large files."""
+        """Renames and removes large files."""
         self.small_files = trio.CapacityLimiter(1)
-        """Metrics, which nobody waits for."""
+        """Writes metrics files."""
 
     def close(self) -> None:
         self.fsync.close()

@@ -380,7 +380,7 @@ class Log:
             high_watermark=self._high_watermark,
             batch_base_offset=self.batch_base_offset(end_offset),
             epochs=self._state.epochs,
-            newest=self.snapshots.newest_fit,
+            newest=self.snapshots.newest_intact,
         )
 
     def add_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:

@@ -36,7 +36,7 @@ from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
 from kraft_trio.storage.log_scan import LogScan, ScanEnd, scan_segment
 from kraft_trio.storage.log_state import LogState, fold_control_record, load_producers
-from kraft_trio.storage.partition_metadata import decode_partition_metadata, encode_partition_metadata
+from kraft_trio.storage.partition_files import decode_partition_metadata, encode_partition_metadata
 from kraft_trio.storage.producer_snapshot import load_known_good_point
 from kraft_trio.storage.recovery_point import RecoveryPoint, read_recovery_point
 from kraft_trio.storage.segment import Segment

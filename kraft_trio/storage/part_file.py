@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 import trio
 
+from kraft_trio.errors import StorageFailure
 from kraft_trio.storage.disk import Buffer, Disk, DiskFile, parent
+from kraft_trio.storage.failures import storage_failure
 
 PART_SUFFIX: Final = ".part"
 
@@ -158,3 +160,35 @@ class PartFile:
     def _raise_error(self) -> None:
         if self._error is not None:
             raise self._error
+
+
+class UnfinishedSnapshot:
+    """A snapshot that is being written or fetched, in a `.part` file.
+
+    Leaving it unfinished, by the end of `async with` or by `abandon`, removes the file.
+    """
+
+    _part: PartFile
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._ended = False
+
+    async def abandon(self) -> None:
+        """Remove the unfinished snapshot.  Does nothing after `finish` or an earlier call."""
+        if not self._ended:
+            self._ended = True
+            await self._part.abandon()
+
+    async def __aenter__(self) -> Self:
+        await self._part.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.abandon()
+        await self._part.__aexit__(kind, error, traceback)
+
+    def _failure(self, error: OSError) -> StorageFailure:
+        return storage_failure(f"{self.path}: the snapshot cannot be written", error)

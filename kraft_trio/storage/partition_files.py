@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from uuid import UUID
 
-from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.errors import StorageError
+from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_from_text, directory_id_to_text
 from kraft_trio.storage.disk import Disk, join
 
 LOG = ".log"
@@ -62,3 +64,22 @@ def retire(disk: Disk, directory: str, name: str) -> str:
 def is_leftover(name: str) -> bool:
     """Whether a file is what an interrupted write or delete left behind; nothing refers to it."""
     return _LEFTOVER.fullmatch(name) is not None
+
+
+def encode_partition_metadata(topic_id: UUID) -> bytes:
+    return f"version: 0\ntopic_id: {directory_id_to_text(topic_id)}".encode()
+
+
+def decode_partition_metadata(path: str, data: bytes) -> UUID:
+    """Return the topic id from the content of `partition.metadata`.  Raises StorageError, naming file and field."""
+    fields: dict[str, str] = {}
+    for line in data.decode("utf-8", "replace").splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            fields[name.strip()] = value.strip()
+    if fields.get("version") != "0":
+        raise StorageError(f"{path}: version {fields.get('version')!r}, expected 0")
+    try:
+        return directory_id_from_text(fields.get("topic_id", ""))
+    except ValueError as error:
+        raise StorageError(f"{path}: topic_id: {error}") from None

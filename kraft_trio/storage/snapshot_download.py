@@ -10,11 +10,10 @@ import trio
 from kraft_trio.errors import CorruptSnapshotError, ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.disk import Buffer, Disk, join
-from kraft_trio.storage.part_file import SPARED_BYTES, PartFile
+from kraft_trio.storage.part_file import SPARED_BYTES, PartFile, UnfinishedSnapshot
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.snapshot_reader import SnapshotBatches, SnapshotCount, SnapshotSummary
 from kraft_trio.storage.snapshot_writer import CHECKPOINT_MODE
-from kraft_trio.storage.unfinished_snapshot import UnfinishedSnapshot
 
 BATCHES_AT_A_TIME: Final = 16
 """How many are checked before others have their turn: a mebibyte of those that this implementation writes."""

@@ -25,10 +25,9 @@ from kraft_trio.storage.control_records import (
     VotersRecord,
 )
 from kraft_trio.storage.disk import Buffer, Disk, join
-from kraft_trio.storage.part_file import PartFile
+from kraft_trio.storage.part_file import PartFile, UnfinishedSnapshot
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.snapshot_reader import ControlState, SnapshotSummary
-from kraft_trio.storage.unfinished_snapshot import UnfinishedSnapshot
 
 CHECKPOINT_MODE: Final = 0o400
 """A snapshot never changes once it is there."""

@@ -46,9 +46,9 @@ class Snapshots:
         self._files: dict[OffsetAndEpoch, SnapshotFile] = {}
         self.damaged = damaged
         """What is wrong with those that are, by id."""
-        self.unfit: dict[OffsetAndEpoch, str] = {}
+        self.corrupt: dict[OffsetAndEpoch, str] = {}
         """What is wrong with those of `ids` that have been found to be damaged since the log was opened."""
-        self._unfit_listeners: list[Callable[[], object]] = []
+        self._corruption_listeners: list[Callable[[], object]] = []
         self.downloads = SnapshotDownloads()
         """Who is being given one of them, while this replica leads."""
 
@@ -79,16 +79,16 @@ class Snapshots:
         return self._ids[-1] if self._ids else None
 
     @property
-    def newest_fit(self) -> OffsetAndEpoch | None:
+    def newest_intact(self) -> OffsetAndEpoch | None:
         """The newest that may be given to others."""
-        return next((id for id in reversed(self._ids) if id not in self.unfit), None)
+        return next((id for id in reversed(self._ids) if id not in self.corrupt), None)
 
     def to_offer(self, *, needs_one: bool) -> OffsetAndEpoch | None:
         """The newest snapshot that replicas may fetch.
 
         If all are damaged and the replica `needs_one`, the newest of all; the leader refuses to serve it.
         """
-        fit = self.newest_fit
+        fit = self.newest_intact
         return self.newest if fit is None and needs_one else fit
 
     @property
@@ -102,19 +102,19 @@ class Snapshots:
     def path(self, snapshot_id: OffsetAndEpoch) -> str:
         return join(self._directory, partition_files.checkpoint_name(snapshot_id))
 
-    def when_unfit(self, listener: Callable[[], object]) -> None:
+    def when_corrupt(self, listener: Callable[[], object]) -> None:
         """Call `listener` each time that a snapshot turns out to be damaged."""
-        self._unfit_listeners.append(listener)
+        self._corruption_listeners.append(listener)
 
-    def found_unfit(self, snapshot_id: OffsetAndEpoch, reason: str) -> None:
+    def found_corrupt(self, snapshot_id: OffsetAndEpoch, reason: str) -> None:
         """One of `ids` has turned out to be damaged.  The log still begins where it covers what was before.
 
         Nobody is given it any more, and nothing is dropped because of it, until there is a newer one, or another one of
         that id.  At the next open it is among the `damaged`.
         """
         if snapshot_id in self._ids:
-            self.unfit[snapshot_id] = reason
-            for listener in self._unfit_listeners:
+            self.corrupt[snapshot_id] = reason
+            for listener in self._corruption_listeners:
                 listener()
 
     def open(self, snapshot_id: OffsetAndEpoch) -> DiskFile:
@@ -149,8 +149,8 @@ class Snapshots:
 
         Raises CorruptSnapshotError where that is the newest, or it is unfit: then nothing may rely on it; OSError.
         """
-        if self.newest is not None and self.newest in self.unfit:
-            raise CorruptSnapshotError(self.unfit[self.newest])
+        if self.newest is not None and self.newest in self.corrupt:
+            raise CorruptSnapshotError(self.corrupt[self.newest])
         found = []
         for snapshot_id in self.ids:
             try:
@@ -166,7 +166,7 @@ class Snapshots:
     def add(self, snapshot_id: OffsetAndEpoch) -> None:
         """A snapshot is there, whole and durable."""
         self.damaged.pop(snapshot_id, None)
-        self.unfit.pop(snapshot_id, None)
+        self.corrupt.pop(snapshot_id, None)
         self._files.pop(snapshot_id, None)
         if snapshot_id not in self._ids:
             self._ids = sorted([*self._ids, snapshot_id])
@@ -176,7 +176,7 @@ class Snapshots:
         if snapshot_id in self._ids:
             self._ids.remove(snapshot_id)
         self.damaged.pop(snapshot_id, None)
-        self.unfit.pop(snapshot_id, None)
+        self.corrupt.pop(snapshot_id, None)
         self._files.pop(snapshot_id, None)
 
     def retire(self, snapshot_id: OffsetAndEpoch) -> str:

@@ -50,7 +50,7 @@ async def test_the_leader_takes_another_one_in_place_of_a_damaged_one(cluster: C
     await until_alike(cluster)
     assert observer.log.snapshots.ids == (snapshot_id,)
     assert content_of(cluster, observer, snapshot_id) == content_of(cluster, leader, snapshot_id) == whole
-    assert leader.log.snapshots.unfit == {}
+    assert leader.log.snapshots.corrupt == {}
     assert beginnings(requests) <= 3
 
 
@@ -68,7 +68,7 @@ async def test_a_log_that_is_whole_needs_no_damaged_snapshot(cluster: Cluster) -
     assert observer is not None
     await until_alike(cluster)
     assert observer.log.snapshots.ids == ()
-    assert list(leader.log.snapshots.unfit) == [snapshot_id]
+    assert list(leader.log.snapshots.corrupt) == [snapshot_id]
 
 
 @on_trimming_cluster(observers=1, started=(1, 2, 3), settings={"metadata.max.retention.bytes": "35000"})
@@ -104,7 +104,7 @@ async def test_where_nothing_can_take_its_place_replicas_wait_and_stay_voters(cl
     requests = Requests(cluster, behind.key.id)
     node = await cluster.machines[behind.key.id].start()
     assert node is not None
-    await cluster.wait_until(lambda: bool(leader.log.snapshots.unfit))
+    await cluster.wait_until(lambda: bool(leader.log.snapshots.corrupt))
     begun = beginnings(requests)
     start = leader.log.log_start_offset
     await append(leader, values(200, 10), values(210, 10))
@@ -112,7 +112,7 @@ async def test_where_nothing_can_take_its_place_replicas_wait_and_stay_voters(cl
     assert leader.log.log_start_offset == start
     assert isinstance(leader.view.role, Leader)
     await FreeDisk(leader.key.id).take(cluster)
-    await cluster.wait_until(lambda: not leader.log.snapshots.unfit, within_s=2 * FULL_DISK_RETRY_S)
+    await cluster.wait_until(lambda: not leader.log.snapshots.corrupt, within_s=2 * FULL_DISK_RETRY_S)
     await until_alike(cluster)
 
 

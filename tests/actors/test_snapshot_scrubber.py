@@ -29,7 +29,7 @@ async def test_what_two_replicas_doubt_is_found_damaged_once() -> None:
 
     told: list[OffsetAndEpoch] = []
     found: list[str] = []
-    log.snapshots.when_unfit(lambda: found.append(log.snapshots.unfit[snapshot_id]))
+    log.snapshots.when_corrupt(lambda: found.append(log.snapshots.corrupt[snapshot_id]))
     scrubber = SnapshotScrubber(log, told.append)
     for position in (len(whole) - 10, 0):
         for replica in REPLICAS:
@@ -95,10 +95,10 @@ async def test_a_doubt_that_comes_too_soon_is_not_lost(
         nursery.start_soon(doubting.scrubber.run)
         doubting.raise_doubts(ReplicaKey(2))
         await trio.sleep(1)
-        assert (doubting.reads, log.snapshots.unfit) == (1, {})
+        assert (doubting.reads, log.snapshots.corrupt) == (1, {})
         disk.damage(path, 100)
         doubting.raise_doubts(ReplicaKey(2))
         await trio.sleep(RECHECK_S)
-        assert snapshot_id in log.snapshots.unfit
+        assert snapshot_id in log.snapshots.corrupt
         nursery.cancel_scope.cancel()
     await log.close()

@@ -129,7 +129,7 @@ def test_one_that_is_damaged_is_not_counted() -> None:
         await leader.append([b"x"])
         client, endpoint = client_of(cluster), cluster.endpoint_of(1)
         [sound] = (await client.take_snapshot(endpoint)).snapshots
-        leader.log.snapshots.unfit[sound.snapshot_id] = "rotten"
+        leader.log.snapshots.corrupt[sound.snapshot_id] = "rotten"
         assert (await client.describe_snapshots(endpoint)).snapshots == ()
 
     with_machines(test, voters=1)

@@ -13,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.storage.fsync_thread import FsyncThread
+from kraft_trio.storage.disk_threads import FsyncThread
 from kraft_trio.storage.real_disk import RealDisk
 
 
