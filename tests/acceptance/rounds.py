@@ -4,5 +4,7 @@ from __future__ import annotations
 
 import os
 
-ROUNDS = int(os.environ.get("KRAFT_ACCEPTANCE_ROUNDS", "2"))
+from tests.support import sizes
+
+ROUNDS = int(os.environ.get("KRAFT_ACCEPTANCE_ROUNDS", "4" if sizes.IS_ALL else "1"))
 """How many leaders, or nodes in the middle of a snapshot, each such test kills."""

@@ -1,6 +1,7 @@
 """On two workers, processes of their own, everything comes out as on threads of one process.
 
-With KRAFT_TWO_WORKERS=all an audit, traces and a campaign of the simulator's own runs, too: a minute more.
+Nightly: the cluster takes three JVMs. By default, threads and processes of one machine run the same code in
+the tests of the sources, the audit and the campaigns.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from tests.support.programs import REPOSITORY
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-IS_ALL = os.environ.get("KRAFT_TWO_WORKERS") == "all"
+pytestmark = pytest.mark.nightly
+
 ALLOWED_SECONDS = 300
 """For a cluster that begins, works and ends on a machine that is busy."""
 
@@ -41,8 +43,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             content = bytearray(first.read_bytes())
             content[-5] ^= 1
             first.write_bytes(content)
-    if not IS_ALL:
-        return directory
     (directory / "traces").mkdir()
     for seed in (1, 2):
         run_seed(seed, RUNS.options, TraceTo(str(directory / "traces" / f"{seed}.trace"), f"seed {seed}"))
@@ -62,7 +62,7 @@ def on_workers(spark: SparkSession, inputs: Path, tmp_path_factory: pytest.TempP
     completed = subprocess.run(
         [
             *(sys.executable, "-m", "tests.spark.on_two_workers"),
-            *(f"{inputs}/nodes/node-*", str(scratch / "out"), *([f"{inputs}/traces/*"] if IS_ALL else [])),
+            *(f"{inputs}/nodes/node-*", str(scratch / "out"), f"{inputs}/traces/*"),
         ],
         cwd=REPOSITORY,
         env=environment,
@@ -98,7 +98,6 @@ def test_tables_come_out_the_same(spark: SparkSession, inputs: Path, on_workers:
     assert len(there["workers"]) == 2, "both have had a part in it"
 
 
-@pytest.mark.skipif(not IS_ALL, reason="takes a minute more: KRAFT_TWO_WORKERS=all")
 def test_audits_traces_and_campaigns_come_out_the_same(
     spark: SparkSession, inputs: Path, on_workers: tuple[Results, Path]
 ) -> None:

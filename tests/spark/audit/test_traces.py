@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kraft_trio.spark.audit import Audit
 
 FIRST_SEED = 710_000
-SEEDS = int(os.environ.get("KRAFT_AUDIT_SEEDS", "30"))
-"""So many random runs; for a thousand of them: KRAFT_AUDIT_SEEDS=1000."""
+SEEDS = int(os.environ.get("KRAFT_AUDIT_SEEDS", "100"))
+"""How many random runs the nightly run audits."""
 AT_A_TIME = 100
 """So many are audited together."""
 GROUPS = [
@@ -76,6 +76,7 @@ def told_of(audited: Audit, name: str) -> list[str]:
     return [f"{violation.check}: {violation}" for violation in told]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seeds", GROUPS, ids=lambda seeds: f"{seeds[0]} to {seeds[-1]}")
 def test_random_runs_have_nothing_in_their_traces_and_on_their_disks(
     spark: SparkSession, tmp_path: Path, seeds: range

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from harness.quorum import Quorum
@@ -34,6 +35,7 @@ def test_the_reader_gives_the_committed_log(make_quorum: MakeQuorum) -> None:
     assert_exact(soak(quorum, MicroBatches(quorum, **OPTIONS), SECONDS, KILLS))
 
 
+@pytest.mark.nightly
 def test_the_output_of_a_query_is_the_committed_log(
     spark: SparkSession, make_quorum: MakeQuorum, tmp_path: Path
 ) -> None:
