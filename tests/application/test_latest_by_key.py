@@ -52,6 +52,10 @@ def loaded(end_offset: int, records: Iterable[NewRecord]) -> LatestByKey:
     return machine
 
 
+def unmerged(machine: LatestByKey) -> int:
+    return sum(map(len, machine._layers))
+
+
 def test_the_newest_record_of_each_key_is_kept_in_log_order() -> None:
     machine = LatestByKey()
     committed(machine, record(0, "a", "1"), record(1, "b", "1"), record(2, "c", "1"))
@@ -116,13 +120,38 @@ def test_changes_behind_a_snapshot_merge_little_by_little() -> None:
     saving = machine.save()
     committed(machine, *(record(number, f"key {number}", "new") for number in range(1000)))
     assert list(saving) == []
-    waiting = [len(machine._changes)]
+    waiting = [unmerged(machine)]
     for number in range(1000, 1200):
         committed(machine, record(number, "another", str(number)))
-        waiting.append(len(machine._changes))
+        waiting.append(unmerged(machine))
     assert max(before - after for before, after in itertools.pairwise(waiting)) <= 8
     assert (waiting[0], waiting[-1]) == (1000, 0)
     assert saved(machine) == [*((f"key {number}", "new") for number in range(1000)), ("another", "1199")]
+
+
+def test_a_save_merges_nothing() -> None:
+    """It is one step of the event loop, however much has changed since the save before."""
+    machine = LatestByKey()
+    saving = machine.save()
+    committed(machine, *(record(number, f"key {number}", "new") for number in range(1000)))
+    saving.close()
+    again = machine.save()
+    assert unmerged(machine) == 1000
+    committed(machine, record(1000, "key 0", "newer"))
+    assert len(list(again)) == 1000
+
+
+def test_saves_without_a_pause_stay_exact() -> None:
+    machine, twin = LatestByKey(), LatestByKey()
+    source = random.Random(7)
+    for offset in range(400):
+        saving = machine.save()
+        changed = record(offset, source.choice("abcdefgh"), source.choice([None, "1", "2"]), offset)
+        before = list(twin.save())
+        committed(machine, changed)
+        committed(twin, changed)
+        assert list(saving) == before
+    assert len(machine._layers) <= 16
 
 
 def test_a_snapshot_that_was_given_up_leaves_the_state_as_it_is() -> None:
