@@ -1,4 +1,4 @@
-"""One `kraft server start` process on loopback: started, signalled by its process id, its log kept in a file."""
+"""One `kraft server start` process on loopback, signalled by its process id, with its log in a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,16 +20,21 @@ KRAFT = str(Path(sys.executable).with_name("kraft"))
 COMMAND_SECONDS = 30.0
 
 _START = "--- start ---\n"
-"""Before what a process writes to the node's log."""
+"""Separates the processes in the node's log."""
 
 
 def kraft(*arguments: str, seconds: float = COMMAND_SECONDS) -> subprocess.CompletedProcess[str]:
-    """Run a `kraft` command to its end, whatever its exit code."""
+    """Run a `kraft` command to its end; any exit code is returned."""
     return subprocess.run([KRAFT, *arguments], capture_output=True, text=True, timeout=seconds, check=False)
 
 
 class NodeProcess:
-    """A node and whatever process runs it at the moment: none, or the latest of several."""
+    """A node: its directory, its configuration file, and the latest process that ran it, if any."""
+
+    log_format = "json"
+    working_directory: Path | None = None
+    has_own_session = False
+    """Whether Ctrl-C at a terminal interrupts only the parent, which then stops its nodes."""
 
     def __init__(self, node_id: int, directory: Path, port: int) -> None:
         self.id = node_id
@@ -37,6 +43,12 @@ class NodeProcess:
         self.properties = directory.with_suffix(".properties")
         self.log = directory.with_suffix(".stderr")
         self._process: subprocess.Popen[bytes] | None = None
+
+    def __str__(self) -> str:
+        return f"node {self.id}"
+
+    def write_properties(self, properties: Mapping[str, object]) -> None:
+        self.properties.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
 
     @property
     def partition_directory(self) -> Path:
@@ -48,13 +60,12 @@ class NodeProcess:
 
     @property
     def pid(self) -> int:
-        """Of the latest process."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def exit_code(self) -> int:
-        """Of the latest process, which has ended; negative for the signal that ended it."""
+        """The exit code of the latest process, which has ended; negative if a signal ended it."""
         assert self._process is not None
         assert self._process.returncode is not None
         return self._process.returncode
@@ -66,38 +77,44 @@ class NodeProcess:
         *,
         prefix: Sequence[str] = (),
         stderr: IO[bytes] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Start a process, new or again, with other command-line options too; does not wait for it to listen.
+        """Start a process, for the first time or again, without waiting until it listens.
 
-        `prefix` is a command that runs the node, such as `prlimit --nofile=256`; `stderr` replaces the node's log.
+        `overrides` are KEY=VALUE settings, `options` further arguments.  `prefix` is a command that runs the node, such
+        as `prlimit --nofile=256`.  `stderr` replaces the node's log.  `environment` is added to this process's own.
         """
         assert not self.running
         arguments = [part for override in overrides for part in ("--override", override)] + list(options)
         with self.log.open("ab") as log:
             log.write(_START.encode())
             log.flush()
+            command = [KRAFT, "server", "start", "-c", str(self.properties), "--log-format", self.log_format]
             self._process = subprocess.Popen(
-                [*prefix, KRAFT, "server", "start", "-c", str(self.properties), "--log-format", "json", *arguments],
+                [*prefix, *command, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=stderr or log,
+                cwd=self.working_directory,
+                env={**os.environ, **(environment or {})},
+                start_new_session=self.has_own_session,
             )
 
     def wait_until_listening(self, seconds: float = WAIT_SECONDS) -> None:
-        """Raises Overdue, or AssertionError when the process ends instead."""
+        """Raises Overdue, or AssertionError if the process ends first."""
 
         def connects() -> bool:
-            assert self.running, f"node {self.id} ended with code {self.exit_code}: {self.log_text()[-2000:]}"
+            assert self.running, f"{self} ended with code {self.exit_code}: {self.log_text()[-2000:]}"
             try:
                 socket.create_connection((self.endpoint.host, self.endpoint.port), timeout=1).close()
             except OSError:
                 return False
             return True
 
-        wait_until(f"node {self.id} listens on {self.endpoint}", connects, seconds)
+        wait_until(f"{self} listens on {self.endpoint}", connects, seconds)
 
     def send(self, signal_number: signal.Signals) -> None:
-        """Send a signal to the process, which has not ended."""
+        """Send a signal to the process, which is running."""
         assert self._process is not None
         self._process.send_signal(signal_number)
 
@@ -106,13 +123,13 @@ class NodeProcess:
         assert self._process is not None
         self.send(signal.SIGSTOP)
         _, status = os.waitpid(self._process.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status), f"node {self.id} ended instead of stopping: {status}"
+        assert os.WIFSTOPPED(status), f"{self} ended instead of stopping: {status}"
 
     def resume(self) -> None:
         self.send(signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL, and wait for the end; nothing when no process runs."""
+        """Send SIGKILL and wait for the end; do nothing if no process runs."""
         if self.running:
             self.send(signal.SIGKILL)
             self.wait()
@@ -123,26 +140,45 @@ class NodeProcess:
         return self.wait(seconds)
 
     def wait(self, seconds: float = WAIT_SECONDS) -> int:
-        """Wait for the end of the process; its exit code.  Raises Overdue."""
+        """Wait for the end of the process and return its exit code.  Raises Overdue."""
         assert self._process is not None
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            raise Overdue(f"node {self.id} has not ended after {seconds:g} s") from None
+            raise Overdue(f"{self} has not ended after {seconds:g} s") from None
 
     def log_text(self) -> str:
-        """Everything that the node's processes wrote, the latest last."""
+        """Return the output of all the node's processes, the latest last."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def log_events(self) -> list[dict[str, Any]]:
-        """What the latest process has logged so far, a line that it has not finished left out."""
+        """Return the complete log lines of the latest process."""
         text = self.log_text().rpartition(_START)[2]
         lines = text[: text.rfind("\n") + 1].splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
 
     def log_bytes(self) -> bytes:
-        """The partition's log as it is on disk now, its segments one after the other."""
+        """Return the partition's log on disk, segment after segment."""
         return b"".join(path.read_bytes() for path in sorted(self.partition_directory.glob("*.log")))
 
     def quorum_state_bytes(self) -> bytes:
         return (self.partition_directory / "quorum-state").read_bytes()
+
+
+def stop_all(nodes: Collection[NodeProcess], seconds: float = WAIT_SECONDS) -> list[NodeProcess]:
+    """Send SIGTERM to all running nodes at once, and SIGKILL to those that still run after `seconds`.
+
+    Returns the nodes that it killed.
+    """
+    running = [node for node in nodes if node.running]
+    for node in running:
+        node.send(signal.SIGTERM)
+    deadline = time.monotonic() + seconds
+    killed = []
+    for node in running:
+        try:
+            node.wait(max(0.1, deadline - time.monotonic()))
+        except Overdue:
+            node.kill()
+            killed.append(node)
+    return killed

@@ -1,4 +1,4 @@
-"""A quorum of `kraft server start` processes: formatted, started, asked for its leader, killed and compared."""
+"""A quorum of `kraft server start` processes on loopback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from uuid import UUID
 from harness.node import NodeProcess, kraft
 from harness.ports import free_ports
 from harness.raw_connection import RawConnection
-from harness.waiting import wait_until
+from harness.waiting import WAIT_SECONDS, wait_until
 from kraft_trio.cli import run as run_command_line
 from kraft_trio.protocol.types import directory_id_to_text
 from kraft_trio.storage.batch import NewRecord, encode_batch
@@ -27,32 +27,41 @@ from kraft_trio.wire.error_codes import ErrorCode
 TOPIC = "__cluster_metadata"
 NO_TOPIC_ID = UUID(int=0)
 PRODUCE_BY_NAME = 12
-"""The newest version of Produce in which a topic goes by its name."""
+"""The newest version of Produce that names topics instead of giving their ids."""
 
 QUICK = {
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.fetch.timeout.ms": "1000",
     "controller.quorum.election.backoff.max.ms": "500",
 }
-"""Timeouts with which a lost leader is replaced in a second or two."""
+"""Timeouts that replace a lost leader within a second or two."""
 
 
 def random_uuid() -> str:
-    """What `kraft storage random-uuid` prints."""
+    """Return a new id, as `kraft storage random-uuid` does."""
     return directory_id_to_text(random_directory_id(random.SystemRandom()))
 
 
 class Quorum:
-    """Nodes 1 to `voters` are the first voters; the `observers` that follow them are formatted without any.
+    """Nodes 1 to `voters` are the initial voters; the next `observers` nodes are formatted without voters.
 
-    Nothing runs until `start`.  Whoever makes one calls `kill_all` in the end.
+    Nothing runs until `start`.  The owner ends the processes: see `kill_all` and `stop_all`.
     """
 
     def __init__(
-        self, directory: Path, voters: int = 3, observers: int = 0, settings: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        voters: int = 3,
+        observers: int = 0,
+        settings: Mapping[str, object] | None = None,
+        *,
+        timeouts: Mapping[str, str] = QUICK,
+        static_voters: bool = False,
     ) -> None:
+        """`static_voters` means kraft.version 0 and `controller.quorum.voters`."""
         ports = free_ports(voters + observers)
-        self.settings = {**QUICK, **(settings or {})}
+        self.settings = {**timeouts, **(settings or {})}
+        self._static_voters = static_voters
         self.nodes = {
             node_id: NodeProcess(node_id, directory / f"node-{node_id}", port) for node_id, port in enumerate(ports, 1)
         }
@@ -75,20 +84,34 @@ class Quorum:
             "metadata.log.dir": node.directory,
             **self.settings,
         }
-        node.properties.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        if self._static_voters:
+            properties["controller.quorum.voters"] = ",".join(
+                f"{node_id}@{self.nodes[node_id].endpoint}" for node_id in self.voter_ids
+            )
+        node.write_properties(properties)
+
+    def make_observer(self, node_id: int, directory: Path) -> NodeProcess:
+        """Format one more observer, which the caller starts and stops; it does not join `nodes`."""
+        [port] = free_ports(1)
+        node = NodeProcess(node_id, directory, port)
+        self.write_properties(node)
+        self._format_within_this_process(node)
+        return node
 
     def format(self, node: NodeProcess) -> subprocess.CompletedProcess[str]:
-        """Run `kraft storage format` for a node, as it was or will be formatted."""
+        """Run `kraft storage format` for a node, with the arguments of the first time."""
         return kraft(*self._format_command(node))
 
     def _format_within_this_process(self, node: NodeProcess) -> None:
-        """The same without the start of a process, which is most of what formatting takes."""
+        """Do the same without starting a process, which takes most of the time."""
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as complaints:
             assert run_command_line(self._format_command(node)) == 0, complaints.getvalue()
 
     def _format_command(self, node: NodeProcess) -> list[str]:
-        is_voter = node.id in self.voter_ids
-        voters = ["--initial-controllers", self.initial_controllers] if is_voter else ["--no-initial-controllers"]
+        if node.id not in self.voter_ids:
+            voters = ["--no-initial-controllers"]
+        else:
+            voters = [] if self._static_voters else ["--initial-controllers", self.initial_controllers]
         return ["storage", "format", "-t", self.cluster_id, "-c", str(node.properties), *voters]
 
     @property
@@ -96,7 +119,7 @@ class Quorum:
         return ",".join(str(node.endpoint) for node in self.nodes.values())
 
     def start(self, node_ids: Iterable[int] = ()) -> None:
-        """Start those nodes, by default all, and wait until they listen."""
+        """Start these nodes, by default all, and wait until they listen."""
         nodes = [self.nodes[node_id] for node_id in (node_ids or self.nodes)]
         for node in nodes:
             node.start()
@@ -104,7 +127,7 @@ class Quorum:
             node.wait_until_listening()
 
     def kill_all(self) -> None:
-        """SIGKILL to all at the same time, paused ones included."""
+        """Send SIGKILL to all nodes at once, paused ones included."""
         for node in self.nodes.values():
             if node.running:
                 node.send(signal.SIGKILL)
@@ -112,7 +135,7 @@ class Quorum:
             node.kill()
 
     def describe(self, node: NodeProcess) -> DescribeQuorumResponse | None:
-        """What the node answers to DescribeQuorum; None when it does not answer."""
+        """Return the node's answer to DescribeQuorum, or None if it does not answer."""
         try:
             with RawConnection(node.endpoint, seconds=2) as connection:
                 return connection.request(DESCRIBE_QUORUM, DescribeQuorumRequest(TOPIC))
@@ -120,7 +143,7 @@ class Quorum:
             return None
 
     def described_by_leader(self, *, besides: int | None = None) -> tuple[NodeProcess, DescribeQuorumResponse]:
-        """The leader that knows its high watermark, other than node `besides`, and what it says.  Raises Overdue."""
+        """Return a leader that knows its high watermark, other than node `besides`, and its answer.  Raises Overdue."""
 
         def find() -> tuple[NodeProcess, DescribeQuorumResponse] | None:
             for node in self.nodes.values():
@@ -133,18 +156,21 @@ class Quorum:
         return wait_until("a leader", find)
 
     def leader(self, *, besides: int | None = None) -> NodeProcess:
-        """The leader, other than node `besides`.  Raises Overdue when there is none for too long."""
+        """Return the leader, other than node `besides`.  Raises Overdue if there is no leader for too long."""
         return self.described_by_leader(besides=besides)[0]
 
     def produce(self, values: Iterable[str], leader: NodeProcess | None = None) -> int:
-        """Have the values committed as one batch, without an idempotent producer; the offset of the first."""
+        """Commit the values as one batch, without an idempotent producer; return the first offset."""
         batch = encode_batch([NewRecord(value.encode()) for value in values], timestamp_ms=0)
         answer = produce_batch(leader or self.leader(), batch)
         assert answer.error is ErrorCode.none, f"{answer.error.name}: {answer.error_message}"
         return answer.base_offset
 
-    def wait_until_caught_up(self, node_ids: Iterable[int] = ()) -> int:
-        """Wait until those nodes, by default all, have the leader's whole log and it is committed; its end."""
+    def wait_until_caught_up(self, node_ids: Iterable[int] = (), seconds: float = WAIT_SECONDS) -> int:
+        """Wait until these nodes, by default all, have the leader's log and all of it is committed.
+
+        Returns the log's end offset (exclusive).  Raises Overdue.
+        """
         wanted = set(node_ids or self.nodes)
 
         def caught_up() -> int | None:
@@ -156,7 +182,7 @@ class Quorum:
             others = {node_id for node_id, replica in replicas.items() if replica.log_end_offset == end}
             return end if answer.high_watermark == end and wanted <= others else None
 
-        return wait_until(f"nodes {sorted(wanted)} catch up", caught_up)
+        return wait_until(f"nodes {sorted(wanted)} catch up", caught_up, seconds)
 
     def wait_until_holds(self, node_id: int, end_offset: int) -> None:
         """Wait until the leader knows that the node has the log up to `end_offset` (exclusive).  Raises Overdue."""
@@ -169,7 +195,10 @@ class Quorum:
         wait_until(f"node {node_id} holds the log up to {end_offset}", holds)
 
     def assert_logs_equal(self) -> bytes:
-        """All nodes have caught up and nobody writes: their logs are equal byte for byte.  The log."""
+        """Wait until all nodes have caught up, compare their logs byte for byte, and return the log.
+
+        Nothing may write meanwhile.
+        """
         self.wait_until_caught_up()
         logs = {node.id: node.log_bytes() for node in self.nodes.values()}
         first = logs[1]
@@ -179,12 +208,12 @@ class Quorum:
         return first
 
     def logs_for_report(self, characters: int = 6000) -> list[tuple[str, str]]:
-        """A title and the end of each node's log."""
+        """Return a title and the end of the log for each node."""
         return [(f"node {node.id} ({node.log})", node.log_text()[-characters:]) for node in self.nodes.values()]
 
 
 def produce_batch(node: NodeProcess, batch: bytes, *, timeout_ms: int = 8000) -> ProducePartitionResponse:
-    """Send bytes as the records of one Produce request with acks=all; the answer for the partition."""
+    """Send bytes as the records of one Produce request with acks=all; return the partition's response."""
     request = ProduceRequest(-1, timeout_ms, (ProducePartition(TOPIC, NO_TOPIC_ID, 0, batch),))
     with RawConnection(node.endpoint) as connection:
         return connection.request(PRODUCE, request, PRODUCE_BY_NAME).partitions[0]

@@ -1,4 +1,4 @@
-"""A client that says exactly what a test wants said: one blocking socket, whole requests or any bytes at all."""
+"""A blocking client that sends whole requests or arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANSWER_SECONDS = 10.0
 
 
 class RawConnection:
-    """Owns its socket; leaving the block closes it.  Every method raises OSError when nothing comes for too long."""
+    """One socket, closed on leaving the block.  Every method raises OSError if the peer is silent for too long."""
 
     def __init__(self, endpoint: Endpoint, seconds: float = ANSWER_SECONDS) -> None:
         self._socket = socket.create_connection((endpoint.host, endpoint.port), timeout=seconds)
@@ -37,25 +37,25 @@ class RawConnection:
         self._socket.sendall(data)
 
     def send_frame(self, frame: bytes) -> None:
-        """Send bytes with their right length before them."""
+        """Send bytes behind their correct length."""
         self.send_bytes(struct.pack(">i", len(frame)) + frame)
 
     def end_sending(self) -> None:
-        """Close our direction, as a client does that stops in the middle."""
+        """Close the sending direction, like a client that stops in the middle of a request."""
         self._socket.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:
-        """End the connection as a killed process does: everything unread is lost, and the peer is told so."""
+        """Reset the connection, as the kernel does for a killed process with unread data."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._socket.close()
 
     def request(self, api: Api[RequestT, ResponseT], request: RequestT, version: int | None = None) -> ResponseT:
-        """Send a request, by default in the newest version, and wait for its answer."""
+        """Send a request, in the newest version by default, and return the response."""
         sent = self.send_request(api, request, version)
         return self.read_response(api, sent)
 
     def send_request(self, api: Api[RequestT, ResponseT], request: RequestT, version: int | None = None) -> int:
-        """Send a request without waiting; the version it was sent in."""
+        """Send a request without waiting for the response; return its version."""
         chosen = api.max_version if version is None else version
         self._correlation_id += 1
         self.send_bytes(encode_request(api, chosen, self._correlation_id, CLIENT_ID, request))
@@ -67,12 +67,12 @@ class RawConnection:
         return response
 
     def read_frame(self) -> bytes:
-        """The next frame without its length.  Raises ConnectionError where the peer closes instead."""
+        """Return the next frame without its length.  Raises ConnectionError if the peer closes the connection."""
         (length,) = struct.unpack(">i", self._receive_exactly(4))
         return self._receive_exactly(length)
 
     def is_closed_by_peer(self) -> bool:
-        """Wait for the peer's next move: True when it closes, False when it sends something."""
+        """Wait until the peer closes the connection (True) or sends something (False)."""
         try:
             return self._socket.recv(1) == b""
         except ConnectionError:

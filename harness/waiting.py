@@ -9,17 +9,17 @@ from typing import TypeVar
 T = TypeVar("T")
 
 WAIT_SECONDS = 30.0
-"""How long anything may take that normally takes a second or two: the machine may be busy."""
+"""Limit for a step that normally takes a second or two: the machine may be busy."""
 
 
 class Overdue(AssertionError):
-    """What was waited for did not happen in time."""
+    """A condition did not come true in time."""
 
 
 def wait_until(
     what: str, probe: Callable[[], T | None], seconds: float = WAIT_SECONDS, interval_seconds: float = 0.02
 ) -> T:
-    """Ask `probe` until it answers something true, and return that.  Raises Overdue after `seconds`."""
+    """Call `probe` until it returns a true value, and return that value.  Raises Overdue after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         answer = probe()

@@ -1,24 +1,23 @@
-"""The quorum that scripts/quickstart shows: three `kraft server` processes in a directory of their own."""
+"""The program behind scripts/quickstart: three `kraft server` processes in a temporary directory."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import trio
 
+from harness.node import KRAFT, NodeProcess, stop_all
+from harness.ports import free_ports
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.protocol.types import Endpoint
 
-KRAFT = Path(sys.executable).with_name("kraft")
 NODE_IDS = (1, 2, 3)
 STOP_WITHIN_S = 10
 
@@ -28,66 +27,52 @@ def say(text: str) -> None:
 
 
 def kraft(*arguments: str) -> str:
-    """Run one kraft command and return what it printed; its own message explains a failure."""
+    """Run a `kraft` command and return its output.  On failure the command has printed an error, and this exits."""
     done = subprocess.run([KRAFT, *arguments], check=False, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         sys.exit(done.returncode)
     return done.stdout.strip()
 
 
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+class Node(NodeProcess):
+    log_format = "console"
+    has_own_session = True
 
 
-def write_configs(base: Path, ports: dict[int, int], client_ports: dict[int, int]) -> dict[int, Path]:
-    servers = ",".join(f"127.0.0.1:{port}" for port in ports.values())
-    configs = {}
-    for node_id, port in ports.items():
-        configs[node_id] = base / f"controller-{node_id}.properties"
-        configs[node_id].write_text(
-            f"node.id={node_id}\n"
-            "process.roles=controller\n"
-            f"listeners=CONTROLLER://127.0.0.1:{port},CLIENT://127.0.0.1:{client_ports[node_id]}\n"
-            "controller.listener.names=CONTROLLER\n"
-            f"controller.quorum.bootstrap.servers={servers}\n"
-            f"metadata.log.dir={base / f'node-{node_id}'}\n"
-            "kraft.topic.name=quickstart\n"
+def write_configs(nodes: list[Node], client_ports: dict[int, int]) -> None:
+    for node in nodes:
+        client = Endpoint("127.0.0.1", client_ports[node.id])
+        node.write_properties(
+            {
+                "node.id": node.id,
+                "process.roles": "controller",
+                "listeners": f"CONTROLLER://{node.endpoint},CLIENT://{client}",
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.bootstrap.servers": ",".join(str(other.endpoint) for other in nodes),
+                "metadata.log.dir": node.directory,
+                "kraft.topic.name": "quickstart",
+            }
         )
-    return configs
 
 
-def format_directories(configs: dict[int, Path], ports: dict[int, int]) -> None:
+def format_directories(nodes: list[Node]) -> None:
     cluster_id = kraft("storage", "random-uuid")
-    voters = ",".join(f"{id}@127.0.0.1:{port}:{kraft('storage', 'random-uuid')}" for id, port in ports.items())
-    for config in configs.values():
-        print(kraft("storage", "format", "-t", cluster_id, "-c", str(config), "--initial-controllers", voters))
+    voters = ",".join(f"{node.id}@{node.endpoint}:{kraft('storage', 'random-uuid')}" for node in nodes)
+    for node in nodes:
+        config = str(node.properties)
+        print(kraft("storage", "format", "-t", cluster_id, "-c", config, "--initial-controllers", voters))
 
 
 @contextlib.contextmanager
-def running(base: Path, configs: dict[int, Path]) -> Iterator[None]:
-    """Three processes, stopped by their process ids when the block is left."""
-    processes = []
+def running(nodes: list[Node]) -> Iterator[None]:
+    """Start the nodes; leaving the block stops them."""
     try:
-        for node_id, config in configs.items():
-            with (base / f"node-{node_id}.log").open("wb") as output:
-                command = [KRAFT, "server", "start", "-c", str(config)]
-                processes.append(subprocess.Popen(command, stderr=output, start_new_session=True))
-            print(f"node {node_id}: process {processes[-1].pid}, log {base / f'node-{node_id}.log'}")
+        for node in nodes:
+            node.start()
+            print(f"{node}: process {node.pid}, log {node.log}")
         yield
     finally:
-        for process in processes:
-            process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + STOP_WITHIN_S
-        for process in processes:
-            try:
-                process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        stop_all(nodes, STOP_WITHIN_S)
 
 
 async def write_and_read(bootstrap: list[Endpoint]) -> None:
@@ -104,19 +89,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="a three-voter quorum on this machine")
     parser.add_argument("--once", action="store_true", help="stop after the records and the status were shown")
     once = parser.parse_args().once
-    # Also where a shell has started it in the background, and for whoever stops it as a service is stopped.
+    # A shell may start it in the background with SIGINT ignored, and a service manager stops it with SIGTERM.
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="kraft-quickstart-") as directory:
         base = Path(directory)
         free = free_ports(2 * len(NODE_IDS))
-        ports, client_ports = (dict(zip(NODE_IDS, free[start::2], strict=True)) for start in (0, 1))
-        bootstrap, clients = (",".join(f"127.0.0.1:{port}" for port in of.values()) for of in (ports, client_ports))
-        configs = write_configs(base, ports, client_ports)
+        nodes = [Node(node_id, base / f"node-{node_id}", port) for node_id, port in zip(NODE_IDS, free, strict=False)]
+        client_ports = dict(zip(NODE_IDS, free[len(NODE_IDS) :], strict=True))
+        bootstrap = ",".join(str(node.endpoint) for node in nodes)
+        clients = ",".join(f"127.0.0.1:{port}" for port in client_ports.values())
+        write_configs(nodes, client_ports)
         say("formatting three directories")
-        format_directories(configs, ports)
+        format_directories(nodes)
         say("starting three nodes")
-        with contextlib.suppress(KeyboardInterrupt), running(base, configs):
+        with contextlib.suppress(KeyboardInterrupt), running(nodes):
             say("writing and reading five records")
             trio.run(write_and_read, [Endpoint("127.0.0.1", port) for port in client_ports.values()])
             say("the quorum")

@@ -13,7 +13,6 @@ from types import ModuleType
 import click
 
 from scripts.stories import STORIES
-from scripts.stories.node import StoryError
 from scripts.stories.story import Story
 
 
@@ -55,7 +54,7 @@ def _tell(name: str, home: Path, before_command: Callable[[], object]) -> None:
     try:
         with story:
             module.tell(story)
-    except StoryError as error:
+    except AssertionError as error:
         raise click.ClickException(f"{name}: {error}") from error
     except KeyboardInterrupt:
         sys.exit(130)

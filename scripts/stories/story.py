@@ -1,6 +1,6 @@
-"""What a story is told with: nodes, commands, an application that writes, and what must have come of it.
+"""The steps of a story: make nodes, run commands, let an application write, and wait for results.
 
-Everything is printed as it happens, each command as a person would type it in the story's directory.
+Each step is printed as it happens, and each command as a person would type it in the story's directory.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import textwrap
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,40 +17,44 @@ from types import MappingProxyType, TracebackType
 
 import trio
 
+from harness.node import KRAFT, stop_all
+from harness.ports import free_ports
+from harness.waiting import Overdue, wait_until
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from scripts.stories.application import Application
-from scripts.stories.node import KRAFT, STOP_WITHIN_S, Node, StoryError, free_ports
+from scripts.stories.node import Node, StoryError
 
 COMMAND_WITHIN_S = 60
+STOP_WITHIN_S = 20
 WITHIN_S = 40
-"""How long what a story expects may take on a busy machine; the timeouts below make it a second or two."""
+"""Limit for each wait, for a busy machine; with the timeouts below, most waits take a second or two."""
 
 TIMEOUTS = {
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.fetch.timeout.ms": "1000",
     "controller.quorum.election.backoff.max.ms": "500",
 }
-"""Shorter than by default, so that nobody has to wait for long."""
+"""Shorter than the defaults, to make a story quick."""
 
 MAX_LAG = 10
-"""By how many records a replica may be behind that follows closely, while the application writes."""
+"""The lag, in records, of a replica that follows closely while the application writes."""
 
 NO_CHANGE: Mapping[str, str] = MappingProxyType({})
 
 
 class Story:
-    """One story, in a directory of its own.  Leaving the `with` block stops every node that it has started."""
+    """One story, in its own directory.  Leaving the `with` block stops all its nodes."""
 
     def __init__(self, home: Path, *, before_command: Callable[[], object] = lambda: None) -> None:
-        """`before_command` is called after a command was shown and before it is run."""
+        """`before_command` is called between showing a command and running it."""
         self.home = home
         self.nodes: dict[int, Node] = {}
         self.cluster_id = ""
         self._settings: dict[int, dict[str, str]] = {}
         self.written: list[str] = []
-        """What applications have written, every record acknowledged."""
+        """The records that applications have written; each was acknowledged."""
         self._before_command = before_command
 
     def __enter__(self) -> Story:
@@ -60,11 +63,7 @@ class Story:
     def __exit__(
         self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        for node in self.nodes.values():
-            node.ask_to_stop()
-        deadline = time.monotonic() + STOP_WITHIN_S
-        for node in self.nodes.values():
-            node.wait_until_stopped(deadline)
+        stop_all(self.nodes.values(), STOP_WITHIN_S)
 
     # Telling
 
@@ -74,9 +73,9 @@ class Story:
         )
 
     def kraft(self, *arguments: str, refused: bool = False) -> str:
-        """Show a `kraft` command, run it, show what it prints; that.
+        """Show a `kraft` command, run it, show its output and return that.
 
-        Raises StoryError unless it succeeds or, with `refused`, is refused with exit code 1.
+        Raises StoryError unless it succeeds or, with `refused`, fails with exit code 1.
         """
         self._show("kraft", *arguments)
         done = self._run(*arguments)
@@ -92,11 +91,11 @@ class Story:
         )
 
     def quorum(self, *arguments: str, refused: bool = False) -> str:
-        """`kraft metadata-quorum` with the nodes that run."""
+        """Run `kraft metadata-quorum` against the running nodes."""
         return self.kraft("metadata-quorum", "--bootstrap-controller", self.bootstrap, *arguments, refused=refused)
 
     def features(self, *arguments: str, refused: bool = False) -> str:
-        """`kraft features` with the nodes that run."""
+        """Run `kraft features` against the running nodes."""
         return self.kraft("features", "--bootstrap-controller", self.bootstrap, *arguments, refused=refused)
 
     def _show(self, *command: str) -> None:
@@ -106,26 +105,26 @@ class Story:
     # Nodes
 
     def make_nodes(self, *node_ids: int) -> list[Node]:
-        """Machines for nodes, with a port each; nothing is written yet."""
+        """Choose a port and a directory for each node; write nothing yet."""
         ports = free_ports(len(node_ids))
         made = [Node(node_id, self.home, port) for node_id, port in zip(node_ids, ports, strict=True)]
         self.nodes.update({node.id: node for node in made})
         return made
 
     def free_endpoints(self, count: int) -> list[Endpoint]:
-        """More places to listen on."""
+        """Return further endpoints to listen on."""
         return [Endpoint("127.0.0.1", port) for port in free_ports(count)]
 
     @property
     def bootstrap(self) -> str:
-        """The nodes that run, for a command line."""
+        """The endpoints of the running nodes, for a command line."""
         return ",".join(str(node.endpoint) for node in self.nodes.values() if node.running)
 
     def make_cluster_id(self) -> None:
         self.cluster_id = self.kraft("storage", "random-uuid").strip()
 
     def begin_with(self, voters: Collection[Node]) -> str:
-        """Format nodes as the first voters of a new cluster; the text that names them."""
+        """Format nodes as the initial voters of a new cluster; return the value of --initial-controllers."""
         self.make_cluster_id()
         ids = {node.id: self.kraft("storage", "random-uuid").strip() for node in voters}
         initial_controllers = ",".join(f"{node.id}@{node.endpoint}:{ids[node.id]}" for node in voters)
@@ -136,7 +135,7 @@ class Story:
     def configure(
         self, node: Node, properties: Mapping[str, str] = NO_CHANGE, *, without: Collection[str] = ()
     ) -> None:
-        """Write the node's file, from scratch or with these keys changed, and show it or the change."""
+        """Write the node's configuration file, or change these keys, and show the file or the change."""
         is_new = node.id not in self._settings
         settings = self._settings.setdefault(
             node.id,
@@ -168,17 +167,17 @@ class Story:
         for node in nodes:
             self._show("kraft", "server", "start", "-c", node.properties.name)
             node.start()
+            node.wait_until_listening()
             print(f"  process {node.pid}, log {node.log.name}", flush=True)
 
     def stop(self, node: Node) -> None:
-        """SIGTERM.  Raises StoryError where the process has to be killed."""
+        """Send SIGTERM.  Raises StoryError if the process does not stop in time."""
         self._show("kill", str(node.pid))
-        node.ask_to_stop()
-        if not node.wait_until_stopped(time.monotonic() + STOP_WITHIN_S):
+        if stop_all([node], STOP_WITHIN_S):
             raise StoryError(f"{node} did not stop within {STOP_WITHIN_S} s")
 
     def kill(self, node: Node) -> None:
-        """SIGKILL: the machine is gone."""
+        """Send SIGKILL, as if the machine were gone."""
         self._show("kill", "-9", str(node.pid))
         node.kill()
 
@@ -190,9 +189,10 @@ class Story:
 
     @contextmanager
     def application(self, *further: Endpoint) -> Iterator[Application]:
-        """It writes as long as the block lasts; then every record must have been acknowledged, and be there.
+        """Run an application that writes as long as the block lasts.
 
-        It knows the nodes made so far, and `further` endpoints.
+        Afterwards every record must have been acknowledged and must be in the log.  The application knows the nodes
+        made so far and the `further` endpoints.
         """
         print("An application begins to write records, one after the other.", flush=True)
         application = Application([*(node.endpoint for node in self.nodes.values()), *further])
@@ -210,32 +210,36 @@ class Story:
             f"slowest after {application.longest_wait_s * 1000:.0f} ms, and read back once, in order."
         )
 
-    # What must have come of it
+    # Results
 
     def describe(self) -> QuorumDescription | None:
-        """What the leader says of the quorum; None while there is none."""
+        """Return the leader's description of the quorum, or None if there is no leader."""
         endpoints = [node.endpoint for node in self.nodes.values() if node.running]
-        # In a thread of its own: a signal is answered by an exception in the main one, which Trio does not survive.
+        # In another thread: a signal raises KeyboardInterrupt in the main thread, and Trio does not survive that.
         with ThreadPoolExecutor(max_workers=1) as apart:
             answer = apart.submit(trio.run, AdminClient(endpoints).describe_metadata_quorum, 1000).result()
         return answer if isinstance(answer, QuorumDescription) else None
 
     def until(self, what: str, holds: Callable[[QuorumDescription], bool]) -> QuorumDescription:
-        """Wait until the leader describes what is expected.  Raises StoryError when that takes too long."""
-        deadline = time.monotonic() + WITHIN_S
-        while True:
+        """Wait until `holds` is true of the leader's description, and return it.  Raises StoryError."""
+
+        def find() -> QuorumDescription | None:
+            nonlocal described
             described = self.describe()
-            if described is not None and holds(described):
-                return described
-            if time.monotonic() > deadline:
-                raise StoryError(f"not within {WITHIN_S} s: {what}; the leader says {described}")
-            time.sleep(0.05)
+            return described if described is not None and holds(described) else None
+
+        described: QuorumDescription | None = None
+        try:
+            return wait_until(what, find, WITHIN_S)
+        except Overdue as error:
+            raise StoryError(f"{error}; the leader says {described}") from error
 
     def until_in_step(
         self, *, voters: Collection[Node], gone: Collection[ReplicaKey] = (), observers: Collection[Node] = ()
     ) -> None:
-        """The voters are exactly those nodes and the `gone` replicas, which no process is any more; the observers are
-        known; every one of them that runs follows the leader closely.
+        """Wait until the voters are exactly these nodes and the `gone` replicas, whose processes have ended.
+
+        The leader must know the observers, and every running node must follow it closely.
         """
         expected = {node.key for node in voters} | set(gone)
         watching = {node.key for node in observers}
@@ -251,36 +255,34 @@ class Story:
     def expect(
         self, *, voters: Collection[Node], gone: Collection[ReplicaKey] = (), observers: Collection[Node] = ()
     ) -> None:
-        """As `until_in_step`; then show the status."""
+        """Call `until_in_step`, then show the status."""
         self.until_in_step(voters=voters, gone=gone, observers=observers)
         self.quorum("describe", "--status")
 
     def until_logged(self, node: Node, text: str, times: int = 1) -> None:
-        """Wait until the node has logged lines with that text so many times, and show the last.  Raises StoryError."""
-        deadline = time.monotonic() + WITHIN_S
-        while len(lines := [line for line in node.log_text().splitlines() if text in line]) < times:
-            if time.monotonic() > deadline:
-                raise StoryError(f"not within {WITHIN_S} s: {text!r} in the log of {node}, {times} times")
-            time.sleep(0.05)
+        """Wait until the node has logged that many lines with the text, and show the last.  Raises Overdue."""
+
+        def find() -> list[str] | None:
+            lines = [line for line in node.log_text().splitlines() if text in line]
+            return lines if len(lines) >= times else None
+
+        lines = wait_until(f"{text!r} in the log of {node}, {times} times", find, WITHIN_S)
         print(f"{node.log.name}:\n  {lines[-1]}", flush=True)
 
     def until_metric(self, node: Node, name: str, value: int) -> None:
-        """Wait until `kraft metrics` has that value for a node, and show that line of it.  Raises StoryError."""
+        """Wait until `kraft metrics` shows that value for a node, and show the line.  Raises Overdue."""
         command = ("metrics", "-c", node.properties.name)
         self._show("kraft", *command)
-        deadline = time.monotonic() + WITHIN_S
-        while True:
-            output = self._run(*command).stdout
-            lines = [line for line in output.splitlines() if line.split()[:1] == [name]]
-            if any(line.split()[1:] == [str(value)] for line in lines):
-                print(f"  …\n  {lines[0]}", flush=True)
-                return
-            if time.monotonic() > deadline:
-                raise StoryError(f"not within {WITHIN_S} s: {name} {value} of {node}: {output}")
-            time.sleep(0.2)
+
+        def find() -> str | None:
+            lines = [line for line in self._run(*command).stdout.splitlines() if line.split()[:1] == [name]]
+            return lines[0] if any(line.split()[1:] == [str(value)] for line in lines) else None
+
+        line = wait_until(f"{name} {value} of {node}", find, WITHIN_S, 0.2)
+        print(f"  …\n  {line}", flush=True)
 
     def leader(self) -> Node:
-        """The node that leads.  Raises StoryError where there is none for too long."""
+        """Return the leader.  Raises StoryError if there is no leader for too long."""
         return self.nodes[self.until("a leader", lambda quorum: quorum.leader_id in self.nodes).leader_id]
 
 
