@@ -14,7 +14,8 @@ import trio
 
 from kraft_trio.actors.loop_turns import LoopTurns
 
-UNITS_PER_TURN: Final = 64
+PRODUCE_UNITS_PER_TURN: Final = 64
+OTHER_UNITS_PER_TURN: Final = 32
 OTHER_UNITS: Final = 14
 ANSWER_BYTES_PER_UNIT: Final = 16 * 1024
 """So much of a Produce request or of an answer costs the event loop one more unit: it is copied, not looked into."""
@@ -29,7 +30,7 @@ def produce_units(size: int) -> int:
 
     What commits is cheap: the more of it one turn takes, the fewer writes, fsyncs and Fetches carry it.
     """
-    return min(1 + size // ANSWER_BYTES_PER_UNIT, UNITS_PER_TURN)
+    return min(1 + size // ANSWER_BYTES_PER_UNIT, PRODUCE_UNITS_PER_TURN)
 
 
 def other_units(size: int) -> int:
@@ -48,8 +49,8 @@ class ClientLanes:
 
     def __init__(self) -> None:
         self._wanted = trio.lowlevel.ParkingLot()
-        self.produce = ClientLane(self._wanted)
-        self.others = ClientLane(self._wanted)
+        self.produce = ClientLane(self._wanted, PRODUCE_UNITS_PER_TURN)
+        self.others = ClientLane(self._wanted, OTHER_UNITS_PER_TURN)
 
     async def run(self) -> None:
         """Admit those who wait, turn by turn, until cancelled."""
@@ -68,8 +69,9 @@ class ClientLane:
     A request that costs more than one turn has is admitted alone, and nothing follows it in the turns that it uses up.
     """
 
-    def __init__(self, wanted: trio.lowlevel.ParkingLot) -> None:
-        """Whoever calls `admit` turn by turn while the lane is wanted is parked there otherwise."""
+    def __init__(self, wanted: trio.lowlevel.ParkingLot, units_per_turn: int) -> None:
+        """The task that calls `admit` in every turn while the lane is wanted parks at `wanted` otherwise."""
+        self._units_per_turn = units_per_turn
         self._turns = LoopTurns.of_this_run()
         self._turn = 0
         """The turn for which `_spent` counts, which may be the next one."""
@@ -95,11 +97,11 @@ class ClientLane:
         if turn > self._turn:
             self._turn = turn
             self._spent = 0
-        if turn < self._free_from or (self._spent and self._spent + units > UNITS_PER_TURN):
+        if turn < self._free_from or (self._spent and self._spent + units > self._units_per_turn):
             return False
         self._spent += units
-        if units > UNITS_PER_TURN:
-            self._free_from = turn + -(-units // UNITS_PER_TURN)
+        if units > self._units_per_turn:
+            self._free_from = turn + -(-units // self._units_per_turn)
         return True
 
     async def enter(self, units: int) -> None:

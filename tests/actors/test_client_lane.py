@@ -11,7 +11,15 @@ import trio
 import trio.testing
 
 from kraft_trio.actors.answers import Answer
-from kraft_trio.actors.client_lane import UNITS_PER_TURN, ClientLanes, other_units
+from kraft_trio.actors.client_lane import (
+    MAX_OTHER_UNITS,
+    OTHER_UNITS,
+    OTHER_UNITS_PER_TURN,
+    PRODUCE_UNITS_PER_TURN,
+    ClientLanes,
+    other_units,
+    produce_units,
+)
 from kraft_trio.actors.loop_turns import LoopTurns
 from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
@@ -51,13 +59,13 @@ def served_by_turn(clients: int, requests: int, units: int) -> dict[int, int]:
 @pytest.mark.parametrize("units", [1, 3])
 def test_turn_serves_no_more_than_its_units(clients: int, units: int) -> None:
     by_turn = served_by_turn(clients, 4000 // clients, units)
-    assert max(by_turn.values()) <= UNITS_PER_TURN // units
+    assert max(by_turn.values()) <= OTHER_UNITS_PER_TURN // units
     # And it is not idle while somebody waits.
-    assert len(by_turn) <= 4000 // (UNITS_PER_TURN // units) * 1.1 + 3
+    assert len(by_turn) <= 4000 // (OTHER_UNITS_PER_TURN // units) * 1.1 + 3
 
 
 def test_costly_request_uses_up_the_turns_it_costs() -> None:
-    turns = sorted(served_by_turn(4, 10, 10 * UNITS_PER_TURN).items())
+    turns = sorted(served_by_turn(4, 10, 10 * OTHER_UNITS_PER_TURN).items())
     assert {count for _, count in turns} == {1}
     assert {after - before for (before, _), (after, _) in pairwise(turns)} == {10}
 
@@ -66,10 +74,10 @@ def test_produce_does_not_wait_for_what_else_is_asked() -> None:
     async def main() -> None:
         lanes = ClientLanes()
         async with trio.open_nursery() as nursery:
-            assert lanes.others.enter_now(1000 * UNITS_PER_TURN)
+            assert lanes.others.enter_now(1000 * OTHER_UNITS_PER_TURN)
             for _ in range(10):
-                nursery.start_soon(lanes.others.enter, UNITS_PER_TURN)
-            assert lanes.produce.enter_now(UNITS_PER_TURN)
+                nursery.start_soon(lanes.others.enter, OTHER_UNITS_PER_TURN)
+            assert lanes.produce.enter_now(PRODUCE_UNITS_PER_TURN)
             nursery.start_soon(lanes.run)
             turns = LoopTurns.of_this_run()
             before = turns.number
@@ -84,7 +92,7 @@ async def test_cancelled_wait_leaves_the_lane_to_others(autojump_clock: trio.tes
     lanes = ClientLanes()
     lane = lanes.others
     async with trio.open_nursery() as nursery:
-        assert lane.enter_now(UNITS_PER_TURN)
+        assert lane.enter_now(OTHER_UNITS_PER_TURN)
         with trio.move_on_after(0):
             await lane.enter(1)
         nursery.start_soon(lanes.run)
@@ -161,9 +169,23 @@ def test_replica_is_served_between_a_few_requests_of_a_flood() -> None:
             nursery.cancel_scope.cancel()
 
     run_deterministically(main, seed=1)
-    allowed = UNITS_PER_TURN // other_units(len(request_at(0)) - 4)
+    allowed = OTHER_UNITS_PER_TURN // other_units(len(request_at(0)) - 4)
     assert max(router.of_clients.values()) <= allowed
     # Both ends of the replica's connection take their steps in turn, and nobody else is between them.
     waits = [after - before for before, after in pairwise(router.of_replica)]
     assert len(waits) > 8000 / allowed / 5
     assert max(waits) <= 5
+
+
+@pytest.mark.parametrize(
+    ("size", "units"),
+    [(20, OTHER_UNITS), (6_400, OTHER_UNITS + 100), (31_872, MAX_OTHER_UNITS), (10_000_000, MAX_OTHER_UNITS)],
+)
+def test_other_requests_cost_by_their_size(size: int, units: int) -> None:
+    """An element may take two bytes and is decoded by itself, so a large request takes whole turns."""
+    assert other_units(size) == units
+
+
+@pytest.mark.parametrize(("size", "units"), [(1_100, 1), (16_384, 2), (100_000_000, PRODUCE_UNITS_PER_TURN)])
+def test_produce_costs_a_turn_at_most(size: int, units: int) -> None:
+    assert produce_units(size) == units
