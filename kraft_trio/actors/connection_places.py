@@ -1,4 +1,4 @@
-"""Who may have a connection when there are not enough places for all."""
+"""Decides which connections to keep when there are too many."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import attrs
 from kraft_trio.protocol.connection_limits import Activity, ConnectionLimits, ConnectionWatch
 
 RESERVED_PLACES: Final = 64
-"""Kept for the controller listeners, where clients have listeners of their own; a quarter of them all at most."""
+"""Places for controller listeners only, if clients have other listeners.  At most a quarter of all places."""
 IDLE_ENOUGH_S: Final = 1.0
-"""Who has done nothing for so long has to make room for a newcomer."""
+"""A connection that has been idle for this long must make room for a new one."""
 
 
 class Placed(Protocol):
-    """A connection as this module sees it."""
+    """What this module needs of a connection."""
 
     @property
     def activity(self) -> Activity: ...
@@ -30,14 +30,14 @@ class Placed(Protocol):
 
 @attrs.define(eq=False)
 class Place:
-    """One connection's; held until `ConnectionPlaces.leave`."""
+    """The place of one connection, until `ConnectionPlaces.leave`."""
 
     listener_name: str
     host: str
     watch: ConnectionWatch
     connection: Placed
     is_leaving: bool = False
-    """Whether it has been closed, and has not ended yet."""
+    """Whether the connection has been told to close, but has not ended yet."""
 
 
 class ConnectionPlaces:
@@ -52,7 +52,7 @@ class ConnectionPlaces:
         limits: ConnectionLimits,
         closed: Callable[[Place, str], object],
     ) -> None:
-        """Some places are kept for the listeners `reserved_for`; `closed` is told whom this closes, and why."""
+        """`reserved_for`: listeners with reserved places.  `closed` is called with each closed place, and why."""
         reserved = min(RESERVED_PLACES, places // 4) if reserved_for else 0
         self._all = places
         self._for_others = places - reserved
@@ -61,12 +61,12 @@ class ConnectionPlaces:
         self._limits = limits
         self._closed = closed
         self._taken: dict[Place, None] = {}
-        """By the time when they were last seen to do something, roughly: who was moved to the end, was."""
+        """Roughly by the time of the last activity: a place that was seen active moves to the end."""
         self._others = 0
         self._hosts: Counter[str] = Counter()
 
     def make_room(self, listener_name: str, host: str, now_s: float) -> str | None:
-        """Find a newcomer a place, that of the longest idle connection if need be; why there is none, or None."""
+        """Make a place free, if needed by closing the longest idle connection.  Returns why it cannot, or None."""
         is_other = listener_name not in self._reserved_for
         if is_other and self._hosts[host] >= self._per_host:
             return f"{host} has as many as it may: max.connections.per.ip={self._per_host}"
@@ -79,7 +79,7 @@ class ConnectionPlaces:
         return None
 
     def take(self, listener_name: str, host: str, connection: Placed, now_s: float) -> Place:
-        """The newcomer's, which was not refused."""
+        """Take a place for a connection that `make_room` did not refuse."""
         place = Place(listener_name, host, ConnectionWatch(self._limits, now_s), connection)
         self._taken[place] = None
         if listener_name not in self._reserved_for:
@@ -88,7 +88,7 @@ class ConnectionPlaces:
         return place
 
     def leave(self, place: Place) -> None:
-        """Its connection has ended, or is about to; a second call does nothing."""
+        """Free the place of a connection that ends.  A second call does nothing."""
         if place not in self._taken:
             return
         del self._taken[place]
@@ -99,7 +99,7 @@ class ConnectionPlaces:
                 del self._hosts[place.host]
 
     def look_at_all(self, now_s: float) -> None:
-        """Close the connections that have to go."""
+        """Close the connections that exceed a limit."""
         for place in list(self._taken):
             reason = self._look(place, now_s)
             if reason is not None and not place.is_leaving:
@@ -113,7 +113,7 @@ class ConnectionPlaces:
         return reason
 
     def _longest_idle(self, now_s: float, *, among_others: bool) -> Place | None:
-        """One that no replica has made itself known on; `among_others`: that has no reserved place."""
+        """The longest idle client connection; with `among_others`, one without a reserved place."""
         for place in list(self._taken):
             if now_s - place.watch.quiet_since_s < IDLE_ENOUGH_S:
                 return None

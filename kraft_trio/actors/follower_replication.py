@@ -1,4 +1,4 @@
-"""The follower's and the observer's side of replication: the Fetch loop, truncation, the fetch timeout."""
+"""Replication on followers and observers: the Fetch loop, truncation, the fetch timeout."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 log = structlog.get_logger(__name__)
 
 TIMEOUT_SPREAD = 0.1
-"""By how much of it the fetch timeout varies, so that the followers of a dead leader do not all rise at once."""
+"""The random part of the fetch timeout, so that followers of a dead leader do not campaign at once."""
 
 
 _SNAPSHOT_IS_GONE = frozenset({ErrorCode.snapshot_not_found, ErrorCode.position_out_of_range})
@@ -49,7 +49,7 @@ _SNAPSHOT_IS_GONE = frozenset({ErrorCode.snapshot_not_found, ErrorCode.position_
 class FollowerReplication:
     """Replication of one epoch in which another node leads; built for the epoch and never reused.
 
-    Owns the end of the log while it runs.  A cancelled run has no write and no fsync under way once it has ended (R1).
+    Owns the end of the log while it runs.  When a cancelled `run` has ended, no write or fsync is under way (R1).
     """
 
     def __init__(self, context: EpochContext, role: Follower) -> None:
@@ -62,7 +62,7 @@ class FollowerReplication:
         self._lost_leader = False
         self._failure = ""
         self._needs_snapshot = False
-        """Whether the leader, of this epoch, named the snapshot that is on its way."""
+        """Whether the leader of this epoch named the snapshot that is being fetched."""
 
     async def run(self) -> None:
         """Fetch from the leader until cancelled (KIP-595 "Fetch")."""
@@ -74,11 +74,11 @@ class FollowerReplication:
                 await trio.sleep(self._context.retry_backoff_s())
 
     def campaign_after(self, delay_ms: int) -> None:
-        """The leader has resigned (EndQuorumEpoch): let the fetch timer run out in `delay_ms`, if not sooner."""
+        """Let the fetch timer run out within `delay_ms`, because the leader has resigned (EndQuorumEpoch)."""
         self._successor_deadline = trio.current_time() + delay_ms / 1000
         self._fetch_timer.deadline = min(self._fetch_timer.deadline, self._successor_deadline)
 
-    # The fetch timer: only the answer to a Fetch or FetchSnapshot sets it back
+    # The fetch timer: only a response to Fetch or FetchSnapshot resets it
 
     def _reset_fetch_timer(self) -> None:
         self._fetch_timer.deadline = min(trio.current_time() + self._timeout_s, self._successor_deadline)
@@ -95,7 +95,7 @@ class FollowerReplication:
             await self._context.tell_election(TimedOut(self._context.stamp))
 
     def _next_endpoint(self) -> Endpoint | None:
-        """The leader; for an observer that has lost it, one of the bootstrap servers in turn with it (KAFKA-17751)."""
+        """The leader.  An observer that has lost it also tries the bootstrap servers in turn (KAFKA-17751)."""
         leader = self._role.leader_endpoints.get(self._context.config.controller_listener_name)
         if not self._lost_leader:
             return leader
@@ -108,7 +108,7 @@ class FollowerReplication:
     # One Fetch
 
     async def _fetch_from(self, endpoint: Endpoint | None) -> None:
-        """Fetch from there, one Fetch after the other over one connection, until it is right to wait a little."""
+        """Fetch over one connection until the caller should pause."""
         if endpoint is None:
             return
         config = self._context.config
@@ -125,7 +125,7 @@ class FollowerReplication:
             self._log_failure(str(error))
 
     async def _fetch_once(self, connection: Connection, timeout_s: float) -> bool:
-        """Send one Fetch and act on its answer.  False where it is right to wait a little before the next one."""
+        """Send one Fetch and act on the response.  Returns False if the caller should pause before the next one."""
         response: FetchResponse | None = None
         with trio.move_on_after(timeout_s):
             response = await connection.request(FETCH, self._fetch_request())
@@ -145,7 +145,7 @@ class FollowerReplication:
             return await self._apply(partition, connection, timeout_s)
 
     def _is_from_leader(self, leader_id: int, leader_epoch: int) -> bool:
-        """Whether an answer is of this epoch (rule R3)."""
+        """Whether a response belongs to this epoch (rule R3)."""
         if (leader_id, leader_epoch) == (self._role.leader_id, self._context.epoch):
             return True
         log.warning("fetch answer of another epoch ignored", answer=leader_epoch, epoch=self._context.epoch)
@@ -153,7 +153,7 @@ class FollowerReplication:
 
     @contextmanager
     def _heard_from_leader(self) -> Iterator[None]:
-        """The timer is about hearing from the leader: it stands still while this replica writes and syncs."""
+        """Stop the fetch timer while this replica writes and syncs, because the leader is not silent meanwhile."""
         self._lost_leader = False
         self._failure = ""
         self._fetch_timer.deadline = self._successor_deadline
@@ -175,7 +175,7 @@ class FollowerReplication:
     async def _apply(self, partition: FetchPartitionResponse, connection: Connection, timeout_s: float) -> bool:
         if partition.snapshot_id is not None:
             return await self._begin_snapshot(partition.snapshot_id, connection, timeout_s)
-        # The log goes on from where it ends: a snapshot that an earlier leader named is of no use any more.
+        # The log continues from its end, so a snapshot that an earlier leader named is of no use.
         await self._context.snapshot_fetch.abandon()
         if partition.diverging is not None:
             self._truncate(partition)
@@ -215,7 +215,7 @@ class FollowerReplication:
         return await self._install_if_complete(connection, timeout_s)
 
     async def _fetch_pieces(self, connection: Connection, timeout_s: float) -> bool:
-        """Fetch pieces until all are here and in the log's place.  False where it is right to wait a little."""
+        """Fetch pieces until the snapshot has replaced the log.  Returns False if the caller should pause."""
         fetch = self._context.snapshot_fetch
         assert fetch.snapshot_id is not None, "no snapshot is on its way"
         ahead = PiecesAhead(connection, fetch, fetch_snapshot_request(self._context, fetch.snapshot_id))
@@ -229,12 +229,12 @@ class FollowerReplication:
         return True
 
     async def _take_piece(self, response: FetchSnapshotResponse, connection: Connection, timeout_s: float) -> bool:
-        """Act on the answer to a FetchSnapshot.  False where it is right to wait a little before the next one."""
+        """Act on the response to a FetchSnapshot.  Returns False if the caller should pause."""
         if response.error != ErrorCode.none:
             log.warning("snapshot refused", leader_id=self._role.leader_id, error=response.error.name)
             return False
         if response.partition_error in _SNAPSHOT_IS_GONE:
-            # A newer one has taken its place, or this is not the leader's: its answer to a Fetch names the right one.
+            # The leader has a newer snapshot, and names it in response to the next Fetch.
             self._log_failure(f"snapshot {self._context.snapshot_fetch.snapshot_id}: {response.partition_error.name}")
             self._needs_snapshot = False
             await self._context.snapshot_fetch.abandon()
@@ -255,7 +255,7 @@ class FollowerReplication:
             return await self._install_if_complete(connection, timeout_s)
 
     async def _install_if_complete(self, connection: Connection, timeout_s: float) -> bool:
-        """Put a snapshot all of which is here in the log's place, staying in contact for as long as that takes."""
+        """Replace the log by the snapshot if it is complete, and stay in contact with the leader meanwhile."""
         fetch = self._context.snapshot_fetch
         if not fetch.is_complete:
             return True
@@ -279,7 +279,7 @@ class FollowerReplication:
     async def _stay_in_contact(
         self, connection: Connection, request: FetchSnapshotRequest, ended: trio.Event, timeout_s: float
     ) -> None:
-        """To check a large snapshot takes long; the leader must not take this replica for lost meanwhile."""
+        """Keep sending requests while a large snapshot is checked, so that the leader hears of this replica."""
         interval_s = self._context.config.fetch_timeout_ms / 1000 / 2
         with suppress(NetworkError, ProtocolError, UnsupportedVersionError):
             while not ended.is_set():
@@ -289,12 +289,12 @@ class FollowerReplication:
                 await self._contact(connection, request, timeout_s)
 
     async def _contact(self, connection: Connection, request: FetchSnapshotRequest, timeout_s: float) -> None:
-        """Let the leader hear of this replica: a Fetch that it answers with a snapshot's id does not count for that."""
+        """Send a FetchSnapshot, because a Fetch that is answered with a snapshot's id does not count as contact."""
         with trio.move_on_after(timeout_s):
             await connection.request(FETCH_SNAPSHOT, request)
 
     def _contact_request(self, snapshot_id: OffsetAndEpoch) -> FetchSnapshotRequest:
-        """For so little that nobody takes it for a download that begins."""
+        """A request for one byte, which the leader does not take for the start of a download."""
         request = fetch_snapshot_request(self._context, snapshot_id)
         return attrs.evolve(request, position=0, max_bytes=SIGN_OF_LIFE_BYTES)
 
@@ -303,13 +303,13 @@ class FollowerReplication:
         log.error("snapshot from the leader refused", leader_id=self._role.leader_id, reason=str(error))
 
     def _log_failure(self, reason: str) -> None:
-        """Say it once for as long as the reason stays the same: a peer that is down is asked again and again."""
+        """Log a failure unless the last one had the same reason, because a peer that is down is asked often."""
         if reason != self._failure:
             self._failure = reason
             log.info("fetch failed", leader_id=self._role.leader_id, epoch=self._context.epoch, reason=reason)
 
     def _truncate(self, partition: FetchPartitionResponse) -> None:
-        """KIP-595 "Log reconciliation": cut back to where both logs may still agree, and ask again from there."""
+        """Truncate to the last offset up to which both logs may agree; the next Fetch starts there (KIP-595)."""
         assert partition.diverging is not None
         log_ = self._context.log
         earliest = log_.snapshots.oldest if log_.log_start_offset else None

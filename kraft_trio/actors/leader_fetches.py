@@ -1,4 +1,4 @@
-"""Fetch requests to a leader: answered at once, or when there is something to tell."""
+"""Answers the Fetch requests to a leader, at once or when there is news."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ HIGH_WATERMARK_NEWS_DELAY_S = 0.003
 
 MAX_FETCH_BYTES = 8 * 1024 * 1024
 MAX_WAIT_MS = 60_000
-"""What one Fetch may ask for at most, in records and in waiting, whatever it says.  The first batch always comes."""
+"""Limits for the records and the wait of one Fetch.  The first batch is sent whatever its size."""
 
 ANSWERS_PER_TURN: Final = 32
 BYTES_PER_TURN: Final = MAX_FETCH_BYTES
-"""How much of what an event has made due is answered before others have their turn in the event loop."""
+"""How many bytes of due responses are sent before other tasks run."""
 
 
 class LeaderFetches:
-    """The answers to the Fetch requests of one leader's epoch, and those that wait for theirs.
+    """Answers and parks the Fetch requests of one leader's epoch.
 
-    Each is answered once: when records have come for it, or a newer high watermark, when its wait is over, when the log
-    is trimmed above its offset, or when the epoch is over; unless its asker is gone.  `high_watermark` is the leader's
-    (exclusive), None while it is unknown; `expire_at` is told when `expire` is to be called (Trio's clock).
+    Each request is answered once: when there are records or a newer high watermark for it, when its wait is over, when
+    the log is trimmed above its offset, or when the epoch ends.  A request whose connection has closed is dropped.
+    `high_watermark` returns the leader's (exclusive), or None while it is unknown.  `expire_at` is called with the time
+    on Trio's clock at which `expire` must be called.
     """
 
     def __init__(
@@ -42,11 +43,11 @@ class LeaderFetches:
         self._expire_at = expire_at
         self.parked = ParkedFetches()
         self.bytes_given = 0
-        """Records in the answers of this epoch."""
+        """Bytes of records sent in this epoch."""
         self._due_left = trio.Event()
 
     def consumer_fetch(self, message: FetchReceived) -> None:
-        """A Fetch by somebody who is no replica: what is committed, from an offset that the log has."""
+        """Answer or park a consumer's Fetch, which gets committed records only."""
         if message.partition.fetch_offset > self._log.end_offset:
             self.answer(message, error=ErrorCode.offset_out_of_range)
             return
@@ -62,7 +63,7 @@ class LeaderFetches:
         self._expire_at(deadline)
 
     def replica_fetch(self, message: FetchReceived, replica: ReplicaKey) -> None:
-        """A Fetch from an offset that the log has, with the log's own past; its earlier one waits no longer."""
+        """Answer or park a replica's Fetch that agrees with the log.  Its earlier Fetch is answered first."""
         earlier = self.parked.take_replica(replica)
         if earlier is not None:
             self._answer_parked(earlier)
@@ -90,15 +91,15 @@ class LeaderFetches:
     # What ends a wait
 
     def complete(self) -> None:
-        """Answer the parked fetches that records have come for, or that the log no longer reaches back to.
+        """Answer the parked fetches that have new records, or whose offset is below the log's start.
 
-        The first of them in this step, voters first; `complete_left` goes on with the others.
+        Answers one turn's worth at once, voters first; `complete_left` answers the rest.
         """
         if not self._complete_some():
             self._due_left.set()
 
     async def complete_left(self) -> None:
-        """Answer what `complete` has left, in turns; runs until cancelled."""
+        """Answer what `complete` has left, one turn's worth at a time, until cancelled."""
         while True:
             await self._due_left.wait()
             while not self._complete_some():
@@ -106,7 +107,7 @@ class LeaderFetches:
             self._due_left = trio.Event()
 
     def _complete_some(self) -> bool:
-        """A turn's worth; whether that was all."""
+        """Answer one turn's worth.  Returns whether that was all."""
         bytes_before = self.bytes_given
         for _ in range(ANSWERS_PER_TURN):
             message = self._take_due()
@@ -129,9 +130,9 @@ class LeaderFetches:
         return message
 
     def spread_high_watermark(self) -> None:
-        """Let parked replica fetches learn of it (KIP-1166) soon: with the next records, or after a short delay.
+        """Tell parked replicas of the high watermark with the next records, or after a short delay (KIP-1166).
 
-        Under a steady stream of appends that saves a round trip to every follower for each of them.
+        Under a steady stream of appends, the delay saves one round trip to each follower per append.
         """
         high_watermark = self._high_watermark()
         if high_watermark is not None:
@@ -140,7 +141,7 @@ class LeaderFetches:
                 self._expire_at(soon)
 
     def expire(self, now_s: float) -> float:
-        """Answer those whose wait is over, a turn's worth; when to call again, infinity where none waits."""
+        """Answer one turn's worth of expired fetches.  Returns when to call again; infinity if nothing waits."""
         for _ in range(ANSWERS_PER_TURN):
             message = self.parked.take_expired(now_s)
             if message is None:
@@ -149,7 +150,7 @@ class LeaderFetches:
         return self.parked.next_deadline
 
     def abandon_some(self) -> bool:
-        """The epoch is over: answer a turn's worth; whether that was all."""
+        """Answer one turn's worth, because the epoch is over.  Returns whether that was all."""
         for _ in range(ANSWERS_PER_TURN):
             message = self.parked.take_any()
             if message is None:
@@ -166,7 +167,7 @@ class LeaderFetches:
         diverging: OffsetAndEpoch | None = None,
         snapshot_id: OffsetAndEpoch | None = None,
     ) -> None:
-        """Answer that request with this, and with what this leader knows of the log and of itself."""
+        """Answer a request, and add the log's offsets and the leader."""
         high_watermark = self._high_watermark()
         known = -1 if high_watermark is None else high_watermark
         message.reply.answer(
@@ -187,7 +188,7 @@ class LeaderFetches:
         )
 
     def _answer_parked(self, message: FetchReceived) -> None:
-        """Whatever has happened, it is that request's alone: others have caused this step."""
+        """Answer a parked request.  An error concerns only this request, because others caused this step."""
         try:
             self._answer_with_what_there_is(message)
         except Exception as error:
@@ -196,7 +197,7 @@ class LeaderFetches:
                 self.answer(message, error=ErrorCode.unknown_server_error)
 
     def _answer_with_what_there_is(self, message: FetchReceived) -> None:
-        """Also fewer bytes than were asked for are better than none, once the wait is over."""
+        """Answer a request whose wait is over, even with fewer bytes than it asked for."""
         high_watermark = self._high_watermark() if message.replica is None else self._log.end_offset
         offset = message.partition.fetch_offset
         if offset < self._log.log_start_offset:
@@ -207,7 +208,7 @@ class LeaderFetches:
             self.answer(message, self._read(message, high_watermark))
 
     def _complete_with_records(self, message: FetchReceived) -> bool:
-        """Answer where there is enough already, or where there never will be."""
+        """Answer if there are enough records, or never will be.  Returns whether it did."""
         offset = message.partition.fetch_offset
         if offset >= self._log.log_start_offset:
             if message.replica is not None:
@@ -225,18 +226,18 @@ class LeaderFetches:
 
     @staticmethod
     def _wanted_bytes(message: FetchReceived) -> int:
-        """How many committed bytes a consumer waits for: more than one, where it is content with an empty answer."""
+        """How many committed bytes a consumer waits for."""
         request = message.request
         return max(1, min(request.min_bytes, message.partition.max_bytes, request.max_bytes, MAX_FETCH_BYTES))
 
     def _knows_newer_high_watermark(self, message: FetchReceived) -> bool:
-        """Whether a replica, by what its request says, can be told a newer high watermark (KIP-1166)."""
+        """Whether the leader knows a newer high watermark than the replica, and the replica can be told (KIP-1166)."""
         known, now_known = message.partition.high_watermark, self._high_watermark()
         can_be_told = message.replica is not None and known != UNSUPPORTED_HIGH_WATERMARK
         return can_be_told and now_known is not None and known < now_known
 
     def _read(self, message: FetchReceived, end_offset: int | None) -> bytes:
-        """As much as the asker wants and there is memory for: nothing, or one batch at least."""
+        """Read as much as the request and the memory allow: nothing, or at least one batch."""
         max_bytes = min(message.partition.max_bytes, message.request.max_bytes, MAX_FETCH_BYTES)
         if message.asker is not None:
             room = message.asker.answer_room()

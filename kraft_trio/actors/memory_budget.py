@@ -1,4 +1,4 @@
-"""One budget for what requests and answers in flight hold in memory (`queued.max.request.bytes`)."""
+"""The memory budget of requests and responses in flight (`queued.max.request.bytes`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MemoryBudget:
         self._replicas: deque[_Waiter] = deque()
 
     def take_now(self, size: int, *, for_replica: bool) -> bool:
-        """Take so many bytes if there is room for them, and nobody has waited longer."""
+        """Take `size` bytes if there is room and nothing waits.  Returns whether it did."""
         queue, limit = (self._replicas, self._total) if for_replica else (self._clients, self._for_clients)
         if queue or self.taken + size > limit:
             return False
@@ -45,9 +45,9 @@ class MemoryBudget:
         return True
 
     async def take(self, size: int, *, for_replica: bool) -> None:
-        """Wait until there is room for so many bytes and take them, first come, first served.
+        """Wait for room for `size` bytes and take them, first come, first served.
 
-        `size` is at most `per_connection`, so the room comes.  A cancelled wait takes nothing.
+        `size` must be at most `per_connection`.  A cancelled wait takes nothing.
         """
         assert size <= self.per_connection, f"{size} bytes wanted, a connection may have {self.per_connection}"
         if self.take_now(size, for_replica=for_replica):
@@ -64,7 +64,7 @@ class MemoryBudget:
         await trio.lowlevel.wait_task_rescheduled(leave)
 
     def take_beyond(self, size: int) -> None:
-        """Take what is in memory already, also where there is no room for it."""
+        """Take `size` bytes that are in memory already, even if the budget has no room."""
         self.taken += size
 
     def give_back(self, size: int) -> None:
@@ -74,9 +74,9 @@ class MemoryBudget:
             self._admit()
 
     def answer_room(self, *, for_replica: bool) -> int:
-        """How many bytes may be read from the log for one answer now; 0: none.
+        """How many bytes may be read from the log for one response now.
 
-        A share of what is left: those who do not read their answers leave something for those who do.
+        It is a share of what is left, so that clients that do not read leave room for those that do.
         """
         left = (self._total if for_replica else self._for_clients) - self.taken
         return max(left // _ANSWER_SHARE, min(left, MIN_ANSWER_BYTES), 0)

@@ -1,4 +1,4 @@
-"""Requests to peers: one connection an endpoint, one request in flight on it, timeouts, backoff, ApiVersions."""
+"""Sends requests to peers: one connection per endpoint, one request at a time on it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ RECONNECT_BACKOFF_MIN_S = 0.05
 MAILBOX_SIZE = 64
 
 BROKEN = (NetworkError, ProtocolError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
-"""What can come of an exchange with a peer that is gone, or that does not speak as it should."""
+"""Errors of an exchange with a peer that is gone or breaks the protocol."""
 
 
 @attrs.frozen
 class Outgoing:
-    """One request on its way: `scope` bounds it in time and ends it when its caller gives up."""
+    """A request under way.  `scope` has its deadline, and is cancelled when the caller gives up."""
 
     api: Api[Any, Any]
     request: Any
@@ -43,7 +43,7 @@ class Outgoing:
 
 @attrs.frozen
 class Lease:
-    """A wish for the connection itself, for as long as `ended` is not set; `scope` bounds the wait for it."""
+    """A request to borrow the connection until `ended` is set.  `scope` bounds the wait for it."""
 
     scope: trio.CancelScope
     reply: Reply[Connection | NetworkError]
@@ -72,7 +72,7 @@ class NetworkClient:
         self._max_response_bytes = max_response_bytes
         self._peers: dict[Endpoint, trio.MemorySendChannel[Outgoing | Lease]] = {}
         self._left: set[Endpoint] = set()
-        """Where nobody is any more who is to be asked again: a connection there lasts for as long as it is used."""
+        """Endpoints that left the voter set; their connections close after use."""
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -83,17 +83,17 @@ class NetworkClient:
                 task_status.started()
                 await trio.sleep_forever()
             finally:
-                # From here on the nursery may close at any moment, and then refuses new peers.
+                # From here on the nursery may close at any moment, and would then refuse new peers.
                 self._nursery = None
 
     async def request(
         self, endpoint: Endpoint, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int
     ) -> ResponseT:
-        """Send one request and wait for its answer, `timeout_ms` at most, connecting first where needed.
+        """Send one request and wait up to `timeout_ms` for the response.  Connects first if needed.
 
-        Raises NetworkError when no answer came (refused, cut, timed out, not understood: it may have taken effect all
-        the same) and UnsupportedVersionError when the peer knows no version that can carry it.  When cancelled, the
-        connection is closed if the request was already on it.
+        Raises NetworkError if no valid response came; the request may have taken effect.  Raises
+        UnsupportedVersionError if the peer supports no version that can carry the request.  If the call is cancelled
+        after the request was sent, the connection closes.
         """
         outgoing = Outgoing(api, request, trio.CancelScope(), Reply())
         outgoing.scope.deadline = trio.current_time() + timeout_ms / 1000
@@ -113,10 +113,10 @@ class NetworkClient:
 
     @asynccontextmanager
     async def lease(self, endpoint: Endpoint, timeout_ms: int) -> AsyncIterator[Connection]:
-        """The connection to that endpoint for one task alone, which then exchanges without the client's help.
+        """Borrow the connection to an endpoint; the caller alone uses it until the block ends.
 
-        Other requests to the endpoint wait until the block is left; the connection stays the client's, who closes it.
-        Raises NetworkError when there is no connection within `timeout_ms`.
+        Other requests to the endpoint wait meanwhile.  The client keeps the connection and closes it.  Raises
+        NetworkError if there is no connection within `timeout_ms`.
         """
         lease = Lease(trio.CancelScope(deadline=trio.current_time() + timeout_ms / 1000), Reply(), trio.Event())
         try:
@@ -136,9 +136,9 @@ class NetworkClient:
     async def request_apart(
         self, endpoint: Endpoint, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int
     ) -> ResponseT:
-        """Send one request over a connection of its own, which is closed afterwards; nobody waits for it.
+        """Send one request over a new connection, and close it afterwards.  Other requests need not wait for it.
 
-        For what takes long, or goes to somebody who may never be asked again.  Raises what `request` raises.
+        Use it for requests that take long, or to a peer that may never be asked again.  Raises what `request` raises.
         """
         with trio.move_on_after(timeout_ms / 1000):
             connection: Connection | None = None
@@ -154,16 +154,15 @@ class NetworkClient:
         raise NetworkError(f"{api.name} to {endpoint}: no answer in time")
 
     def forget(self, endpoint: Endpoint) -> None:
-        """Close the connection to a peer that is none any more, once what is under way there has ended.
+        """Close the connection to a former peer once its current request has ended.
 
-        Whatever goes there afterwards, as to a leader that has left the voters and still leads, has a connection for as
-        long as it takes.
+        A later request there, for example to a leader that has left the voters, gets a connection that closes after it.
         """
         self._left.add(endpoint)
         self._close(endpoint)
 
     def expect(self, endpoint: Endpoint) -> None:
-        """A peer is there (again): keep the connection to it."""
+        """Keep the connection to an endpoint after use, because a peer is there."""
         self._left.discard(endpoint)
 
     def _close_if_left(self, endpoint: Endpoint) -> None:
@@ -190,7 +189,7 @@ class NetworkClient:
 
 
 class _Peer:
-    """The one connection to one endpoint: opened on demand, closed on any error or given-up request."""
+    """The connection to one endpoint.  It opens on demand, and closes on any error and on a cancelled request."""
 
     def __init__(
         self,
@@ -225,7 +224,7 @@ class _Peer:
     async def _serve(self, outgoing: Outgoing) -> None:
         outcome: object = None
         if outgoing.scope.cancel_called or outgoing.scope.deadline <= trio.current_time():
-            # Its time went by in the queue: nothing has been sent, and the connection is none the worse.
+            # It timed out in the queue.  Nothing was sent, so the connection stays open.
             outgoing.reply.answer(NetworkError(f"{outgoing.api.name} to {self._endpoint}: not sent in time"))
             return
         try:
@@ -248,9 +247,9 @@ class _Peer:
         outgoing.reply.answer(outcome)
 
     async def _exchange(self, outgoing: Outgoing) -> object:
-        """Ask over the connection at hand; once more over a new one if the peer has closed that meanwhile.
+        """Send the request; if the peer has closed an idle connection, send it once more over a new one.
 
-        Every request of a node's may be sent twice: votes and epochs are idempotent, appends have sequence numbers.
+        All requests of a node may be sent twice: votes and epochs are idempotent, and appends have sequence numbers.
         """
         if self._connection is not None:
             try:

@@ -1,4 +1,4 @@
-"""Binds the listeners, accepts connections up to a limit, and serves each of them in a task of its own."""
+"""Binds the listeners, and accepts and serves connections."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ ACCEPT_RETRY_S: Final = 0.1
 class NetworkServer:
     """Owns the listening sockets and the accepted connections.
 
-    A connection that sends what is not the protocol is closed with a line in the log; the others go on.  Requests of
-    one connection are handed to their owners in order and answered in order; a full mailbox stops the reading.
+    A connection that breaks the protocol is closed and logged; the others continue.  The requests of a connection are
+    routed and answered in order.  While an actor's mailbox is full, the connection is not read.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class NetworkServer:
         self._lanes: ClientLanes | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Bind every listener, then serve until cancelled.  Raises ConfigError when an address cannot be bound."""
+        """Bind all listeners, then serve until cancelled.  Raises ConfigError if an address cannot be bound."""
         self._lanes = ClientLanes()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._lanes.run)
@@ -87,7 +87,7 @@ class NetworkServer:
                 try:
                     stream = await listener.accept()
                 except OSError as error:
-                    # Also where there is no file descriptor left: the connection waits in the kernel's queue.
+                    # Also if no file descriptor is left: the connection then waits in the kernel's queue.
                     log.warning("accept failed", listener=listener_name, reason=str(error))
                     await trio.sleep(ACCEPT_RETRY_S)
                     continue

@@ -1,4 +1,4 @@
-"""The Fetch requests that wait at a leader, found by what they wait for: an event looks at those it concerns alone."""
+"""The Fetch requests that wait at a leader, indexed by what they wait for."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kraft_trio.protocol.types import ReplicaKey
 
 MAX_PARKED_CONSUMERS: Final = 1000
 MAX_PARKED_BY_ONE_ASKER: Final = 4
-"""An ordinary consumer has one Fetch under way on a connection."""
+"""Limit for one connection.  An ordinary consumer has one Fetch under way."""
 MAX_PARKED_OBSERVERS: Final = 200
 
 
 @attrs.define(eq=False)
 class ParkedFetch:
-    """A Fetch that waits until `deadline` (Trio's clock) at most."""
+    """A Fetch that waits until `deadline` (on Trio's clock) at the latest."""
 
     message: FetchReceived
     deadline: float
@@ -27,21 +27,21 @@ class ParkedFetch:
 
 
 class ParkedFetches:
-    """Owned by LeaderFetches of one epoch.
+    """Holds waiting fetches for LeaderFetches of one epoch.
 
-    A Fetch leaves when it is taken out to be answered, or when its asker is gone.  Each event takes out those that it
-    concerns, one at a time, so that its caller may stop in between.
+    A Fetch leaves when it is taken to be answered, or when its connection closes.  The methods take one Fetch at a
+    time, so that the caller can stop in between.
     """
 
     def __init__(self) -> None:
         self._by_deadline: RemovableHeap[ParkedFetch] = RemovableHeap()
         self._voters: dict[ReplicaKey, ParkedFetch] = {}
         self._observers: dict[ReplicaKey, ParkedFetch] = {}
-        """One of each replica, in the order of their coming, each at what was the log's end then."""
+        """At most one for each replica, in order of arrival.  Each waits at what was the log's end at its arrival."""
         self._replicas_by_high_watermark: RemovableHeap[ParkedFetch] = RemovableHeap()
-        """By what they know; only those that can be told a newer one, and are not about to be."""
+        """By the high watermark that the replica knows.  Only fetches that can be told a newer one."""
         self._consumers_by_need: RemovableHeap[ParkedFetch] = RemovableHeap()
-        """By how many bytes must be committed for them, counted as `Log.bytes_before` counts."""
+        """By the number of committed bytes that they wait for, as `Log.bytes_before` counts."""
         self._consumers_by_offset: RemovableHeap[ParkedFetch] = RemovableHeap()
         self._of_asker: Counter[object] = Counter()
 
@@ -50,7 +50,7 @@ class ParkedFetches:
 
     @property
     def size(self) -> int:
-        """How many entries there are in all indexes: what all of it costs in memory."""
+        """The number of entries in all indexes."""
         heaps = (
             self._by_deadline,
             self._replicas_by_high_watermark,
@@ -61,7 +61,7 @@ class ParkedFetches:
 
     @property
     def next_deadline(self) -> float:
-        """Infinity where none waits."""
+        """Infinity if nothing waits."""
         return self._by_deadline.lowest_key
 
     @property
@@ -74,7 +74,7 @@ class ParkedFetches:
         return len(self._consumers_by_offset) < MAX_PARKED_CONSUMERS and self._of_asker[asker] < MAX_PARKED_BY_ONE_ASKER
 
     def has_room_for_replica(self, *, is_voter: bool) -> bool:
-        """There is always room for voters, of which there are few."""
+        """Whether a replica's Fetch may wait.  There is always room for voters, because they are few."""
         return is_voter or len(self._observers) < MAX_PARKED_OBSERVERS
 
     def park_consumer(self, message: FetchReceived, deadline: float, needed_bytes: int) -> None:
@@ -88,7 +88,7 @@ class ParkedFetches:
     def park_replica(
         self, message: FetchReceived, replica: ReplicaKey, deadline: float, *, is_voter: bool, awaits_news: bool
     ) -> None:
-        """Its earlier Fetch has been taken out; `awaits_news`: it can be told a high watermark newer than it knows."""
+        """Park a Fetch after `take_replica`.  `awaits_news`: the replica can be told a newer high watermark."""
         parked = ParkedFetch(message, deadline)
         (self._voters if is_voter else self._observers)[replica] = parked
         if awaits_news:
@@ -102,21 +102,21 @@ class ParkedFetches:
     # Going
 
     def take_replica(self, replica: ReplicaKey) -> FetchReceived | None:
-        """The Fetch of that replica, as it has sent another one."""
+        """Take the waiting Fetch of a replica that has sent another one."""
         parked = self._voters.get(replica) or self._observers.get(replica)
         return self._taken(parked)
 
     def take_replica_below(self, end_offset: int) -> FetchReceived | None:
-        """One that waited at an end of the log before this one, voters first."""
+        """Take a Fetch that waits at an end of the log below `end_offset`, voters first."""
         for replicas in (self._voters, self._observers):
-            # Whoever came first waited at the lowest end.
+            # The first one waits at the lowest end.
             first = next(iter(replicas.values()), None)
             if first is not None and first.message.partition.fetch_offset < end_offset:
                 return self._taken(first)
         return None
 
     def take_satisfied_consumer(self, committed_bytes: int) -> FetchReceived | None:
-        """One that has what it waits for once so many bytes are committed."""
+        """Take a consumer's Fetch that waits for at most that many committed bytes."""
         return self._taken(self._consumers_by_need.pop_up_to(committed_bytes))
 
     def take_consumer_below(self, offset: int) -> FetchReceived | None:
@@ -129,7 +129,7 @@ class ParkedFetches:
         return self._taken(self._by_deadline.pop_up_to(self.next_deadline))
 
     def hurry_uninformed(self, high_watermark: int, deadline: float) -> bool:
-        """Let the replicas that can be told of that high watermark wait no longer than until then; whether any do."""
+        """Set an earlier deadline for replicas that can be told the high watermark.  Returns whether there are any."""
         has_hurried = False
         while (parked := self._replicas_by_high_watermark.pop_up_to(high_watermark - 1)) is not None:
             if parked.deadline > deadline:
@@ -145,7 +145,7 @@ class ParkedFetches:
         return parked.message
 
     def _leave(self, parked: ParkedFetch) -> None:
-        """Out of every index."""
+        """Remove a Fetch from every index."""
         if parked.has_left:
             return
         parked.has_left = True

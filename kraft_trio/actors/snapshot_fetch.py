@@ -1,4 +1,4 @@
-"""The snapshot that a follower or an observer fetches where its leader's log no longer reaches back to its own."""
+"""Downloads a snapshot on a replica whose log ends below the start of the leader's log."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ log = structlog.get_logger(__name__)
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
-"""How long a snapshot that was damaged when it was here, or had no room, is put off: each time twice as long."""
+"""The longest pause before fetching a snapshot that was damaged or did not fit on the disk.  Pauses double."""
 
 
 class SnapshotFetch:
-    """One snapshot at a time, from its first piece to its taking the log's place (KIP-630 "Fetch Snapshot").
+    """Downloads one snapshot at a time, and replaces the log by it (KIP-630 "Fetch Snapshot").
 
-    The node owns it; only FollowerReplication of the present epoch uses it, so that nothing is written once that has
-    ended (R1).  It outlives the epochs: what has come is not fetched again where the next leader names the same
-    snapshot, which has the same bytes on every replica (invariant EqualStates).
+    The node owns it.  Only FollowerReplication of the current epoch uses it, so nothing is written after that has ended
+    (R1).  A download outlives the epoch: it continues if the next leader names the same snapshot, which has the same
+    bytes on every replica (invariant EqualStates).
 
-    Whatever it writes may raise StorageFailure, with which the node ends; but DiskFullError, where the log is not
-    poisoned by it, has put the snapshot off and changed nothing else.
+    Writing may raise StorageFailure, which ends the node.  The exception is DiskFullError if the log is not poisoned:
+    the snapshot is then put off, and nothing else has changed.
     """
 
     def __init__(self, disk: Disk, log: Log) -> None:
@@ -43,10 +43,7 @@ class SnapshotFetch:
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Have what comes fsynced while more of it does, until cancelled; without this it is fsynced in between.
-
-        Not for one epoch alone: the file outlives it, and what is written stays written when an epoch ends (R1).
-        """
+        """Sync the download while more of it arrives, until cancelled.  It runs across epochs, as the download does."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             task_status.started()
@@ -57,32 +54,32 @@ class SnapshotFetch:
 
     @property
     def snapshot_id(self) -> OffsetAndEpoch | None:
-        """The snapshot that is on its way here; None where none is."""
+        """The snapshot that is being downloaded, or None."""
         return None if self._download is None else self._download.snapshot_id
 
     @property
     def position(self) -> int:
-        """How many bytes of it are here: where the next piece begins.  0 where none is on its way."""
+        """How many bytes have arrived, which is the position of the next piece.  0 without a download."""
         return 0 if self._download is None else self._download.position
 
     @property
     def size_in_bytes(self) -> int | None:
-        """Of the whole of it; None until the first piece tells, and where none is on its way."""
+        """The size of the whole snapshot.  None until the first piece arrives, and without a download."""
         return None if self._download is None else self._download.size_in_bytes
 
     @property
     def is_complete(self) -> bool:
-        """Whether every byte of it is here; `install` is next."""
+        """Whether every byte has arrived, so that `install` may be called."""
         return self._download is not None and self._download.is_complete
 
     def is_put_off(self, snapshot_id: OffsetAndEpoch) -> bool:
-        """Whether that one, which could not be used the last time, is to be left alone for now."""
+        """Whether that snapshot must not be fetched yet, because it could not be used the last time."""
         return snapshot_id == self._put_off_id and trio.current_time() < self._not_before_s
 
     async def begin(self, snapshot_id: OffsetAndEpoch, epoch: int) -> None:
-        """The leader of that epoch named this one: go on with it, or give another one up and begin.
+        """Start or continue the download that the leader of that epoch named; give up any other.
 
-        Raises ProtocolError, changing nothing, for one that must not take the log's place.
+        Raises ProtocolError, and changes nothing, if the snapshot must not replace the log.
         """
         check_offered_snapshot(snapshot_id, epoch=epoch, high_watermark=self._log.high_watermark)
         if snapshot_id != self.snapshot_id:
@@ -95,9 +92,9 @@ class SnapshotFetch:
         log.info("fetching a snapshot", snapshot_id=str(snapshot_id), position=self.position)
 
     async def take(self, response: FetchSnapshotResponse) -> None:
-        """Take in the piece of an answer without errors.  Raises ProtocolError for one that does not continue it.
+        """Write the piece in a response without errors.
 
-        Then it is given up: whoever answers like that may have given other bytes, too.
+        Raises ProtocolError, and gives the download up, if the piece does not continue it.
         """
         assert self._download is not None, "no snapshot is on its way"
         try:
@@ -114,10 +111,9 @@ class SnapshotFetch:
             raise
 
     async def install(self) -> None:
-        """Check the whole snapshot, and put it in the log's place, with all that it says (scenario S11).
+        """Check the whole snapshot, and replace the log by it in one step (scenario S11).
 
-        Nothing runs between the log's hearing of it and its giving way, and no trim is under way meanwhile.  Raises
-        CorruptSnapshotError, having given it up, where its bytes are no whole snapshot.
+        No trim runs meanwhile.  Raises CorruptSnapshotError, and gives the download up, if the snapshot is damaged.
         """
         download = self._download
         assert download is not None, "no snapshot is on its way"
@@ -151,7 +147,7 @@ class SnapshotFetch:
         log.info("snapshot put off", snapshot_id=str(snapshot_id), seconds=self._pause_s)
 
     async def abandon(self) -> None:
-        """Give up what is on its way, if anything is."""
+        """Give up the download, if there is one."""
         download, self._download = self._download, None
         if download is not None:
             log.info("snapshot given up", snapshot_id=str(download.snapshot_id), position=download.position)

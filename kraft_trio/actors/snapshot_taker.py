@@ -1,4 +1,4 @@
-"""Takes this replica's snapshots: after so many bytes, after so long a time, or when asked; and trims behind them."""
+"""Takes snapshots of the application after enough bytes, enough time, or on request, and trims the log."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from kraft_trio.storage.snapshot_writer import SnapshotWriter
 log = structlog.get_logger(__name__)
 
 FULL_DISK_RETRY_S: Final = 60.0
-"""How long after one that the disk had no room for the next one is begun."""
+"""Delay before retrying a snapshot that did not fit on the disk."""
 
 
 class SnapshotTaker:
-    """Writes the application's state as a stream while the node goes on committing (KIP-630 "When to Snapshot").
+    """Writes the application's state while the node goes on committing (KIP-630 "When to Snapshot").
 
-    It follows StateMachineDriver batch by batch, which tells it of each with `state_changes` held: so what it knows of
-    the quorum and the producers is what held where the application stands, though the log goes further.
+    StateMachineDriver tells it of each batch, and holds `state_changes` meanwhile.  So the voters and producers that it
+    saves are those at the application's offset, although the log may be longer.
     """
 
     def __init__(
@@ -47,20 +47,20 @@ class SnapshotTaker:
         self._timestamp_ms = -1
         self._end_offset = 0
         self._new_bytes = 0
-        """Of the log, that the application has been given since the last snapshot."""
+        """Bytes of the log that the application has received since the last snapshot."""
         self._due = trio.lowlevel.ParkingLot()
         self._failure: StorageFailure | None = None
         self.generated_at_s: float | None = None
-        """When the last one was there, by Trio's clock; None where this process has not taken one yet."""
+        """When the last snapshot was complete, on Trio's clock; None if this process has not taken one yet."""
         self._one_at_a_time = trio.Lock()
         log.snapshots.when_corrupt(self._due.unpark_all)
         self.state_changes = trio.Lock()
-        """Held while the application's state is not that of any one offset."""
+        """Held while the application's state is between two offsets."""
 
     # Told by the driver
 
     def loaded(self, end_offset: int, state: ControlState) -> None:
-        """The application's state is that of a snapshot."""
+        """Note that the application has loaded a snapshot."""
         self._end_offset = end_offset
         self._timestamp_ms = state.last_contained_log_timestamp_ms
         self._producers.clear()
@@ -69,7 +69,7 @@ class SnapshotTaker:
         self._new_bytes = 0
 
     def applied(self, header: BatchHeader) -> None:
-        """The application has been given that batch, the next one, where it is one for applications."""
+        """Note that the next batch has been applied.  Control batches count too."""
         self._end_offset = header.next_offset
         self._timestamp_ms = header.max_timestamp_ms
         self._producers.record(
@@ -87,10 +87,10 @@ class SnapshotTaker:
     # Taking
 
     async def run(self) -> None:
-        """Take one whenever it is due, until cancelled.
+        """Take a snapshot whenever one is due, until cancelled.
 
-        One for which the disk has no room is tried again later.  Raises StorageFailure where one could not be written
-        for another reason, whoever asked for it: the node ends with that.
+        A snapshot that does not fit on the disk is retried later.  Raises StorageFailure, which ends the node, if any
+        snapshot could not be written for another reason.
         """
         while True:
             with trio.move_on_after(self._interval_s):
@@ -110,16 +110,16 @@ class SnapshotTaker:
             await trio.sleep(FULL_DISK_RETRY_S)
 
     def _is_newest_corrupt(self) -> bool:
-        """Whether the newest snapshot has turned out to be damaged, and another one can be written now."""
+        """Whether the newest snapshot is known to be damaged, and another one can be taken."""
         snapshots = self._log.snapshots
         return snapshots.newest in snapshots.corrupt and self._next_id() is not None
 
     async def take(self) -> OffsetAndEpoch | None:
-        """Take a snapshot of the application as it is, and trim the log behind it; the newest snapshot's id then.
+        """Take a snapshot of the application, and trim the log.  Returns the id of the newest snapshot.
 
-        Nothing is written where that is as new as the application; None where there is nothing to save yet.  A caller
-        that is cancelled leaves none, or a whole one.  Raises DiskFullError, having trimmed all the same, where there
-        was no room for it; StorageFailure, NodeClosedError.
+        Writes nothing if the newest snapshot is as new as the application.  Returns None if there is nothing to save
+        yet.  A cancelled call leaves a whole snapshot or none.  Raises DiskFullError after trimming if there was no
+        room, StorageFailure, and NodeClosedError.
         """
         async with self._one_at_a_time:
             async with self.state_changes:
@@ -165,9 +165,9 @@ class SnapshotTaker:
             return self._log.snapshots.newest
 
     def _next_id(self) -> OffsetAndEpoch | None:
-        """None where there is a snapshot as new, be it one that took the log's place a moment ago.
+        """The id of the snapshot to take; None if there is one as new already.
 
-        An unfit one is none; but of a log that begins behind the application's last record none can be taken.
+        Corrupt snapshots do not count.  None can be taken if the log starts after the last applied record.
         """
         newest = self._log.snapshots.newest_intact
         if self._end_offset <= max(self._log.log_start_offset, newest.offset if newest is not None else 0):
