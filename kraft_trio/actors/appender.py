@@ -1,4 +1,4 @@
-"""Appends of the embedding application: gathered into batches that are sent to the leader, here or on another node."""
+"""Gathers the application's appends into batches, and sends them to the leader, on this node or another."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ MAILBOX_SIZE = 1024
 
 @attrs.frozen
 class AppendRequested:
-    """Values, encoded already, to be appended next to each other."""
+    """Encoded values to append at consecutive offsets."""
 
     values: tuple[bytes, ...]
     reply: Reply[int | Exception]
-    """The offset of the first value, once all are committed; or why not."""
+    """The offset of the first value, once all are committed, or the error."""
 
     @property
     def size_in_bytes(self) -> int:
@@ -50,10 +50,10 @@ class AppendRequested:
 
 
 class Appender:
-    """Takes append requests of this process, in order, and answers each when it has committed.
+    """Takes the append requests of this process in order, and answers each when it is committed.
 
-    One batch is on its way at a time; what arrives meanwhile shares the next one, which leaves when the one before has
-    committed.  `controller.quorum.append.linger.ms`, where it is set, holds a batch back for company that long.
+    One batch is under way at a time.  Requests that arrive meanwhile share the next batch, which is sent when the
+    previous one is committed.  `controller.quorum.append.linger.ms` delays a batch so that more requests can join it.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Appender:
         self._on_their_way: list[AppendRequested] = []
 
     async def append(self, values: Sequence[bytes]) -> int:
-        """Append values next to each other and wait until they are committed; the first one's offset (inclusive).
+        """Append values at consecutive offsets, wait until they are committed, and return the first offset.
 
         Raises RecordTooLargeError or RefusedError if the values were not appended, OutcomeUnknownError if they may have
         been, and NodeClosedError if the node stopped before they were sent.  A cancelled append may or may not take
@@ -96,7 +96,7 @@ class Appender:
         return outcome
 
     async def run(self) -> None:
-        """Serve until cancelled; whoever still waits then is answered."""
+        """Serve until cancelled, then answer all requests that still wait."""
         try:
             while True:
                 await self._append_group(await self._next_group())
@@ -112,7 +112,7 @@ class Appender:
         self._inbox.close()
 
     async def _next_group(self) -> list[AppendRequested]:
-        """The requests that have come in, as many as one batch may hold, in their order; at least one."""
+        """The next requests in order: at least one, and as many as fit into one batch."""
         if not self._waiting:
             self._waiting.append(await self._inbox.receive())
         self._waiting += drain(self._inbox)
@@ -151,7 +151,7 @@ class Appender:
 
 
 class _Leaders:
-    """How the producer reaches the leader that this node knows of: a mailbox, or a connection to another node."""
+    """Finds the leader that this node knows, for the producer."""
 
     def __init__(
         self, config: NodeConfig, client: NetworkClient, view: Published[QuorumView], random_source: random.Random

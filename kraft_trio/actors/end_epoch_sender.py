@@ -1,4 +1,4 @@
-"""EndQuorumEpoch: a resigned leader tells the voters, and who should succeed it."""
+"""EndQuorumEpoch: a resigned leader tells the voters that its epoch is over, and who should succeed it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ATTEMPTS_BEFORE_HAND_OVER = 3
 
 
 class EndEpochSender:
-    """Sends EndQuorumEpoch for one resigned epoch to every other voter until each has acknowledged it (KIP-595).
+    """Sends EndQuorumEpoch for one epoch to every other voter until each has acknowledged it (KIP-595).
 
-    Election hears that the epoch is handed over once each voter has acknowledged it or, a few times in a row, could not
-    be reached: a node that shuts down need not wait for those that are not there.
+    It tells Election that the epoch is handed over once each voter has acknowledged it, or could not be reached a few
+    times in a row.  So a node that shuts down need not wait for voters that are down.
     """
 
     def __init__(self, context: EpochContext, role: Resigned) -> None:
@@ -62,7 +62,7 @@ class EndEpochSender:
             await self._context.tell_election(HandedOver(self._context.stamp))
 
     async def _tell(self, voter_id: int, endpoint: Endpoint) -> bool:
-        """Send it once; whether the voter needs no more telling."""
+        """Send the request once.  Returns whether the voter is done."""
         config = self._context.config
         request = EndQuorumEpochRequest(
             cluster_id=self._context.cluster_id,

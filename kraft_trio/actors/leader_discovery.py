@@ -1,4 +1,4 @@
-"""An unattached node looks for the leader: a Fetch to a random bootstrap server, from which nothing is appended."""
+"""Finds the leader for an unattached node by sending Fetch to random bootstrap servers."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ EXPECTED_ERRORS = frozenset(
         ErrorCode.broker_not_available,
     }
 )
-"""What a node that does not lead, or is in another epoch, answers to whoever looks for the leader."""
+"""The errors with which a node answers that does not lead or is in another epoch."""
 
 
 class LeaderDiscovery:
     """Asks one bootstrap server after another who leads (docs/KAFKA.md#finding-the-leader; KAFKA-17030, KAFKA-17751).
 
-    What it hears goes to Election, whose transition to Follower then ends it.
+    It tells Election of each leader, appends nothing, and ends when Election becomes Follower.
     """
 
     def __init__(self, context: EpochContext) -> None:
         self._context = context
         self._reasons: dict[Endpoint, str] = {}
         self._namesake: Endpoint | None = None
-        """Where a leader with this node's own id is: it is to learn of this node, and to say so."""
+        """The endpoint of a leader with this node's own id.  The Fetch makes that leader log the conflict."""
 
     async def run(self) -> None:
         while True:
-            # Never at once: a node that has just heard of a new epoch would only find others in the same state.
+            # Wait first: when an epoch has just begun, other nodes do not know the leader either.
             await trio.sleep(self._context.retry_backoff_s())
             endpoints = discovery_endpoints(self._context.config, self._context.log.voters.voters, self._context.key.id)
             if self._namesake is not None and self._namesake not in endpoints:
@@ -67,7 +67,7 @@ class LeaderDiscovery:
             self._note(endpoint, "refused by the quorum", partition.error.name)
         heard = leader_in_fetch_response(response, partition, config.controller_listener_name)
         if partition.error == ErrorCode.none and not len(heard.leader_endpoints):
-            # Only the leader gives what it is asked for; then it does not say where it is.
+            # Only the leader answers without an error, and such a response does not name its endpoint.
             heard = attrs.evolve(heard, leader_endpoints=Endpoints({config.controller_listener_name: endpoint}))
         if heard.leader_id == self._context.key.id:
             self._namesake = heard.leader_endpoints.get(config.controller_listener_name)
@@ -75,7 +75,7 @@ class LeaderDiscovery:
             await self._context.tell_election(heard)
 
     def _note(self, endpoint: Endpoint, event: str, reason: str) -> None:
-        """Say why there is no leader, once for as long as that endpoint gives the same reason."""
+        """Log why no leader is known, unless the endpoint gave the same reason before."""
         if self._reasons.get(endpoint) != reason:
             self._reasons[endpoint] = reason
             log.warning(event, endpoint=str(endpoint), reason=reason)

@@ -1,4 +1,4 @@
-"""Trims the log behind its snapshots: regularly, and when one has been taken (KIP-630 "When to Delete")."""
+"""Trims the log regularly, and after each snapshot (KIP-630 "When to Delete")."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from kraft_trio.storage.retention import RetentionLimits
 log = structlog.get_logger(__name__)
 
 INTERVAL_S: Final = 60.0
-"""How often what has become too old is looked for, as Kafka does: also where no snapshot is taken."""
+"""How often the log is trimmed by age, even if no snapshot is taken; as in Kafka."""
 
 SPARED_FETCH_TIMEOUTS: Final = 4
-"""For how long a download that stands still is not given up: a request is lost, and the connection made anew."""
+"""For how many fetch timeouts a stalled download is spared, so that the replica can reconnect."""
 
 
 class LogCleaner:
-    """One per node, in whatever role; what is on disk decides, and nothing that an epoch owns."""
+    """Runs once per node, in every role.  It depends only on what is on disk."""
 
     def __init__(self, log: Log, config: NodeConfig) -> None:
         self._log = log
@@ -34,16 +34,16 @@ class LogCleaner:
         self._spared_for_s = SPARED_FETCH_TIMEOUTS * config.fetch_timeout_ms / 1000
 
     async def run(self) -> None:
-        """Trim every minute, until cancelled.  Raises StorageFailure: the node ends with that."""
+        """Trim every minute until cancelled.  Raises StorageFailure, which ends the node."""
         while True:
             await trio.sleep(INTERVAL_S)
             await self.clean()
 
     async def clean(self) -> None:
-        """Trim now, as the configuration says, and remove what goes.
+        """Trim now, as the configuration says.
 
-        Where the newest snapshot is damaged nothing does: it is said, and the next one is waited for.  Raises
-        StorageFailure, NodeClosedError.
+        If the newest snapshot is damaged, this logs it and removes nothing until there is another one.  Raises
+        StorageFailure and NodeClosedError.
         """
         try:
             if await self._log.trim(self._limits, self._being_fetched):

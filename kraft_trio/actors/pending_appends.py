@@ -1,4 +1,4 @@
-"""Appends that wait for the high watermark to pass them, and how each is answered."""
+"""The appends that wait for the high watermark to pass them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
 ANSWERS_PER_TURN: Final = 256
-"""How many are told that they are out of time, or that the epoch is over, before others have their turn."""
+"""How many appends are answered as expired or abandoned before other tasks run."""
 
 
 @attrs.define(eq=False)
@@ -28,10 +28,10 @@ class _PendingAppend:
 
 
 class PendingAppends:
-    """The Produce requests of one leader's epoch that are in its log and not answered yet.
+    """The Produce requests of one leader's epoch that are in the log and not answered yet.
 
-    Each is answered once: when it has committed, when its time is over, or when the epoch is; unless its asker is gone.
-    `expire_at` is told when `expire` is to be called (Trio's clock).
+    Each is answered once: when it is committed, when its time is over, or when the epoch ends.  A request whose
+    connection has closed is dropped.  `expire_at` is called with the time on Trio's clock at which `expire` is due.
     """
 
     def __init__(self, log: Log, expire_at: Callable[[float], None]) -> None:
@@ -44,7 +44,7 @@ class PendingAppends:
         return len(self._by_end)
 
     def await_commit(self, message: ProduceReceived, base_offset: int, next_offset: int) -> None:
-        """Answer that request when what it wants appended, up to `next_offset` (exclusive), has committed."""
+        """Answer the request when everything below `next_offset` is committed."""
         pending = _PendingAppend(base_offset, next_offset, message.reply)
         if self._is_committed(next_offset):
             self._acknowledge(pending)
@@ -56,13 +56,13 @@ class PendingAppends:
         self._expire_at(deadline)
 
     def acknowledge_up_to(self, high_watermark: int) -> None:
-        """Everything below the high watermark (exclusive) has committed."""
+        """Answer the appends that end at or below the high watermark (exclusive)."""
         while (pending := self._by_end.pop_up_to(high_watermark)) is not None:
             self._by_deadline.discard(pending)
             self._acknowledge(pending)
 
     def expire(self, now_s: float) -> float:
-        """Answer those whose time has come, a turn's worth; when to call again, infinity where none waits."""
+        """Answer one turn's worth of expired appends.  Returns when to call again; infinity if nothing waits."""
         for _ in range(ANSWERS_PER_TURN):
             pending = self._by_deadline.pop_up_to(now_s)
             if pending is None:
@@ -77,7 +77,7 @@ class PendingAppends:
         return self._by_deadline.lowest_key
 
     def abandon_some(self) -> bool:
-        """The epoch is over: answer a turn's worth; whether that was all."""
+        """Answer one turn's worth, because the epoch is over.  Returns whether that was all."""
         for _ in range(ANSWERS_PER_TURN):
             pending = self._by_end.pop_up_to(self._by_end.lowest_key)
             if pending is None:
@@ -92,7 +92,7 @@ class PendingAppends:
         )
 
     def _leave(self, pending: _PendingAppend) -> None:
-        """Nobody waits for its answer any more; the batch commits or vanishes all the same."""
+        """Drop a request that nobody waits for.  Its batch still commits or vanishes."""
         self._by_end.discard(pending)
         self._by_deadline.discard(pending)
 

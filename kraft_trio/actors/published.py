@@ -1,4 +1,4 @@
-"""A value that one actor publishes and the others read: the way out of an actor that is not a message."""
+"""A value that one actor publishes and others read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ T = TypeVar("T")
 class Published(Generic[T]):
     """The newest immutable value of one owner.
 
-    Only the owner calls `publish`.  Anyone may read `value`, which is never half of a change, or wait for one that
-    satisfies a condition.
+    Only the owner calls `publish`.  Any task may read `value`, or wait for a value that satisfies a condition.
     """
 
     def __init__(self, value: T) -> None:
@@ -33,7 +32,7 @@ class Published(Generic[T]):
         self._readers.unpark_all()
 
     def look_again(self) -> None:
-        """Let those who wait look at their condition again: something beside the value has changed."""
+        """Make waiting tasks check their conditions again, because something other than the value has changed."""
         self._readers.unpark_all()
 
     def subscribe(self, listener: Callable[[T], object]) -> None:
@@ -41,7 +40,7 @@ class Published(Generic[T]):
         self._listeners.append(listener)
 
     async def wait_for(self, condition: Callable[[T], bool]) -> T:
-        """The first value, the present one included, that satisfies the condition.  Cancellation changes nothing."""
+        """Wait for a value that satisfies the condition.  The current value counts."""
         while not condition(self._value):
             await self._readers.park()
         return self._value

@@ -1,7 +1,7 @@
-"""The records of a committed batch, of any size, as lists that an application can be given.
+"""Decodes the records of committed batches of any size, in lists for the application.
 
 A committed batch must be readable even if an older version wrote it, or Apache Kafka, which sets no bounds.  A batch
-that takes long is decoded off the loop, in memory that does not grow with it.
+that takes long is decoded on a thread, in memory that does not grow with the batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kraft_trio.storage.record_chunks import record_chunks
 from kraft_trio.storage.record_thread import OffLoop
 
 MOST_RECORDS: Final = 4096
-"""Of one list; a batch of fewer than this, and of fewer bytes than `MOST_BYTES`, is one list."""
+"""Limit for one list.  A batch with fewer records, and fewer bytes than `MOST_BYTES`, is one list."""
 MOST_BYTES: Final = 4 * 1024 * 1024
 SMALL_RECORDS: Final = 256
 SMALL_BYTES: Final = 64 * 1024
@@ -29,14 +29,14 @@ _CHUNKS_A_JOB: Final = 8
 
 
 class RecordDecoder:
-    """Gives the records of batches; owns nothing."""
+    """Decodes batches; has no state."""
 
     def __init__(self, off_loop: OffLoop, max_record_bytes: int) -> None:
         self._off_loop = off_loop
         self._max_record_bytes = max_record_bytes
 
     def at_once(self, batch: Buffer, header: BatchHeader) -> list[Record] | None:
-        """The records of a batch that takes no time worth mentioning, as most do; None for any other.
+        """The records of a batch that is quickly decoded, as most are; None for any other batch.
 
         Raises ProtocolError for records that cannot be read.
         """
@@ -47,9 +47,9 @@ class RecordDecoder:
         return decode_records(batch, 0, header)
 
     async def lists(self, batch: Buffer, header: BatchHeader) -> AsyncGenerator[list[Record], None]:
-        """The records of any batch, in one list or, of a large one, several; none of them is empty.
+        """The records of any batch, in one or more lists that are not empty.
 
-        Raises ProtocolError where records cannot be read, perhaps after some that can.
+        Raises ProtocolError for records that cannot be read, possibly after it has yielded others.
         """
         records: list[Record] = []
         size = 0
@@ -64,13 +64,13 @@ class RecordDecoder:
             yield records
 
     async def check(self, batch: Buffer, header: BatchHeader) -> None:
-        """Raises ProtocolError where not all records can be read, before any is given to somebody."""
+        """Decode all records and drop them.  Raises ProtocolError if any cannot be read."""
         async with aclosing(self._parts(batch, header)) as parts:
             async for _ in parts:
                 pass
 
     async def _parts(self, batch: Buffer, header: BatchHeader) -> AsyncGenerator[tuple[list[Record], int], None]:
-        """Some records at a time, and roughly what they take: the first ones in the loop, if they are cheap."""
+        """Some records at a time, and roughly their bytes.  The first ones come from the event loop if cheap."""
         chunks = record_chunks(batch, 0, header, self._max_record_bytes)
         if not header.attributes & COMPRESSION_ATTRIBUTES or len(batch) <= _COMPRESSED_BYTES_AT_ONCE:
             part = _next(chunks, _CHUNKS_AT_ONCE)
@@ -82,7 +82,7 @@ class RecordDecoder:
 
 
 def _next(chunks: Iterator[list[Record]], count: int) -> tuple[list[Record], int] | None:
-    """Some more records and roughly what they take; None once there are no more."""
+    """Some more records, and roughly their bytes; None at the end."""
     some = list(islice(chunks, count))
     if not some:
         return None

@@ -10,14 +10,14 @@ from typing import Final, Generic, TypeVar
 ItemT = TypeVar("ItemT", bound=Hashable)
 
 STALE_ENTRIES: Final = 64
-"""How many entries of items that left may be kept, beyond one for each item that is there."""
+"""How many stale entries may be kept, beyond one for each item."""
 
 
 class RemovableHeap(Generic[ItemT]):
-    """Items in ascending order of their keys; equal keys in the order in which they were put.
+    """Items in ascending order of their keys, and for equal keys in the order of `put`.
 
-    `put` and `pop_up_to` take O(log n), `discard` O(1), each amortized: the entry of an item that left stays until it
-    reaches the top, or until such entries are the majority and the heap is built anew without them.
+    `put` and `pop_up_to` take O(log n), and `discard` O(1), all amortized.  The entry of a removed item stays until it
+    reaches the top, or until most entries are stale and the heap is rebuilt.
     """
 
     __slots__ = ("_entries", "_numbers", "_puts")
@@ -25,7 +25,7 @@ class RemovableHeap(Generic[ItemT]):
     def __init__(self) -> None:
         self._entries: list[tuple[float, int, ItemT]] = []
         self._numbers: dict[ItemT, int] = {}
-        """Of each item's valid entry."""
+        """The number of each item's valid entry."""
         self._puts = 0
 
     def __len__(self) -> int:
@@ -33,11 +33,11 @@ class RemovableHeap(Generic[ItemT]):
 
     @property
     def size(self) -> int:
-        """How many entries are kept, stale ones included."""
+        """The number of entries, stale ones included."""
         return len(self._entries)
 
     def put(self, item: ItemT, key: float) -> None:
-        """Add the item, or give it another key."""
+        """Add an item, or change its key."""
         numbers = self._numbers
         self._puts = number = self._puts + 1
         numbers[item] = number
@@ -56,7 +56,7 @@ class RemovableHeap(Generic[ItemT]):
             self._drop_stale()
 
     def pop_up_to(self, key: float) -> ItemT | None:
-        """Remove and return the first item whose key is at most `key`; None where there is none."""
+        """Remove and return the first item if its key is at most `key`, else return None."""
         entries, numbers = self._entries, self._numbers
         while entries:
             entry_key, number, item = entries[0]
@@ -71,7 +71,7 @@ class RemovableHeap(Generic[ItemT]):
 
     @property
     def lowest_key(self) -> float:
-        """Infinity where the heap is empty."""
+        """The key of the first item; infinity if the heap is empty."""
         self._drop_stale_top()
         return self._entries[0][0] if self._entries else math.inf
 

@@ -1,4 +1,4 @@
-"""The Fetch and FetchSnapshot of a replica: the requests, what an answer says of the leader, whom else to ask."""
+"""A replica's Fetch and FetchSnapshot requests, and what their responses say about the leader."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnaps
 
 
 def discovery_endpoints(config: NodeConfig, voters: VoterSet, self_id: int) -> list[Endpoint]:
-    """Where to ask for the leader; never this node itself.
+    """The endpoints at which to ask for the leader, without this node's own.
 
-    The configured bootstrap servers, or where there are none the configured voters (KIP-853), and the voters of the
-    newest set.
+    They are the configured bootstrap servers, or else the configured voters (KIP-853), and the voters of the newest
+    set.
     """
     own = {endpoint for _, endpoint in config.advertised_endpoints()}
     of_voters = [
@@ -32,18 +32,18 @@ def discovery_endpoints(config: NodeConfig, voters: VoterSet, self_id: int) -> l
 def leader_in_fetch_response(
     response: FetchResponse, partition: FetchPartitionResponse, listener_name: str
 ) -> LeaderHeardOf:
-    """What a Fetch answer says about the leader: its epoch, its id, and where it is where that is told."""
+    """The leader's epoch, id and perhaps endpoint, as a Fetch response names them."""
     endpoint = next((endpoint for id, endpoint in response.node_endpoints if id == partition.leader_id), None)
     return LeaderHeardOf.of_response(partition.leader_epoch, partition.leader_id, endpoint, listener_name)
 
 
 def leader_in_snapshot_response(response: FetchSnapshotResponse, listener_name: str) -> LeaderHeardOf:
-    """The same of a FetchSnapshot's answer."""
+    """The leader's epoch, id and perhaps endpoint, as a FetchSnapshot response names them."""
     return LeaderHeardOf.of_response(response.leader_epoch, response.leader_id, response.leader_endpoint, listener_name)
 
 
 def replica_fetch_request(context: EpochContext, *, max_wait_ms: int) -> FetchRequest:
-    """A Fetch from the end of this replica's log, all of which must be synced: the position promises it."""
+    """A Fetch from the end of this replica's log.  The whole log must be synced, because the position promises it."""
     log, config = context.log, context.config
     assert log.end_offset == log.synced_end_offset, "a Fetch position must be durable"
     high_watermark = log.high_watermark
@@ -71,7 +71,7 @@ def replica_fetch_request(context: EpochContext, *, max_wait_ms: int) -> FetchRe
 
 
 def fetch_snapshot_request(context: EpochContext, snapshot_id: OffsetAndEpoch) -> FetchSnapshotRequest:
-    """A FetchSnapshot for the first piece of that snapshot; for more than what only shows that a replica lives."""
+    """A FetchSnapshot for the first piece of that snapshot."""
     return FetchSnapshotRequest(
         cluster_id=context.cluster_id,
         replica_id=context.key.id,

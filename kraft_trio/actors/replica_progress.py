@@ -1,4 +1,4 @@
-"""What the leader knows of each replica: how far it has synced, when it last fetched, when it was last caught up."""
+"""What the leader knows of each replica: its synced end, its last fetch, when it was last caught up."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, Describe
 
 OBSERVER_FORGOTTEN_AFTER_S = 300.0
 MAX_REPLICAS = 1000
-"""How many are known at once; beyond that the one that has been silent longest is forgotten, and no voter is silent."""
+"""Limit for known replicas.  Beyond it, the observer that has been silent longest is forgotten."""
 
 
 @attrs.define
 class ReplicaProgress:
-    """How far one replica has got, as its requests say; times are Trio's.
+    """The progress of one replica, from its requests.  Times are on Trio's clock.
 
     `end_offset` is exclusive and durable on the replica (docs/DECISIONS.md#only-synced-records-count).
     """
@@ -26,7 +26,7 @@ class ReplicaProgress:
     end_offset: int
     last_fetch_s: float
     last_contact_s: float = -math.inf
-    """When a request last showed that the replica gets answers (check-quorum)."""
+    """When a request last showed that the replica receives responses (check-quorum)."""
     position: ReplicaPosition = attrs.field(factory=ReplicaPosition)
     last_caught_up_s: float = -math.inf
     leader_end_offset_at_last_fetch: int = -1
@@ -41,7 +41,7 @@ class ProgressTable:
         self._replicas: dict[ReplicaKey, ReplicaProgress] = {}
 
     def fetched(self, replica: ReplicaKey, end_offset: int, *, leader_end_offset: int, now_s: float) -> bool:
-        """A valid Fetch from that replica at `end_offset`; whether it holds another end than was known."""
+        """Note a valid Fetch at `end_offset`.  Returns whether the replica's end has changed."""
         progress = self._replicas.get(replica)
         is_news = progress is None or progress.end_offset != end_offset
         if progress is None:
@@ -60,7 +60,7 @@ class ProgressTable:
     def fetched_snapshot(
         self, replica: ReplicaKey, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int, *, now_s: float
     ) -> None:
-        """It was given a piece of a snapshot: it is there, though what it holds is not known."""
+        """Note that a replica received a piece of a snapshot, which is contact but no progress."""
         progress = self._replicas.get(replica)
         if progress is None:
             progress = self._know(replica, 0, now_s)
@@ -75,7 +75,7 @@ class ProgressTable:
         return progress
 
     def is_caught_up(self, key: ReplicaKey, since_s: float) -> bool:
-        """Whether that replica has held all that the leader's log had at some time since then (Trio's clock)."""
+        """Whether, at some time since `since_s`, the replica held all that the leader's log had."""
         progress = self._replicas.get(key)
         return progress is not None and progress.last_caught_up_s >= since_s
 
@@ -85,7 +85,7 @@ class ProgressTable:
         return None if key is None else self._replicas[key]
 
     def _incarnation(self, voter: Voter) -> ReplicaKey | None:
-        """A static voter's directory id is not known: then the incarnation that fetched last is the voter."""
+        """The voter's key.  If its directory id is unknown, the incarnation that fetched last."""
         if voter.key in self._replicas:
             return voter.key
         only_voter = VoterSet((voter,))
@@ -109,7 +109,7 @@ class ProgressTable:
         }
 
     def last_fetch_s(self, voter: Voter) -> float:
-        """When the voter last fetched in this epoch; minus infinity for never."""
+        """When the voter last fetched in this epoch; minus infinity if never."""
         progress = self.of_voter(voter)
         return progress.last_fetch_s if progress is not None else -math.inf
 
@@ -118,7 +118,7 @@ class ProgressTable:
         return self._epoch_started_s if progress is None else max(self._epoch_started_s, progress.last_contact_s)
 
     def majority_contact_ends_at(self, voters: VoterSet, timeout_s: float, now_s: float) -> float:
-        """When the majority would no longer be in contact if nobody were from now on."""
+        """When contact with a majority ends if no replica makes contact from now on."""
         if len(voters) <= 1:
             return now_s + timeout_s
         contacts = sorted(
@@ -128,7 +128,7 @@ class ProgressTable:
         return max(contacts[min(others_needed, len(contacts)) - 1], now_s - timeout_s) + timeout_s
 
     def end_offsets_of_others(self, voters: VoterSet) -> list[tuple[ReplicaKey, int]]:
-        """The other voters with their exclusive synced ends, -1 where unknown: for choosing successors."""
+        """The other voters with their exclusive synced ends, or -1 if unknown; for choosing successors."""
         return [
             (voter.key, progress.end_offset if (progress := self.of_voter(voter)) is not None else -1)
             for voter in voters
@@ -136,12 +136,12 @@ class ProgressTable:
         ]
 
     def number_of_observers(self, voters: VoterSet, now_s: float) -> int:
-        """How many replicas that are no voters have fetched lately (KIP-853 "number-of-observers")."""
+        """How many observers have fetched lately (KIP-853 "number-of-observers")."""
         self._forget_lost_observers(voters, now_s)
         return sum(not voters.is_voter(key) for key in self._replicas)
 
     def number_of_silent_voters(self, voters: VoterSet, timeout_s: float, now_s: float) -> int:
-        """How many other voters have not been in contact for that long, nor has the epoch just begun."""
+        """How many other voters have had no contact for `timeout_s`.  The start of the epoch counts as contact."""
         return sum(now_s - self._last_contact_s(voter) > timeout_s for voter in voters if voter.id != self._leader.id)
 
     def describe(

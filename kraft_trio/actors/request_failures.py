@@ -1,8 +1,8 @@
-"""Where an unexpected error in serving one request ends: with that request, unless the error is the node's own.
+"""Decides whether an unexpected error ends one request or the node.
 
-Storage that failed, a closed log and a broken invariant (AssertionError) are the node's: nothing it says afterwards
-could be trusted.  Anything else is a bug that this request has met: it is answered UNKNOWN_SERVER_ERROR, or its
-connection is closed, and everybody else is served on.
+Failed storage, a closed log and a broken invariant (AssertionError) end the node, because nothing that it says
+afterwards could be trusted.  Any other error is a bug that one request has met.  That request gets
+UNKNOWN_SERVER_ERROR, or its connection closes, and other requests are served.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from kraft_trio.errors import NodeClosedError, StorageError, StorageFailure
 log = structlog.get_logger(__name__)
 
 SECONDS_BETWEEN_TRACEBACKS: Final = 10.0
-"""Whoever met the bug may send the same again and again."""
+"""Least time between two logged tracebacks, because a client may repeat its request."""
 NODES_OWN: Final = (StorageError, StorageFailure, NodeClosedError, AssertionError)
 
 
 class RequestFailedError(Exception):
-    """An answer could not be made of what a request asks for; raised from the reason."""
+    """The response to a request could not be encoded.  The cause is the error."""
 
 
 class RequestFailures:
-    """Counts and logs the errors that ended one request and no more.  One a node."""
+    """Counts and logs the errors that ended only one request.  There is one per node."""
 
     def __init__(self, unexpected: Callable[[Exception], object]) -> None:
-        """`unexpected` is told of each; it must neither block nor fail."""
+        """`unexpected` is called with each error; it must neither block nor fail."""
         self._unexpected = unexpected
         self.count = 0
         self._logged_at_s = -math.inf
 
     def note(self, error: Exception, request: str) -> None:
-        """To be called in the handler of an error met in serving a request of that kind, before it is answered.
+        """Note an error.  Call this in the `except` block, before answering the request.
 
-        Raises the error again where it is the node's.
+        Raises the error again if it ends the node.
         """
         if any(isinstance(leaf, NODES_OWN) for leaf in _leaves(error)):
             raise error

@@ -1,4 +1,4 @@
-"""Gives committed records to the application, in order, each once per process; and snapshots in place of the oldest."""
+"""Gives committed records to the application in order, each once per process, and snapshots of older ones."""
 
 from __future__ import annotations
 
@@ -30,18 +30,17 @@ log = structlog.get_logger(__name__)
 OnCommit = Callable[[Sequence[Record]], Awaitable[None]]
 
 _READ_BYTES = 1024 * 1024
-"""How much of the log is read at a time."""
+"""Bytes of the log to read at a time."""
 
 
 async def committed_batches(
     log: Log, from_offset: int, decoder: RecordDecoder, has_ended: Callable[[], bool] = lambda: False
 ) -> AsyncGenerator[list[Record], None]:
-    """The data records of each committed batch, from `from_offset` (inclusive) on, waiting for more at the end.
+    """Yield the data records of committed batches from `from_offset` (inclusive) on, and wait for more at the end.
 
-    A large batch comes as several lists.  Control records are passed over; a batch that begins below `from_offset` is
-    cut to the records from there on.  Cancellation loses nothing: begin again after the last offset that was seen.
-    Raises OffsetOutOfRangeError where a snapshot has taken the place of what is to be read, CorruptLogError for records
-    that cannot be read, NodeClosedError where it would have to wait for a node that has ended.
+    A large batch comes as several lists.  Control records are skipped.  After a cancellation, continue after the last
+    offset that was seen.  Raises OffsetOutOfRangeError if a snapshot has replaced the records, CorruptLogError for
+    records that cannot be read, and NodeClosedError at the end if the node has ended.
     """
     offset = from_offset
     while True:
@@ -59,7 +58,7 @@ async def committed_batches(
                             yield wanted
             offset = header.next_offset
         if offset == began_at:
-            # A high watermark inside a batch, from a peer that does not keep to batches: wait for the rest of it.
+            # A peer named a high watermark inside a batch: wait for the rest of the batch.
             await log.changed.park()
 
 
@@ -90,10 +89,10 @@ class _ApplicationStopped(Exception):
 
 
 class StateMachineDriver:
-    """Calls `on_commit` with the records of each committed batch; a slow application delays only itself.
+    """Calls `on_commit` with the records of each committed batch.  A slow application delays only itself.
 
-    An application with `snapshots` begins with the newest snapshot there is, is given another one where the log no
-    longer has what it needs next, and has its state saved by a SnapshotTaker.
+    An application with `snapshots` starts with the newest snapshot.  It loads another one if the log no longer has the
+    next records, and SnapshotTaker saves its state.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class StateMachineDriver:
         snapshots: StateSnapshots | None = None,
         taker: SnapshotTaker | None = None,
     ) -> None:
-        """`snapshots` and `taker` are given together."""
+        """`snapshots` and `taker` are both None or both given."""
         self._log = log
         self._on_commit = on_commit
         self._decoder = decoder
@@ -114,15 +113,15 @@ class StateMachineDriver:
         self._snapshots = snapshots
         self._taker = taker
         self.applied_offset = 0
-        """Exclusive: every committed record below it has been given to the application."""
+        """The application has every committed record below this offset (exclusive)."""
         self._progress = trio.lowlevel.ParkingLot()
         self._has_ended = False
         self._failure: CorruptLogError | None = None
 
     async def wait_until_applied(self, offset: int) -> None:
-        """Wait until the application has the record at `offset`, and all before it.
+        """Wait until the application has the record at `offset` (inclusive) and all before it.
 
-        Raises CorruptLogError where records before it cannot be read, NodeClosedError.
+        Raises CorruptLogError if earlier records cannot be read, and NodeClosedError.
         """
         while self.applied_offset <= offset:
             if self._failure is not None:
@@ -132,11 +131,11 @@ class StateMachineDriver:
             await self._progress.park()
 
     async def run(self) -> None:
-        """Run until cancelled.  An exception of the application's is a bug and ends the node.
+        """Run until cancelled.  An exception of the application is a bug and ends the node.
 
-        At committed records that cannot be read, which no leader of this version lets into the log, the application
-        stops: every replica has them, and would end at each start.  The node goes on replicating and voting.  Raises
-        StorageError where a snapshot has taken the log's place and the application cannot be given one.
+        The application stops at committed records that cannot be read, but the node goes on replicating and voting.
+        No leader of this version accepts such records.  All replicas have them, and would otherwise end at each start.
+        Raises StorageError if a snapshot has replaced the log and the application cannot load one.
         """
         try:
             await self._run()
@@ -164,7 +163,7 @@ class StateMachineDriver:
         return self._log.high_watermark
 
     async def _apply_up_to(self, end_offset: int) -> bool:
-        """Give what is read at once of the log from where the application is; whether there was anything."""
+        """Read the log once from the application's offset, and apply that.  Returns whether there was anything."""
         began_at = self.applied_offset
         if began_at >= end_offset:
             return False
@@ -184,7 +183,7 @@ class StateMachineDriver:
             self._taker.applied(header)
 
     async def _give(self, header: BatchHeader, batch: bytes) -> None:
-        """Give the application the records of a batch, at once or, of a large one, in several calls."""
+        """Give the application the records of a batch, in one call or, if it is large, in several."""
         if header.is_control:
             return
         try:
@@ -199,7 +198,7 @@ class StateMachineDriver:
             try:
                 first, second = await anext(lists, None), await anext(lists, None)
                 if second is not None:
-                    # All or nothing: a snapshot must not hold a part of a batch.
+                    # All of the batch or nothing, because a snapshot must not have a part of a batch.
                     await self._decoder.check(batch, header)
             except ProtocolError as error:
                 raise _ApplicationStopped(_unreadable(self._log, error)) from error
@@ -227,7 +226,7 @@ class StateMachineDriver:
         await self._load(self._snapshots, newest)
 
     async def _load(self, snapshots: StateSnapshots, snapshot_id: OffsetAndEpoch) -> None:
-        """Give the application a snapshot in place of its state; others run while it is read."""
+        """Replace the application's state by a snapshot.  Other tasks run while it is read."""
         assert self._taker is not None, "snapshots without a taker"
         async with self._taker.state_changes:
             path = self._log.snapshots.path(snapshot_id)
@@ -240,7 +239,7 @@ class StateMachineDriver:
         log.info("snapshot given to the application", snapshot_id=str(snapshot_id))
 
     async def _records_of(self, path: str, snapshot_id: OffsetAndEpoch) -> AsyncGenerator[Sequence[Record], None]:
-        # What the application raises in `load` does not come by here.
+        # Errors that the application raises in `load` do not pass through here.
         with _reading(path), closing(open_snapshot(self._disk, path, snapshot_id)) as batches:
             for batch in batches:
                 await trio.lowlevel.checkpoint()
