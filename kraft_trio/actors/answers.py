@@ -1,4 +1,4 @@
-"""What a routed request leaves behind: an answer that is there, or one that an actor or the leader will give."""
+"""The response to a routed request, which is there already or will come from an actor or the leader."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ ResponseT = TypeVar("ResponseT")
 
 
 class Answer(Protocol):
-    """The response to one request, sooner or later."""
+    """The response to one request, now or later."""
 
     @property
     def is_ready(self) -> bool: ...
 
     def when_ready(self, listener: Callable[[], object]) -> None:
-        """Call `listener` each time that the answer may have become ready; at once if it is."""
+        """Call `listener` whenever the answer may have become ready, and at once if it is ready."""
         ...
 
     def response(self) -> Any:
-        """The response, once it is ready; None where the protocol wants none (Produce with acks=0)."""
+        """The response, once it is ready; None if the client expects none (Produce with acks=0)."""
         ...
 
     def abandon(self) -> None:
-        """The connection has ended, and nobody waits for the response any more.  Called once, ready or not."""
+        """Drop the answer, because its connection has ended.  Called once, ready or not."""
         ...
 
 
 @attrs.frozen
 class Ready:
-    """An answer given at once."""
+    """An answer that is ready from the start."""
 
     value: Any
 
@@ -58,13 +58,13 @@ class Ready:
 
 
 class Awaited(Generic[T]):
-    """The answers of actors, made into the response."""
+    """An answer that is made from the replies of actors."""
 
     def __init__(self, replies: Sequence[Reply[T]], respond: Callable[[Sequence[T]], Any]) -> None:
         self._replies = replies
         self._respond = respond
         self._answered = 0
-        """How many replies, from the first one on, are known to be answered: a Fetch may have a thousand."""
+        """How many of the first replies are known to be answered, so that they are not checked again."""
 
     @property
     def is_ready(self) -> bool:
@@ -91,23 +91,23 @@ class Awaited(Generic[T]):
 
 
 class Worked(Awaited[T]):
-    """What comes of work that takes a while; somebody has to run `work` for the answer to come."""
+    """An answer that is computed by `work`, which the connection runs as a task."""
 
     def __init__(self, work: Callable[[], Awaitable[T]]) -> None:
-        """`work` raises nothing: its result is the response."""
+        """`work` returns the response, and must not raise."""
         self._reply: Reply[T] = Reply()
         super().__init__((self._reply,), lambda values: values[0])
         self._work = work
 
     async def work(self) -> None:
-        """Do it.  A cancelled call leaves no answer: there is then nobody to give it to."""
+        """Run the work.  A cancelled call gives no answer, because the connection has ended."""
         self._reply.answer(await self._work())
 
 
 class Forwarded(Worked[ResponseT], Generic[RequestT, ResponseT]):
-    """The leader's answer to what a client asked a follower; `refusal` where the leader gives none.
+    """The leader's answer to a request that a follower passes on, or `refusal` if there is none.
 
-    Tools and clients put some requests to any broker, and Kafka's brokers pass those on too.
+    Clients send some requests to any broker, and Kafka's brokers pass those on too.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What ordinary Kafka clients ask for: Metadata, DescribeCluster, Produce, FindCoordinator."""
+"""The requests of ordinary Kafka clients: Metadata, DescribeCluster, Produce, FindCoordinator."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ClientRequests:
     # Metadata, DescribeCluster
 
     def describe_cluster(self, request: DescribeClusterRequest, listener_name: str) -> DescribeClusterResponse:
-        """The nodes that Metadata names: each is a broker for whoever asks for brokers, and a controller besides."""
+        """The nodes that Metadata names.  Each is a broker and a controller, whichever the client asks for."""
         if request.endpoint_type not in (BROKERS, CONTROLLERS):
             message = (
                 f"endpoint type {request.endpoint_type}: expected {BROKERS} (brokers) or {CONTROLLERS} (controllers)"
@@ -76,7 +76,7 @@ class ClientRequests:
         wanted = request.topics
         if wanted is None:
             wanted = (MetadataTopic(self._config.topic_name, self._config.topic_id),)
-        # Each once, however often it is asked for.
+        # Each topic once, even if it is requested several times.
         topics = {topic.topic_id if topic.name is None else topic.name: topic for topic in wanted}
         broker_ids = tuple(sorted(brokers))
         return MetadataResponse(
@@ -87,7 +87,7 @@ class ClientRequests:
         )
 
     def _brokers(self, view: QuorumView, listener_name: str) -> dict[int, Endpoint]:
-        """The voters and the leader, each on the listener the client came in through, else on its default one."""
+        """The endpoints of the voters and the leader on the client's listener, or else on their default one."""
         brokers = {}
         for voter in view.voters:
             endpoint = voter.endpoints.get(listener_name) or next((e for _, e in voter.endpoints), None)
@@ -144,7 +144,7 @@ class ClientRequests:
     def _produce_response(
         self, request: ProduceRequest, answers: Sequence[ProducePartitionResponse], listener_name: str
     ) -> ProduceResponse:
-        """The answers with the names of what they are about and, where it is not this node, the leader (KIP-951)."""
+        """The response with the partitions' names and, if this node does not lead, the leader (KIP-951)."""
         view = self._view.value
         responses = []
         for partition, answer in zip(request.partitions, answers, strict=True):

@@ -1,4 +1,4 @@
-"""Bounds how far requests move the epoch of this node, and says in the log what it refused."""
+"""Limits how far requests move this node's epoch, and logs what it refused."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kraft_trio.protocol.epoch_limits import MAX_EPOCH, EpochAllowance, highest_
 log = structlog.get_logger(__name__)
 
 QUIET_S: Final = 10.0
-"""Least time between two lines about the same kind of refusal."""
+"""Least time between two log lines about the same kind of refusal."""
 
 RECOVER: Final = "stop every replica of the quorum and bring their epochs down with `kraft storage recover`"
 
 
 class EpochGuard:
-    """The allowance of one node (protocol/epoch_limits.py); owned by Election, full again after a restart."""
+    """The allowance of one node (protocol/epoch_limits.py).  Election owns it; it is full after a restart."""
 
     def __init__(self) -> None:
         self._allowance = EpochAllowance(trio.current_time())
@@ -31,18 +31,18 @@ class EpochGuard:
         return highest_requested_epoch(own_epoch, self._allowance.available(trio.current_time()))
 
     def moved(self, old_epoch: int, new_epoch: int, cause: ElectionMessage) -> None:
-        """The epoch has moved because of that message."""
+        """Note that the epoch has moved because of `cause`."""
         if isinstance(cause, VoteReceived | BeginQuorumEpochReceived | EndQuorumEpochReceived):
             self._allowance = self._allowance.spend(new_epoch - old_epoch, trio.current_time())
         if new_epoch == MAX_EPOCH:
             self.at_last_epoch()
 
     def at_last_epoch(self) -> None:
-        """This node is in the last epoch there is."""
+        """Log that this node is in the last epoch."""
         log.error("last epoch: no election can follow", epoch=MAX_EPOCH, to_do=RECOVER)
 
     def refused(self, kind: str, sender: str, named_epoch: int, own_epoch: int) -> None:
-        """A message named an epoch that it may not move this node to."""
+        """Log that a message named an epoch too far ahead."""
         now_s = trio.current_time()
         if now_s < self._said_at_s.get(kind, -QUIET_S) + QUIET_S:
             self._unsaid[kind] = self._unsaid.get(kind, 0) + 1

@@ -29,7 +29,7 @@ VOTER_CHANGES_MAILBOX_SIZE = 16
 
 @attrs.frozen
 class EpochTasks:
-    """What runs during one stay in a role, as far as somebody speaks to it."""
+    """The tasks of one stay in a role that others use."""
 
     replication: LeaderReplication | FollowerReplication | None = None
     leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None = None
@@ -39,7 +39,7 @@ class EpochTasks:
 def start_epoch_tasks(
     nursery: trio.Nursery, context: EpochContext, role: Role, observer_versions: Mapping[ReplicaKey, VersionRange]
 ) -> EpochTasks:
-    """Start what belongs to that role; everything ends with the nursery."""
+    """Start the tasks of a role.  They end with the nursery."""
     match role:
         case Unattached():
             nursery.start_soon(LeaderDiscovery(context).run)
@@ -69,7 +69,7 @@ def start_epoch_tasks(
 
 
 async def _until_full(run: Callable[[], Awaitable[None]], log: Log) -> None:
-    """A leader whose disk is full, or whose log is damaged, does no more; the node has it resign before it ends."""
+    """Run until the disk is full or the log is damaged; then return, so that the node can hand over before it ends."""
     try:
         await run()
     except* (DiskFullError, DamagedLogError):

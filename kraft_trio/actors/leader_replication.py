@@ -1,6 +1,6 @@
-"""The leader's side of replication: append, parked fetches, the high watermark, check-quorum.
+"""The leader's side of replication: appends, parked fetches, the high watermark, check-quorum.
 
-This is where the high watermark moves: `_advance_high_watermark`.
+The high watermark moves in `_advance_high_watermark`.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from kraft_trio.wire.error_codes import ErrorCode
 log = structlog.get_logger(__name__)
 
 MESSAGES_PER_TURN: Final = 256
-"""How many requests are served before others have their turn in the event loop."""
+"""How many requests are served before other tasks run."""
 
 
 class LeaderReplication:
     """Replication of one epoch that this node leads; built for the epoch and never reused.
 
-    Owns the progress of the replicas and, while it runs, the end of the log and the high watermark.  It ends when the
-    epoch nursery is cancelled; an fsync under way is then waited for (rule R1), and whoever still waits for an answer
-    gets NOT_LEADER_OR_FOLLOWER.
+    Owns the replicas' progress and, while it runs, the end of the log and the high watermark.  It ends when the epoch
+    nursery is cancelled.  It then waits for a running fsync (rule R1), and answers all requests that still wait with
+    NOT_LEADER_OR_FOLLOWER.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class LeaderReplication:
         self.progress = ProgressTable(context.key, trio.current_time())
         self._appends = PendingAppends(context.log, self._expire_at)
         self.fetches = LeaderFetches(context, lambda: self.high_watermark, self._expire_at)
-        """To be looked at by others, not to be changed."""
+        """Others may look at it, but must not change it."""
         self.progressed = trio.lowlevel.ParkingLot()
-        """Its waiters are woken when a replica has fetched."""
+        """Wakes its waiters when a replica has fetched."""
         self._next_expiry = trio.CancelScope(deadline=math.inf)
         self._appended = trio.Event()
         self._snapshots = SnapshotServer(context.log.snapshots)
@@ -108,7 +108,7 @@ class LeaderReplication:
             message = await self._mailbox.receive()
             end_before = self._log.end_offset
             self._serve(message)
-            # Whatever has come in meanwhile shares one write-to-followers and one fsync.
+            # All messages that have arrived share one response to the followers and one fsync.
             for _ in range(MESSAGES_PER_TURN):
                 try:
                     message = self._mailbox.receive_nowait()
@@ -152,7 +152,7 @@ class LeaderReplication:
         return attrs.evolve(described, committed_voters=self._committed_voters(described))
 
     def _committed_voters(self, described: DescribeQuorumResponse) -> tuple[QuorumReplica, ...]:
-        """The newest committed set with what is known of its replicas, where a newer set has not committed."""
+        """The replicas of the newest committed voter set, if a newer set is uncommitted."""
         high_watermark = self.high_watermark
         if high_watermark is None or not self._log.voters.uncommitted(high_watermark):
             return ()
@@ -163,10 +163,10 @@ class LeaderReplication:
     # Appending
 
     def _append_first_batch(self) -> None:
-        """The epoch's first batch (KIP-853 "First leader").
+        """Append the epoch's first batch (KIP-853 "First leader").
 
-        With kraft.version and voters where only the bootstrap checkpoint holds them, and with the voters where this
-        leader's own entry is out of date; not behind a set that may be uncommitted, as there is one such at a time.
+        It also has kraft.version and the voters if only the bootstrap checkpoint has them.  It has the voters if this
+        leader's own entry is out of date, unless the newest set may be uncommitted, because only one set may be.
         """
         history = self._log.voters
         voters = self._with_own_entry(history.voters)
@@ -190,7 +190,7 @@ class LeaderReplication:
         return VoterSet(own if voter.key == self._key else voter for voter in voters)
 
     def append_control(self, *records: ControlRecord) -> int:
-        """Append control records as one batch, in force from now on; the offset after it (exclusive).
+        """Append control records as one batch, which is in force at once.  Returns the offset after it.
 
         For VoterChangeCoordinator, which runs in the same epoch nursery and decides what may be appended.
         """
@@ -205,7 +205,7 @@ class LeaderReplication:
         return appended.next_offset
 
     def _produce(self, message: ProduceReceived) -> None:
-        """Append one client batch, which is answered when it commits (docs/DECISIONS.md#one-topic-one-partition)."""
+        """Append one client batch, and answer when it is committed (docs/DECISIONS.md#one-topic-one-partition)."""
         header = message.header
         if header.producer_id >= 0:
             match self._log.producers.check(
@@ -262,7 +262,7 @@ class LeaderReplication:
         self.fetches.spread_high_watermark()
 
     def _advance_for_fetch(self) -> None:
-        """What goes wrong here is not the matter of the Fetch that came in: a leader that cannot commit must end."""
+        """Advance the high watermark.  An error ends the node, because such a leader could not commit."""
         try:
             self._advance_high_watermark()
         except NODES_OWN:
@@ -279,7 +279,7 @@ class LeaderReplication:
             self._replica_fetch(message, message.replica)
 
     def _replica_fetch(self, message: FetchReceived, replica: ReplicaKey) -> None:
-        """KIP-595 "Fetch": the position says what the replica holds, durably; divergence is answered at once."""
+        """Serve a replica's Fetch, whose position tells what it has synced (KIP-595).  Divergence is answered at once."""
         partition = message.partition
         verdict = self._log.validate_fetch(partition.fetch_offset, partition.last_fetched_epoch)
         if isinstance(verdict, Diverging | NeedsSnapshot):
@@ -296,7 +296,7 @@ class LeaderReplication:
         self.fetches.replica_fetch(message, replica)
 
     def _fetch_snapshot(self, message: FetchSnapshotReceived) -> None:
-        """KIP-630 "Fetch Snapshot"; a download that goes on is contact, however long it takes to get all pieces."""
+        """Serve a FetchSnapshot (KIP-630).  Each piece counts as contact with the replica."""
         request = message.request
         replica, now_s = message.replica, trio.current_time()
         piece = self._snapshots.piece(replica, request.snapshot_id, request.position, request.max_bytes, now_s=now_s)
@@ -307,13 +307,13 @@ class LeaderReplication:
             self._scrubber.given(replica, request.snapshot_id, request.position, len(piece.data), piece.size_in_bytes)
         message.reply.answer(piece)
 
-    # Waiting ends
+    # Ends of waits
 
     def _expire_at(self, deadline: float) -> None:
         self._next_expiry.deadline = min(self._next_expiry.deadline, deadline)
 
     async def _watch_log_start(self) -> None:
-        """Answer the parked fetches that a trim has left below the log's start."""
+        """Answer the parked fetches whose offsets a trim has removed."""
         while True:
             await self._log.start_moved.park()
             self.fetches.complete()
@@ -328,9 +328,9 @@ class LeaderReplication:
             self._next_expiry = trio.CancelScope(deadline=next_expiry)
 
     async def _abandon_waiting(self) -> None:
-        """The epoch is over: nobody is left waiting for it (KIP-595: NOT_LEADER_OR_FOLLOWER).
+        """Answer all waiting requests with NOT_LEADER_OR_FOLLOWER, because the epoch is over (KIP-595).
 
-        In turns, as there may be thousands of them; shielded, as each is owed an answer.
+        Other tasks run in between, because there may be thousands.  It is shielded, so that each gets an answer.
         """
         unread = drain(self._mailbox)
         self._mailbox.close()
@@ -358,7 +358,7 @@ class LeaderReplication:
     # Leaving
 
     async def _leave_once_committed(self) -> None:
-        """Elected by a set that it is not in, it commits that set and makes way (KIP-853 "RemoveVoter")."""
+        """Resign once the voter set that does not name this leader is committed (KIP-853 "RemoveVoter")."""
         while self.high_watermark is None:
             await self._log.changed.park()
         if not self._log.voters.voters.is_voter(self._key):
@@ -367,11 +367,11 @@ class LeaderReplication:
     # Check-quorum
 
     async def _check_quorum(self) -> None:
-        """KIP-595 "Leader Progress Timeout": no majority in contact for 1.5 fetch timeouts → resign."""
+        """Resign after 1.5 fetch timeouts without contact to a majority (KIP-595 "Leader Progress Timeout")."""
         timeout_s = self._context.config.fetch_timeout_ms * 1.5 / 1000
         while True:
             deadline = self.progress.majority_contact_ends_at(self._log.voters.voters, timeout_s, trio.current_time())
-            # A moment later, so that no rounding makes the rule see the time as not yet over, again and again.
+            # A moment later, so that rounding cannot make the loop spin.
             await trio.sleep_until(deadline + 0.001)
             if not has_majority_contact(
                 self._log.voters.voters,

@@ -18,7 +18,7 @@ TOPIC_IDS_SINCE = 13
 
 
 class LeaderRequests:
-    """Routes Fetch and FetchSnapshot to the leader, with Kafka's order of checks (docs/KAFKA.md#order-of-checks)."""
+    """Routes Fetch and FetchSnapshot, with Kafka's order of checks (docs/KAFKA.md#order-of-checks)."""
 
     def __init__(self, context: NodeContext, view: Published[QuorumView]) -> None:
         self._config = context.config
@@ -78,7 +78,7 @@ class LeaderRequests:
     def _node_endpoints(
         self, responses: Sequence[FetchPartitionResponse], listener_name: str
     ) -> tuple[tuple[int, Endpoint], ...]:
-        """Where the leader is, for an answer that sends the asker there."""
+        """The leader's endpoint, for a response with an error."""
         if all(response.error == ErrorCode.none for response in responses):
             return ()
         view = self._view.value
@@ -87,7 +87,7 @@ class LeaderRequests:
 
     @staticmethod
     def _invalid(request: FetchRequest, partition: FetchPartition) -> ErrorCode | None:
-        """Only what no sound replica sends: a Java peer stops for good when it is told INVALID_REQUEST."""
+        """INVALID_REQUEST only for what no sound replica sends, because that error stops a Java peer for good."""
         if request.replica_id < 0:
             return None
         negative = request.max_wait_ms < 0 or partition.fetch_offset < 0 or partition.last_fetched_epoch < 0
@@ -119,7 +119,7 @@ class LeaderRequests:
     def _snapshot_response(
         self, request: FetchSnapshotRequest, listener_name: str, piece: SnapshotPiece
     ) -> FetchSnapshotResponse:
-        """With the leader as this node knows it now."""
+        """The response, with the leader as this node knows it now."""
         view = self._view.value
         return FetchSnapshotResponse(
             partition_error=piece.error,
@@ -136,7 +136,7 @@ class LeaderRequests:
 
 
 def leader_check(view: QuorumView, request_epoch: int) -> ErrorCode | None:
-    """What is wrong with asking this node as the leader of `request_epoch`; a negative epoch asks for any."""
+    """The error if this node does not lead `request_epoch`; a negative epoch means any."""
     if 0 <= request_epoch < view.epoch:
         return ErrorCode.fenced_leader_epoch
     if request_epoch > view.epoch:
@@ -147,7 +147,7 @@ def leader_check(view: QuorumView, request_epoch: int) -> ErrorCode | None:
 
 
 def failed_fetch(partition: FetchPartition, error: ErrorCode, view: QuorumView | None) -> FetchPartitionResponse:
-    """An error for one partition, with the leader where this node knows it."""
+    """An error for one partition, with the leader if this node knows it."""
     return FetchPartitionResponse(
         topic_name=partition.topic_name,
         topic_id=partition.topic_id,

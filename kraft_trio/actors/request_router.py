@@ -1,4 +1,4 @@
-"""Routes each request to the actor that owns the matter, after the checks that need no owner.
+"""Routes each request to the actor that serves it.
 
 The router checks cluster id, topic and partition first.  For requests that only the leader may answer, it then checks
 epoch and leadership (docs/KAFKA.md#order-of-checks).  A request that fails here changes nothing (invariant
@@ -66,11 +66,11 @@ ResponseT = TypeVar("ResponseT")
 
 KRAFT_VERSIONS = SupportedFeature(KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS.minimum, SUPPORTED_KRAFT_VERSIONS.maximum)
 FORWARDER_CLIENT_ID = "kraft-forwarder"
-"""By it a node knows a request that was passed on to it already, and passes it on no further."""
+"""Marks a request that a node has passed on, so that it is not passed on again."""
 
 
 class RequestRouter:
-    """Hands each request to its owner's mailbox, in the order of the calls; the answer is awaited elsewhere."""
+    """Puts each request into the mailbox of its actor, in the order of the calls."""
 
     def __init__(
         self,
@@ -98,9 +98,9 @@ class RequestRouter:
     async def route(
         self, header: RequestHeader, listener_name: str, request: Any, *, asker: Asker | None = None
     ) -> Answer:
-        """Put the request where it belongs, waiting while that mailbox is full; `asker` is its connection.
+        """Route the request, and wait while the actor's mailbox is full.  `asker` is its connection.
 
-        Raises ProtocolError for what that listener does not take, UnsupportedVersionError for what is not served.
+        Raises ProtocolError if the listener does not take such requests, UnsupportedVersionError if nothing serves it.
         """
         self._admission.check(listener_name, request)
         match request:
@@ -153,7 +153,7 @@ class RequestRouter:
         )
 
     def _finalized_kraft_version(self) -> int | None:
-        """The committed one (KIP-853 "KRaftVersionRecord"); None while this node does not know what is committed."""
+        """The committed kraft.version (KIP-853 "KRaftVersionRecord"); None while this node does not know it."""
         high_watermark = self._log.high_watermark
         return None if high_watermark is None else self._log.voters.kraft_version_at(high_watermark - 1)
 
@@ -181,7 +181,7 @@ class RequestRouter:
                 return Awaited((end,), _only)
 
     def _identity_error(self, cluster_id: str | None, topic: str, partition: int) -> ErrorCode | None:
-        # Every node of a quorum names its cluster, Kafka's too: whoever does not is none.
+        # Every node of a quorum names its cluster, Kafka's too.
         if cluster_id != self._cluster_id:
             return ErrorCode.inconsistent_cluster_id
         if (topic, partition) != (self._config.topic_name, 0):
@@ -206,7 +206,7 @@ class RequestRouter:
         return self._forward(header, DESCRIBE_QUORUM, request, refusal)
 
     async def _init_producer_id(self, header: RequestHeader, request: InitProducerIdRequest) -> Answer:
-        """A new id for an idempotent producer; one that has lost its sequence gets a new one too, at epoch 0."""
+        """Give an idempotent producer a new id, also one that has lost its sequence."""
         if request.transactional_id is not None:
             return Ready(InitProducerIdResponse(error=ErrorCode.transactional_id_authorization_failed))
         reply: Reply[int | None] = Reply()
@@ -217,7 +217,7 @@ class RequestRouter:
     def _forward(
         self, header: RequestHeader, api: Api[RequestT, ResponseT], request: RequestT, refusal: ResponseT
     ) -> Answer:
-        """Pass a client's request on to the leader, once."""
+        """Pass a client's request on to the leader, unless it has been passed on before."""
         leader = self._view.value.leader_endpoint(self._config.controller_listener_name)
         if leader is None or header.client_id == FORWARDER_CLIENT_ID:
             return Ready(refusal)
@@ -225,7 +225,7 @@ class RequestRouter:
 
 
 def is_of_replica(request: Any) -> bool:
-    """Whether only a replica of the quorum asks this."""
+    """Whether only replicas of the quorum send this request."""
     match request:
         case FetchRequest() | FetchSnapshotRequest():
             return request.replica_id >= 0

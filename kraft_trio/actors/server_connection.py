@@ -1,4 +1,4 @@
-"""One accepted connection: requests in, answers out in the same order, each sent as soon as it is there."""
+"""One accepted connection: it reads requests, and sends the responses in the same order."""
 
 from __future__ import annotations
 
@@ -37,28 +37,27 @@ log = structlog.get_logger(__name__)
 IN_FLIGHT = 64
 
 _PRODUCE: Final = PRODUCE.key.to_bytes(2, "big")
-"""How such a request begins."""
+"""The first bytes of a Produce request."""
 
 
 @attrs.frozen
 class _InFlight:
-    """A request that has been handed on."""
+    """A request that has been routed."""
 
     header: RequestHeader
     answer: Answer
     held: int
-    """Bytes of the memory budget that are given back when its answer is encoded."""
+    """Bytes of the memory budget to give back when the response is encoded."""
 
 
 class ServerConnection:
-    """Serves one connection until its peer closes it, breaks the protocol, or the server stops.
+    """Serves one connection until its peer closes it or breaks the protocol, or the server stops.
 
-    Requests are handed to their owners in order.  An answer is encoded and sent in the step that gives it, so that
-    nothing waits for a turn of the scheduler; only what the kernel does not take at once is left to the writer task,
-    and the answers after it then wait unencoded.
+    Requests are routed in order.  A response is encoded and sent in the step that gives it, without a turn of the
+    scheduler.  What the kernel does not take at once is left to the writer task, and later responses wait unencoded.
 
-    What reads the log is handed on only when its answer would be the next to be sent.  Whoever answers it reads in the
-    step that sends, so a connection holds one such answer at most, and none that waits for another one.
+    A request that reads the log is routed only when its response would be the next to be sent.  The records are read in
+    the step that sends them, so a connection never holds more than one such response.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class ServerConnection:
         initial_request_bytes: int,
         max_request_bytes: int,
     ) -> None:
-        """`may_be_replica`: what comes in here may be the quorum's own traffic, which goes before the clients'."""
+        """`may_be_replica`: this listener takes the quorum's own requests, which go before those of clients."""
         self._stream = stream
         self._listener_name = listener_name
         self._router = router
@@ -81,28 +80,28 @@ class ServerConnection:
         self._memory = memory
         self._may_be_replica = may_be_replica
         self.is_of_replica = False
-        """Whether a replica of the quorum has made itself known here by what it asks."""
+        """Whether the peer has sent a request that only replicas send."""
         self._max_request_bytes = min(max_request_bytes, memory.per_connection)
         self._reader = FrameReader(stream, min(initial_request_bytes, self._max_request_bytes), self._admit)
         self._in_flight: deque[_InFlight] = deque()
         self._held = 0
-        """Bytes of the memory budget that this connection has."""
+        """Bytes of the memory budget that this connection holds."""
         self._admitted = 0
-        """Those of them that are for the frame that is being received."""
+        """The part of `_held` for the frame that is being received."""
         self._receives = False
-        """Whether the peer is waited for, and nobody else."""
+        """Whether the connection waits for its peer and nothing else."""
         self._requests = 0
         self._sent = 0
         self._room = trio.lowlevel.ParkingLot()
         self._unsent: list[bytes | memoryview] = []
-        """Of one frame."""
+        """The rest of one frame."""
         self._unsent_held = 0
         self._has_unsent = trio.lowlevel.ParkingLot()
         self._scope = trio.CancelScope()
         self._failure: RequestFailedError | None = None
 
     async def run(self) -> None:
-        """Serve; owns the stream and closes it.  Raises what the node is to count, or to end with."""
+        """Serve, then close the stream.  Raises errors that the node must count or end with."""
         try:
             async with self._stream, trio.open_nursery() as nursery:
                 self._scope = nursery.cancel_scope
@@ -121,7 +120,7 @@ class ServerConnection:
             raise self._failure
 
     def close(self) -> None:
-        """End it from outside, whatever it is at."""
+        """End the connection from outside."""
         self._scope.cancel()
 
     @property
@@ -137,7 +136,7 @@ class ServerConnection:
         )
 
     def answer_room(self) -> int:
-        """How many bytes may be read for an answer that this connection sends in the same step."""
+        """How many bytes may be read for a response that is sent in the same step."""
         return self._memory.answer_room(for_replica=self.is_of_replica)
 
     # In
@@ -197,7 +196,7 @@ class ServerConnection:
         return 0
 
     async def _admit(self, size: int) -> None:
-        """Wait until there is memory for a large frame, within this connection's share and in all."""
+        """Wait for memory for a large frame, in this connection's share and in the whole budget."""
         self._receives = False
         while self._held and self._held + size > self._memory.per_connection:
             await self._room.park()
@@ -213,14 +212,14 @@ class ServerConnection:
         return size
 
     async def _wait_for_answer_room(self) -> None:
-        """Others come first; the room is taken only when there is something to read."""
+        """Wait for a turn in the budget.  The memory itself is taken when there is something to read."""
         await self._memory.take(MIN_ANSWER_BYTES, for_replica=self.is_of_replica)
         self._memory.give_back(MIN_ANSWER_BYTES)
 
     # Out
 
     def _flush(self) -> None:
-        """Send the answers that are there, in the order of their requests."""
+        """Send the responses that are ready, in the order of their requests."""
         in_flight = self._in_flight
         while in_flight and not self._unsent and in_flight[0].answer.is_ready:
             done = in_flight.popleft()
@@ -235,7 +234,7 @@ class ServerConnection:
             except (StorageError, StorageFailure):
                 raise
             except Exception as error:
-                # This runs in the step of whoever gave the answer: what one client asked must not end the leader.
+                # This runs in a step of the actor that answered: one client's request must not end the leader.
                 self._failure = RequestFailedError(f"{header.api.name} v{header.version}: no answer can be made")
                 self._failure.__cause__ = error
                 self._give_up()
@@ -269,12 +268,12 @@ class ServerConnection:
         self._scope.cancel()
 
     def _abandon_answers(self) -> None:
-        """Tell those who still owe an answer that nobody waits for it."""
+        """Drop all answers that were not sent."""
         while self._in_flight:
             self._in_flight.popleft().answer.abandon()
 
     async def _write(self) -> None:
-        """Send what could not be sent at once."""
+        """Send what the kernel did not take at once."""
         while True:
             while not self._unsent:
                 await self._has_unsent.park()
@@ -289,7 +288,7 @@ class ServerConnection:
 
 
 def _rest(parts: Sequence[bytes | memoryview], sent: int) -> list[bytes | memoryview]:
-    """What is left of them after so many bytes."""
+    """What is left of the parts after `sent` bytes."""
     for index, part in enumerate(parts):
         if sent < len(part):
             return [memoryview(part)[sent:], *parts[index + 1 :]]
