@@ -1,4 +1,4 @@
-"""A controller that is no voter makes itself one (KIP-853 "Controller auto joining")."""
+"""A controller that is not a voter makes itself one (KIP-853 "Controller auto joining")."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ TIMEOUT_MS: Final = 30_000
 
 
 class AutoJoin:
-    """Removes this node's old incarnation from the voters, then adds this one; every fetch timeout until it is in.
+    """Removes this node's old incarnation from the voters, then adds this one; tries every fetch timeout.
 
-    The old one stays until this one could take its place: the leader says that this one has caught up and that the old
-    one is silent, and this one's listener answers at the address that the voters will know.  The leader itself looks at
-    the address only once the old one is gone (KIP-853 "AddRaftVoter"), too late for a quorum that needs every voter.
+    The old incarnation stays until this one can replace it.  The leader must say that this one has caught up and that
+    the old one is silent, and this node's own listener must answer at its advertised address.  The leader checks the
+    address only after the old incarnation is gone (KIP-853 "AddRaftVoter"), too late for a quorum that needs every
+    voter.
 
-    It does not join if this very incarnation was a voter and was removed: somebody wanted that (KAFKA-19850).  Then it
-    joins once it is formatted anew, or added by hand.  A broker never joins: it is an observer for good.
+    A replica that was a voter and was removed does not join (KAFKA-19850).  It must be formatted again, or added by an
+    operator.  A broker never joins.
     """
 
     def __init__(self, context: EpochContext, role: Follower) -> None:
@@ -56,13 +57,13 @@ class AutoJoin:
                 has_removed = await self._take_next_step()
                 with trio.move_on_after(self._context.config.fetch_timeout_ms / 1000):
                     if has_removed and history.voters.get(self._key.id) is not None:
-                        # The voters are one less until this one is added: as soon as it has read that.
+                        # One voter is missing, so add this one as soon as this log has the removal.
                         await history_changed.park()
                     elif not has_removed:
                         await trio.sleep_forever()
 
     async def _take_next_step(self) -> bool:
-        """Ask for the next change; whether it removed the old incarnation."""
+        """Request the next change.  Returns whether it removed the old incarnation."""
         endpoint = self._role.leader_endpoints.get(self._context.config.controller_listener_name)
         if endpoint is None:
             return False
@@ -88,7 +89,7 @@ class AutoJoin:
         return old is not None and response.error == ErrorCode.none
 
     async def _objection(self, leader: Endpoint) -> str | None:
-        """Why the old incarnation must not be removed yet; None if it may.  Raises NetworkError."""
+        """Why the old incarnation must not be removed yet, or None if it may.  Raises NetworkError."""
         config, ask = self._context.config, self._context.client.request_apart
         request = DescribeQuorumRequest(config.topic_name)
         described = await ask(leader, DESCRIBE_QUORUM, request, config.request_timeout_ms)
@@ -96,7 +97,7 @@ class AutoJoin:
         if error != ErrorCode.none:
             return f"the leader does not describe the quorum: {error.name.upper()}"
         voters, observers = map(_replicas, (described.voters, described.observers))
-        # A leader is caught up with itself: that is the time of its clock.
+        # The leader's own entry has the current time of its clock.
         now_ms = next((it.last_fetch_ms for it in (*voters, *observers) if it.key.id == described.leader_id), UNKNOWN)
         objection = objection_to_replacing(self._key, voters, observers, now_ms, config.fetch_timeout_ms)
         if objection is not None:
@@ -120,12 +121,12 @@ class AutoJoin:
             listeners=own.endpoints,
             ack_when_committed=False,
         )
-        # Both wait for the leader's answer beside the Fetches, without which this node would never catch up.
+        # Fetches must go on while this waits, or this node would never catch up.
         ask = self._context.client.request_apart
         try:
             return await ask(endpoint, ADD_RAFT_VOTER, request, TIMEOUT_MS + 1000)
         except UnsupportedVersionError:
-            # A leader older than KIP-1186 answers when the change has committed.
+            # A leader older than KIP-1186 answers when the change is committed.
             return await ask(
                 endpoint, ADD_RAFT_VOTER, attrs.evolve(request, ack_when_committed=True), TIMEOUT_MS + 1000
             )

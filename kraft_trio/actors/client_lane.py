@@ -1,8 +1,8 @@
-"""The lane of the clients: in one turn of the event loop only so much of their work begins.
+"""Limits how much work of clients begins in one turn of the event loop.
 
-A turn runs every task that can run, in random order.  The quorum's own tasks and its peers' connections stay out of the
-lane, so what they wait for clients is what one turn admits, however many connections send however much.  When the
-quorum has nothing to do, the turns just follow each other faster: the lane leaves no time unused.
+A turn runs every task that can run, in random order.  The quorum's own tasks and its peers' connections do not use the
+lanes.  So they wait for no more client work than one turn admits, however many clients there are.  When the quorum has
+nothing to do, turns follow each other faster, so the lanes leave no time unused.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ PRODUCE_UNITS_PER_TURN: Final = 64
 OTHER_UNITS_PER_TURN: Final = 32
 OTHER_UNITS: Final = 14
 ANSWER_BYTES_PER_UNIT: Final = 16 * 1024
-"""So much of a Produce request or of an answer costs the event loop one more unit: it is copied, not looked into."""
+"""How many bytes of a Produce request or a response cost one unit.  They are only copied."""
 _OTHER_BYTES_PER_UNIT: Final = 64
-"""Of other requests, whose elements may have two bytes each, and are decoded and answered one by one."""
+"""How many bytes of other requests cost one unit.  Their elements are decoded one by one."""
 MAX_OTHER_UNITS: Final = 512
-"""Above that, a request costs no more: a frame may have only so many elements."""
+"""The highest cost of a request, because the elements of a frame are limited."""
 
 
 def produce_units(size: int) -> int:
-    """What a Produce request of so many bytes costs: one turn at most.
+    """The units that a Produce request of `size` bytes costs: at most one turn.
 
-    What commits is cheap: the more of it one turn takes, the fewer writes, fsyncs and Fetches carry it.
+    The more appends one turn takes, the fewer writes, fsyncs and Fetches carry them.
     """
     return min(1 + size // ANSWER_BYTES_PER_UNIT, PRODUCE_UNITS_PER_TURN)
 
 
 def other_units(size: int) -> int:
-    """What any other request of so many bytes costs."""
+    """The units that any other request of `size` bytes costs."""
     return min(OTHER_UNITS + size // _OTHER_BYTES_PER_UNIT, MAX_OTHER_UNITS)
 
 
@@ -42,9 +42,9 @@ _Waiting: TypeAlias = "deque[tuple[int, trio.lowlevel.Task]]"
 
 
 class ClientLanes:
-    """One lane for Produce and one for everything else, so that no Produce waits for what else clients ask.
+    """One lane for Produce and one for all else, so that no Produce waits for other requests.
 
-    Owned by NetworkServer.  `run` must be running for `enter` of either lane to return.
+    NetworkServer owns them.  `ClientLane.enter` returns only while `run` is running.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class ClientLanes:
         self.others = ClientLane(self._wanted, OTHER_UNITS_PER_TURN)
 
     async def run(self) -> None:
-        """Admit those who wait, turn by turn, until cancelled."""
+        """Admit waiting requests turn by turn, until cancelled."""
         while True:
             if self.produce.is_wanted or self.others.is_wanted:
                 await trio.lowlevel.checkpoint()
@@ -66,7 +66,7 @@ class ClientLanes:
 class ClientLane:
     """Admits requests, first come, first served.
 
-    A request that costs more than one turn has is admitted alone, and nothing follows it in the turns that it uses up.
+    A request that costs more than one turn is admitted alone, and the lane then stays closed for as many turns.
     """
 
     def __init__(self, wanted: trio.lowlevel.ParkingLot, units_per_turn: int) -> None:
@@ -74,7 +74,7 @@ class ClientLane:
         self._units_per_turn = units_per_turn
         self._turns = LoopTurns.of_this_run()
         self._turn = 0
-        """The turn for which `_spent` counts, which may be the next one."""
+        """The turn that `_spent` belongs to; it may be the next one."""
         self._spent = 0
         self._free_from = 0
         """The first turn that no earlier request has used up."""
@@ -86,14 +86,14 @@ class ClientLane:
         return bool(self._waiting)
 
     def enter_now(self, units: int) -> bool:
-        """Whether a request of that cost may be served in this turn."""
+        """Enter if a request of that cost may be served in this turn.  Returns whether it may."""
         number = self._turns.number
         if self._waiting or number < self._turn:
             return False
         return self._spend(units, number)
 
     def _spend(self, units: int, turn: int) -> bool:
-        """Whether that turn has so many units left, which are then spent."""
+        """Spend units of a turn if it has enough left.  Returns whether it had."""
         if turn > self._turn:
             self._turn = turn
             self._spent = 0
@@ -117,11 +117,11 @@ class ClientLane:
         await trio.lowlevel.wait_task_rescheduled(leave)
 
     def charge(self, units: int) -> None:
-        """What was admitted in this turn has turned out to cost so much more."""
+        """Add to the cost of this turn, because an admitted request turned out to cost more."""
         self._spent += units
 
     def admit(self) -> None:
-        """Let in those who wait, for the next turn, in which they take their step."""
+        """Admit waiting requests to the next turn, in which they will run."""
         next_turn = self._turns.number + 1
         waiting = self._waiting
         while waiting and self._spend(waiting[0][0], next_turn):

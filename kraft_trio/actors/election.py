@@ -1,7 +1,7 @@
-"""Election: owns epoch, leader and vote, and runs each stay in a role in a nursery of its own.
+"""Election: owns epoch, leader and vote, and runs each stay in a role in its own nursery.
 
-Rule R1, drain before you vote: a message that changes the role closes the epoch nursery and waits for every task in it,
-an fsync in its thread included; only then is the log's end read, the new state persisted, and the answer given.
+Rule R1, drain before you vote: a message that changes the role closes the epoch nursery.  Election waits for every task
+in it, including an fsync on its thread.  Only then does it read the log's end, persist the new state, and answer.
 """
 
 from __future__ import annotations
@@ -74,8 +74,7 @@ MAILBOX_SIZE = 256
 class Election:
     """Owns the quorum-state file and the role; publishes a QuorumView at each transition.
 
-    Everyone else talks to it through its mailbox.  `run` ends only by cancellation or by a fault (a bug, poisoned
-    storage): the node ends with it.
+    Other actors send it messages.  `run` ends only by cancellation, or by a fault that ends the node.
     """
 
     def __init__(
@@ -103,10 +102,10 @@ class Election:
         self._shutdowns: list[Reply[None]] = []
         self._handed_over: Stamp | None = None
         self._gave_up = False
-        """Whether this node has resigned while it goes on running: for want of a majority, most often."""
+        """Whether this node has resigned without shutting down, usually because it had no majority."""
         self.view = Published(self._make_view())
         self._responses = ElectionResponses(context.config, self.view, self._guard, context.failures)
-        # The voters name a dead leader for a fetch timeout, and while they elect another one.
+        # For this long, the voters may name a dead leader: until they notice, and while they elect another one.
         naming_ms = self._config.fetch_timeout_ms + 2 * self._config.election_timeout_ms
         self._shared_id = SharedNodeId(self._key.id, naming_ms / 1000)
 
@@ -116,18 +115,18 @@ class Election:
 
     @property
     def leading(self) -> LeaderReplication | None:
-        """This node's replication while it leads: to be looked at, not to be changed."""
+        """This node's replication while it leads.  The caller must not change it."""
         replication = self._tasks.replication
         return replication if isinstance(replication, LeaderReplication) else None
 
     @property
     def progress(self) -> ProgressTable | None:
-        """What this node knows of the other replicas, while it leads: to be looked at, not to be changed."""
+        """The progress of the replicas while this node leads.  The caller must not change it."""
         leading = self.leading
         return None if leading is None else leading.progress
 
     async def run(self) -> None:
-        """One epoch nursery after the other; between them nothing of an epoch runs (rule R1)."""
+        """Run one epoch nursery after another.  No task of an epoch runs between them (rule R1)."""
         if self._role.epoch == MAX_EPOCH:
             self._guard.at_last_epoch()
         if election_state_of(self._role, self._key) != self._quorum_state.read():
@@ -156,13 +155,13 @@ class Election:
         self._answer_shutdown_if_done()
 
     def _start_timer_if_due(self) -> None:
-        """At the start of a role, and when an Unattached observer becomes a voter."""
+        """Start the role's timer, at the start of the role or when an Unattached observer becomes a voter."""
         if self._epoch_nursery is not None and not self._timer_runs and self._has_timer(self._role):
             self._timer_runs = True
             self._epoch_nursery.start_soon(self._watch_timer, self._stamp)
 
     def _has_timer(self, role: Role) -> bool:
-        """Leaders and followers run their own timers; only members campaign (KIP-853, invariant MembersCampaign)."""
+        """Leaders and followers have their own timers.  Only members campaign (KIP-853, invariant MembersCampaign)."""
         match role:
             case Unattached():
                 return self._situation().is_needed and not self._is_shutting_down
@@ -177,7 +176,7 @@ class Election:
         await self.tell(TimedOut(stamp))
 
     def _election_timeout(self) -> float:
-        """Trio time at which a timeout drawn now runs out: [1, 2) election timeouts; at once for a sole voter."""
+        """When a new timeout ends, on Trio's clock: after 1 to 2 election timeouts, or at once for a sole voter."""
         if self._voters.is_only_voter(self._key):
             return trio.current_time()
         return trio.current_time() + self._config.election_timeout_ms * self._context.random.uniform(1.0, 2.0) / 1000
@@ -188,7 +187,7 @@ class Election:
 
     @property
     def _previous_voters(self) -> VoterSet:
-        """The set before the newest, for as long as this node does not know that the newest is committed."""
+        """The set before the newest one, or an empty set if the newest is known to be committed."""
         history = self._log.voters
         offset = history.voters_offset
         if offset is None or offset not in history.uncommitted(self._log.high_watermark):
@@ -233,7 +232,7 @@ class Election:
         if inherits_timer and isinstance(self._role, Unattached | Prospective):
             ends_at = self._timer.deadline
         if isinstance(self._role, Resigned) and event is Event.ELECTION_TIMED_OUT and self._gave_up:
-            # It has the best log, perhaps, but commits nothing: whoever else can win comes first.
+            # It could not commit anything, so any other node that can win goes first.
             ends_at += self._config.election_timeout_ms / 1000
         self._gave_up = isinstance(cause, LeadershipLost) if event is Event.RESIGNED else False
         log.info(
@@ -262,7 +261,7 @@ class Election:
         )
 
     def _amend_role(self, event: Event, role: Role) -> None:
-        """Change what the role knows within one stay in it; its tasks go on."""
+        """Change a field of the role within one stay; its tasks go on."""
         transition = check_transition(self._role, event, role, self_key=self._key)
         assert not transition.durable, "a durable transition needs the epoch nursery closed"
         self._role = role
@@ -341,30 +340,31 @@ class Election:
                 self._handed_over = stamp
                 self._answer_shutdown_if_done()
             case _:
-                # What has just made the role, or was meant for an earlier stay in one (rule R3): nobody waits for it.
+                # The message has just changed the role, or belongs to an earlier stay (rule R3).
                 pass
 
     def _led_or_leads(self, epoch: int) -> bool:
-        """Whether this process may be the leader that a peer names, or one of an epoch that is over."""
+        """Whether this process may be the leader that a peer names, or the epoch is over."""
         is_own = isinstance(self._role, Leader | Resigned) and epoch == self._role.epoch
         return is_own or epoch < self._role.epoch
 
     def _answer_shutdown_if_done(self) -> None:
-        """A leader that shuts down has first to tell the voters; nobody else has anything to hand over."""
+        """Answer ShutDown, unless this node has resigned and the voters have not heard of it yet."""
         if isinstance(self._role, Resigned) and self._handed_over != self._stamp:
             return
         while self._shutdowns:
             self._shutdowns.pop().answer(None)
 
     def _campaign_again_soon(self) -> None:
-        """A lost election, a split vote most often: ask for pre-votes again after a short random wait.
+        """Ask for pre-votes again after a short random wait, because the election is lost, usually by a split vote.
 
-        Waiting out the whole election timeout would cost the quorum seconds, and a pre-vote disturbs nobody.
+        Waiting for the whole election timeout would cost the quorum seconds, and a pre-vote changes nothing.
         """
         wait_s = self._config.election_timeout_ms / 1000 * self._context.random.uniform(0.05, 0.2)
         self._timer.deadline = min(self._timer.deadline, trio.current_time() + wait_s)
 
     def _await_succession(self, request: EndQuorumEpochRequest) -> None:
+        """The leader has resigned: campaign after the successor's backoff (KIP-595 "EndQuorumEpoch")."""
         successors = request.preferred_candidates or tuple(ReplicaKey(id) for id in request.preferred_successors)
         position = successor_position(self._key, successors)
         backoff_ms = successor_backoff_ms(position, len(successors), self._config.election_backoff_max_ms)

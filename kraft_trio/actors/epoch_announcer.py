@@ -19,9 +19,9 @@ log = structlog.get_logger(__name__)
 
 
 class EpochAnnouncer:
-    """Announces one epoch of this node's leadership; ends with the epoch nursery (KIP-595 "BeginQuorumEpoch").
+    """Announces one epoch of this node's leadership (KIP-595 "BeginQuorumEpoch").
 
-    At once to every other voter, then every half fetch timeout to those that have not fetched for that long.
+    It tells every other voter at once.  Every half fetch timeout, it tells those that have not fetched for that long.
     """
 
     def __init__(self, context: EpochContext, progress: ProgressTable) -> None:

@@ -1,6 +1,6 @@
-"""Tells everyone what the log now says about the voters and kraft.version.
+"""Announces what the log now says about the voters and kraft.version.
 
-It publishes what the log has folded already (rule R2): whoever needs the set in force for a decision reads the log.
+The log has folded the records already (rule R2).  Code that decides by the set in force reads the log, not this.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ log = structlog.get_logger(__name__)
 
 
 class InternalListener:
-    """Watches the log for a change of the newest voter set or kraft.version, by append as by truncation (KIP-853).
+    """Watches the log for changes of the voter set or kraft.version, by append or by truncation (KIP-853).
 
-    Lets go of the connections to where no voter is any more: removed ones, and those whose addition was truncated.
+    It closes connections to replicas that are not voters any more, because of a removal or a truncated addition.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class InternalListener:
         self._static_voters_ignored = False
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Watch until cancelled."""
         async with trio.open_nursery() as nursery:
             await self._watch(nursery)
 
@@ -66,7 +66,7 @@ class InternalListener:
             await self._tell_election(VotersChanged(voters, kraft_version))
 
     def _report_ignored_voters(self) -> None:
-        """Say once that the configuration's voters do not count any more (KIP-853 "controller.quorum.voters")."""
+        """Log once that the voters in the configuration do not count (KIP-853 "controller.quorum.voters")."""
         ignored = self._log.voters.ignores_static_voters
         if ignored and not self._static_voters_ignored:
             log.warning(
@@ -91,7 +91,7 @@ def _endpoints(voters: VoterSet) -> list[Endpoint]:
 
 
 class OwnRemoval:
-    """Owns the marker, which AutoJoin reads; InternalListener starts it when the voters have changed."""
+    """Stores whether this replica was removed from the voters; AutoJoin reads it, InternalListener runs it."""
 
     def __init__(self, log: Log, key: ReplicaKey, marker: RemovalMarker) -> None:
         self._log = log
@@ -101,11 +101,11 @@ class OwnRemoval:
 
     @property
     def is_due(self) -> bool:
-        """Whether the marker may have to change, and nobody sees to it."""
+        """Whether the marker may have to change and `run` is not running."""
         return not self._is_running and (self._key in self._log.voters.removed or self._marker.is_set)
 
     async def run(self) -> None:
-        """Until all changes of the voters have committed.  Raises StorageFailure: the node ends with that."""
+        """Update the marker until all voter changes are committed.  Raises StorageFailure, which ends the node."""
         self._is_running = True
         try:
             await self._note_what_has_committed()

@@ -279,7 +279,7 @@ class LeaderReplication:
             self._replica_fetch(message, message.replica)
 
     def _replica_fetch(self, message: FetchReceived, replica: ReplicaKey) -> None:
-        """Serve a replica's Fetch, whose position tells what it has synced (KIP-595).  Divergence is answered at once."""
+        """Serve a replica's Fetch, whose position tells what it has synced (KIP-595)."""
         partition = message.partition
         verdict = self._log.validate_fetch(partition.fetch_offset, partition.last_fetched_epoch)
         if isinstance(verdict, Diverging | NeedsSnapshot):

@@ -1,4 +1,4 @@
-"""ListOffsets: the checks, the answers that the leader knows at once, and the one search of the log for a time."""
+"""ListOffsets: the checks, the special timestamps, and the search of the log for a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_INT64 = 2**63 - 1
 
 
 class ListOffsetsRequests:
-    """Routes ListOffsets.  A partition that a request names again is refused, as Kafka does."""
+    """Routes ListOffsets.  Refuses a partition that a request names twice, as Kafka does."""
 
     def __init__(self, context: NodeContext, view: Published[QuorumView]) -> None:
         self._config = context.config
@@ -62,14 +62,14 @@ class ListOffsetsRequests:
         return partition.partition == 0 and partition.topic == self._config.topic_name
 
     def _refused(self, partition: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        """Another topic's, or ours for a second time."""
+        """The response for another topic, or for a partition that is named twice."""
         error = ErrorCode.invalid_request if self._is_ours(partition) else ErrorCode.unknown_topic_or_partition
         return ListOffsetsPartitionResponse(partition.topic, partition.partition, error)
 
     def _special(
         self, partition: ListOffsetsPartition, view: QuorumView, committed_end: int | None
     ) -> ListOffsetsPartitionResponse:
-        """The answer to one of the timestamps that stand for an offset."""
+        """The response to a timestamp that stands for an offset."""
         answer = self._checked(partition, view, committed_end)
         if answer.error != ErrorCode.none or committed_end is None:
             return answer
@@ -99,7 +99,7 @@ class ListOffsetsRequests:
     def _checked(
         partition: ListOffsetsPartition, view: QuorumView, committed_end: int | None
     ) -> ListOffsetsPartitionResponse:
-        """With an error where this node is not the leader that was asked, or does not know what is committed."""
+        """A response with an error if this node is not the leader, or does not know what is committed."""
         error = leader_check(view, partition.current_leader_epoch)
         if error is None and committed_end is None:
             error = ErrorCode.offset_not_available

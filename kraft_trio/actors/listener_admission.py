@@ -1,7 +1,7 @@
-"""Which requests a listener takes: those between replicas only come in where `controller.listener.names` says.
+"""Accepts requests between replicas only on the listeners in `controller.listener.names`.
 
-Such a request moves epochs, names leaders, or promises that a replica holds what it asks for next; whoever may send one
-can end a leadership, or have a record counted that no replica holds.  Clients need none of them.
+Such requests move epochs, name leaders, or claim that a replica holds records.  A client that could send them could end
+a leadership, or make a record count that no replica has.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest
 from kraft_trio.wire.apis.vote import VoteRequest
 
 REPLICAS_ONLY: Final = frozenset(api.key for api in (VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, UPDATE_RAFT_VOTER))
-"""Keys of the APIs that have no use but between replicas; other listeners do not advertise them."""
+"""Keys of the APIs that only replicas use.  Other listeners do not advertise them."""
 
 
 class ListenerAdmission:
@@ -32,9 +32,9 @@ class ListenerAdmission:
         return listener_name in self._controller_listeners
 
     def check(self, listener_name: str, request: Any) -> None:
-        """Raises ProtocolError, which closes the connection, for what must not come in through that listener.
+        """Raise ProtocolError, which closes the connection, if the listener does not take the request.
 
-        No error code would do: each that says as much ends Kafka's raft client for good.
+        An error code is no alternative, because each fitting one stops Kafka's raft client for good.
         """
         if listener_name in self._controller_listeners:
             return

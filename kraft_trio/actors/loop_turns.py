@@ -1,4 +1,4 @@
-"""Numbers and times the turns of the event loop: in one turn every task that can run takes one step."""
+"""Counts and times the turns of the event loop.  In one turn, every task that can run takes one step."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import trio
 
 
 class LoopTurns(trio.abc.Instrument):
-    """One for each Trio run, shared by all who ask; it counts until the run ends."""
+    """The counter of one Trio run, shared by all of its tasks."""
 
     def __init__(self) -> None:
         self.number = 0
-        """Of the turn that is under way."""
+        """The number of the current turn."""
         self.began_ns = time.perf_counter_ns()
-        """When it began, by `time.perf_counter_ns`."""
+        """When the current turn began, by `time.perf_counter_ns`."""
 
     @classmethod
     def of_this_run(cls) -> LoopTurns:
-        """The counter of the run that this is called in."""
+        """The counter of the current Trio run."""
         try:
             return _OF_RUN.get()
         except LookupError:

@@ -1,4 +1,4 @@
-"""ReplicaSnapshots: tells what this node's log and snapshots are, and takes a snapshot where it is asked to."""
+"""ReplicaSnapshots: describes this node's log and snapshots, and takes a snapshot on request."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _NO_STATE_MACHINE = (
 
 
 class ReplicaSnapshotRequests:
-    """Answers of one node about itself, in whatever role it is."""
+    """Answers ReplicaSnapshots in every role."""
 
     def __init__(self, context: NodeContext, take_snapshot: TakeSnapshot | None) -> None:
-        """`take_snapshot` None: the node has no state machine."""
+        """`take_snapshot` is None if the node has no state machine."""
         self._key = context.key
         self._cluster_id = context.cluster_id
         self._log = context.log
@@ -45,7 +45,7 @@ class ReplicaSnapshotRequests:
         return Worked(lambda: self._taken(take))
 
     async def _taken(self, take: TakeSnapshot) -> ReplicaSnapshotsResponse:
-        """Where a snapshot cannot be written the client hears of it here; the node itself hears of it by its taker."""
+        """Take a snapshot.  The response names a write error; SnapshotTaker raises it in the node."""
         before, began_at_s = self._log.snapshots.newest, trio.current_time()
         try:
             newest = await take()
@@ -74,7 +74,7 @@ class ReplicaSnapshotRequests:
         )
 
     def _snapshot(self, snapshot_id: OffsetAndEpoch) -> ReplicaSnapshot | None:
-        """None for one that is known to be damaged."""
+        """Describe a snapshot; None if it is known to be damaged."""
         if snapshot_id in self._log.snapshots.corrupt:
             return None
         try:

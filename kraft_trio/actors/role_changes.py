@@ -64,7 +64,7 @@ from kraft_trio.wire.apis.vote import VoteRequest
 
 @attrs.frozen
 class Situation:
-    """What a decision about the role may look at."""
+    """The facts from which a message is judged."""
 
     role: Role
     stamp: Stamp
@@ -72,28 +72,28 @@ class Situation:
     voters: VoterSet
     log_end: OffsetAndEpoch
     successors: tuple[ReplicaKey, ...]
-    """Whom this node would name if it resigned now."""
+    """The successors that this node would name if it resigned now."""
     may_campaign: bool
     """False while shutting down."""
     highest_requested_epoch: int
     """The highest epoch (inclusive) that a request may move this node to now (`protocol.epoch_limits`)."""
     previous_voters: VoterSet = VoterSet()
-    """The set before `voters`, for as long as those are not known to be committed; else empty."""
+    """The set before `voters`, or an empty set if `voters` is known to be committed."""
 
     @property
     def is_needed(self) -> bool:
-        """Whether this node may have to lead, as a member of a set that may be in force.
+        """Whether this node may have to lead, because a set that may be in force names it.
 
-        Of the one before the newest, too: a leader that has appended its own removal may be the only one whose log is
-        long enough to be elected, and nobody else could commit it then (Ongaro's thesis, 4.2.2).
+        The set before the newest counts too.  A leader that has appended its own removal may have the only log that is
+        long enough to be elected, so that no other node could commit the removal (Ongaro's thesis, 4.2.2).
         """
         return any(may_campaign(voters, self.key) for voters in (self.voters, self.previous_voters))
 
     def endpoints_of(self, leader_id: int, epoch: int, told: Endpoints) -> Endpoints:
-        """Where that leader is: as a message told, else as this role knows, else as the voter set does.
+        """The endpoints of a leader: from the message, else from the role, else from the voter set.
 
-        The role may know better than the set: an older peer's BeginQuorumEpoch tells no endpoints, and the entry in the
-        set may be from before the leader moved.
+        The role may know better than the set.  BeginQuorumEpoch of an older peer names no endpoints, and the entry in
+        the set may be from before the leader moved.
         """
         role, voter = self.role, self.voters.get(leader_id)
         if len(told):
@@ -109,7 +109,7 @@ Change = tuple[Event, Role]
 
 @attrs.frozen
 class Ruling:
-    """What the sender of a Vote, BeginQuorumEpoch or EndQuorumEpoch is told."""
+    """What a sender of Vote, BeginQuorumEpoch or EndQuorumEpoch is told."""
 
     error: str | None = None
     """The name of the partition-level error; None if there is none."""
@@ -226,7 +226,7 @@ def _on_vote_round_ended(now: Situation, ended: VoteRoundEnded) -> Change | None
             return Event.PRE_VOTE_WON, Candidate(now.role.epoch + 1)
         case Prospective():
             return after_lost_pre_vote(now.role)
-        # A node that is shutting down could not tell anybody that the epoch it wins has ended.
+        # A node that is shutting down could not announce the end of an epoch that it wins.
         case Candidate() if now.may_campaign and ended.won:
             return Event.ELECTION_WON, Leader(now.role.epoch, now.log_end.offset, ended.granting)
         case _:

@@ -1,7 +1,7 @@
-"""Two processes with one node id: each says so, as neither can do anything about it.
+"""Detects that two processes have the same node id, and logs it.
 
-The one that does not lead hears of a leader with its own id, and could follow nobody.  A disk that was replaced looks
-the same for a while: the others name the old incarnation until they notice that it is gone.
+The process that does not lead hears of a leader with its own id, and cannot follow it.  A replaced disk looks the same
+for a while, until the voters notice that the old incarnation is gone.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ WHAT_TO_DO: Final = "stop one of the two, and format a directory of its own for 
 
 
 class SharedNodeId:
-    """What one node has heard about another one with its id."""
+    """What one node has heard about another node with its id."""
 
     def __init__(self, node_id: int, grace_s: float = 0.0) -> None:
-        """`grace_s` is how long the voters may go on to name a leader that is gone."""
+        """`grace_s`: for how many seconds the voters may name a leader that is gone."""
         self._node_id = node_id
         self._grace_s = grace_s
         self._leads_in: int | None = None
@@ -32,7 +32,7 @@ class SharedNodeId:
         self._said_s = -math.inf
 
     def leads(self, epoch: int) -> None:
-        """A peer says that a node with this id leads that epoch; this process does not."""
+        """Note that a peer names a node with this id as leader of an epoch that this process does not lead."""
         now_s = trio.current_time()
         if epoch != self._leads_in:
             self._leads_in, self._since_s = epoch, now_s
@@ -40,7 +40,7 @@ class SharedNodeId:
             self._say(f"the leader of epoch {epoch} has this node's id and is another process")
 
     def fetches(self, replica: ReplicaKey) -> None:
-        """A replica with this id has sent a Fetch to this process, which leads."""
+        """Note that a replica with this id has sent a Fetch to this process, which leads."""
         self._say(f"{replica} fetches from this node, which leads")
 
     def _say(self, reason: str) -> None:

@@ -19,9 +19,9 @@ SETTLED = frozenset({ErrorCode.none, ErrorCode.unsupported_version})
 
 
 class UpdateVoterSender:
-    """Tells the leader of one epoch, once and again whenever the voter set says something else of this node.
+    """Tells the leader of one epoch once, and again whenever the voter set says something else about this node.
 
-    An observer tells nothing until it is a voter.  What is not acknowledged is told again every fetch timeout.
+    It repeats an unacknowledged request every fetch timeout.  An observer sends nothing until it is a voter.
     """
 
     def __init__(self, context: EpochContext, role: Follower) -> None:
@@ -38,7 +38,7 @@ class UpdateVoterSender:
                 await self._context.log.voters_changed.park()
             if await self._tell():
                 self._acknowledged = True
-                # The record that it brought about may be on its way to this log still.
+                # The resulting record may not be in this log yet.
                 with trio.move_on_after(period_s):
                     await self._context.log.voters_changed.park()
             else:
@@ -50,7 +50,7 @@ class UpdateVoterSender:
         return not self._acknowledged or (kraft_version > 0 and known != self._own)
 
     async def _tell(self) -> bool:
-        """Send it once; whether the leader has taken it, or never will."""
+        """Send the request once.  Returns whether the leader has accepted it or never will."""
         config = self._context.config
         endpoint = self._role.leader_endpoints.get(config.controller_listener_name)
         if endpoint is None:
@@ -64,7 +64,7 @@ class UpdateVoterSender:
             kraft_versions=self._own.kraft_versions,
         )
         try:
-            # Beside the Fetches, which go on while the leader tries the endpoint and waits for the commit.
+            # Fetches go on while the leader tries the endpoint and waits for the commit.
             response = await self._context.client.request_apart(
                 endpoint, UPDATE_RAFT_VOTER, request, config.request_timeout_ms * 2
             )

@@ -1,4 +1,4 @@
-"""One round of votes or pre-votes: ask every other voter, count, tell Election how it ended."""
+"""One round of votes or pre-votes: asks the other voters, counts, and tells Election the result."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PRE_VOTE_RETRY_S = 0.05
 
 
 class VoteRound:
-    """Asks for the votes of one epoch, or for pre-votes, once per Prospective or Candidate role.
+    """Asks for the votes or pre-votes of one epoch, once per Prospective or Candidate role.
 
-    The round ends as soon as it is won or lost; otherwise it goes on asking until the role's timer, which is
-    Election's, cancels it.  A pre-vote refused is asked for again: it binds nobody, and the voter may lose the leader a
-    moment later.  A vote refused is not; once all have refused or could not be reached, a candidate has lost for now.
+    The round ends when it is won or lost, or when the role's timer ends the role.  It asks for a refused pre-vote
+    again, because the voter may lose its leader a moment later.  It does not ask for a refused vote again.  A candidate
+    has lost for now once some voters have refused and the rest cannot be reached.
     """
 
     def __init__(self, context: EpochContext, *, pre_vote: bool, log_end: OffsetAndEpoch, voters: VoterSet) -> None:
@@ -33,7 +33,7 @@ class VoteRound:
         self._pre_vote = pre_vote
         self._log_end = log_end
         self._voters = voters
-        # A candidate that its newest set does not name anymore does not count itself.
+        # A candidate that the newest set does not name does not count its own vote.
         tally = VoteTally(voters)
         self._tally = tally.granted_by(context.key) if voters.is_voter(context.key) else tally
         self._unreachable: set[int] = set()
@@ -120,7 +120,7 @@ class VoteRound:
             await self._end(VoteRoundEnded(self._context.stamp, won=tally.is_won, granting=tally.granted))
 
     def _is_stalled(self) -> bool:
-        """Whether a candidate has been refused, and nobody is left who might still answer soon: a split vote."""
+        """Whether a candidate was refused, and no voter is left that may answer soon: a split vote."""
         unheard = {key.id for key in self._tally.unanswered} - self._unreachable
         return not self._pre_vote and bool(self._tally.rejected) and not unheard
 
