@@ -1,7 +1,7 @@
-"""The room that a node keeps for itself, so that it can still say that the disk is full.
+"""Disk space that a node reserves for its own end on a full disk.
 
-A file of blocks that nothing is written to.  The first write that finds no room gives them free, and what the node has
-left to do fits: it resigns, stores the vote it may give its successor, and closes its log.  Then it ends.
+The reserve is a file of allocated blocks.  The first write without room releases it.  Then the node has room to resign,
+to store a vote for its successor and to close its log, before it ends.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from kraft_trio.storage.failures import storage_failure
 log = structlog.get_logger(__name__)
 
 DISK_RESERVE: Final = "disk-reserve"
-"""In the node's directory, where Kafka looks at no plain files but those it knows."""
+"""In the node's directory.  Kafka ignores files there that it does not know."""
 
 RESERVE_BYTES: Final = 256 * 1024
-"""Each quorum-state takes a block of the file system, at most 64 KiB, beside the one it replaces."""
+"""Each replacement of quorum-state temporarily takes a block of the file system, at most 64 KiB."""
 
 
 class DiskReserve:
-    """Owned by the node, which waits here for whatever ends it: a disk that is full, or one that has failed.
+    """The reserve, and what ends the node: a full or failed disk.  Owned by the node, which waits here.
 
-    Whoever finds the disk full releases it.  It is made anew at the next start, which is refused for as long as there
-    is no room for it.
+    The task that finds the disk full releases it.  The next start allocates it again, or is refused if there is no
+    room.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
-        """Make it, or make sure of the one that is there.  Blocks.  Raises DiskFullError, StorageFailure."""
+        """Allocate the reserve, unless it exists already.  Blocks.  Raises DiskFullError, StorageFailure."""
         self._disk = disk
         self._path = join(directory, DISK_RESERVE)
         self._ended = trio.Event()
@@ -46,16 +46,16 @@ class DiskReserve:
 
     @property
     def shortage(self) -> DiskFullError | None:
-        """What it was released for; None while it is there.  From then on nothing is appended any more."""
+        """The shortage for which it was released, or None.  Once it is set, nothing is appended."""
         return self._shortage
 
     @property
     def failure(self) -> StorageFailure | None:
-        """What the node is to end with; None while nothing has failed."""
+        """The failure that ends the node, or None."""
         return self._failure
 
     def release(self, shortage: DiskFullError) -> bool:
-        """There was no room for something: give the blocks free.  Whether that had not been done before."""
+        """Release the blocks after a write without room.  Returns False if they were released before."""
         if self._shortage is not None:
             return False
         self._shortage = shortage
@@ -65,13 +65,13 @@ class DiskReserve:
         return True
 
     def end(self, failure: StorageFailure) -> None:
-        """The node is to end with that, if not with an earlier one: whoever else hears of it, or does not."""
+        """End the node with this failure, unless an earlier one ends it."""
         if self._failure is None:
             self._failure = failure
             self._ended.set()
 
     async def wait_for_the_end(self) -> StorageFailure:
-        """Wait until the disk is full or has failed; what the node has to end with."""
+        """Wait until the disk is full or has failed; return the failure that ends the node."""
         await self._ended.wait()
         assert self._failure is not None
         return self._failure

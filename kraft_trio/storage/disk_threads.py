@@ -1,10 +1,10 @@
-"""The thread that waits for the device: one per disk, woken through a queue, answering each caller through an eventfd.
+"""The threads that wait for a disk.
 
-A dedicated thread answers faster than `trio.to_thread.run_sync`, and being one it groups by itself: whoever asks for
-the sync of a file while another sync is under way is served, with everyone else who asked meanwhile, by the next one.
+One dedicated thread makes the fsyncs.  It answers faster than `trio.to_thread.run_sync`, and groups requests: all
+callers that ask for a sync of a file during another sync share the next one.
 
-The caller waits for its eventfd as for a socket, and so runs in the pass of the event loop that saw the answer; the
-Trio token would wake a task that wakes it in the pass after that.
+A caller waits for an eventfd, like for a socket.  So it runs in the pass of the event loop that sees the answer; with
+the Trio token it would run one pass later.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import trio
 
 
 class _Request:
-    """One caller's wait: the thread leaves the error here, and then writes to the eventfd."""
+    """One caller's request.  The thread stores the error, if any, and then writes to the eventfd."""
 
     __slots__ = ("error", "eventfd", "group", "job")
 
@@ -30,21 +30,21 @@ class _Request:
 
 
 class FsyncThread:
-    """Runs blocking jobs one after another on one daemon thread, started by the first of them, ended by `close`."""
+    """Runs blocking jobs one after another on a daemon thread.  The first job starts it; `close` ends it."""
 
     def __init__(self) -> None:
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._eventfds: list[int] = []
-        """Those that nobody waits for at the moment: the event loop knows them already."""
+        """Idle eventfds, already registered with the event loop."""
 
     @trio.lowlevel.enable_ki_protection
     async def run(self, group: Hashable, job: Callable[[], None]) -> None:
-        """Run `job` on the thread and wait until it has ended; raises what it raised.
+        """Run `job` on the thread, wait until it ends, and raise what it raised.
 
-        Of the jobs of one `group` that wait at the same time only one is run, after all of them were asked for, and
-        each caller gets its outcome.  Cannot be cancelled: a cancelled caller waits too, and returns as usual; one that
-        KeyboardInterrupt was meant for raises that afterwards, unless the job failed.
+        If several jobs of one `group` wait at the same time, only the last runs, and each caller gets its outcome.
+        Cannot be cancelled: a cancelled caller waits, too, and returns as usual.  A KeyboardInterrupt during the wait
+        is raised afterwards, unless the job failed.
         """
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="kraft-fsync", daemon=True)
@@ -74,7 +74,7 @@ class FsyncThread:
             self._eventfds.append(eventfd)
 
     def close(self) -> None:
-        """End the thread once the jobs already asked for are done.  A later `run` starts a new one."""
+        """End the thread after the jobs already requested.  A later `run` starts a new one."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._requests.put(None)

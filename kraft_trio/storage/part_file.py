@@ -1,4 +1,4 @@
-"""A large file that is written piece by piece beside its name, and takes the name when it is whole and durable."""
+"""A large file written as `<path>.part`, and renamed once it is whole and durable."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ PART_SUFFIX: Final = ".part"
 
 SYNC_EVERY_BYTES: Final = 8 * 1024 * 1024
 CONSIDERATE_SYNC_BYTES: Final = 1024 * 1024
-"""How much is written between two fsyncs, so that the device is never handed all of a large file at once; and how much
-where somebody waits for the log's fsyncs, which stand in line behind it in the device.  With the larger one those take
-ten times as long at their worst; with the smaller one the file is written at half the pace."""
+"""Bytes between two fsyncs, usually and while the log grows.
+
+The log's fsyncs queue behind these writes in the device.  With the larger value they take up to ten times as long; with
+the smaller one the file is written half as fast."""
 
 SPARED_BYTES: Final = 8 * 1024 * 1024
-"""How much of a node's disk such a file leaves free: it can be given up and written later, and the log cannot."""
+"""Bytes that such a file leaves free for the log.  A snapshot can be written later."""
 
 
 class PartFile:
-    """Writes `<path>.part`; owned by whoever made it, who ends it with `finish` or `abandon`.
+    """Writes `<path>.part`.  Its creator ends it with `finish` or `abandon`.
 
-    A crash at any moment leaves `path` as it was, or whole; and perhaps a `.part`, which opening the log removes.
-    Every method may raise OSError; then only `abandon` is left.
+    After a crash `path` is unchanged or whole.  Opening the log removes a remaining `.part`.  Every method may raise
+    OSError; then only `abandon` may follow.
 
-    In an `async with`, which ends neither, and with a nursery, the device works on one piece while the next is written;
-    else in between.
+    Inside `async with`, or with a nursery, fsyncs run while the next part is written.  Leaving the `async with` neither
+    finishes nor abandons the file.
     """
 
     def __init__(
@@ -44,9 +45,9 @@ class PartFile:
         nursery: trio.Nursery | None = None,
         spared_bytes: int = SPARED_BYTES,
     ) -> None:
-        """Begin; what an earlier attempt left is removed.  `mode` is the file's; in `nursery` its fsyncs are made.
+        """Create the file, and remove the rest of an earlier attempt.  Fsyncs run in `nursery`.
 
-        `spared_bytes` is left free on the disk: 0 where no log is on it.
+        `spared_bytes` stay free on the disk; pass 0 if no log is on it.
         """
         self._disk = disk
         self.path = path
@@ -55,18 +56,18 @@ class PartFile:
             disk.remove(self.part_path)
         self._file: DiskFile = disk.open(self.part_path, create=True, exclusive=True, mode=mode)
         self._synced_bytes = 0
-        """For which an fsync has been begun."""
+        """Bytes for which an fsync has started."""
         self._nursery = nursery
         self._spared_bytes = spared_bytes
         self.is_considerate = False
-        """Whether others wait for the device; set by whoever writes."""
+        """Set by the writer while other tasks wait for the device."""
         self._has_been_closed = False
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._has_ended = trio.Event()
-        """Set when no fsync is under way."""
+        """Set while no fsync runs."""
         self._has_ended.set()
         self._error: OSError | None = None
-        """Of an fsync that nobody waited for."""
+        """The error of a background fsync."""
 
     async def __aenter__(self) -> PartFile:
         self._manager = trio.open_nursery()
@@ -76,7 +77,7 @@ class PartFile:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Wait for the fsync under way; what its caller raises is not the nursery's to wrap, nor to be replaced."""
+        """Wait for the running fsync.  The body's own exception passes unwrapped."""
         manager, nursery = self._manager, self._nursery
         assert manager is not None, "left before it was entered"
         assert nursery is not None, "left before it was entered"
@@ -92,7 +93,7 @@ class PartFile:
         return self._file.read_at(position, size)
 
     async def append(self, data: Buffer) -> None:
-        """Write at the end.  A checkpoint, after the write; where the device is far behind, it waits for that."""
+        """Write at the end, then checkpoint.  Waits for the device if that is far behind."""
         self._raise_error()
         self._check_room(len(data))
         self._file.append(data)
@@ -109,7 +110,7 @@ class PartFile:
             raise OSError(errno.ENOSPC, f"no room: {self._spared_bytes} bytes are left to the log", self.path)
 
     async def sync(self) -> None:
-        """Make all of it durable, under the name it still has.  Shielded."""
+        """Make everything durable under the `.part` name.  Shielded."""
         with trio.CancelScope(shield=True):
             await self._has_ended.wait()
         self._raise_error()
@@ -118,13 +119,13 @@ class PartFile:
             await self._file.sync_aside()
 
     async def finish(self) -> None:
-        """Make it durable, name included.  Shielded: it is there on return, also for a cancelled caller."""
+        """Make the file and its final name durable.  Shielded, so the file is there even if the caller is cancelled."""
         await self.sync()
         self._close()
         await self._disk.move(self.part_path, self.path)
 
     async def abandon(self) -> None:
-        """Give it up: close it, and remove it where the disk allows that.  Shielded; raises nothing."""
+        """Close the file and try to remove it.  Shielded; raises nothing."""
         self._close()
         try:
             await self._disk.remove_aside(self.part_path)
@@ -133,7 +134,7 @@ class PartFile:
             pass
 
     async def _begin_sync(self) -> None:
-        """One at a time: while one is under way no more is written than the next one is to make durable."""
+        """Start an fsync, one at a time.  Waits for the previous one, which bounds what is unsynced."""
         if self._nursery is None:
             await self.sync()
             return

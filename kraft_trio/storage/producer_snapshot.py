@@ -1,7 +1,7 @@
-"""The file `<end offset>.snapshot`: the idempotent producers' state, and with it the last known good point of the log.
+"""The file `<end offset>.snapshot`: the idempotent producers' state, which is also a *known good point* of the log.
 
-It is written when a segment is sealed and when the log is closed, both after an fsync of everything before its offset.
-So what lies before the offset of the newest of these files is known to be whole, and damage there is no torn tail.
+The log writes it when it seals a segment and when it closes, after an fsync of everything before the offset.  So damage
+before the newest of these files is never a torn tail.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def load_producer_snapshot(path: str, data: bytes, producers: ProducerStates) ->
 
 
 def write_known_good_point(disk: Disk, directory: str, offset: int, producers: ProducerStates) -> None:
-    """Everything before `offset` (exclusive), the end of the log, has been synced; older such notes are removed.
+    """Note that the log has been synced up to its end, `offset` (exclusive), and remove older notes.
 
-    Not durable itself: where it gets lost, more of the log is checked at the next open.
+    The note itself is not durable.  Without it, the next open checks more of the log.  Raises OSError.
     """
     disk.replace_now(_path(directory, offset), encode_producer_snapshot(producers), durable=False)
     names = disk.list_directory(directory)
@@ -76,9 +76,9 @@ def write_known_good_point(disk: Disk, directory: str, offset: int, producers: P
 
 
 def forget_known_good_points_above(disk: Disk, directory: str, offset: int) -> None:
-    """The log is about to be cut at `offset`: what lies above it will be something else.
+    """Remove the notes above `offset`, where the log is about to be cut.
 
-    Blocks for an fsync where there are any: they must be gone before the log changes.
+    If there are any, blocks for an fsync, because they must be gone before the log changes.  Raises OSError.
     """
     names = disk.list_directory(directory)
     above = [o for o in partition_files.offsets_of(names, partition_files.PRODUCER_SNAPSHOT) if o > offset]
@@ -89,7 +89,7 @@ def forget_known_good_points_above(disk: Disk, directory: str, offset: int) -> N
 
 
 def load_known_good_point(disk: Disk, directory: str, log_start_offset: int) -> int:
-    """The offset of the last known good point, the start of the log without one."""
+    """Return the offset of the last known good point, or the start of the log.  Raises OSError."""
     known_good_offset = log_start_offset
     for offset in partition_files.offsets_of(disk.list_directory(directory), partition_files.PRODUCER_SNAPSHOT):
         path = _path(directory, offset)

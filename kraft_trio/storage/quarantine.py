@@ -1,7 +1,7 @@
-"""The file `damaged`: a read of this log has found bytes that the medium has changed.
+"""The file `damaged`: a read has found damage in this log.
 
-Opening a log does not read all of it, so a node could start again, lead again, and end again, each time that somebody
-reads that place.  Where the file is, the next start reads everything, and is refused while anything is wrong.
+Opening a log does not read all of it.  Without this file, a node could start, lead, and end again at each read of the
+damage.  If the file exists, the next start reads the whole log, and is refused while anything is wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WHAT_TO_DO = (
 
 
 def note_damage(disk: Disk, directory: str, reason: str) -> None:
-    """Durable on return; blocks for fsyncs.  A disk that cannot even keep that is said to fail, and that is all."""
+    """Write the file durably.  Blocks for fsyncs.  Only logs an OSError: the node ends in any case."""
     try:
         disk.replace_now(join(directory, DAMAGED), f"{reason}\n".encode())
     except OSError as error:
@@ -31,9 +31,9 @@ def note_damage(disk: Disk, directory: str, reason: str) -> None:
 
 
 def refuse_damaged(disk: Disk, directory: str) -> None:
-    """Raise CorruptLogError if damage was found in that log and is still there; if it is mended, forget it.
+    """Raise CorruptLogError if a read found damage that is still there.  Remove the file if the log is whole.
 
-    Blocks for a read of everything, but only where damage was found.  Raises StorageFailure if the disk fails.
+    Reads the whole log, and blocks, only if the file exists.  Raises StorageFailure if the disk fails.
     """
     path = join(directory, DAMAGED)
     try:

@@ -1,12 +1,11 @@
-"""How far a log had been synced when its process or its machine stopped: what tells damage from a torn tail.
+"""The file `recovery-point`: how far a log had been synced when its process or machine stopped.
 
-A power failure may take any part of what was not synced and leave what lies behind it: a hole, with whole batches
-after it, looks like damage to what had been written long ago.  The recovery point, Kafka's idea, tells them apart.
-Damage before it is damage; from it on a hole is the end of the log.
+A power failure may lose any part of the unsynced writes and keep later ones.  Such a hole, with whole batches after it,
+looks like damage.  The recovery point tells the two apart: before it, the log is damaged; behind it, the log ends.
 
-It is one small record, overwritten in place after each sync of the log, and made durable once a second: one that is
-behind vouches for less.  It must never be ahead, which is why it goes back, durably, before the log does.  After a
-clean stop there is none: then the last known good point says the same, and the directory is as Kafka would leave it.
+The file is one small record, overwritten in place after each sync of the log, and made durable once a second.  It may
+lag, but must never be ahead: before a truncation it goes back durably.  A clean stop removes it, because the last known
+good point then says the same.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from kraft_trio.storage.disk import Disk, DiskFile, join
 log = structlog.get_logger(__name__)
 
 DURABLE_EVERY_S: Final = 1.0
-"""How far behind the record on the device may be, at most, while the log grows: damage to what was synced before that
-cannot be taken for a write that a power failure lost."""
+"""The longest time that the record on the device lags while the log grows."""
 
 _VERSION: Final = 0
 _RECORD: Final = re.compile(rb"(0\n([0-9]{20})\n)([0-9a-f]{8})\n")
@@ -37,7 +35,7 @@ def encode_recovery_point(offset: int) -> bytes:
 
 
 def decode_recovery_point(data: bytes) -> int | None:
-    """The offset (exclusive); None where the record is torn or is none."""
+    """Return the offset (exclusive); None if the record is torn or malformed."""
     match = _RECORD.fullmatch(data)
     if match is None or crc32c(match[1]) != int(match[3], 16):
         return None
@@ -45,7 +43,7 @@ def decode_recovery_point(data: bytes) -> int | None:
 
 
 def read_recovery_point(disk: Disk, directory: str) -> int | None:
-    """Up to which offset (exclusive) the log had been synced; None where that is not known.  Raises OSError."""
+    """Return the offset (exclusive) up to which the log had been synced; None if unknown.  Raises OSError."""
     path = join(directory, partition_files.RECOVERY_POINT)
     if not disk.exists(path):
         return None
@@ -56,18 +54,18 @@ def read_recovery_point(disk: Disk, directory: str) -> int | None:
 
 
 class RecoveryPoint:
-    """The record of an open log, which owns it: `offset` (exclusive) is never ahead of what the log has synced.
+    """The recovery point of an open log, which owns it.  `offset` (exclusive) is never ahead of the synced end.
 
-    Every method may raise OSError, after which the log must be taken for poisoned.
+    Every method may raise OSError.  The log is then poisoned.
     """
 
     def __init__(self, disk: Disk, directory: str, offset: int) -> None:
-        """Make the record durable, and say `offset` from now on.  Blocks for fsyncs."""
+        """Write `offset` durably.  Blocks for fsyncs."""
         self._disk = disk
         self._path = join(directory, partition_files.RECOVERY_POINT)
         self.offset = offset
         self._durable_at_s: float | None = None
-        """When it was last made durable; None until the first sync of the log, for when it was opened."""
+        """When it was last made durable; None until the log's first sync."""
         self._file = self._open(encode_recovery_point(offset))
         try:
             # What another process wrote last may be in the page cache alone, and an fsync of it may have failed.
@@ -91,12 +89,12 @@ class RecoveryPoint:
         return file
 
     def advance(self, offset: int) -> None:
-        """The log has been synced up to there.  Does not wait for the device."""
+        """Note that the log has been synced up to `offset`.  Does not wait for the device."""
         self._file.overwrite(0, encode_recovery_point(offset))
         self.offset = offset
 
     async def sync_if_due(self, now_s: float) -> None:
-        """Make it durable where that was long ago, by Trio's clock.  Waits for the fsync to end, as `DiskFile.sync`."""
+        """Make the record durable if the last time is `DURABLE_EVERY_S` ago.  Waits like `DiskFile.sync`."""
         if self._durable_at_s is None:
             self._durable_at_s = now_s
         if now_s >= self._durable_at_s + DURABLE_EVERY_S:
@@ -104,14 +102,14 @@ class RecoveryPoint:
             await self._file.sync()
 
     def go_back(self, offset: int) -> None:
-        """The log is about to be cut at `offset`.  Blocks for an fsync, unless the point is not ahead of that."""
+        """Go back, durably, before the log is cut at `offset`.  Blocks for an fsync if the point is ahead."""
         if offset < self.offset:
             self._file.overwrite(0, encode_recovery_point(offset))
             self.offset = offset
             self._file.sync_now()
 
     def remove(self) -> None:
-        """The log ends cleanly, its end vouched for by a known good point."""
+        """Remove the file at a clean stop, after a known good point was written."""
         self._disk.remove(self._path)
 
     def close(self) -> None:

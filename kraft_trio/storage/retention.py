@@ -1,17 +1,14 @@
-"""What of a log and its snapshots is kept, and what goes: decided here, done by the log (KIP-630 "When to Delete").
+"""Decides which segments and snapshots a trim deletes (KIP-630, "When to Delete Snapshots").
 
-The rule, in one sentence: while the files take more than `max_bytes`, or the oldest snapshot is older than
-`max_age_ms`, the oldest segment goes that the oldest snapshot covers; where there is none, the oldest snapshot, unless
-it is the last.
+A trim is due while the files exceed `max_bytes`, or while the oldest snapshot is older than `max_age_ms`.  It deletes
+the oldest segment that the oldest snapshot covers.  If no segment is covered, it deletes the oldest snapshot, but never
+the last one.  So the log always starts at or below the end of the oldest snapshot.
 
-So the log always begins at or below the end of the oldest snapshot, and a replica that is behind finds the longest log
-that there is room for.
+A snapshot that a replica is fetching is spared, together with the log behind it.  Newer snapshots, except the newest,
+are deleted instead.  Otherwise a slow replica of a large state would start over with each newer snapshot.
 
-A snapshot that somebody is fetching is spared, and with it the log behind it; the newer ones but for the newest go in
-its stead.  Else a slow replica of a large state would begin anew with each snapshot that is taken meanwhile, and never
-finish.  It is spared no longer than until the log behind it has become larger than both the snapshot and `max_bytes`:
-whoever receives more slowly than is appended would not catch up with its help either.  So what sparing costs is at most
-one more snapshot, and that much of the log.
+The protection ends when the log behind the snapshot exceeds both the snapshot and `max_bytes`: a replica that receives
+more slowly than the leader appends cannot catch up anyway.
 """
 
 from __future__ import annotations
@@ -30,14 +27,14 @@ class RetentionLimits:
     """`metadata.max.retention.bytes` and `.ms`; None for no limit."""
 
     max_bytes: int | None
-    """Of segments and snapshots together."""
+    """The limit for segments and snapshots together."""
     max_age_ms: int | None
-    """Since a snapshot was written here."""
+    """The limit for the time since a snapshot was written here."""
 
 
 @attrs.frozen
 class SealedSegment:
-    """A segment that nothing is appended to any more."""
+    """A segment before the active one: complete and synced."""
 
     base_offset: int
     """Inclusive."""
@@ -54,10 +51,9 @@ def plan_retention(
     now_ms: int,
     spared: Collection[OffsetAndEpoch] = (),
 ) -> list[SealedSegment | SnapshotFile]:
-    """What goes, in that order; snapshots and segments are given oldest first.  Without a snapshot nothing does.
+    """Return what to delete, in order.  `snapshots` and `sealed` are oldest first; `spared` are being fetched.
 
-    `spared` are the snapshots that are being fetched.  Each step leaves a log that begins at or below the end of the
-    oldest snapshot.
+    After each step the log starts at or below the end of the oldest snapshot.  Without a snapshot nothing is deleted.
     """
     kept_snapshots, kept_segments = list(snapshots), deque(sealed)
     size = active_bytes + sum(file.size_in_bytes for file in snapshots) + sum(part.size_in_bytes for part in sealed)

@@ -1,4 +1,4 @@
-"""One segment of the log: a file of batches, and what is known of them in memory."""
+"""One segment of the log: a file of batches, and its indexes in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 class Segment:
-    """Batches from `base_offset` on, whole and contiguous.  Owned by its log, which alone appends and truncates."""
+    """Whole, contiguous batches from `base_offset` on.  Only the log that owns it appends and truncates."""
 
     __slots__ = (
         "_bytes_since_entry",
@@ -44,7 +44,7 @@ class Segment:
         return self.file.size()
 
     def note_batch(self, position: int, size: int, last_offset: int, max_timestamp_ms: int) -> None:
-        """Index a batch that is, or is about to be, in the file; in the order of their positions."""
+        """Index the next batch of the file.  Called in the order of positions."""
         if max_timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = max_timestamp_ms
             self.last_offset_of_max_timestamp = last_offset
@@ -55,7 +55,7 @@ class Segment:
         self._bytes_since_entry += size
 
     def truncate(self, position: int, offset: int) -> None:
-        """Cut the file at `position`, where the batch that begins with `offset` begins, and forget what came after."""
+        """Cut the file at `position`, where the batch with base offset `offset` starts, and its indexes."""
         self.file.truncate(position)
         self.index.truncate_to_position(position)
         self.time_index.truncate_to(offset)
@@ -94,7 +94,7 @@ class Segment:
         )
 
     def write_indexes(self, disk: Disk, directory: str) -> None:
-        """Write both index files as a sealed segment has them, unless they are so already."""
+        """Write both index files of a sealed segment, unless they are right already.  Raises OSError."""
         if self.max_timestamp_ms >= 0:
             self.time_index.append_if_later(self.max_timestamp_ms, self.last_offset_of_max_timestamp)
         contents = {

@@ -1,4 +1,4 @@
-"""The segments of a log, oldest first, the last of them active: where an offset is, and the bytes from there on."""
+"""The segments of a log: which file and position an offset has, and the bytes there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _MAX_KNOWN_POSITIONS = 8192
 
 
 class Segments:
-    """Owned by its log, which alone changes it.  Everything is synchronous; what the disk raises is passed on."""
+    """The segments, oldest first.  The last one is active.  Owned by a `Log`.
+
+    Every method is synchronous and may raise OSError.
+    """
 
     def __init__(self, disk: Disk, directory: str, segments: list[Segment], end_offset: int) -> None:
         self.disk = disk
@@ -35,15 +38,15 @@ class Segments:
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
         self._starts = [0]
-        """How many bytes the log had before each segment; a trim leaves them as they are."""
+        """The bytes before each segment, counted from a point that trims do not move."""
         for segment in segments[:-1]:
             self._starts.append(self._starts[-1] + segment.size)
         self.active = segments[-1]
         self.end_offset = end_offset
         self._known_positions = {end_offset: self.active.size}
-        """Positions in the active segment, by the offset of the batch that begins there or will begin there."""
+        """Positions in the active segment, by the offset of the batch that starts, or will start, there."""
         self.retired: list[str] = []
-        """The files of dropped segments, yet to be removed; the next open removes them else."""
+        """Renamed files of dropped segments and snapshots, still to be deleted.  The next open deletes them, too."""
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -65,7 +68,7 @@ class Segments:
         ]
 
     def append(self, buffer: Buffer, batches: Sequence[PlannedBatch]) -> None:
-        """Write to the active segment, and know where the batches are."""
+        """Write batches to the active segment."""
         active = self.active
         position = active.size
         active.file.append(buffer)
@@ -82,9 +85,9 @@ class Segments:
         self.end_offset = batches[-1].last_offset + 1
 
     def roll(self) -> None:
-        """Begin a new active segment at the end; the one before has been synced.  Blocks for a directory fsync.
+        """Start a new active segment.  The caller has synced the old one.  Blocks for a directory fsync.
 
-        Where that fails for want of descriptors nothing has changed.
+        If it fails because no file can be opened, nothing has changed.
         """
         self.active.write_indexes(self.disk, self.directory)
         path = self._path(self.end_offset, partition_files.LOG)
@@ -103,15 +106,14 @@ class Segments:
         self._known_positions = {self.end_offset: 0}
 
     def batch_of(self, offset: int) -> tuple[Segment, int, int]:
-        """Segment, position and base offset of the batch that holds `offset`, which must be in the log."""
+        """Return segment, position and base offset of the batch that contains `offset`, which must be in the log."""
         segment = self._segment_of(offset)
         return segment, *segment.position_of(offset)
 
     def bytes_before(self, offset: int) -> int:
-        """How many bytes come before the batch that holds `offset`, which must be in the log or its end.
+        """Return the number of bytes before the batch that contains `offset`: in the log, or its end.
 
-        They count from a point that only a truncation moves, so that the difference of two answers is the size of what
-        is in between, however much is trimmed meanwhile.  Raises CorruptLogError.
+        Trims do not move the point that they count from, so differences stay meaningful.  Raises CorruptLogError.
         """
         position = self._known_positions.get(offset)
         if position is not None:
@@ -122,10 +124,10 @@ class Segments:
         return self._starts[index] + self._segments[index].position_of(offset)[0]
 
     def truncate(self, segment: Segment, position: int, offset: int) -> None:
-        """Make the batch at this position, which begins with `offset`, the end; later segments are removed first.
+        """Cut the log at this position, where the batch with base offset `offset` starts.
 
-        Newest first, so that a crash in between leaves segments that continue one another; blocks for the directory's
-        fsync where there are any.
+        Removes later known good points first, then later segments, newest first.  So a crash leaves a log without a
+        gap.  Blocks for a directory fsync for each removed segment.
         """
         forget_known_good_points_above(self.disk, self.directory, offset)
         while self.active is not segment:
@@ -144,11 +146,11 @@ class Segments:
 
     @property
     def oldest(self) -> Segment:
-        """The one that the log begins with; it goes next, unless it is the active one."""
+        """The segment that the log starts with."""
         return self._segments[0]
 
     def forget_oldest(self) -> None:
-        """The log begins with the second segment: the file of the first has another name, durably."""
+        """Drop the first segment, whose file has been renamed durably."""
         assert len(self._segments) > 1, "the active segment is never dropped"
         dropped = self._segments.pop(0)
         self._base_offsets.pop(0)
@@ -157,9 +159,10 @@ class Segments:
         self._remove_indexes(dropped)
 
     def replace_all(self, offset: int) -> None:
-        """Drop every segment and begin an empty one at `offset`.
+        """Drop every segment and start an empty one at `offset`.  The recovery point is at the log's start.
 
-        Newest first, so that what a crash leaves begins where it began; blocks for a directory fsync a segment.
+        Removes known good points first, then the segments, newest first.  After a crash, the log has its old start or
+        no segments; opening then finishes the replacement.  Blocks for a directory fsync for each segment.
         """
         forget_known_good_points_above(self.disk, self.directory, self.start_offset)
         for dropped in reversed(self._segments):
@@ -174,17 +177,17 @@ class Segments:
         self._known_positions = {offset: 0}
 
     def _retire(self, segment: Segment) -> None:
-        """The file gets a name that nothing refers to, and is left to be removed."""
+        """Rename the segment's file, to be deleted later."""
         segment.file.close()
         name = partition_files.offset_file_name(segment.base_offset, partition_files.LOG)
         self.retired.append(partition_files.retire(self.disk, self.directory, name))
         self._remove_indexes(segment)
 
     def read(self, offset: int, max_bytes: int, limit: int) -> bytes:
-        """Whole batches from the one that holds `offset`, all of them below `limit` (exclusive), both in the log.
+        """Return whole batches from the one that contains `offset`, up to `limit` (exclusive); both are in the log.
 
-        As many as fit in `max_bytes`, but one at least; none if the first reaches beyond the limit.  Each is held
-        against its CRC: what the medium has damaged goes to nobody.  Raises CorruptLogError.
+        As many as fit in `max_bytes`, but at least one; empty if the first one ends beyond the limit.  Checks each
+        CRC, so that no damaged batch is returned.  Raises CorruptLogError.
         """
         known_positions = self._known_positions
         segment = self.active
@@ -207,7 +210,7 @@ class Segments:
         return b""
 
     def batch_for_timestamp(self, timestamp_ms: int) -> BatchHeader | None:
-        """The header of the first batch with a record of that time or later; None without one."""
+        """Return the header of the first batch with a record of that time or later, or None."""
         for segment in self._segments:
             if segment.max_timestamp_ms < timestamp_ms or not segment.size:
                 continue
@@ -220,7 +223,7 @@ class Segments:
         return None
 
     def header_at(self, segment: Segment, position: int) -> BatchHeader:
-        """Raises CorruptLogError where there is none."""
+        """Return the batch header at a position.  Raises CorruptLogError."""
         try:
             return peek_header(segment.file.read_at(position, HEADER_BYTES))
         except ProtocolError as error:
@@ -249,7 +252,7 @@ class Segments:
 
 
 def _undamaged(segment: Segment, position: int, data: bytes) -> bytes:
-    """`data` as it is, whole batches from that position of the segment on.  Raises CorruptLogError."""
+    """Return `data`, the whole batches at that position, unchanged.  Raises CorruptLogError if a CRC is wrong."""
     start, end = 0, len(data)
     with memoryview(data) as view:
         while start < end:
@@ -268,9 +271,10 @@ def _undamaged(segment: Segment, position: int, data: bytes) -> bytes:
 
 
 def _whole_batches(data: bytes, max_bytes: int, limit: int) -> tuple[int, int, int]:
-    """How many bytes at the start of `data` may be given out, and the offset after them.
+    """Return the size of the whole batches in `data` that fit, the size of a first batch that does not, and the offset.
 
-    The second number is the size of the first batch where it alone may be given out and `data` does not hold it.
+    The offset is the one after the batches that fit.  The second number is 0 unless the first batch is within `limit`
+    but larger than `max_bytes` or `data`.
     """
     position = next_offset = 0
     end = min(len(data), max_bytes)

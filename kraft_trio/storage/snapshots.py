@@ -1,4 +1,4 @@
-"""The snapshots of a partition's directory, and which of them can be trusted."""
+"""The snapshots in a partition's directory, and which of them are damaged."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ log = structlog.get_logger(__name__)
 
 @attrs.frozen
 class SnapshotFile:
-    """What is told of a snapshot; its size and `written_ms` decide how long it is kept."""
+    """A snapshot's size and times.  Size and `written_ms` decide how long it is kept."""
 
     snapshot_id: OffsetAndEpoch
     size_in_bytes: int
     timestamp_ms: int
-    """Of the last record that it covers."""
+    """The timestamp of the last record that it covers."""
     written_ms: int
-    """When this replica wrote it, by its own clock: a writer of records chooses their timestamps."""
+    """When this replica wrote the file, by its own clock.  Clients choose the timestamps of records."""
 
 
 class Snapshots:
-    """The snapshots of one log, which owns this and alone changes it; the bootstrap one, 0-0, is not among them.
+    """The snapshots of one log, which owns this.  The bootstrap checkpoint, 0-0, is not one of them.
 
-    Of those found at open the newest is whole: every byte of it was read.  Damaged ones are left where they are, for
-    whoever wants to look at them, and count for nothing.
+    Opening reads the newest one to its end, so that it is known to be whole.  It ignores damaged snapshots, and leaves
+    their files for inspection.
     """
 
     def __init__(
@@ -45,18 +45,18 @@ class Snapshots:
         self._ids = sorted(ids)
         self._files: dict[OffsetAndEpoch, SnapshotFile] = {}
         self.damaged = damaged
-        """What is wrong with those that are, by id."""
+        """The snapshots found damaged at open, and what is wrong, by id."""
         self.corrupt: dict[OffsetAndEpoch, str] = {}
-        """What is wrong with those of `ids` that have been found to be damaged since the log was opened."""
+        """The snapshots among `ids` found damaged since the log was opened, and what is wrong."""
         self._corruption_listeners: list[Callable[[], object]] = []
         self.downloads = SnapshotDownloads()
-        """Who is being given one of them, while this replica leads."""
+        """The replicas that fetch a snapshot while this replica leads."""
 
     @classmethod
     def find(cls, disk: Disk, directory: str, names: list[str]) -> Snapshots:
-        """Those among the names of a directory.  Newest first they are read to the end, until one is whole.
+        """Find the snapshots among the names of a directory, and read them, newest first, until one is whole.
 
-        Blocks for as long as the disk takes to read it.  Raises OSError.
+        Blocks while the disk reads.  Raises OSError.
         """
         ids = [id for id in partition_files.checkpoint_ids(names) if id.offset > 0]
         damaged: dict[OffsetAndEpoch, str] = {}
@@ -80,7 +80,7 @@ class Snapshots:
 
     @property
     def newest_intact(self) -> OffsetAndEpoch | None:
-        """The newest that may be given to others."""
+        """The newest snapshot that is not known to be damaged."""
         return next((id for id in reversed(self._ids) if id not in self.corrupt), None)
 
     def to_offer(self, *, needs_one: bool) -> OffsetAndEpoch | None:
@@ -103,14 +103,14 @@ class Snapshots:
         return join(self._directory, partition_files.checkpoint_name(snapshot_id))
 
     def when_corrupt(self, listener: Callable[[], object]) -> None:
-        """Call `listener` each time that a snapshot turns out to be damaged."""
+        """Call `listener` each time a snapshot is found damaged."""
         self._corruption_listeners.append(listener)
 
     def found_corrupt(self, snapshot_id: OffsetAndEpoch, reason: str) -> None:
-        """One of `ids` has turned out to be damaged.  The log still begins where it covers what was before.
+        """Note that one of `ids` is damaged.  The log may still start at its end.
 
-        Nobody is given it any more, and nothing is dropped because of it, until there is a newer one, or another one of
-        that id.  At the next open it is among the `damaged`.
+        Replicas are no longer served from it, and nothing is trimmed because of it, until a newer snapshot, or another
+        one of that id, is added.  The next open counts it as `damaged`.
         """
         if snapshot_id in self._ids:
             self.corrupt[snapshot_id] = reason
@@ -118,20 +118,20 @@ class Snapshots:
                 listener()
 
     def open(self, snapshot_id: OffsetAndEpoch) -> DiskFile:
-        """For reading pieces of it; whoever opens it closes it, and may read on when the snapshot is deleted meanwhile.
+        """Open a snapshot to read.  The caller closes it, and can read on if it is deleted meanwhile.
 
-        Raises KeyError for one that is not there, OSError.
+        Raises KeyError if there is no such snapshot, OSError.
         """
         if snapshot_id not in self._ids:
             raise KeyError(f"snapshot {snapshot_id}: there are {', '.join(map(str, self._ids)) or 'none'}")
         return self._disk.open_to_read(self.path(snapshot_id))
 
     def control_state(self, snapshot_id: OffsetAndEpoch) -> ControlState:
-        """What it says of the quorum itself.  Raises CorruptSnapshotError, OSError."""
+        """Read the snapshot's control records.  Raises CorruptSnapshotError, OSError."""
         return read_control_state(self._disk, self.path(snapshot_id), snapshot_id)
 
     def file(self, snapshot_id: OffsetAndEpoch) -> SnapshotFile:
-        """Its size and times.  Raises CorruptSnapshotError for a file that does not begin as a snapshot, OSError."""
+        """Return size and times.  Raises CorruptSnapshotError for a file without a snapshot's header, OSError."""
         found = self._files.get(snapshot_id)
         if found is None:
             opened = self._disk.open_to_read(self.path(snapshot_id))
@@ -145,9 +145,9 @@ class Snapshots:
         return found
 
     def files(self) -> list[SnapshotFile]:
-        """Sizes and times, oldest first.  One that does not even begin as a snapshot counts for nothing from now on.
+        """Return sizes and times, oldest first.  A file without a snapshot's header is ignored from now on.
 
-        Raises CorruptSnapshotError where that is the newest, or it is unfit: then nothing may rely on it; OSError.
+        Raises CorruptSnapshotError if that, or known damage, concerns the newest snapshot.  Raises OSError.
         """
         if self.newest is not None and self.newest in self.corrupt:
             raise CorruptSnapshotError(self.corrupt[self.newest])
@@ -164,7 +164,7 @@ class Snapshots:
         return found
 
     def add(self, snapshot_id: OffsetAndEpoch) -> None:
-        """A snapshot is there, whole and durable."""
+        """Add a snapshot whose file is whole and durable."""
         self.damaged.pop(snapshot_id, None)
         self.corrupt.pop(snapshot_id, None)
         self._files.pop(snapshot_id, None)
@@ -172,7 +172,7 @@ class Snapshots:
             self._ids = sorted([*self._ids, snapshot_id])
 
     def forget(self, snapshot_id: OffsetAndEpoch) -> None:
-        """One, damaged or not, is about to go: it is not to be opened any more."""
+        """Forget a snapshot, damaged or not, before its file is removed."""
         if snapshot_id in self._ids:
             self._ids.remove(snapshot_id)
         self.damaged.pop(snapshot_id, None)
@@ -180,7 +180,7 @@ class Snapshots:
         self._files.pop(snapshot_id, None)
 
     def retire(self, snapshot_id: OffsetAndEpoch) -> str:
-        """Rename one, damaged or not, durably, so that it is none any more; the path of what is left to be removed.
+        """Rename a snapshot's file durably; return the new path, to be deleted later.
 
         Blocks for a directory fsync.  Raises OSError.
         """
