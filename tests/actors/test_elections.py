@@ -13,6 +13,7 @@ from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, Repli
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
+from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT, UPDATE_RAFT_VOTER
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
@@ -300,3 +301,17 @@ async def test_answers_name_the_listener_that_was_asked(cluster: Cluster) -> Non
     assert first.leader_endpoint == at["CONTROLLER"]
     for answer in (second, vote, end, update, piece):
         assert answer.leader_endpoint == at["SECOND"]
+
+
+@on_cluster()
+async def test_a_first_grant_is_logged_with_its_own_reason(cluster: Cluster) -> None:
+    granted: list[object] = []
+
+    def note(event: TraceEvent) -> None:
+        if event.cause == "vote requested" and event.details["granted"] and not event.details["pre_vote"]:
+            granted.append(event.details["reason"])
+
+    cluster.trace.listeners.append(note)
+    await cluster.wait_for_leader()
+    assert granted
+    assert set(granted) == {"first to ask, log up to date"}

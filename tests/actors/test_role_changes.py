@@ -5,11 +5,12 @@ from __future__ import annotations
 import attrs
 
 from kraft_trio.actors.role_changes import Situation, judge
-from kraft_trio.messages import BeginQuorumEpochReceived, Reply, Stamp, VoteRoundEnded
+from kraft_trio.messages import BeginQuorumEpochReceived, Reply, Stamp, VoteReceived, VoteRoundEnded
 from kraft_trio.protocol.roles import Candidate, Event, Follower, Leader, Prospective, Unattached
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
+from kraft_trio.wire.apis.vote import VoteRequest
 
 SELF, LEADER = ReplicaKey(1), ReplicaKey(2)
 OLD = Endpoints({"CONTROLLER": Endpoint("old", 9093)})
@@ -65,3 +66,21 @@ def test_a_node_that_is_shutting_down_wins_nothing() -> None:
     prospective = attrs.evolve(NOW, role=Prospective(3), may_campaign=False)
     for ended in (won, VoteRoundEnded(STAMP, won=False, skip_pre_vote=True)):
         assert judge(prospective, ended).change == (Event.PRE_VOTE_LOST, Unattached(3))
+
+
+def test_a_vote_that_is_stored_is_ruled_on_at_once() -> None:
+    """Election sends this ruling once the change is stored, and does not judge the request again."""
+    request = VoteRequest("cluster", SELF.id, "topic", 0, LEADER, 3, NO_DIRECTORY_ID, 5, 2, pre_vote=False)
+    now = attrs.evolve(NOW, role=Unattached(3), log_end=OffsetAndEpoch(5, 2))
+    judgement = judge(now, VoteReceived(request, Reply()))
+    assert judgement.change == (Event.VOTE_GRANTED, Unattached(3, voted=LEADER))
+    assert judgement.ruling is not None
+    assert judgement.ruling.vote is not None
+    assert (judgement.ruling.vote.granted, judgement.ruling.vote.reason) == (True, "first to ask, log up to date")
+
+
+def test_a_higher_epoch_is_reached_before_the_vote_is_decided() -> None:
+    request = VoteRequest("cluster", SELF.id, "topic", 0, LEADER, 4, NO_DIRECTORY_ID, 5, 3, pre_vote=False)
+    judgement = judge(NOW, VoteReceived(request, Reply()))
+    assert judgement.change == (Event.HIGHER_EPOCH_SEEN, Unattached(4))
+    assert judgement.ruling is None, "the log's end counts only once the epoch nursery has closed (rule R1)"
