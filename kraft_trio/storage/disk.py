@@ -1,4 +1,4 @@
-"""What the storage needs of a disk: two small interfaces, which the real and the simulated disk both implement.
+"""The interface of a disk.  The real and the simulated disk implement it.
 
 Every fake passes the same contract tests as the real thing (tests/storage/test_disk_contract.py).  Paths are text with
 "/" between their parts.  All calls raise OSError as the operating system would; nothing here is retried.
@@ -6,9 +6,9 @@ Every fake passes the same contract tests as the real thing (tests/storage/test_
 Blocking and not: appends, reads and the calls named `..._now` block the event loop for as long as the page cache takes
 or, where they say so, for as long as the device takes.  `sync` and `replace` wait for the device without blocking it.
 
-Cancellation: an fsync cannot be called back.  `DiskFile.sync` and `Disk.replace` therefore always wait for it to end,
-also when their caller is cancelled, and then return (or raise OSError) as usual; the cancellation is delivered at the
-caller's next checkpoint.  When a nursery has ended, no sync of its tasks is under way any more (rule R1).
+Cancellation: an fsync cannot be cancelled.  So `DiskFile.sync` and `Disk.replace` always wait until it ends, and then
+return (or raise OSError) as usual.  The caller is cancelled at its next checkpoint.  When a nursery has ended, no sync
+of its tasks is running (rule R1).
 """
 
 from __future__ import annotations
@@ -21,14 +21,11 @@ from kraft_trio.storage.created_files import FILE_MODE
 Buffer = bytes | bytearray | memoryview
 
 SECTOR_BYTES: Final = 512
-"""What a device writes whole or not at all, and in any order.  A page of 4 KiB is eight of them: it may be torn."""
+"""The unit that a device writes whole or not at all, in any order.  A page of 4 KiB has eight, so it may be torn."""
 
 
 class DiskFile(Protocol):
-    """An open file that is read anywhere, written at its end or over what it has, by one writer.
-
-    Whoever opened it closes it.
-    """
+    """An open file.  It can be read anywhere, appended to and overwritten, by one writer.  Its opener closes it."""
 
     @property
     def path(self) -> str: ...
@@ -38,24 +35,24 @@ class DiskFile(Protocol):
         ...
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes from `position`; fewer only where the file ends."""
+        """Return up to `size` bytes from `position`; fewer only at the end of the file."""
         ...
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        """As `read_at`, as many bytes as the buffer takes, into it; how many there were."""
+        """Like `read_at`, into a buffer; return the number of bytes read."""
         ...
 
     def view(self) -> AbstractContextManager[memoryview]:
-        """The whole file as it is now, for reading; to be left before the file is written to or closed.
+        """Map the whole file to read it.  Leave the context before the file is written to or closed.
 
-        Only what is `ensure_readable`: a byte that the device cannot give would end the process with a signal.
+        Read only what `ensure_readable` covers.  A byte that the device cannot read would end the process by a signal.
         """
         ...
 
     def ensure_readable(self, position: int, size: int) -> int:
-        """Have the device read `size` bytes from `position`, or somewhat more; where what was read ends (exclusive).
+        """Make the device read at least `size` bytes from `position`; return the end (exclusive) of what it read.
 
-        Before that only where the file ends.  Raises OSError.
+        That is less only at the end of the file.  Raises OSError.
         """
         ...
 
@@ -75,18 +72,18 @@ class DiskFile(Protocol):
         ...
 
     async def sync(self) -> None:
-        """Make durable whatever was appended, overwritten or truncated before the call.
+        """Make durable what was appended, overwritten or truncated before the call.
 
         Shielded: see the module's docstring.
         """
         ...
 
     async def sync_aside(self) -> None:
-        """As `sync`, in no other sync's way: for large files that nobody waits for.  Shielded too."""
+        """Like `sync`, without delaying other syncs: for large files that no task waits for.  Shielded, too."""
         ...
 
     def sync_now(self) -> None:
-        """As `sync`, blocking the event loop until the device has answered."""
+        """Like `sync`, but block the event loop until the device has answered."""
         ...
 
     def forget_cached(self, position: int) -> None:
@@ -98,7 +95,7 @@ class DiskFile(Protocol):
         ...
 
     def close(self) -> None:
-        """Give the file up, without syncing.  Waits for nothing: a sync under way ends first, by itself."""
+        """Close the file without syncing.  Does not wait: a running sync still completes."""
         ...
 
 
@@ -127,18 +124,18 @@ class Disk(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether the name is taken, be it by a symbolic link to nowhere."""
+        """Whether the name exists, even as a dangling symbolic link."""
         ...
 
     def allocate(self, path: str, size: int) -> None:
-        """Let a file, made when absent, have at least `size` bytes whose blocks are really its own.
+        """Allocate at least `size` bytes of blocks to a file, which is created if absent.
 
-        Nothing of it is durable.  Blocks.  Raises OSError, ENOSPC above all, after which it may have a part of them.
+        Nothing of it is durable.  Blocks.  Raises OSError, usually ENOSPC; the file may then have part of the blocks.
         """
         ...
 
     def free_bytes(self, path: str) -> int | None:
-        """How many bytes the file system of a directory still takes from this process; None: not known, or no limit."""
+        """Return the bytes left for this process on a directory's file system; None if unknown or unlimited."""
         ...
 
     def modified_ms(self, path: str) -> int:

@@ -1,4 +1,4 @@
-"""What an append will do, decided before anything is written: a batch that is refused leaves the log as it was."""
+"""Plans an append before anything is written, so that a refused batch changes nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEADER_EPOCH_POSITION = 12
 
 
 class PlannedBatch(NamedTuple):
-    """One batch of an append, as the log will remember it.  Offsets are inclusive."""
+    """One batch of an append.  Offsets are inclusive."""
 
     size: int
     base_offset: int
@@ -43,18 +43,18 @@ class PlannedBatch(NamedTuple):
 
 @attrs.define
 class PlannedBatches:
-    """An append that nothing speaks against: its batches in order, and the control records among them by offset."""
+    """A valid append: its batches in order, and its control records with their offsets."""
 
     batches: list[PlannedBatch] = attrs.field(factory=list)
     control_records: list[tuple[int, ControlRecord]] = attrs.field(factory=list)
     size: int = 0
-    """Bytes to be written."""
+    """Bytes to write."""
 
 
 def plan_leader_append(buffer: bytearray, end_offset: int, leader_epoch: int, max_batch_bytes: int) -> PlannedBatches:
-    """Give the batches in the buffer their offsets, from `end_offset` on, and their epoch; patches the buffer.
+    """Give the batches in the buffer their epoch and their offsets from `end_offset` on.  Patches the buffer.
 
-    Raises ProtocolError unless the buffer is one whole batch or more; RecordTooLargeError.
+    Raises ProtocolError unless the buffer contains whole batches, at least one; raises RecordTooLargeError.
     """
     plan = PlannedBatches(size=len(buffer))
     position = 0
@@ -111,10 +111,10 @@ def plan_leader_append(buffer: bytearray, end_offset: int, leader_epoch: int, ma
 def plan_follower_append(
     buffer: Buffer, end_offset: int, latest_epoch: int, max_epoch: int | None = None
 ) -> PlannedBatches:
-    """Check the batches that a leader sent against the end of this log; a cut one at the end of the buffer is left out.
+    """Check that the batches a leader sent continue this log.  Ignores an incomplete batch at the end.
 
-    Raises ProtocolError for the first that cannot follow: a wrong header or CRC, an offset that leaves a gap or is
-    taken already, an epoch below the newest or above `max_epoch`, a control record that cannot be read.
+    Raises ProtocolError for a wrong header or CRC, an offset other than the next one, an epoch below the newest or
+    above `max_epoch`, and a control record that cannot be read.
     """
     plan = PlannedBatches(size=whole_batches_size(buffer))
     position = 0
@@ -170,7 +170,7 @@ def plan_follower_append(
 
 
 def _followed_control_records(buffer: Buffer, position: int) -> list[tuple[int, ControlRecord]]:
-    """The control records of a leader's batch, each at an offset of its own: they are folded by offset."""
+    """Return the control records of a leader's batch.  Each must have its own offset, because they are folded by it."""
     header = peek_header(buffer, position)
     if header.record_count != header.last_offset_delta + 1:
         raise ProtocolError(

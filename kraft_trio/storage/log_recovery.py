@@ -1,16 +1,16 @@
-"""Opening a log: what is in its directory, made ready to be appended to, or refused.
+"""Opens a log: reads its directory, repairs what a crash left, or refuses it.
 
-After an unclean stop the log may end in the middle of a write, or in writes of which the device has some and not those
-before.  Such a tail is cut where it first makes no sense.  Anything wrong before it is damage, which an fsync had
-promised against: the log is then refused, as a node that has forgotten records it acknowledged must not vote (scenario
-S13).  Damage it is
+After an unclean stop the log may end inside a write, or lack some writes before others that the device kept.  Opening
+cuts such a torn tail at the first batch that is not whole.  Anything else that is wrong is damage to synced records.
+Then opening refuses the log, because a node that forgot records it acknowledged must not vote (scenario S13).  It is
+damage if it lies
 
-* in any segment but the last: a segment is synced before the next one is made;
+* in any segment but the last: a segment is synced before the next one is created;
 * before the last known good point, the offset of the newest producer snapshot;
 * before the recovery point;
-* from there on, where a batch with a right CRC lies at or beyond it, unless a write is missing between the two.  The
-  recovery point may be behind, so that bits flipped in what was promised must not pass for a torn tail.  What a torn
-  batch holds is no batch: see `torn_tail`.
+* behind the recovery point, if a batch with a correct CRC follows and no write is missing between the two.  The
+  recovery point may lag, so flipped bits in synced records must not pass for a torn tail.  Batches inside the records
+  of a torn batch do not count: see `torn_tail`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ log = structlog.get_logger(__name__)
 
 @attrs.define
 class LoadedLog:
-    """What opening found; handed to the log, which owns it from then on."""
+    """What opening found.  The log owns it from then on."""
 
     segments: Segments
     """Everything in them is durable."""
@@ -59,7 +59,7 @@ class LoadedLog:
 
 
 def load_log(disk: Disk, directory: str, topic_id: UUID, static_voters: VoterSet) -> LoadedLog:
-    """Open the log in a directory, making what is not there.  Blocks for reads and fsyncs.
+    """Open the log in a directory, or create it.  Blocks for reads and fsyncs.
 
     First the log as it stands, then what the newest snapshot makes of it, then what derives from both: voters,
     producers, epochs, indexes.  Raises CorruptLogError, naming file, position and reason, for damage that is no torn
@@ -108,7 +108,7 @@ def _load(
 
 
 def check_log_start(directory: str, log_start_offset: int, snapshots: Snapshots) -> None:
-    """Raise CorruptLogError unless the log begins at 0, or a snapshot reaches up to where it does."""
+    """Raise CorruptLogError unless the log starts at 0, or a snapshot reaches up to its start."""
     newest = snapshots.newest
     if log_start_offset > 0 and (newest is None or newest.offset < log_start_offset):
         raise CorruptLogError(
@@ -120,7 +120,7 @@ def check_log_start(directory: str, log_start_offset: int, snapshots: Snapshots)
 def is_replaced(
     directory: str, log_start_offset: int, log_end_offset: int, epochs: EpochCache, snapshots: Snapshots
 ) -> bool:
-    """Whether the newest snapshot was about to take the log's place when the node stopped.
+    """Whether the newest snapshot was about to replace the log when the node stopped.
 
     Raises CorruptLogError where the two cannot both be true, and where the log ends below the end of a damaged
     snapshot: what lies between was committed, and this replica has it no more.
@@ -200,16 +200,16 @@ def _open_segments(disk: Disk, directory: str, names: list[str], snapshots: Snap
     for offset in offsets:
         path = join(directory, partition_files.offset_file_name(offset, partition_files.LOG))
         segments.append(Segment(offset, disk.open(path, create=True)))
-    # Also when nothing was made: the names that were found may not be durable yet.
+    # The names that were found may not be durable yet.
     disk.sync_directory(directory)
     return segments
 
 
 def _scan_segments(segments: list[Segment], scan: LogScan, known_good_offset: int, recovery_point: int | None) -> None:
     last = segments[-1]
-    # All before it (exclusive) has been synced; a segment is, before the next one is made.
+    # Everything before it (exclusive) has been synced: each segment is, before the next one is created.
     synced_offset = max(known_good_offset, recovery_point or 0, last.base_offset)
-    # A killed process may have left bytes here that it had not synced.
+    # A killed process may have left unsynced bytes here.
     last.file.sync_now()
     for segment in segments:
         if segment.base_offset != scan.next_offset:
@@ -235,11 +235,11 @@ def _scan_segments(segments: list[Segment], scan: LogScan, known_good_offset: in
 
 
 def _scan_segment(segment: Segment, scan: LogScan, known_good_offset: int) -> ScanEnd:
-    """Take in all batches up to the end, or to the first damage."""
+    """Scan all batches up to the end, or to the first damage."""
     with segment.file.view() as view:
         end = scan_segment(segment, view, scan, 0, known_good_offset)
     if end.damage is None and end.position < segment.size:
-        # From here on what counts is what the device holds: see `DiskFile.forget_cached`.
+        # From here on, read from the device: see `DiskFile.forget_cached`.
         segment.file.forget_cached(end.position)
         with segment.file.view() as view:
             end = scan_segment(segment, view, scan, end.position, None)
@@ -247,7 +247,7 @@ def _scan_segment(segment: Segment, scan: LogScan, known_good_offset: int) -> Sc
 
 
 def _cut(segment: Segment, scan: LogScan, end: ScanEnd, *, knows_synced_offset: bool) -> None:
-    """Drop what follows the last sound batch of the last segment; refuse where that may have been synced."""
+    """Cut the last segment after its last whole batch; raise CorruptLogError if the rest may have been synced."""
     segment.file.ensure_readable(end.position, segment.size - end.position)
     with segment.file.view() as view:
         found = find_promised_batch(
@@ -279,7 +279,7 @@ def _load_voters(
     log_start_offset: int,
     state: LogState,
 ) -> None:
-    """The last VotersRecord of the log, else the snapshot's, else the static voters."""
+    """Load the voters: the log's last VotersRecord, else the snapshot's, else the static voters."""
     from_offset = 0
     if log_start_offset > 0:
         from_offset = state.install_voters(snapshots)
@@ -297,7 +297,7 @@ def _load_voters(
 
 
 def read_control_batch(segment: Segment, position: int) -> list[tuple[int, ControlRecord]]:
-    """The control records of the batch at a position.  Raises ProtocolError where they are damaged."""
+    """Read the control records of the batch at a position.  Raises ProtocolError if they are damaged."""
     header = peek_header(segment.file.read_at(position, HEADER_BYTES))
     batch = segment.file.read_at(position, header.size_in_bytes)
     check_crc(batch, 0, header)
@@ -305,7 +305,7 @@ def read_control_batch(segment: Segment, position: int) -> list[tuple[int, Contr
 
 
 def _write_derived(disk: Disk, directory: str, segments: Segments, epochs: EpochCache) -> None:
-    """Make the derived files of what is sealed say what the batches say; the last segment's are written at close."""
+    """Write the derived files of sealed segments, unless they are right already.  Closing writes the last one's."""
     for segment in segments:
         if segment is not segments.active:
             segment.write_indexes(disk, directory)

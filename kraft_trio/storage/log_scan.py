@@ -1,7 +1,7 @@
-"""The one pass over a segment's batch headers that tells a log what it holds, and where it stops making sense.
+"""The scan of a segment's batch headers at open: what they say, and where the first damage is.
 
-This loop decides how long a log takes to open: it looks at 61 bytes a batch and makes no object for it.  Below the last
-known good point that is all; from there on the CRC of each batch is checked as well.
+This loop decides how long opening takes.  It reads 61 bytes a batch and creates no objects.  From the last known good
+point on it also checks each CRC.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from kraft_trio.storage.segment import Segment
 
 @attrs.define
 class LogScan:
-    """What the batches read so far say, each as the next one continues it."""
+    """What the batches scanned so far say."""
 
     next_offset: int
-    """The offset that the next batch must begin with."""
+    """The base offset that the next batch must have."""
     producers: ProducerStates
     producers_from: int = 0
-    """Batches before this offset are in `producers` already: the snapshot that ends there told."""
+    """Batches before this offset are in `producers` already: a snapshot ends there."""
     epochs: list[tuple[int, int]] = attrs.field(factory=list)
     """(epoch, offset of its first batch), oldest first."""
     control_batches: list[tuple[Segment, int, int]] = attrs.field(factory=list)
-    """Where the control batches are: segment, position, base offset."""
+    """Segment, position and base offset of each control batch."""
     producer_history: ProducerHistory = attrs.field(init=False)
-    """What `producers` said at a few offsets on the way."""
+    """Copies of `producers` at a few offsets on the way."""
 
     def __attrs_post_init__(self) -> None:
         self.producer_history = ProducerHistory(max(self.next_offset, self.producers_from), self.producers)
@@ -48,7 +48,7 @@ class LogScan:
 
 @attrs.frozen
 class ScanEnd:
-    """Where a scan ended: the position after the last batch taken, and what is wrong with what follows, if anything."""
+    """Where a scan ended: the position after the last whole batch, and what is wrong there, if anything."""
 
     position: int
     damage: str | None
@@ -57,10 +57,9 @@ class ScanEnd:
 def scan_segment(
     segment: Segment, view: memoryview, scan: LogScan, position: int, known_good_offset: int | None
 ) -> ScanEnd:
-    """Read batch headers from `position` on into `scan`.
+    """Read batch headers from `position` on into `scan`, up to `known_good_offset` (exclusive).
 
-    Up to `known_good_offset` (exclusive), where it stops; or with None to the segment's end, checking CRCs.  Raises
-    OSError.
+    With None, reads to the segment's end and checks CRCs.  Raises OSError.
     """
     check_crcs = known_good_offset is None
     stop_offset = known_good_offset if known_good_offset is not None else 1 << 63

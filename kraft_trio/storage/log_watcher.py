@@ -1,4 +1,4 @@
-"""Who is told of what a log does, in the step that does it."""
+"""The interface of observers of a log."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from kraft_trio.storage.log_append import PlannedBatch
 
 
 class LogWatcher(Protocol):
-    """Is told of each change in the step that makes it, after it is made; must neither block nor fail.
+    """The log calls it right after each change, in the same step.  It must neither block nor fail.
 
-    Offsets are exclusive ends but for those in a PlannedBatch.
+    Offsets are exclusive ends, except those in a PlannedBatch.
     """
 
     def appended(self, buffer: Buffer, batches: Sequence[PlannedBatch], path: str, position: int) -> None:
-        """The batches in `buffer` now stand one after the other in that file, from `position` on."""
+        """The batches in `buffer` were written to that file, at `position`."""
 
     def truncated(self, end_offset: int) -> None: ...
 
     def replaced(self, snapshot_id: OffsetAndEpoch) -> None:
-        """The whole log gave way to that snapshot: it has no record, and begins and ends where the snapshot ends."""
+        """That snapshot replaced the whole log, which now starts and ends at the snapshot's end."""
 
     def trimmed(self, log_start_offset: int) -> None:
-        """The log now begins there (inclusive)."""
+        """The log now starts at that offset (inclusive)."""
 
     def synced(self, end_offset: int) -> None: ...
 

@@ -1,7 +1,7 @@
 """Sparse indexes of one segment: from offset to position, and from timestamp to offset.
 
-Both are derived data.  They live in memory, made anew from the batch headers at every open, and are written to the
-segment's `.index` and `.timeindex` files, in Kafka's formats and without fsync, when the segment is sealed or closed.
+Both are derived data.  Opening rebuilds them in memory from the batch headers.  Sealing or closing a segment writes its
+`.index` and `.timeindex` files, in Kafka's formats and without an fsync.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from array import array
 from bisect import bisect_left, bisect_right
 
 INDEX_INTERVAL_BYTES = 4096
-"""An entry is made for the first batch that begins more than this many bytes after the previous entry's."""
+"""The next entry is for the first batch that starts more than this many bytes after the previous entry's."""
 
 
 class OffsetIndex:
     """Pairs of a batch's last offset, relative to the segment's base offset, and the batch's position.
 
-    In memory each has the largest timestamp up to its batch besides.  The time index has as many entries as there are
-    new largest timestamps, and where clients send old ones all the time those can be far apart.
+    In memory each entry also has the largest timestamp up to its batch.  Entries of the time index can be far apart, if
+    clients send old timestamps.
     """
 
     __slots__ = ("_base_offset", "_max_timestamps_ms", "_offsets", "_positions")
@@ -33,20 +33,20 @@ class OffsetIndex:
         return len(self._offsets)
 
     def append(self, last_offset: int, position: int, max_timestamp_ms: int) -> None:
-        """`max_timestamp_ms`: the largest in the segment up to that batch, inclusive."""
+        """Add an entry.  `max_timestamp_ms` is the largest in the segment up to that batch, inclusive."""
         self._offsets.append(last_offset - self._base_offset)
         self._positions.append(position)
         self._max_timestamps_ms.append(max_timestamp_ms)
 
     def lookup(self, offset: int) -> int:
-        """The position of a batch that begins at or before the one that holds `offset`."""
+        """Return the position of a batch at or before the one that contains `offset`."""
         entry = bisect_right(self._offsets, offset - self._base_offset) - 1
         return self._positions[entry] if entry >= 0 else 0
 
     def lookup_time(self, timestamp_ms: int) -> int:
-        """The position of a batch that begins at or before the first one with a record of that time or later.
+        """Return the position of a batch at or before the first one with a record of that time or later.
 
-        There are no more than two entries' bytes between them.
+        The two are at most two entries apart.
         """
         entry = bisect_left(self._max_timestamps_ms, timestamp_ms) - 1
         return self._positions[entry] if entry >= 0 else 0

@@ -1,4 +1,4 @@
-"""Records the producers of a stretch of the log anew, from the headers of its batches."""
+"""Restores the producers' states from the batch headers of a part of the log."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CHUNK_BYTES: Final = 64 * 1024
 
 
 def replay_producers(segments: Segments, producers: ProducerStates, from_offset: int, to_offset: int) -> int:
-    """Record in `producers` the batches from `from_offset` to `to_offset` (exclusive), both where a batch begins.
+    """Record the batches from `from_offset` to `to_offset` (exclusive) in `producers`.  Both are base offsets.
 
-    Returns how many bytes of log lie between the two; of large batches only the headers are read.  Raises OSError,
+    Returns the number of bytes between the two.  Reads only the headers of large batches.  Raises OSError,
     CorruptLogError.
     """
     if from_offset == to_offset:
@@ -38,7 +38,7 @@ def replay_producers(segments: Segments, producers: ProducerStates, from_offset:
 def _replay_segment(
     segment: Segment, producers: ProducerStates, position: int, next_offset: int, to_offset: int
 ) -> tuple[int, int]:
-    """From a position to the segment's end, or up to an offset: where it ended, as position and offset."""
+    """Replay up to the segment's end or `to_offset`; return the position and offset reached."""
     size = segment.size
     while position < size and next_offset < to_offset:
         chunk = segment.file.read_at(position, CHUNK_BYTES)

@@ -1,7 +1,7 @@
-"""What quorum-state says against the log beside it, at start: a vote must neither be forgotten nor made up.
+"""Checks quorum-state against the log at start, so that no vote is forgotten or invented.
 
-The log comes first: it is checked by itself.  Of what follows from it alone, leader epochs and indexes, whatever else
-they say is put right.  What quorum-state says nobody else can tell.
+The log itself has been checked, and its derived files have been rebuilt.  quorum-state cannot be rebuilt: no other file
+has the vote.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ REPLACE_IT = "replace this voter as if its disk were lost: a new directory id"
 
 
 def refuse_missing_quorum_state(disk: Disk, directory: str) -> None:
-    """There is no quorum-state in a partition's directory.  Raises StorageError where its log has records.
+    """Raise StorageError if the log of a directory without quorum-state has records.
 
-    It is written before the first record, so that there was one, and perhaps a vote in it.
+    quorum-state is written before the first record.  So it has been lost, and perhaps a vote with it.
     """
     try:
         names = disk.list_directory(directory)
@@ -43,10 +43,10 @@ def refuse_missing_quorum_state(disk: Disk, directory: str) -> None:
 
 
 def check_quorum_state(path: str, state: ElectionState, key: ReplicaKey, log_end: OffsetAndEpoch) -> None:
-    """Raises StorageError for a state that the replica `key` cannot have stored.
+    """Raise StorageError for a state that the replica `key` cannot have stored.
 
-    One that is older than the log is taken all the same: the replica is in the log's epoch then, in which only the
-    leader that it has these records from has a log as long as its own.
+    A state older than the log is accepted.  The replica is then in the log's epoch, in which no candidate but the
+    leader that sent these records has a log as long as its own.
     """
     if state.leader_id == key.id and state.voted_key is not None and state.voted_key.id != key.id:
         raise StorageError(

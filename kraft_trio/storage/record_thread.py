@@ -1,4 +1,4 @@
-"""Where records are checked and decoded that take longer than the event loop may wait."""
+"""Runs long checks and decodings of records off the event loop."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ T = TypeVar("T")
 
 
 class OffLoop(Protocol):
-    """Runs short jobs, each in its turn."""
+    """Runs jobs off the event loop, or in it."""
 
     async def run(self, job: Callable[[], T]) -> T:
-        """What the job returns; raises what it raises.  A cancelled caller waits for the job that has begun."""
+        """Run the job; return or raise what it does.  A cancelled caller waits for a job that has started."""
         ...
 
 
 class RecordThread:
-    """Runs jobs in worker threads, two at a time, under a limit of its own: nothing else waits for records, nor do
-    they for anything else.  While jobs run in pure Python the loop gets the interpreter back between two of them.
+    """Runs jobs in worker threads, two at a time.  Its own limit keeps them apart from other work.
+
+    While jobs run in pure Python, the event loop gets the interpreter back between two of them.
     """
 
     def __init__(self) -> None:
@@ -31,7 +32,7 @@ class RecordThread:
 
 
 class InLoop:
-    """Runs jobs where they are asked for: the simulator has one thread, whose order of steps one seed decides."""
+    """Runs jobs in the event loop.  The simulator has only one thread, so that a seed decides the order of steps."""
 
     async def run(self, job: Callable[[], T]) -> T:
         await trio.lowlevel.checkpoint()

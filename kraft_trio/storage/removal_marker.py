@@ -1,8 +1,8 @@
-"""The file `removed-voter`: the quorum has removed this very incarnation from its voters.
+"""The file `removed-voter`: the quorum has removed this incarnation from its voters.
 
-The log says so too, until it is trimmed or gives way to a snapshot of Apache Kafka's, which names no removed voters.  A
-node that joins by itself would then undo what an operator did.  One line of JSON and its CRC-32C, as quorum-state has.
-Kafka ignores files of names that it does not know.
+The log says so, too, until it is trimmed, or replaced by a snapshot of Apache Kafka, which names no removed voters.
+Without the file, a node that joins automatically would then undo the operator's removal.  The file has one line of JSON
+and its CRC-32C, like quorum-state.  Kafka ignores it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class RemovalMarker:
     """Of one partition's directory; one task changes it."""
 
     def __init__(self, disk: Disk, directory: str, key: ReplicaKey) -> None:
-        """Read it.  One that is damaged counts: a node that stays out by mistake can be added by hand.
+        """Read the file.  A damaged one counts: a node kept out by mistake can be added by hand.
 
-        One that names another incarnation does not: the directory was copied, and given an id of its own.
+        One that names another incarnation does not count: the directory was copied and given its own id.
         """
         self._disk = disk
         self._directory = directory
         self._path = join(directory, REMOVED_VOTER)
         self._content = with_crc(_line(key))
         self.is_set = False
-        """Whether the removal of this incarnation has committed, and no addition since."""
+        """Whether this incarnation's removal has committed, and no addition since."""
         try:
             found = disk.read_bytes(self._path)
         except FileNotFoundError:
@@ -45,7 +45,7 @@ class RemovalMarker:
         self.is_set = not is_sound or found == self._content
 
     async def set(self) -> None:
-        """Durable on return, also for a cancelled caller.  Raises StorageFailure."""
+        """Write the file.  It is durable on return, even if the caller is cancelled.  Raises StorageFailure."""
         self.is_set = True
         try:
             await self._disk.replace(self._path, self._content)
@@ -53,7 +53,7 @@ class RemovalMarker:
             raise storage_failure(f"{self._path}: cannot be written", error) from error
 
     def clear(self) -> None:
-        """Blocks for an fsync.  Raises StorageFailure."""
+        """Remove the file.  Blocks for an fsync.  Raises StorageFailure."""
         self.is_set = False
         try:
             self._disk.remove(self._path)

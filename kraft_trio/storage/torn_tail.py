@@ -1,13 +1,13 @@
-"""Whether what stands at the end of a log is a torn tail, or damage to something that may have been promised.
+"""Tells a torn tail of a log from damage to records that may have been promised.
 
-A writer chooses the bytes of the records, so a record may hold whole batches with right CRCs.  What a power failure
-leaves of such a batch must not be taken for damage with sound batches behind it: one client could then keep every
-voter from starting.  So nothing is looked for inside a batch that is visibly torn.  Its own header says how far it
-reaches, and torn it is if the file ends before that, or if a sector in it was never written.
+A client chooses the bytes of its records, so a record may contain whole batches with correct CRCs.  If such a batch is
+torn, the batches inside it must not count as whole batches behind damage: one client could then keep every voter from
+starting.  So the search skips a torn batch.  Its header says how far it reaches.  It is torn if the file ends before
+that, or if one of its sectors was never written.
 
-The header's length is not under the CRC and may itself be damaged, so that it seems to swallow the batches that follow.
-The records tell: they end where they end, and if the CRC is right up to there, the length is wrong and nothing is torn.
-Compressed records do not tell; a compressed batch whose length says that the file ends inside it counts as torn.
+The length in the header is not under the CRC.  If it is damaged, the batch may seem to include the next ones.  If the
+batch is uncompressed, its records show where it really ends: if the CRC is correct up to there, the length is damaged.
+A compressed batch that seems to reach beyond the end of the file counts as torn.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _MAGIC_BYTE = bytes([MAGIC])
 def find_promised_batch(
     view: memoryview, position: int, next_offset: int, latest_epoch: int, *, knows_synced_offset: bool
 ) -> int | None:
-    """The position of a batch with a right CRC at or behind the damage at `position`; None for a torn tail.
+    """Return the position of a batch with a correct CRC at or behind the damage at `position`; None for a torn tail.
 
-    `next_offset` is the offset that a batch there would begin with, `latest_epoch` that of the batch before it.  With
-    `knows_synced_offset` nothing there was promised to be durable, so a sector that was never written ends the log:
-    whole batches behind it go too.
+    `next_offset` is the base offset that the damaged batch should have, `latest_epoch` the epoch of the batch before.
+    With `knows_synced_offset`, nothing there was promised to be durable.  Then a sector that was never written ends the
+    log, and whole batches behind it are cut, too.
     """
     hole = _missing_sector(view, position, next_offset)
     if knows_synced_offset and hole == position:
@@ -56,7 +56,7 @@ def find_promised_batch(
 
 
 def _claimed_end(view: memoryview, position: int, next_offset: int, latest_epoch: int) -> int | None:
-    """Where the batch ends (exclusive) whose header stands there; None if that cannot be the header of the next one."""
+    """Return the end (exclusive) that the header at `position` claims; None if it cannot be the next batch's header."""
     if len(view) - position < HEADER_BYTES:
         return None
     base_offset, length, epoch, magic, _, _, last_offset_delta, *_ = HEADER.unpack_from(view, position)
@@ -77,7 +77,7 @@ def _has_wrong_length(view: memoryview, position: int, claimed_end: int) -> bool
 
 
 def _records_end(view: memoryview, at: int, record_count: int) -> int | None:
-    """Where that many uncompressed records end (exclusive); None if the file ends before, or they are none."""
+    """Return the end (exclusive) of that many uncompressed records; None if they are cut or malformed."""
     end = len(view)
     for _ in range(record_count):
         size = shift = 0
@@ -99,10 +99,10 @@ def _records_end(view: memoryview, at: int, record_count: int) -> int | None:
 
 
 def _missing_sector(view: memoryview, position: int, next_offset: int) -> int | None:
-    """Where the first sector begins, at or behind `position`, that was never written; None if there is none.
+    """Return the start of the first sector, at or behind `position`, that was never written; None without one.
 
-    Such a sector reads as zeros, from where the file ended at the time, which is where a batch begins, to the sector's
-    end; or for a whole sector.  Flipped bits leave no such thing, unless the batch had it.
+    Such a sector reads as zeros, from the former end of the file, where a batch starts, or as a whole.  Flipped bits do
+    not look like that, unless the batch contains such zeros.
     """
     sector_end = position - position % SECTOR_BYTES + SECTOR_BYTES
     first = view[position:sector_end]
@@ -117,7 +117,7 @@ def _missing_sector(view: memoryview, position: int, next_offset: int) -> int | 
 def _find_whole_batch(
     view: memoryview, damaged_position: int, from_position: int, up_to: int, next_offset: int, latest_epoch: int
 ) -> int | None:
-    """The first whole batch that begins from `from_position` on and before `up_to`, and may follow in this log."""
+    """Return the position of the first whole batch from `from_position` to `up_to` (exclusive) that may follow here."""
     content = view.obj
     assert isinstance(content, bytes | mmap.mmap)
     at = content.find(_MAGIC_BYTE, from_position + MAGIC_POSITION)
