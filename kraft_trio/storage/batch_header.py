@@ -1,7 +1,7 @@
 """The header of a record batch, format version 2: read without touching the records, patched without re-encoding.
 
-The first 12 bytes (base offset, length) frame the batch; the CRC-32C covers everything from the attributes on, so that
-base offset and leader epoch can be set by the leader after the batch was encoded.
+The first 12 bytes (base offset, length) frame the batch.  The CRC-32C covers everything from the attributes on, so the
+leader can set the base offset and the leader epoch of an encoded batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ id, producer epoch, base sequence, record count."""
 
 HEADER_BYTES = 61
 FRAME_BYTES = 12
-"""Base offset and length: what the length does not count."""
+"""Base offset and length, which the length itself does not count."""
 CRC_START = 21
 """Where the bytes under the CRC begin: the attributes."""
 MAGIC_POSITION = 16
@@ -54,7 +54,7 @@ class Compression(enum.IntEnum):
 
 @attrs.frozen
 class BatchHeader:
-    """The header of one batch.  Offsets are inclusive but for `next_offset`."""
+    """The header of one batch.  Offsets are inclusive except `next_offset`."""
 
     base_offset: int
     size_in_bytes: int
@@ -104,8 +104,8 @@ class BatchHeader:
 def peek_header(buffer: Buffer, position: int = 0, *, named_position: int | None = None) -> BatchHeader:
     """Read the header of the batch at `position`; the records need not be there.
 
-    Raises ProtocolError where fewer than 61 bytes are left, for a magic other than 2, and for a length, record count or
-    offset delta that no batch can have; `named_position` is what it says of the place, if not the position here.
+    Raises ProtocolError if fewer than 61 bytes are left, for a magic other than 2, and for a length, record count or
+    offset delta that no batch can have.  The error names `named_position`, or else `position`.
     """
     left = len(buffer) - position
     named = position if named_position is None else named_position
@@ -151,7 +151,7 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
 def iter_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """The position and header of each batch in the buffer.
 
-    Raises ProtocolError at the first that is not whole or has a wrong header; CRCs are not looked at.
+    Raises ProtocolError at the first that is cut off or has a wrong header.  CRCs are not checked.
     """
     position = 0
     while position < len(buffer):

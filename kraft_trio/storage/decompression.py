@@ -1,8 +1,7 @@
-"""Compressed records, decompressed chunk by chunk: nobody holds more than a chunk of what a few bytes can stand for.
+"""Decompresses records chunk by chunk, so that a few bytes that expand to gigabytes cannot exhaust memory.
 
-A chunk costs a bounded amount of work, whatever the data is: the input is fed in small pieces, so that what a codec
-has not consumed yet is never copied again and again, and members or frames without content give an empty chunk now and
-then.
+Each chunk costs a bounded amount of work for any data.  The input is fed in small pieces, so that a codec does not copy
+its unconsumed input again and again.  Members or frames without content yield an empty chunk now and then.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.storage.batch_header import Compression
 
 CHUNK_BYTES: Final = 64 * 1024
-"""A chunk has no more; only a snappy block, which is decompressed as a whole, may have."""
+"""The most bytes in a chunk; only a snappy block, which is decompressed as a whole, may exceed it."""
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
-"""What snappy-java frames blocks with, and Kafka's clients after it: magic, version, compatible version."""
+"""Begins the framing that snappy-java, and so Kafka's clients, put around blocks.  Two version numbers follow."""
 XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 XERIAL_BLOCK_LENGTH: Final = struct.Struct(">i")
 
 _PIECE_BYTES: Final = 16 * 1024
 _EMPTY_CHUNKS: Final = 32
-"""Of so many empty chunks one is told of."""
+"""One of this many empty chunks is passed on."""
 _GZIP_WINDOW: Final = 31
 _ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
-"""zstd's highest level asks for as much.  Memory is touched only as far as content has come out."""
+"""What zstd's highest level needs.  Memory is touched only as far as content has been produced."""
 _SNAPPY_MOST_EXPANSION: Final = 22
-"""Three bytes of snappy stand for 64 at most."""
+"""Three bytes of snappy expand to 64 at most."""
 _SNAPPY_LENGTH_BYTES: Final = 64
 """More than the length in front of a block takes, so that a tiny block passes."""
 

@@ -1,7 +1,7 @@
-"""Is a partition's directory sound?  Everything in it is read and nothing is changed; its node is stopped.
+"""Checks whether a partition's directory is sound.  Reads everything and changes nothing; the node must be stopped.
 
-Stricter than opening a log, which looks at every header and at the CRCs since the last known good point: here every
-record of every batch and of every snapshot is looked at, and each file is held against those it must agree with.
+This is stricter than opening a log, which checks every header, but CRCs only since the last known good point.  Here
+every record of every batch and snapshot is checked, and each file is compared with those that it must agree with.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kraft_trio.storage.snapshot_reader import SnapshotBatch, SnapshotSummary, o
 from kraft_trio.storage.torn_tail import find_promised_batch
 
 OnProgress = Callable[[int], None]
-"""Told of so many more bytes that were read."""
+"""Called with the number of bytes read since the last call."""
 
 
 @attrs.define
@@ -51,17 +51,17 @@ class PartitionReport:
     log_bytes: int = 0
     batch_count: int = 0
     is_damaged: bool = False
-    """Whether a part of the log could not be read as batches, so that what follows it in its segment was not looked at;
-    or its end is missing."""
+    """Whether the log's end is missing, or a part of it could not be read as batches.  The rest of such a segment was
+    not checked."""
     epochs: EpochCache = attrs.field(factory=EpochCache)
     kraft_version: int = 0
     snapshots: list[SnapshotSummary] = attrs.field(factory=list)
     """The whole ones, oldest first, the bootstrap one included."""
     election_state: ElectionState | None = None
     problems: list[str] = attrs.field(factory=list)
-    """What a sound directory does not have; each names the file."""
+    """What is wrong; each names the file."""
     notes: list[str] = attrs.field(factory=list)
-    """What the next start puts right by itself."""
+    """What the next start will repair."""
 
     @property
     def log_end(self) -> OffsetAndEpoch:

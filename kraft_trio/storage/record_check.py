@@ -1,8 +1,8 @@
-"""Whether the records of a batch are sound, found out without making them: what a leader asks of every produced batch.
+"""Checks the records of a batch without creating Record objects.  A leader checks every produced batch.
 
-As strict as `decode_records`, and stricter in one thing: a record's offset delta must be its place in the batch, since
-offsets are counted by the batch header alone.  Ordinary records, those with lengths and deltas of one or two bytes, are
-walked in place; any other is left to the decoder, which judges it and says what is wrong.
+As strict as `decode_records`, and stricter in one point: a record's offset delta must be its index in the batch,
+because only the batch header counts offsets.  Ordinary records, whose lengths and deltas take one or two bytes, are
+walked in place.  The decoder judges all others, and says what is wrong with them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _NOT_ORDINARY = -1
 _SMALL_RECORDS: Final = 256
 _SLICE_RECORDS: Final = 64
 _STEP_WORK: Final = 256
-"""In records and headers; one that is left to the decoder counts as `_DECODED_WORK`."""
+"""In records and headers; a record that the decoder judges counts as `_DECODED_WORK`."""
 _DECODED_WORK: Final = 8
 
 
 def check_records(buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int) -> None:
     """Check the records of the batch at `position`, whose CRC the caller has checked.
 
-    Raises ProtocolError for whatever `decode_records` raises it, and where the offset deltas are not 0, 1, 2 and so on.
-    Decompressed, the records may take `max_decompressed_bytes` at most.
+    Raises ProtocolError if `decode_records` would, and if the offset deltas are not 0, 1, 2 and so on.  Decompressed,
+    the records may take `max_decompressed_bytes` at most.
     """
     if not is_small_and_sound(buffer, position, header):
         for _ in check_steps(buffer, position, header, RecordLimits(max_decompressed_bytes, max_decompressed_bytes)):
@@ -37,10 +37,9 @@ def check_records(buffer: Buffer, position: int, header: BatchHeader, max_decomp
 
 
 def is_small_and_sound(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether the batch is small, not compressed and has nothing but sound, ordinary records within all limits.
+    """Whether the batch is small and uncompressed, and all its records are sound, ordinary and within all limits.
 
-    What a leader asks first: most batches are, and it takes some microseconds.  Of others `check_steps` says whether
-    they are sound.
+    A leader tries this first: it takes some microseconds, and most batches pass.  `check_steps` judges the others.
     """
     count = header.record_count
     if header.attributes & COMPRESSION_ATTRIBUTES or count > _SMALL_RECORDS:
@@ -51,9 +50,9 @@ def is_small_and_sound(buffer: Buffer, position: int, header: BatchHeader) -> bo
 
 
 def check_steps(buffer: Buffer, position: int, header: BatchHeader, limits: RecordLimits) -> Iterator[None]:
-    """As `check_records`, in steps that take well under a millisecond each, but for a snappy block.
+    """As `check_records`, in steps of well under a millisecond each; only a snappy block may take longer.
 
-    Memory is bounded by the largest record and a chunk.  Raises ProtocolError also for what exceeds the limits.
+    Uses the memory of the largest record and one chunk.  Also raises ProtocolError if a limit is exceeded.
     """
     window = RecordWindow(buffer, position, header, limits)
     count = header.record_count
@@ -87,12 +86,12 @@ def check_steps(buffer: Buffer, position: int, header: BatchHeader, limits: Reco
 
 
 def _walk_ordinary(data: bytes, at: int, first: int, count: int) -> tuple[int, int, int]:
-    """Index and position of the first record, from index `first` on, that is not sound, ordinary and all there; or of
-    the end.  And how many headers are before it.
+    """Walk from the record with index `first` to the first that is not sound, ordinary and complete, or to the end.
 
-    The hot loop of a leader: variable-length integers are read where they stand, zigzag as they are, so that an even
-    one is twice its value and 1 stands for null.  That a field's length goes on after two bytes need not be looked at:
-    the two alone then stand for 8192 bytes or more, and an ordinary record has ended before that.
+    Returns that record's index and position, and the number of headers before it.  This is a leader's hot loop, so it
+    reads variable-length integers in place without undoing zigzag: an even one is twice its value, and 1 means null.
+    It need not check whether a field's length continues after two bytes: those two alone would mean 8192 bytes or more,
+    and an ordinary record is shorter.
     """
     index = first
     start = at
@@ -111,7 +110,7 @@ def _walk_ordinary(data: bytes, at: int, first: int, count: int) -> tuple[int, i
             if size & 1:
                 break
             end = at + (size >> 1)
-            # The attributes byte says nothing; the timestamp delta may be any.
+            # The attributes byte has no meaning; any timestamp delta is valid.
             if data[at + 1] < 128:
                 at += 2
             elif data[at + 2] < 128:

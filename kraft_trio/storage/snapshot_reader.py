@@ -1,8 +1,8 @@
-"""Reading a snapshot file, batch by batch: each byte is checked, and no more than one batch is in memory (KIP-630).
+"""Reads a snapshot file batch by batch: each byte is checked, and at most one batch is in memory (KIP-630).
 
-A snapshot is a sequence of record batches whose offsets begin at 0: a control batch of SnapshotHeader, KRaftVersion and
-Voters (the last two from kraft.version 1 on), the application's records, a control batch of SnapshotFooter.  All
-batches carry the epoch of the snapshot's id.  Without a footer at its end it is cut.
+A snapshot is a sequence of record batches whose offsets begin at 0.  First comes a control batch with SnapshotHeader
+and, from kraft.version 1 on, KRaftVersion and Voters.  The application's records follow, then a control batch with
+SnapshotFooter; a snapshot without it is cut off.  All batches carry the epoch of the snapshot's id.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class SnapshotBatch:
     data: Buffer
     """The whole batch."""
     control_records: tuple[ControlRecord, ...] = ()
-    """Those of a control batch; types not known here are left out."""
+    """The records of a control batch, without those of unknown types."""
 
 
 @attrs.frozen
 class ControlState:
-    """What a snapshot says of the quorum itself, as of its end: what a replica that has it needs of the log before."""
+    """What a snapshot records about the quorum as of its end, in place of the log before it."""
 
     last_contained_log_timestamp_ms: int
     """Of the last record that it covers."""
@@ -60,12 +60,12 @@ class ControlState:
     producers: bytes = b""
     """The idempotent producers, as a producer snapshot encodes them; empty for none."""
     removed_voters: tuple[ReplicaKey, ...] = ()
-    """Who had been a voter and was none any more, oldest removal first."""
+    """Former voters that had been removed, oldest removal first."""
 
 
 @attrs.frozen
 class SnapshotSummary:
-    """What a whole, sound snapshot amounts to."""
+    """The totals of a whole, sound snapshot."""
 
     snapshot_id: OffsetAndEpoch
     size_in_bytes: int
@@ -76,10 +76,10 @@ class SnapshotSummary:
 
 
 def read_batches(source: SnapshotSource, epoch: int | None = None) -> Iterator[SnapshotBatch]:
-    """The batches of a snapshot in order, each checked before it is given out; `epoch` is what they must carry.
+    """The batches of a snapshot in order, each checked before it is yielded.  All must carry `epoch`, if given.
 
-    Raises ProtocolError, naming position and what was expected, at the first batch that is damaged or out of place, and
-    at the end of a snapshot that lacks its header or its footer; OSError.
+    Raises ProtocolError, with the position and what was expected, at the first batch that is damaged or out of place,
+    and at the end of a snapshot without header or footer.  Raises OSError.
     """
     size = source.size()
     batches = SnapshotBatches(size, epoch)
@@ -88,7 +88,7 @@ def read_batches(source: SnapshotSource, epoch: int | None = None) -> Iterator[S
 
 
 class SnapshotBatches:
-    """The batches of a snapshot in order, also of one that is still coming; see `read_batches`."""
+    """The batches of a snapshot in order, even while it is still being downloaded; see `read_batches`."""
 
     def __init__(self, size: int, epoch: int | None) -> None:
         """`size` is that of the whole snapshot in bytes."""
@@ -98,9 +98,9 @@ class SnapshotBatches:
         self._layout = _Layout()
 
     def next(self, source: SnapshotSource, end: int) -> SnapshotBatch | None:
-        """The next batch; None where it is not all before `end` (exclusive), up to which there are bytes, or is none.
+        """The next batch; None at the snapshot's end, or if the batch ends after `end` (exclusive), the bytes so far.
 
-        Raises what `read_batches` raises; then there is no next one.
+        Raises what `read_batches` raises; do not call it again after that.
         """
         position, left = self._position, self._size - self._position
         if not left:
@@ -153,7 +153,7 @@ class _Layout:
         self.is_complete = False
 
     def check(self, batch: SnapshotBatch) -> None:
-        """Raises ProtocolError for a batch that may not stand there."""
+        """Raise ProtocolError for a batch that may not come next."""
         where = f"batch at position {batch.position}"
         if self.is_complete:
             raise ProtocolError(f"{where}: it follows the snapshot's footer")
@@ -191,7 +191,7 @@ def check_snapshot(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> Snapsh
 
 
 def summarize(snapshot_id: OffsetAndEpoch, batches: Iterable[SnapshotBatch]) -> SnapshotSummary:
-    """What the batches of a snapshot, all of them, amount to; whatever reading them raises is passed on."""
+    """The totals of a snapshot, given all of its batches.  Raises what iterating over them raises."""
     count = SnapshotCount()
     for batch in batches:
         count.add(batch)
@@ -214,13 +214,13 @@ class SnapshotCount:
             self._record_count += batch.header.record_count
 
     def summary(self, snapshot_id: OffsetAndEpoch) -> SnapshotSummary:
-        """Once all of them have come."""
+        """The totals, once all batches were added."""
         assert self._state is not None, "a snapshot without a header was let pass"
         return SnapshotSummary(snapshot_id, self._size_in_bytes, self._batch_count, self._record_count, self._state)
 
 
 def read_control_state(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> ControlState:
-    """What the first batch of a snapshot says; the rest is not looked at.
+    """What the first batch of a snapshot says; the rest is not read.
 
     Raises CorruptSnapshotError, naming file, position and what was expected; OSError.
     """

@@ -15,7 +15,7 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class SpareDescriptors:
-    """Opens files; may be called from any thread.  Whoever else opens sockets and files cannot take the spare ones."""
+    """Opens files; may be called from any thread.  Other code in the process cannot take the spare ones."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,11 +23,11 @@ class SpareDescriptors:
         self._refill()
 
     def open(self, path: str, flags: int) -> int:
-        """As os.open; where there is no descriptor left a spare one goes for it.  Raises OSError."""
+        """As `os.open`, but frees a spare descriptor if the process has none left.  Raises OSError."""
         return self._opened(lambda: os.open(path, flags))
 
     def open_own(self, path: str, flags: int, mode: int = FILE_MODE) -> int:
-        """As `created_files.open_own`, likewise."""
+        """As `created_files.open_own`, with the same help."""
         return self._opened(lambda: open_own(path, flags, mode))
 
     def _opened(self, attempt: Callable[[], int]) -> int:
