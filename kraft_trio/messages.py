@@ -364,7 +364,7 @@ async def send_or_wait(channel: trio.MemorySendChannel[T], value: T) -> None:
 
 
 def drain(mailbox: trio.MemoryReceiveChannel[T]) -> list[T]:
-    """Take all messages that are in a mailbox, those of senders that wait for room included; never waits."""
+    """Take all messages from a mailbox, including those of senders that wait for room.  Never waits."""
     messages = []
     while True:
         try:
