@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 import trio
 
 from kraft_trio.simulation import Cluster, Setup, simulate
@@ -60,6 +61,7 @@ def test_the_same_seed_twice_in_one_process_and_other_seeds() -> None:
     assert digest_of(1) != digest_of(2)
 
 
+@pytest.mark.nightly
 def test_the_same_seed_in_other_processes_with_other_hash_seeds() -> None:
     digests = {run_in_process(hash_seed, PROGRAM.format(seed=3)) for hash_seed in ("0", "1", "4711")}
     assert digests == {digest_of(3)}
