@@ -195,10 +195,10 @@ def decode_records(
     header: BatchHeader,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> list[Record]:
-    """The records of the batch at `position`, whose CRC the caller has checked; see `record_chunks` for many.
+    """Decode the records of the batch at `position`.  The caller has checked its CRC.  For many see `record_chunks`.
 
-    Raises ProtocolError for a batch that is not whole, for records that are not as the format says, for more of them
-    than MAX_RECORDS or with more headers than MAX_BATCH_HEADERS, and where the decompressed records would take more
+    Raises ProtocolError if the batch is incomplete or malformed, if it has more records than MAX_RECORDS or more
+    headers than MAX_BATCH_HEADERS, or if the decompressed records take more
     than `max_decompressed_bytes`.
     """
     data, at = record_bytes(buffer, position, header, max_decompressed_bytes)
@@ -223,10 +223,10 @@ def decode_records(
 
 
 def record_bytes(buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int) -> tuple[bytes, int]:
-    """The bytes that end with the batch's records, decompressed, and where in them the records begin.
+    """Return bytes that end with the batch's decompressed records, and the position of the first record in them.
 
-    Raises ProtocolError for a batch that is not whole, for more than `max_decompressed_bytes` of records, and for fewer
-    bytes than that many records take.
+    Raises ProtocolError if the batch is incomplete, if its records take more than `max_decompressed_bytes`, or if there
+    are too few bytes for the record count.
     """
     end = position + header.size_in_bytes
     if end > len(buffer):
@@ -254,9 +254,9 @@ def record_bytes(buffer: Buffer, position: int, header: BatchHeader, max_decompr
 def decode_record(
     data: bytes, position: int, header: BatchHeader, max_headers: int = MAX_READ_HEADERS
 ) -> tuple[Record, int]:
-    """The record of that batch at `position` in what `record_bytes` gave, and the position after it.
+    """Decode the record at `position` of the result of `record_bytes`; return it and the position after it.
 
-    Raises ProtocolError for one that is not as the format says, or has more headers than `max_headers`.
+    Raises ProtocolError if it is malformed or has more headers than `max_headers`.
     """
     length, position = decode_varint(data, position)
     end = position + length
@@ -308,9 +308,9 @@ def _decode_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, i
 
 
 def decode_control_batch(buffer: Buffer, position: int, header: BatchHeader) -> Iterator[tuple[int, ControlRecord]]:
-    """The offset and content of each control record in a control batch; types not known here are left out.
+    """Yield the offset and content of each control record in a control batch.  Skips unknown types.
 
-    Raises ProtocolError where a record is not as the format says.
+    Raises ProtocolError if a record is malformed.
     """
     for record in decode_records(buffer, position, header):
         if record.key is None or record.value is None:

@@ -17,7 +17,7 @@ from kraft_trio.storage.snapshot_writer import CHECKPOINT_MODE, first_records
 
 
 def encode_bootstrap_checkpoint(voters: VoterSet, kraft_version: int, timestamp_ms: int) -> bytes:
-    """The 0-0 snapshot: the voters a quorum begins with.
+    """Encode the 0-0 snapshot: the initial voters of a quorum.
 
     Times are milliseconds since 1970.  At kraft.version 0 voters are static and the snapshot does not name them.
     """
@@ -37,10 +37,9 @@ def write_bootstrap_checkpoint(
 def read_checkpoint(
     data: bytes, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 ) -> Iterator[ControlRecord | Record]:
-    """The records of a snapshot in order: control records that are known here, and the application's.
+    """Yield the records of a snapshot in order: known control records, and the application's records.
 
-    Raises ProtocolError at the first batch that is damaged, and at the end of a snapshot that lacks its header or its
-    footer, as one does that was cut.
+    Raises ProtocolError at the first damaged batch, and at the end of a snapshot without header or footer.
     """
     for batch in read_batches(_Memory(data)):
         if batch.header.is_control:
@@ -63,8 +62,8 @@ class _Memory:
 
 
 def read_checkpoint_voters(disk: Disk, directory: str, snapshot_id: OffsetAndEpoch) -> ControlState:
-    """Check a whole snapshot of a partition's directory and say what it says of the quorum.
+    """Check a whole snapshot of a partition's directory, and return its control state.
 
-    Raises CorruptSnapshotError, naming the file and what is wrong with it; OSError.
+    Raises CorruptSnapshotError, naming the file and the reason; OSError.
     """
     return check_snapshot(disk, join(directory, checkpoint_name(snapshot_id)), snapshot_id).control_state

@@ -1,6 +1,6 @@
-"""Compressed records: gzip, snappy, lz4 and zstd, with a cap on what they may grow to.
+"""Compressed records: gzip, snappy, lz4 and zstd, with a limit for the decompressed size.
 
-Nothing is allocated beyond the cap, whatever a batch claims or does: a few bytes of it can stand for gigabytes.
+Nothing is allocated beyond the limit, whatever a batch claims.
 """
 
 from __future__ import annotations

@@ -24,13 +24,13 @@ from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT, QUORUM_STAT
 LOCK = ".lock"
 _PARTITION_SUFFIX = "-0"
 _ONLY_A_QUORUMS = frozenset({QUORUM_STATE, BOOTSTRAP_CHECKPOINT})
-"""What is in the partition of a quorum's topic, and in no other partition that Kafka may keep beside it."""
+"""Files that only the partition of a quorum's topic has, among the partitions in a directory of Kafka."""
 RESERVED_DIRECTORY_IDS = 100
-"""The first so many UUIDs have meanings of their own in Kafka and are no directory's id."""
+"""Kafka reserves this many of the lowest UUIDs."""
 
 
 def random_directory_id(random_source: random.Random) -> UUID:
-    """A random (version 4) UUID that is none of the reserved ones and does not begin with "-" as text."""
+    """Return a random (version 4) UUID that is not reserved and does not start with "-" as text."""
     while True:
         candidate = UUID(int=random_source.getrandbits(128), version=4)
         if candidate.int >= RESERVED_DIRECTORY_IDS and candidate.bytes[0] >> 2 != 62:
@@ -66,7 +66,7 @@ def refuse_other_topic(disk: Disk, directory: str, topic_name: str) -> None:
 
 
 def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
-    """What the directory was formatted as; None where it is not formatted.  Raises StorageError for a bad file."""
+    """Return the content of meta.properties; None if the directory is not formatted.  Raises StorageError."""
     path = join(directory, META_PROPERTIES)
     try:
         data = disk.read_bytes(path)
@@ -89,11 +89,10 @@ def format_directory(
     kraft_version: int,
     timestamp_ms: int,
 ) -> None:
-    """Make the directory a node's: its topic's partition, with the bootstrap checkpoint if there are initial voters,
-    then meta.properties.
+    """Format a node's directory: the topic's partition, the initial voters' bootstrap checkpoint, meta.properties.
 
-    meta.properties comes last, so that a directory counts as formatted only when all of it is there.  Raises
-    StorageError, changing nothing, when it is formatted already, in use, or cannot be written.
+    meta.properties comes last: without it the directory does not count as formatted.  Raises StorageError if it is
+    formatted already or in use, which changes nothing, or if it cannot be written.
     """
     try:
         disk.make_directory(directory)
@@ -121,7 +120,7 @@ def format_directory(
 
 @attrs.frozen
 class LockedDirectory:
-    """A formatted directory that this process has to itself until it leaves the `with` block."""
+    """A formatted directory that no other process can use until the `with` block ends."""
 
     path: str
     meta_properties: MetaProperties
@@ -129,10 +128,10 @@ class LockedDirectory:
 
     @classmethod
     def open(cls, disk: Disk, directory: str, node_id: int, random_source: random.Random) -> LockedDirectory:
-        """Lock the directory and check that it is that node's.
+        """Lock the directory, and check that it belongs to the node.
 
-        A directory formatted before directory ids existed gets one now.  Raises StorageError when it is missing, not
-        formatted or another node's; AlreadyLockedError when another process uses it.
+        A directory formatted before directory ids existed gets one now.  Raises StorageError if it is missing, not
+        formatted or another node's; AlreadyLockedError if another process uses it.
         """
         try:
             if not disk.exists(directory):

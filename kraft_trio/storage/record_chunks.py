@@ -1,4 +1,4 @@
-"""The records of a batch of any size, some at a time, in memory that does not grow with the batch."""
+"""Decodes the records of a batch of any size in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from kraft_trio.storage.record_window import RecordWindow
 _CHUNK_RECORDS: Final = 256
 _CHUNK_BYTES: Final = 256 * 1024
 _HEADER_BYTES: Final = 128
-"""What a header takes in memory, whatever it takes in the batch."""
+"""The memory of a record header's objects, whatever its size in the batch."""
 
 
 def record_chunks(buffer: Buffer, position: int, header: BatchHeader, max_record_bytes: int) -> Iterator[list[Record]]:
-    """The records of the batch at `position`, whose CRC the caller has checked; a list may be empty.
+    """Yield the records of the batch at `position` in lists, which may be empty.  The caller has checked the CRC.
 
-    Each list takes a few milliseconds at most, but for a large record or snappy block.  Raises ProtocolError, perhaps
-    after some records, for those that are not as the format says, and for one that has more bytes than
+    Each list takes a few milliseconds at most, except for a large record or snappy block.  Raises ProtocolError,
+    perhaps after some records, if a record is malformed, or has more bytes than
     `max_record_bytes` or more headers than MAX_READ_HEADERS.
     """
     window = RecordWindow(buffer, position, header, RecordLimits(None, max_record_bytes))

@@ -1,4 +1,4 @@
-"""A batch's records as bytes, decompressed only as far as somebody has asked for, and given up behind them."""
+"""A window over the bytes of a batch's records.  It decompresses them on demand and drops those already read."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LENGTH_BYTES: Final = 10
 
 
 class RecordWindow:
-    """Bytes of the records from `at` in `data` on; the window ends anywhere, also inside a record.
+    """The records' bytes in `data`, from `at` on.  The window may end inside a record.
 
-    Holds a record and a chunk at most, of a batch that is compressed, or the batch itself.
+    For a compressed batch it holds at most a record and a chunk, otherwise the batch itself.
     """
 
     def __init__(self, buffer: Buffer, position: int, header: BatchHeader, limits: RecordLimits) -> None:
-        """Raises ProtocolError for a batch that is not whole, or claims more records than it may have or hold."""
+        """Raises ProtocolError if the batch is incomplete, or claims more records than allowed or possible."""
         if limits.max_records is not None and header.record_count > limits.max_records:
             raise ProtocolError(
                 f"batch at offset {header.base_offset}: {header.record_count} records, "
@@ -48,9 +48,9 @@ class RecordWindow:
         self._chunks = decompressed_chunks(header.compression, content, limits.max_record_bytes)
 
     def fill(self) -> Iterator[None]:
-        """Bring in the whole record at `at`, in steps; less of it is there afterwards only where the content ends.
+        """Load the whole record at `at`, in steps.  Loads less only at the end of the content.
 
-        Raises ProtocolError for data that the codec does not accept, and for more bytes than the limits allow.
+        Raises ProtocolError for data that the codec rejects, and for more bytes than the limits allow.
         """
         yield from self._bring(_LENGTH_BYTES)
         if self.at >= len(self.data):
@@ -64,7 +64,7 @@ class RecordWindow:
         yield from self._bring(start - self.at + length)
 
     def _bring(self, wanted: int) -> Iterator[None]:
-        """At least so many bytes from `at` on, if there are as many."""
+        """Load at least `wanted` bytes from `at` on, if there are as many."""
         have = len(self.data) - self.at
         if have >= wanted:
             return
@@ -87,7 +87,7 @@ class RecordWindow:
             self.data, self.at = content.getvalue(), max(0, self.at - len(self.data))
 
     def end(self) -> Iterator[None]:
-        """Once all records are behind `at`.  Raises ProtocolError where bytes follow them, or are missing."""
+        """Check the end after all records.  Raises ProtocolError if bytes follow or are missing."""
         yield from self._bring(1)
         left = len(self.data) - self.at
         if left:

@@ -1,4 +1,4 @@
-"""A snapshot that comes in pieces from the leader: gathered in a `.part`, checked as it comes, then there."""
+"""Receives a snapshot from the leader in pieces, checks it, and stores it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kraft_trio.storage.snapshot_reader import SnapshotBatches, SnapshotCount, S
 from kraft_trio.storage.snapshot_writer import CHECKPOINT_MODE
 
 BATCHES_AT_A_TIME: Final = 16
-"""How many are checked before others have their turn: a mebibyte of those that this implementation writes."""
+"""The number of batches checked before other tasks run: about 1 MiB of those that this implementation writes."""
 
 
 @attrs.frozen
 class _WithPiece:
-    """What is here, of which the last piece is still in memory: nothing of that is read back."""
+    """The bytes received so far.  The last piece is still in memory and is not read back."""
 
     part: PartFile
     position: int
@@ -36,12 +36,11 @@ class _WithPiece:
 
 
 class SnapshotDownload(UnfinishedSnapshot):
-    """One snapshot on its way here (KIP-630 "Fetch Snapshot").
+    """The download of one snapshot (KIP-630, "Fetch Snapshot").
 
-    Made and used by one task, as `async with` or ended by `finish` or `abandon`.  A connection or a leader that is lost
-    in between ends nothing: every replica's snapshot of one id has the same bytes, so that the next piece may come from
-    whoever leads then.  Writing may raise StorageFailure, DiskFullError where there is no room, after which only
-    `abandon` is left.
+    One task creates it and uses it in `async with`, or ends it by `finish` or `abandon`.  A lost connection or leader
+    does not end it: every replica's snapshot of one id has the same bytes, so the next leader can send the next piece.
+    Writing may raise StorageFailure, or DiskFullError; then only `abandon` may follow.
     """
 
     def __init__(
@@ -54,18 +53,18 @@ class SnapshotDownload(UnfinishedSnapshot):
         nursery: trio.Nursery | None = None,
         spared_bytes: int = SPARED_BYTES,
     ) -> None:
-        """Begin; what an earlier attempt left is removed.  `name` None: the name of a node's snapshot.
+        """Create the file, and remove the rest of an earlier attempt.  `name` defaults to that of a node's snapshot.
 
-        With a nursery, as in `async with`, the device works on one piece while the next ones come.  For `spared_bytes`
-        see PartFile.
+        With a nursery, or in `async with`, the device syncs while the next pieces arrive.  For `spared_bytes` see
+        PartFile.
         """
         self.snapshot_id = snapshot_id
         self.size_in_bytes: int | None = None
-        """Of the whole snapshot, as the first piece's answer says; None before that."""
+        """The size of the whole snapshot, from the first piece's response; None before."""
         self._batches: SnapshotBatches | None = None
         self._count = SnapshotCount()
         self._damage: ProtocolError | None = None
-        """What is wrong with the bytes that are here; `finish` says so."""
+        """What is wrong with the bytes received; `finish` raises it."""
         super().__init__(join(directory, checkpoint_name(snapshot_id) if name is None else name))
         try:
             self._part = PartFile(disk, self.path, mode=CHECKPOINT_MODE, nursery=nursery, spared_bytes=spared_bytes)
@@ -74,20 +73,20 @@ class SnapshotDownload(UnfinishedSnapshot):
 
     @property
     def position(self) -> int:
-        """How many bytes are here: where the next piece begins."""
+        """The number of bytes received, and the position of the next piece."""
         return self._part.size()
 
     @property
     def is_complete(self) -> bool:
-        """Whether every byte is here; `finish` is next."""
+        """Whether every byte has been received, so that `finish` may be called."""
         return self.size_in_bytes is not None and self.position == self.size_in_bytes
 
     async def append(self, position: int, data: Buffer, size_in_bytes: int) -> None:
-        """Take in the piece that begins at `position` of a snapshot of that size, and check what is whole by then.
+        """Append the piece at `position` of a snapshot of that size, and check each batch that is complete.
 
-        `data` is not kept.  Others run meanwhile; a cancelled call may have taken it in.  Raises ProtocolError, taking
-        nothing in, unless it begins where the last one ended, has a byte or more, and fits; and where the size is
-        another than before.
+        `data` is not kept.  Other tasks run meanwhile, and a cancelled call may have appended the piece.  Raises
+        ProtocolError, and appends nothing, if the piece is empty, does not continue the last one, exceeds the size, or
+        if the size has changed.
         """
         if self.size_in_bytes is not None and size_in_bytes != self.size_in_bytes:
             raise ProtocolError(

@@ -1,4 +1,4 @@
-"""Writing a snapshot as a stream: one batch in memory, whatever its size, and the event loop free in between (KIP-630).
+"""Writes a snapshot as a stream, with one batch in memory, and lets other tasks run between batches (KIP-630).
 
 The same id and the same records give the same bytes on every replica (invariant EqualStates).  A batch depends on the
 records alone, and its timestamp is that of the last record in the log that the snapshot covers.
@@ -37,18 +37,18 @@ SNAPSHOT_BATCH_BYTES: Final = 64 * 1024
 millisecond, or one or two where it is done record by record; nothing else runs meanwhile."""
 
 CONSIDERATE_BYTES: Final = 8 * 1024 * 1024
-"""How much is written considerately after each time that the log was seen to grow: some tens of milliseconds."""
+"""Bytes written in small steps each time the log has grown: some tens of milliseconds of writing."""
 MAX_PAUSE_S: Final = 0.005
 
 RECORDS_AT_A_TIME: Final = 512
-"""How many are asked for before any is encoded: what one of them takes is the application's."""
+"""The number of records requested from the application before any is encoded."""
 
 _RECORD_OVERHEAD_BYTES: Final = 32
-"""More than the lengths and deltas of a record take."""
+"""An upper bound for the lengths and deltas of a record."""
 
 
 def first_records(state: ControlState) -> list[ControlRecord]:
-    """What a snapshot begins with.  Raises ValueError for voters without kraft.version 1, or the other way round."""
+    """Return a snapshot's first records.  Raises ValueError unless voters and kraft.version 1 come together."""
     if (state.voters is None) != (state.kraft_version == 0):
         raise ValueError(f"voters {state.voters} at kraft.version {state.kraft_version}: expected from 1 on, and then")
     header = SnapshotHeader(state.last_contained_log_timestamp_ms, state.producers, state.removed_voters)
@@ -59,12 +59,11 @@ def first_records(state: ControlState) -> list[ControlRecord]:
 
 
 class SnapshotWriter(UnfinishedSnapshot):
-    """Writes one snapshot of a partition's directory; it is there once `finish` returns, and not before.
+    """Writes one snapshot into a partition's directory.  The snapshot exists once `finish` returns.
 
-    Made and used by one task, as `async with` or ended by `finish` or `abandon`: left without `finish`, also by a
-    cancellation, there is no snapshot.  Whether the id may be used is the caller's to know (see
-    `protocol.snapshot_ids`).  Every method may raise StorageFailure, DiskFullError where there is no room; then only
-    `abandon` is left.
+    One task creates it and uses it in `async with`, or ends it by `finish` or `abandon`.  Without `finish`, also after
+    a cancellation, no snapshot is left.  The caller makes sure that the id may be used (see `protocol.snapshot_ids`).
+    Every method may raise StorageFailure, or DiskFullError; then only `abandon` may follow.
     """
 
     def __init__(
@@ -77,21 +76,21 @@ class SnapshotWriter(UnfinishedSnapshot):
         batch_bytes: int = SNAPSHOT_BATCH_BYTES,
         log_end_offset: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Begin `<id>.checkpoint.part`; `state` is what held at the end of the snapshot.
+        """Create `<id>.checkpoint.part`.  `state` is the state at the end of the snapshot.
 
-        While `log_end_offset` changes somebody waits for commits: then it is written in smaller pieces, and for as long
-        as it takes to encode one the event loop is left to others.
+        While `log_end_offset` changes, other tasks wait for commits.  Then the writer syncs smaller parts, and pauses
+        after each batch for as long as encoding it took.
         """
         self.snapshot_id = snapshot_id
         self._state = state
         self._batch_bytes = batch_bytes
         self._pending: list[NewRecord | bytes] = []
         self._pending_sizes: list[int] = []
-        """Of what they hold: exactly where they are values alone, else at most."""
+        """The exact sizes of plain values; upper bounds for other records."""
         self._pending_bytes = 0
-        """With the most that is around each of them."""
+        """An upper bound, with each record's overhead."""
         self._are_values = True
-        """Whether all of them are bytes."""
+        """Whether all pending records are plain values."""
         self._batch_count = 0
         self._record_count = 0
         self._next_offset = 0
@@ -115,9 +114,9 @@ class SnapshotWriter(UnfinishedSnapshot):
         return self._part.size()
 
     async def append(self, records: Iterable[NewRecord | bytes]) -> None:
-        """Add records of the application, in order, to what is written; bytes are a value alone.
+        """Add the application's records, in order.  `bytes` stand for a record with only a value.
 
-        A checkpoint for every batch that is full.  Raises TypeError for what is no record, and where its fields are not
+        Checkpoints after each full batch.  Raises TypeError for other objects, and for keys or values that are not
         bytes.
         """
         remaining = iter(records)
@@ -125,7 +124,7 @@ class SnapshotWriter(UnfinishedSnapshot):
             await self._append(some)
 
     async def _append(self, records: list[NewRecord | bytes]) -> None:
-        """As many steps as there are batches, and not as there are records: those are a multitude."""
+        """Take a number of steps that grows with the batches, not with the records."""
         are_values = list(map(type, records)).count(bytes) == len(records)
         sizes = list(map(len, cast("list[bytes]", records))) if are_values else self._sizes(records)
         ends = list(accumulate(sizes, initial=0))
@@ -159,9 +158,9 @@ class SnapshotWriter(UnfinishedSnapshot):
             raise
 
     async def finish(self) -> SnapshotSummary:
-        """Write what is left and the footer, and make the snapshot durable under its name.
+        """Write the rest and the footer, and make the snapshot durable under its name.
 
-        A caller that is cancelled while the device works has the snapshot; one that is cancelled before has not.
+        If the caller is cancelled while the device syncs, the snapshot exists; if it is cancelled before, it does not.
         """
         await self._write_pending()
         await self._write_first()
@@ -236,7 +235,7 @@ def _as_records(records: list[NewRecord | bytes]) -> list[NewRecord]:
 
 
 def _headers_bound(headers: RecordHeaders) -> int:
-    """At least what they take."""
+    """Return an upper bound of the bytes that the headers take."""
     return sum(len(name) * 4 + len(value or b"") + _RECORD_OVERHEAD_BYTES for name, value in headers)
 
 
