@@ -13,7 +13,8 @@ from typing import Any
 import attrs
 import trio
 
-from benchmarks.children import Child, free_ports, poll_until, run_to_end, start_child, stopping
+from benchmarks.children import Child, poll_until, run_to_end, start_child, stopping
+from harness.ports import free_ports
 
 LEADER_SECONDS = 30.0
 QUOTA_BYTES = 8 << 30
@@ -79,6 +80,17 @@ class EtcdCluster:
     async def all_caught_up(self) -> None:
         """Wait until every member runs and has the leader's raft index."""
         await poll_until("etcd cluster in step", LEADER_SECONDS, self._ask_whether_caught_up)
+
+    @property
+    def node_ids(self) -> list[int]:
+        return list(self.children)
+
+    @property
+    def pids(self) -> dict[int, int]:
+        return {member: child.pid for member, child in self.children.items()}
+
+    async def kill(self, member: int) -> None:
+        await self.children[member].kill()
 
     def endpoint(self, member: int) -> str:
         return f"127.0.0.1:{self.client_ports[member]}"

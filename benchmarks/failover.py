@@ -71,11 +71,11 @@ async def _kill_leaders(
     for number in range(kills):
         await cluster.all_caught_up()
         leader = await cluster.leader()
-        survivors = [node for node in cluster.children if node != leader]
+        survivors = [node for node in cluster.node_ids if node != leader]
         if not await attempt(leader):
             raise BenchmarkError(f"{system}: the leader, {leader}, does not commit before it is killed")
         killed = time.perf_counter()
-        await cluster.children[leader].kill()
+        await cluster.kill(leader)
         acknowledged = await _first_commit(survivors, attempt)
         taken.append(acknowledged - killed)
         context.say(f"failover {number + 1} of {kills}: {system} {taken[-1]:.2f} s")

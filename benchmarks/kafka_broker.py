@@ -16,7 +16,8 @@ from pathlib import Path
 
 import trio
 
-from benchmarks.children import free_ports, poll_until, run_to_end, start_child, stopping
+from benchmarks.children import poll_until, run_to_end, start_child, stopping
+from harness.ports import free_ports
 
 LIBRARIES = Path(os.environ.get("KAFKA_HOME", "/nowhere")) / "libs"
 CONNECTOR = Path(os.environ.get("SPARK_KAFKA_JARS", "/nowhere"))

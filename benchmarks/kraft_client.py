@@ -11,8 +11,7 @@ from benchmarks.children import BenchmarkError
 from kraft_trio.errors import KraftError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import NewRecord, encode_batch
-from kraft_trio.wire.api import DESCRIBE_QUORUM, LIST_OFFSETS, PRODUCE
-from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from kraft_trio.wire.api import LIST_OFFSETS, PRODUCE
 from kraft_trio.wire.apis.list_offsets import LATEST, ListOffsetsPartition, ListOffsetsRequest
 from kraft_trio.wire.apis.produce import ProducePartition, ProducePartitionResponse, ProduceRequest
 from kraft_trio.wire.connection import Connection
@@ -73,22 +72,3 @@ async def try_to_commit(endpoint: Endpoint, value: bytes) -> bool:
     except (KraftError, OSError, trio.TooSlowError):
         return False
     return answer.error == ErrorCode.none
-
-
-async def describe_quorum(endpoint: Endpoint) -> DescribeQuorumResponse | None:
-    """What that node says of the quorum; None when it does not answer or is not the leader."""
-    try:
-        with trio.fail_after(PROBE_SECONDS):
-            connection = await connect(endpoint)
-            answer = await connection.request(DESCRIBE_QUORUM, DescribeQuorumRequest(TOPIC))
-            await connection.aclose()
-    except (KraftError, OSError, trio.TooSlowError):
-        return None
-    led = answer.error == ErrorCode.none and answer.partition_error == ErrorCode.none
-    return answer if led else None
-
-
-def voters_in_step(answer: DescribeQuorumResponse, voters: int) -> bool:
-    """Whether all voters, and as many as are expected, have one log end, and it is committed."""
-    ends = [voter.log_end_offset for voter in answer.voters]
-    return len(ends) == voters and set(ends) == {answer.high_watermark}

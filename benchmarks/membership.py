@@ -12,10 +12,11 @@ from pathlib import Path
 import attrs
 import trio
 
-from benchmarks.children import BenchmarkError, free_ports, poll_until
+from benchmarks.children import BenchmarkError, poll_until
 from benchmarks.context import Context
 from benchmarks.kraft_cluster import NO_OVERRIDES, KraftCluster
 from benchmarks.report import Aim, Section
+from harness.ports import free_ports
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.client.quorum_description import QuorumDescription
@@ -158,7 +159,7 @@ async def _loaded(
 ) -> AsyncIterator[_Run]:
     """A quorum that is written to as long as the block lasts; then what was acknowledged is checked and counted."""
     async with KraftCluster.started(directory, context.overrides, static_voters=static_voters) as cluster:
-        bootstrap = tuple(cluster.endpoint(node) for node in cluster.ports)
+        bootstrap = tuple(cluster.endpoint(node) for node in cluster.node_ids)
         appends, stop = Appends(), trio.Event()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(appends.run, bootstrap, stop)
@@ -190,7 +191,7 @@ class _Run:
 
     async def round(self) -> None:
         """Every change that keeps kraft.version; ends with the voters with which it began."""
-        everybody = set(self.cluster.ports)
+        everybody = set(self.cluster.node_ids)
         settled = await self._settled(everybody)
         await self._measure(NOTHING, trio.sleep, AFTER_SECONDS)
 
@@ -220,7 +221,7 @@ class _Run:
 
     async def upgrade(self) -> None:
         """kraft.version 0 to 1, once every voter has told the leader who it is."""
-        await self._settled(set(self.cluster.ports))
+        await self._settled(set(self.cluster.node_ids))
 
         async def is_possible() -> bool | None:
             try:
@@ -231,7 +232,7 @@ class _Run:
 
         await poll_until("voters that can be upgraded", SETTLE_SECONDS, is_possible)
         await self._measure(UPGRADE, self._upgrade)
-        await self._settled(set(self.cluster.ports))
+        await self._settled(set(self.cluster.node_ids))
 
     async def _measure(self, what: str, change: Callable[..., Awaitable[object]], *arguments: object) -> None:
         began = time.perf_counter()
@@ -257,7 +258,7 @@ class _Run:
 
     async def _restart(self, node: int, endpoints: Endpoints) -> None:
         """Returns when the voters in the log have these endpoints for the node."""
-        await self.cluster.children[node].stop()
+        await self.cluster.stop(node)
         await self.cluster.start(node, _listeners(endpoints))
 
         async def is_known() -> bool | None:
@@ -275,7 +276,7 @@ class _Run:
             if not isinstance(described, QuorumDescription):
                 return None
             lags = {state.key.id: described.lag(state) for state in (*described.voters, *described.observers)}
-            keeps_pace = all(0 <= lags.get(node, -1) <= CLOSE_BEHIND for node in self.cluster.ports)
+            keeps_pace = all(0 <= lags.get(node, -1) <= CLOSE_BEHIND for node in self.cluster.node_ids)
             return described if keeps_pace and {state.key.id for state in described.voters} == voters else None
 
         return await poll_until(f"kraft quorum of {sorted(voters)} in step", SETTLE_SECONDS, look)

@@ -39,7 +39,7 @@ async def measure(context: Context) -> Section:
                 raise BenchmarkError("the leader changed during the run: leader and followers cannot be told apart")
 
     rows, growths = [], []
-    for node in cluster.children:
+    for node in cluster.node_ids:
         idle, first, last = (sample[node] for sample in (samples[0], samples[1], samples[-1]))
         growths.append(last.anonymous_mib - first.anonymous_mib)
         rows.append(
@@ -70,7 +70,7 @@ async def measure(context: Context) -> Section:
 
 
 def _sample(cluster: KraftCluster) -> Sample:
-    return {node: memory_of(child.pid) for node, child in cluster.children.items()}
+    return {node: memory_of(pid) for node, pid in cluster.pids.items()}
 
 
 async def _produce(cluster: KraftCluster, records: int) -> None:

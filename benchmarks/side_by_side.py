@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import attrs
 
 from benchmarks import etcd_cluster
-from benchmarks.children import BenchmarkError, Child
+from benchmarks.children import BenchmarkError
 from benchmarks.context import Context, run_load
 from benchmarks.etcd_cluster import EtcdCluster
 from benchmarks.kraft_cluster import KraftCluster
@@ -83,8 +83,7 @@ async def compare(
         order = list(measured)
         for system in order if number % 2 == 0 else reversed(order):
             into = measured[system]
-            load, children = await _load_of(systems, system, in_flight)
-            pids = [child.pid for child in children]
+            load, pids = await _load_of(systems, system, in_flight)
             cpu_before = cpu_seconds(pids)
             result = await load("commit", seconds)
             into.server_cpu_us.append((cpu_seconds(pids) - cpu_before) / result.all_operations * 1e6)
@@ -101,26 +100,26 @@ async def compare(
     return measured
 
 
-async def _load_of(systems: Systems, system: str, in_flight: int) -> tuple[Load, list[Child]]:
+async def _load_of(systems: Systems, system: str, in_flight: int) -> tuple[Load, list[int]]:
     """How to load the leader of that system now, and its processes."""
     common = ("--in-flight", str(in_flight), "--value-bytes", str(VALUE_BYTES))
     if system == OURS:
         endpoint = systems.kraft.endpoint(await systems.kraft.leader())
         where: tuple[str, ...] = ("kraft", endpoint.host, str(endpoint.port), *common)
         names = {"commit": "produce", "floor": "floor"}
-        children = list(systems.kraft.children.values())
+        pids = list(systems.kraft.pids.values())
     else:
         assert systems.etcd is not None
         # The faster of grpcio's modes: blocking calls for one in flight, asyncio for many.
         mode = "threads" if in_flight == 1 else "asyncio"
         where = ("etcd", systems.etcd.endpoint(await systems.etcd.leader()), "--mode", mode, *common)
         names = {"commit": "put", "floor": "floor"}
-        children = list(systems.etcd.children.values())
+        pids = list(systems.etcd.pids.values())
 
     async def load(operation: str, seconds: float) -> LoadResult:
         return await run_load(*where, "--operation", names[operation], seconds=seconds)
 
-    return load, children
+    return load, pids
 
 
 COLUMNS = (

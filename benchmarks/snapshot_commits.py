@@ -58,7 +58,7 @@ async def measure(context: Context) -> Section:
         overrides = {**context.overrides, **OVERRIDES, "metadata.max.retention.bytes": "0"}
         async with large_states(total_bytes, directory, overrides, voters=3) as cluster:
             leader = await cluster.leader()
-            everyone = [cluster.endpoint(node) for node in cluster.ports]
+            everyone = [cluster.endpoint(node) for node in cluster.node_ids]
             endpoint = cluster.endpoint(leader)
             await _phase(endpoint, partial(trio.sleep, SETTLE_SECONDS))
             for number in range(rounds):
@@ -67,7 +67,7 @@ async def measure(context: Context) -> Section:
                 await trio.sleep(SETTLE_SECONDS)
                 all_save = await _phase(endpoint, partial(_take, everyone))
                 await trio.sleep(SETTLE_SECONDS)
-                peak_mib = peak_resident_mib(cluster.children[leader].pid)
+                peak_mib = peak_resident_mib(cluster.pids[leader])
                 measured.append(Round(quiet, leader_saves, all_save, peak_mib))
                 context.say(
                     f"snapshot-commits round {number + 1}: p99 quiet {quiet.p99_ms:.2f} ms, while the leader saves "

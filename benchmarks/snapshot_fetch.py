@@ -14,12 +14,13 @@ from pathlib import Path
 import attrs
 import trio
 
-from benchmarks.children import BenchmarkError, Child, free_ports, poll_until, run_to_end, start_child
+from benchmarks.children import STOP_SECONDS, BenchmarkError, poll_until, run_to_end
 from benchmarks.context import Context
-from benchmarks.kraft_cluster import KRAFT, KraftCluster
+from benchmarks.kraft_cluster import KraftCluster
 from benchmarks.loads.large_state import RECORD_BYTES, STATE_BYTES
 from benchmarks.processes import peak_resident_mib
 from benchmarks.report import Aim, Section
+from harness.node import NodeProcess, stop_all
 from kraft_trio.client.admin import AdminClient
 
 AIM_SHARE = 0.5
@@ -65,7 +66,7 @@ async def measure(context: Context) -> Section:
                         fetched_seconds,
                         await _loopback(size),
                         await _loopback(size, directory / "copy"),
-                        peak_resident_mib(cluster.children[leader].pid),
+                        peak_resident_mib(cluster.pids[leader]),
                         observer_peak_mib,
                     )
                 )
@@ -89,30 +90,26 @@ async def large_states(
 
 async def _fetch(cluster: KraftCluster, directory: Path, size: int) -> tuple[float, float]:
     """Start an observer that has nothing; how long the download took it, and its most memory by then."""
-    properties = await cluster.format_observer(OBSERVER, free_ports(1)[0], directory)
+    observer = await cluster.make_observer(OBSERVER, directory)
     partition = directory / "__cluster_metadata-0"
-    settings = [part for item in cluster.overrides.items() for part in ("--override", "=".join(item))]
-    child = await start_child(
-        "kraft observer",
-        [KRAFT, "server", "start", "-c", str(properties), *settings],
-        directory.with_suffix(".out"),
-        cluster.environment,
-    )
+    cluster.start_process(observer)
     try:
-        began = await poll_until("download", SECONDS, lambda: _when(partition, ".checkpoint.part", child), 0.002)
-        ended = await poll_until("snapshot", SECONDS, lambda: _when(partition, "1.checkpoint", child), 0.002)
-        peak_mib = peak_resident_mib(child.pid)
+        began = await poll_until("download", SECONDS, lambda: _when(partition, ".checkpoint.part", observer), 0.002)
+        ended = await poll_until("snapshot", SECONDS, lambda: _when(partition, "1.checkpoint", observer), 0.002)
+        peak_mib = peak_resident_mib(observer.pid)
         (path,) = [path for path in partition.iterdir() if path.name.endswith("1.checkpoint")]
         if path.stat().st_size != size:
             raise BenchmarkError(f"{path} has {path.stat().st_size} bytes, the leader's has {size}")
     finally:
-        await child.stop()
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(stop_all, [observer], STOP_SECONDS)
     await trio.to_thread.run_sync(_remove_all, directory)
     return ended - began, peak_mib
 
 
-async def _when(directory: Path, suffix: str, child: Child) -> float | None:
-    child.check_running()
+async def _when(directory: Path, suffix: str, observer: NodeProcess) -> float | None:
+    if not observer.running:
+        raise BenchmarkError(f"the observer ended with code {observer.exit_code}:\n{observer.log_text()[-2000:]}")
     return time.perf_counter() if any(name.endswith(suffix) for name in _names(directory)) else None
 
 

@@ -29,7 +29,7 @@ async def measure(context: Context) -> Section:
     with context.fresh_directory("spark-stream") as directory:
         async with KraftCluster.started(directory, context.overrides) as cluster:
             await _produce(cluster, records)
-            nodes = [part for child in cluster.children.values() for part in ("--node", str(child.pid))]
+            nodes = [part for pid in cluster.pids.values() for part in ("--node", str(pid))]
             for way, label in WAYS.items():
                 command = [*PROGRAM, way, cluster.bootstrap_servers, "--rounds", str(rounds), *nodes]
                 lines = await run_to_end(command, ALLOWED_SECONDS)

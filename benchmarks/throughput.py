@@ -101,7 +101,7 @@ async def _batching(context: Context, cluster: KraftCluster) -> Section:
 
 async def _produce(cluster: KraftCluster, idempotence: bool, seconds: float) -> _Batched:
     before = await cluster.high_watermark()
-    pids = [child.pid for child in cluster.children.values()]
+    pids = list(cluster.pids.values())
     cpu_before = cpu_seconds(pids)
     command = [
         *(sys.executable, "-m", "benchmarks.loads.producer", cluster.bootstrap_servers, "--seconds", str(seconds)),

@@ -222,13 +222,13 @@ class Story:
 
     def until(self, what: str, holds: Callable[[QuorumDescription], bool]) -> QuorumDescription:
         """Wait until `holds` is true of the leader's description, and return it.  Raises StoryError."""
+        described: QuorumDescription | None = None
 
         def find() -> QuorumDescription | None:
             nonlocal described
             described = self.describe()
             return described if described is not None and holds(described) else None
 
-        described: QuorumDescription | None = None
         try:
             return wait_until(what, find, WITHIN_S)
         except Overdue as error:
