@@ -37,7 +37,7 @@ class Replica:
     node_id: int | None = None
     directory_id: str | None = None
     partition: str = ""
-    """The directory of the log; empty if there is none."""
+    """The directory of the log, or empty."""
     segments: tuple[tuple[int, StoredFile], ...] = ()
     """Sorted by first offset."""
     snapshots: tuple[tuple[OffsetAndEpoch, StoredFile], ...] = ()
@@ -49,7 +49,7 @@ class Replica:
 
     @property
     def columns(self) -> dict[str, str | int | None]:
-        """The values that each of its rows begins with."""
+        """The values of the columns that every row of this replica begins with."""
         return {
             "directory": printable(self.directory),
             "cluster_id": self.cluster_id,

@@ -39,9 +39,9 @@ class LogRange:
 def committed_batches(address: QuorumAddress, wanted: LogRange, *, fail_on_data_loss: bool) -> Iterator[bytes]:
     """Yield whole batches that cover the range, in order; the first and last may hold more.
 
-    No event loop runs while the caller has the bytes.  Raises NetworkError if nothing more arrives for the address's
-    `timeout_ms`; OtherClusterError; RefusedError; ProtocolError for damaged batches; DataLossError if part of the range
-    is gone (without `fail_on_data_loss`, it logs a warning and continues after the gap).
+    No event loop runs while the caller has the bytes.  If part of the range is gone, raises DataLossError, or without
+    `fail_on_data_loss` logs a warning and continues after the gap.  Raises NetworkError if nothing arrives for the
+    address's `timeout_ms`, and ProtocolError for damaged batches.  Raises OtherClusterError and RefusedError.
     """
     position = wanted.begin
     while position < wanted.end:

@@ -72,7 +72,7 @@ class Fetched:
 
     @property
     def first_epoch(self) -> int | None:
-        """The leader epoch of the first batch; None if there is none."""
+        """The leader epoch of the first batch; None without a batch."""
         return peek_header(self.records).leader_epoch if self.records else None
 
 

@@ -90,7 +90,7 @@ class RowMaker:
 
     def _made_of_values(self, decoded: pa.RecordBatch, offsets: pa.Array) -> dict[str, pa.Array]:
         values = decoded.column("value")
-        if self.include_control:  # The values of control records are none of the application's.
+        if self.include_control:  # The values of control records are not the application's.
             values = pa.array(
                 [
                     None if control else value

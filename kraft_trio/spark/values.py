@@ -70,7 +70,7 @@ def _map(value: bytes | None) -> Mapping[Any, Any]:
 
 
 def _common_type(items: list[Any]) -> pa.DataType | None:
-    """The column type that fits all of them; None if there is none."""
+    """The column type that fits all of them, or None."""
     try:
         inferred = pa.infer_type(items)
         inferred = pa.string() if pa.types.is_null(inferred) else inferred

@@ -17,7 +17,7 @@ from kraft_trio.simulation.campaign.outcome import DIED, STUCK, Failure, Outcome
 from kraft_trio.simulation.campaign.watchdog import WAITING_FACTOR, Stuck, real_time_limit
 
 _GRACE: Final = 1.25
-"""By which factor a run may exceed its limit before its process is ended from outside."""
+"""A run that exceeds its limit by this factor has its process killed."""
 
 _STDERR: Final = 2
 """The descriptor itself, because `sys.stderr` may be an object without one."""

@@ -76,7 +76,7 @@ def run_seed(seed: int, options: PlanOptions, trace_to: TraceTo | None = None) -
 
 
 def run_plan(plan: Plan, on_trace: Callable[[Trace], object] | None = None) -> Outcome:
-    """Run a plan in this process.  Failures of the code under test are in the outcome; none is raised.
+    """Run a plan in this process.  Failures of the code under test are not raised but returned in the outcome.
 
     `on_trace` is called with the trace before the first event of a node.
     """
@@ -186,7 +186,7 @@ def _is_stuck(error: BaseException | None) -> bool:
 _DEFAULTS: Final = PlanOptions()
 
 _LATER: Final = 1.25
-"""By which factor the caller of a run waits longer than the run's own limit."""
+"""The caller of a run waits this many times the run's own limit."""
 
 
 class Runs(Protocol):

@@ -20,7 +20,7 @@ from kraft_trio.simulation.script.steps_campaign import USUAL_PAUSE_US
 T = TypeVar("T")
 
 SEEDS_TRIED: Final = 3
-"""With how many seeds each smaller plan is tried."""
+"""Seeds to try for each smaller plan."""
 
 MOST_RUNS: Final = 600
 """The number of runs after which shrinking stops."""

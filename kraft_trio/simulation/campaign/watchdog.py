@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 WAITING_FACTOR: Final = 10
-"""By which factor real time may exceed the CPU limit, because other processes use the CPUs too."""
+"""Real time may exceed the CPU limit by this factor, because other processes also use the CPUs."""
 
 _TIMERS: Final = ((signal.ITIMER_PROF, signal.SIGPROF, 1), (signal.ITIMER_REAL, signal.SIGALRM, WAITING_FACTOR))
 

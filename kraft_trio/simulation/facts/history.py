@@ -184,11 +184,11 @@ class History:
         self._complete(operation, Outcome.UNKNOWN, problem)
 
     def append_of(self, value: bytes) -> Operation | None:
-        """The operation that appended this value; None if there is none."""
+        """The operation that appended this value, or None."""
         return self._by_value.get(value)
 
     def request(self, asks: str) -> Operation | None:
-        """The last administrator's operation of that kind and subject, such as "add-voter 4"; None if there is none."""
+        """The last administrator's operation of that kind and subject, such as "add-voter 4", or None."""
         return next((o for o in reversed(self.operations) if o.asks == asks and not o.values), None)
 
     def count(self, kind: str, outcome: Outcome) -> int:

@@ -104,7 +104,7 @@ def rot_in_snapshot(timeline: Timeline, at_us: int) -> None:
 
 @fault(PROFILE, min_nodes=2)
 def lag(timeline: Timeline, at_us: int) -> None:
-    """A node is away until the logs of the others begin behind the end of its own."""
+    """A node is away until the logs of the others start after the end of its own."""
     _away(timeline, at_us)
 
 

@@ -1,4 +1,4 @@
-"""Steps of random runs besides faults: the time of the next step, the clients, and the recovery at the end."""
+"""Steps of random runs other than faults: the time of the next step, the clients, and the recovery at the end."""
 
 from __future__ import annotations
 

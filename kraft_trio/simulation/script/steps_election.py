@@ -1,4 +1,4 @@
-"""Steps that control an election, in scripts about what follows it."""
+"""Steps that control an election, for scripts about what happens after it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kraft_trio.spark.audit.audit import Audit
 
 MOST_ROWS: Final = 200
-"""How many clusters and violations are listed; the history tables have all."""
+"""Most clusters and violations that the report lists; the history tables contain all."""
 
 
 def write_report(found: Audit, path: Path) -> None:

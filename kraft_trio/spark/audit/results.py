@@ -55,7 +55,7 @@ class Result:
     """The number of examined rows."""
     violations: int
     example: str
-    """The first violation in words; empty if there is none."""
+    """The first violation in words, or empty."""
 
 
 @attrs.frozen

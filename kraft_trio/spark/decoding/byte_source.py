@@ -8,7 +8,7 @@ import attrs
 
 
 class ByteSource(Protocol):
-    """Random access for one reader; whoever opened it closes it."""
+    """Random access for one reader.  The code that opened it closes it."""
 
     @property
     def path(self) -> str: ...

@@ -47,7 +47,7 @@ def _side_by_side(view: Bytes, spans: Spans, counts: Ints) -> tuple[Ints, Ints]:
         step += 1
         lengths, after, _ = read_varints(view, at)
         at = after + lengths
-        # Whoever reads the fields reports a negative length; here it must only not move backwards.
+        # The reader of the fields reports a negative length; this loop must only not move backwards.
         kept = (counts[batches] > step) & (at < spans.ends[batches]) & (lengths >= 0)
         batches, at = batches[kept], at[kept]
     if (found == counts).all():
