@@ -1,4 +1,4 @@
-"""(b) From kill -9 of the leader to the next acknowledged commit."""
+"""Time from kill -9 of the leader to the next acknowledged commit."""
 
 from __future__ import annotations
 

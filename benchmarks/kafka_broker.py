@@ -1,7 +1,7 @@
-"""The peer of the Spark source: a broker of Apache Kafka, read by Spark's own connector.
+"""A broker of Apache Kafka, which Spark's own connector reads for comparison with our source.
 
-KAFKA_HOME names an unpacked Kafka of 4.0 or newer, of which `libs/` is used; SPARK_KAFKA_JARS a directory with
-spark-sql-kafka-0-10, spark-token-provider-kafka-0-10, kafka-clients and commons-pool2.
+KAFKA_HOME names an unpacked Kafka 4.0 or newer.  SPARK_KAFKA_JARS names a directory with spark-sql-kafka-0-10,
+spark-token-provider-kafka-0-10, kafka-clients and commons-pool2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""(a) How long one record takes to commit, one in flight."""
+"""Commit latency of one record, one in flight."""
 
 from __future__ import annotations
 

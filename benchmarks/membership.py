@@ -1,4 +1,4 @@
-"""(f) What a change of the voters costs whoever appends meanwhile."""
+"""The effect of voter changes on concurrent appends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""(d) Memory of a node, idle and after millions of records."""
+"""Memory of a node, idle and after millions of records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""(c) How long a log of 1 GiB takes to open."""
+"""Time to open a log of 1 GiB."""
 
 from __future__ import annotations
 

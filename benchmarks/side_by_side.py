@@ -1,9 +1,8 @@
-"""Our quorum and etcd's in turn, in rounds, on the same disk.
+"""Load our quorum and etcd in alternating rounds on the same disk.
 
-Both clusters run from the first round to the last, and only one of them is loaded at a time.  The alternative, to
-start a cluster for each round, would put a cold start (imports, connections, an empty log) into every round; an idle
-cluster costs the other one a few heartbeats a second, and both pay it alike.  Every other round goes the other way
-round, so that a machine that slows down during the run does not favour either.
+Both clusters run from the first round to the last, and only one of them is loaded at a time.  Starting a cluster for
+each round would put a cold start (imports, connections, an empty log) into every round.  An idle cluster costs the
+other one only a few heartbeats a second.  The order alternates, so that a machine that slows down favours neither.
 """
 
 from __future__ import annotations

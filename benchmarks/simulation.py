@@ -1,4 +1,4 @@
-"""(e) How fast the simulator is: virtual seconds per second of one CPU, all invariants checked."""
+"""Speed of the simulator: virtual seconds per second of one CPU, with all invariants checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""(h) How long a commit takes while a large snapshot is written, beside how long it takes when nothing else is done."""
+"""Commit latency while a large snapshot is written, compared with an idle quorum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""(g) How fast a replica that has nothing gets a snapshot, beside what loopback TCP and the disk can do."""
+"""Time for an empty replica to fetch a snapshot, compared with loopback TCP and the disk."""
 
 from __future__ import annotations
 

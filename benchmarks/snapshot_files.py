@@ -1,4 +1,4 @@
-"""(f) How fast a snapshot is written and checked, beside a plain copy of the same file; and what it costs others."""
+"""Speed of writing and checking a snapshot, compared with a copy of the same file; the effect on other tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.context import Context
 from benchmarks.report import Aim, Section
 
 AIM_SHARE = 0.5
-"""Of what a plain copy with one fsync reaches."""
+"""Share of the speed of a plain copy with one fsync."""
 CASES = {
     "values of 200 bytes": (200, "values"),
     "values of 1024 bytes": (1024, "values"),
@@ -94,12 +94,12 @@ def section_of(measured: dict[str, Runs]) -> Section:
         name="snapshot",
         title="Snapshot files",
         method=(
-            "A snapshot is written as a node writes it, of values between half and one and a half times the size that "
-            "is named, fsynced and renamed; records are there already, as `LatestByKey` has them, or each is made when "
-            "it is asked for. It is copied with one fsync "
-            "at the end, which is what the disk can do; read to its end; and a log that begins there opened, which "
-            "reads it too. Each in a process of its own; the reads find the file in the system's cache. How long "
-            "another task waits for its turn while it is written is the worst round's p99."
+            "A snapshot is written as a node writes it, fsynced and renamed. Its values have between half and one and "
+            "a half times the named size. The records exist before, as in `LatestByKey`, or each is made on demand. "
+            "Then the file is copied with one fsync at the end, which shows the speed of the disk, and read to its "
+            "end. Last, a log that begins at the snapshot is opened, which reads it too. Each step has its own "
+            "process; reads find the file in the system's cache. The wait of other tasks for their turn, while the "
+            "snapshot is written, is the p99 of the worst round."
         ),
         columns=("what", "MiB", "MB/s", "of a copy", "median s", "CPU s", "others wait, p99 ms", "peak MiB"),
         rows=tuple(rows),

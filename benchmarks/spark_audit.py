@@ -1,4 +1,4 @@
-"""(h) `kraft audit` of three replicas, from their files to its answer: how long, and in how much memory."""
+"""Time and memory of `kraft audit` of three replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""(g) Campaigns over Spark: what the executors cost beside a process pool, and what a second core brings."""
+"""Campaigns of the simulator with Spark: overhead compared with a process pool, and gain from a second core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""(f) Queries of Spark over directories, from end to end, beside Spark's own connector to Apache Kafka."""
+"""Queries of Spark over directories, compared with Spark's own connector to Apache Kafka."""
 
 from __future__ import annotations
 
@@ -100,8 +100,9 @@ def section_of(ours: list[Queried], kafka: Queried | None, notes: list[str]) -> 
         name="spark-query",
         title="Queries of Spark over directories, from end to end",
         method=(
-            "Every column of every row into the sink `noop`, in a running session whose code is compiled and whose "
-            "files are in the system's cache; the JVM and Python's workers share one processor, or two (affinity). "
+            "The query writes every column of every row to the sink `noop`. The session runs already, its code is "
+            "compiled, and the files are in the system's cache. The JVM and Python's workers share one processor, or "
+            "two (affinity). "
             "Median of the rounds. Bytes are those of our files. The connector reads the same records, uncompressed "
             "batches of as many, from a broker of one node, which may use both processors."
         ),

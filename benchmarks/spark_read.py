@@ -1,4 +1,4 @@
-"""(f) Directories as tables: how fast a task of the Spark source decodes, beside a Python loop over the same bytes.
+"""Directories as tables: decoding speed of a task of the Spark source, compared with a Python loop.
 
 What whole queries take, and what Spark's own connector to Kafka does, is measured in the same run.
 """

@@ -1,4 +1,4 @@
-"""(h) A streaming query over a live quorum: rows a second from the first offset to the end, at the largest speed."""
+"""A streaming query over a live quorum: rows per second from the first offset to the end, at full speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""(a) How many records a second: 64 in flight beside etcd, and with the batching of an ordinary client."""
+"""Records per second: 64 in flight, compared with etcd, and with the batching of an ordinary client."""
 
 from __future__ import annotations
 

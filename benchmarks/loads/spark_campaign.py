@@ -1,7 +1,7 @@
 """Run seeds as `kraft simulate --out DIR` does, with Spark or without: see `--help`.
 
-Prints as JSON how long the campaign took, from the first chunk that is handed out to the last outcome, and how long
-until the first one; the session of Spark is there before.
+Prints as JSON the time from handing out the first chunk to the last outcome, and to the first outcome.  Both exclude
+the start of the Spark session.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ async def first_position(leader: QuorumLeader, starting: Place) -> StreamPositio
 async def find_loss(leader: QuorumLeader, position: StreamPosition) -> str | None:
     """Describe what is missing from the log that was read so far; None if reading can continue.
 
-    Raises OtherClusterError if it is another log; BehindError; NetworkError.
+    Raises OtherClusterError if the leader has another cluster's log; BehindError; NetworkError.
     """
     check_cluster(position.cluster_id, leader)
     end = committed_end(leader)
@@ -59,7 +59,10 @@ async def find_loss(leader: QuorumLeader, position: StreamPosition) -> str | Non
 
 
 async def newest_position(leader: QuorumLeader, start: StreamPosition, up_to: int) -> StreamPosition:
-    """How far a query can read from `start`, a position that is not lost; at most to `up_to`.  Raises NetworkError."""
+    """Return the last position that a query can read to from `start`, at most `up_to` (exclusive).
+
+    The log must still have `start`.  Raises NetworkError.
+    """
     offset = min(up_to, committed_end(leader))
     if offset <= start.offset:
         return start

@@ -79,10 +79,10 @@ class StreamPosition:
 
 
 def first_offset_between(start: StreamPosition, end: StreamPosition) -> int:
-    """The first offset (inclusive) of the micro-batch between these two positions.
+    """Return the first offset (inclusive) of the micro-batch between these two positions.
 
-    This is the end of the start position, except for batches that start over: the first one, whose start Spark asks for
-    again after a restart when the log may begin elsewhere, and the one after a loss.
+    It is the start position's offset, except for two batches that start over: the batch after a loss, and the first
+    batch, whose start Spark asks for again after a restart, when the log may begin elsewhere.
     """
-    begins_anew = (start.losses, start.began_at) != (end.losses, end.began_at)
-    return end.began_at if begins_anew else start.offset
+    starts_over = (start.losses, start.began_at) != (end.losses, end.began_at)
+    return end.began_at if starts_over else start.offset

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _WAIT_FOR_MORE_MS: Final = 500
-"""How long the driver waits for records or a leader before it reports none; Spark asks again."""
+"""Limit for the driver's wait for records or a leader.  Then it reports an empty batch, and Spark asks again."""
 
 
 class LogPartition(InputPartition):
@@ -59,12 +59,12 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._committed_end = 0
         """Exclusive, as of the last answer of the leader."""
         self._available: int | None = None
-        """Where AvailableNow ends, exclusive; None without it."""
+        """The end of an AvailableNow query, exclusive; None for other triggers."""
         self._nodes: tuple[Endpoint, ...] = ()
         """The voters' addresses in the last answer; all nodes in the option may be gone by now."""
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins.  Raises NetworkError if no leader is found within `timeoutMs`."""
+        """Return the start of a new query.  Raises NetworkError if no leader is found within `timeoutMs`."""
 
         async def question(leader: QuorumLeader) -> StreamPosition:
             return await first_position(leader, self._options.starting)

@@ -127,7 +127,7 @@ class Arena:
         node: NodeProcess | None = None,
         seconds: float = ANSWER_S,
     ) -> bool:
-        """Send one whole frame on a connection of its own; whether anything was answered."""
+        """Send one whole frame on a new connection; return whether the node answered."""
         answers = 0
         with refusable(), self.introduced(listener, node, seconds) as connection:
             connection.send_bytes(frame)

@@ -57,7 +57,7 @@ class Gauge:
 
 
 def longest_turn_ms(node: NodeProcess) -> float:
-    """What the node has measured of itself, in CPU time; 0 while it has written no metrics."""
+    """Return the CPU time that the node measured itself, or 0 before it has written metrics."""
     path = node.directory / METRICS_FILE
     if not path.exists():
         return 0.0

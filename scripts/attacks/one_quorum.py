@@ -17,7 +17,7 @@ def quorum_kind(module: ModuleType) -> QuorumKind:
 
 
 class OneQuorum:
-    """Owns at most one quorum at a time, each in a directory of its own; leaving the block kills it."""
+    """At most one quorum at a time, each in a new directory; leaving the block kills it."""
 
     def __init__(self, home: Path) -> None:
         self._home = home

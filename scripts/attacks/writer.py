@@ -27,7 +27,7 @@ KEYS = 50
 
 
 class Writer:
-    """An idempotent producer in a thread of its own; it looks for the leader among the client listeners."""
+    """An idempotent producer in its own thread, which finds the leader among the client listeners."""
 
     def __init__(self, quorum: AttackedQuorum) -> None:
         self._quorum = quorum
@@ -89,7 +89,7 @@ class Writer:
 
 
 def lost_records(quorum: AttackedQuorum, leader_id: int, records: list[tuple[int, bytes]]) -> int:
-    """How many of the acknowledged records are not in the leader's log; those that it has trimmed do not count."""
+    """Count the acknowledged records missing from the leader's log, except those that it has trimmed."""
     if not records:
         return 0
     wanted = dict(records)

@@ -42,11 +42,11 @@ def leadership(rows: Rows) -> str:
         )  # fmt: skip
     _lanes(axes, [f"node {node}" for node in nodes])
     _time_axis(axes, [row["began_s"] for row in rows])
-    return _svg(figure, "who led when; the number is the epoch")
+    return _svg(figure, "leaders over time; the number is the epoch")
 
 
 def voters(rows: Rows, end_s: float) -> str:
-    """Who was a voter when: a lane for each id."""
+    """Plot the voters over time, one lane for each id."""
     ids = sorted({voter for row in rows for voter in row["voters"]}, key=lambda id: (len(id), id))
     figure, axes = _plot("Voter sets", height=0.8 + 0.35 * len(ids))
     ends = [*(row["began_s"] for row in rows[1:]), max(end_s, rows[-1]["began_s"])]
@@ -59,7 +59,7 @@ def voters(rows: Rows, end_s: float) -> str:
         axes.axvline(_times([row["began_s"]])[0], color="#888", linewidth=0.6, linestyle=":")
     _lanes(axes, [f"voter {id}" for id in ids])
     _time_axis(axes, [row["began_s"] for row in rows])
-    return _svg(figure, "who was a voter when; a dotted line is a change")
+    return _svg(figure, "voters over time; a dotted line is a change")
 
 
 def commit_latency(rows: Rows) -> str:

@@ -61,9 +61,9 @@ class HeaderFields:
 def read_headers(
     data: bytes, view: Bytes, records: Ints, counts: Ints, positions: Ints, ends: Ints
 ) -> tuple[HeaderFields, Ints]:
-    """The headers of these records, and which records have unusual or wrong headers.
+    """Return the headers of these records, and the records with unusual or wrong headers.
 
-    `counts`, `positions` and `ends` cover all records: number of headers, where they begin, where the record ends.
+    For every record, `counts` has the number of headers, `positions` their start, and `ends` the end of the record.
     """
     is_wrong = np.zeros(len(counts), bool)
     is_wrong[records] = counts[records] > np.minimum(MOST_HEADERS, (ends - positions)[records] // 2)
