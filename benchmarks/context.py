@@ -20,9 +20,9 @@ class Context:
 
     quick: bool
     directory: Path
-    """Where data directories are made; on the file system that is to be measured."""
+    """Parent of the data directories, on the file system to measure."""
     overrides: dict[str, str]
-    """Configuration keys for our nodes beside the defaults."""
+    """Configuration of our nodes that differs from the defaults, by key."""
     say: Callable[[str], None]
     """Shows one line of progress."""
 

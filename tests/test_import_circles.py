@@ -37,7 +37,7 @@ def imported(source: str, modules: Mapping[str, object]) -> Iterator[str]:
 
 
 def circle_in(graph: Mapping[str, Sequence[str]]) -> list[str]:
-    """The modules of one circle, in the order of their imports; empty if there is none."""
+    """The modules of one import circle in order, or nothing."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from kraft_trio.spark.audit import Audit
 
 MOST_SHOWN: Final = 20
-"""How many violations are printed; the rest are only counted."""
+"""Most violations that are printed; the rest are only counted."""
 MOST_CLUSTERS: Final = 40
-"""How many clusters are listed; `--out` stores all of them."""
+"""Most clusters that are listed; `--out` stores all of them."""
 
 
 class AuditProgress:

@@ -89,7 +89,7 @@ def plan_add(
 def misfit_of(
     quorum: QuorumDescription, key: ReplicaKey, listeners: Endpoints | None, cluster_id: str | None
 ) -> str | None:
-    """Why the leader would not accept that replica, whoever the voters are."""
+    """Why the leader would reject that replica for any set of voters."""
     if cluster_id is not None and quorum.cluster_id not in (None, cluster_id):
         return f"{key} is of cluster {cluster_id}, the quorum of cluster {quorum.cluster_id}"
     # A voter reaches the others by its first listener.

@@ -62,7 +62,7 @@ class RememberedBatch:
 _Batch: TypeAlias = tuple[int, int, int, int]
 """Base sequence, last sequence, base offset, last offset."""
 _Producer: TypeAlias = tuple[int, tuple[_Batch, ...], int, bool]
-"""Epoch; at least one batch, newest last; timestamp; whether the sequence has passed MAX_SEQUENCE in this epoch.
+"""Epoch, batches (at least one, newest last), timestamp, and whether the sequence passed MAX_SEQUENCE in this epoch.
 
 A plain tuple, because each batch makes one.  Copies of the states share unchanged tuples."""
 

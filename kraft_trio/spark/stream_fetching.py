@@ -65,8 +65,8 @@ def committed_batches(address: QuorumAddress, wanted: LogRange, *, fail_on_data_
 
 def _tell_loss(what: str, fail_on_data_loss: bool) -> None:
     if fail_on_data_loss:
-        raise DataLossError(f"{what} (failOnDataLoss=false goes on behind them)")
-    log.warning("%s; going on behind them (failOnDataLoss=false)", what)
+        raise DataLossError(f"{what} (failOnDataLoss=false continues after the gap)")
+    log.warning("%s; continuing after the gap (failOnDataLoss=false)", what)
 
 
 async def _round(address: QuorumAddress, wanted: LogRange, position: int) -> list[Fetched] | str:

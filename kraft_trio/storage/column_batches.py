@@ -1,8 +1,8 @@
-"""Batches encoded column by column: what every record has at one place, for all of them at once.
+"""Encodes batches column by column: one field of all records at once.
 
-The bytes are those of `encode_batch`, which goes record by record and knows all that there is; what is seldom is left
-to it.  A record is a few bytes of lengths and deltas around its key and value.  They are looked up by size, in steps
-that each take the whole batch, and put side by side by one join.
+The result equals that of `encode_batch`, which goes record by record and handles the rare cases.  A record is a few
+bytes of lengths and deltas around its key and value.  Each step looks up one of these fields by size for the whole
+batch, and a single join puts all parts together.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FIELD_BYTES: Final = tuple(len(length) + size for size, length in enumerate(_LE
 _STARTS: Final = tuple(b"\x00" + encode_varint(1 + size + 1) + b"\x00" for size in range(KNOWN_SIZES + 8))
 """By the bytes of time delta, offset delta, key and value.  (8: a value alone has some of the others too.)"""
 
-# With the time delta 0, by the size of a value alone; where the offset delta takes one byte, and two.
+# For records with only a value and the time delta 0, by the value's size: for offset deltas of one byte and of two.
 _SHORT_VALUE_STARTS: Final = tuple(_STARTS[1 + 1 + 1 + size] + b"\x00" for size in _FIELD_BYTES)
 _LONG_VALUE_STARTS: Final = tuple(_STARTS[1 + 2 + 1 + size] + b"\x00" for size in _FIELD_BYTES)
 _VALUE_LENGTHS: Final = tuple(_NULL + length for length in _LENGTHS)

@@ -156,7 +156,7 @@ class Disk(Protocol):
     def read_bytes(self, path: str) -> bytes: ...
 
     def rename(self, old_path: str, new_path: str) -> None:
-        """Atomically, over whatever is there; durable after `sync_directory`."""
+        """Replaces a file at `new_path` atomically.  Durable after `sync_directory`."""
         ...
 
     def remove(self, path: str) -> None:

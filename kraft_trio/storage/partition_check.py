@@ -173,7 +173,7 @@ def _check_segments(
 def _check_batches(
     report: PartitionReport, view: memoryview, boundaries: _Boundaries, on_progress: OnProgress
 ) -> tuple[int, str | None]:
-    """Read on from the log's end; where the sound batches of this segment end, and what is wrong with what follows."""
+    """Read on from the log's end.  Returns where this segment's sound batches end, and what is wrong after them."""
     position = 0
     while position < len(view):
         try:
@@ -208,7 +208,7 @@ def _check_place(report: PartitionReport, header: BatchHeader) -> None:
 
 
 def _is_torn_tail(disk: Disk, report: PartitionReport, names: list[str], view: memoryview, position: int) -> bool:
-    """What opening the log would take for one; see `log_recovery`."""
+    """Whether opening the log would find a torn tail there; see `log_recovery`."""
     recovery_point = _recovery_point(disk, report.directory, names)
     if report.log_end_offset < max(recovery_point or 0, _known_good_offset(disk, report.directory, names)):
         return False

@@ -122,7 +122,7 @@ class QuorumStateFile:
         self._reserve = reserve
 
     def read(self) -> ElectionState | None:
-        """What was stored last; None where nothing ever was.  Raises StorageError for a file that is not sound."""
+        """The state stored last; None if none was ever stored.  Raises StorageError for a damaged file."""
         try:
             data = self._disk.read_bytes(self._path)
         except FileNotFoundError:

@@ -146,7 +146,7 @@ class RealFile:
 
     @contextmanager
     def _in_use_by_a_sync(self) -> Iterator[None]:
-        """Whoever closes the file meanwhile leaves it to the last sync to give up the descriptor."""
+        """If the file is closed during a sync, the last sync under way closes the descriptor."""
         self._check_open()
         self._syncs_under_way += 1
         try:

@@ -162,7 +162,7 @@ def _walk_ordinary(data: bytes, at: int, first: int, count: int) -> tuple[int, i
 
 
 def _ordinary_headers_end(data: bytes, at: int, zigzag_count: int) -> int:
-    """Where the headers end whose count stands before `at`; `_NOT_ORDINARY` where the decoder has to judge."""
+    """Where the headers end whose count is just before `at`; `_NOT_ORDINARY` if the decoder has to judge."""
     if zigzag_count & 1 or zigzag_count >= 128:
         return _NOT_ORDINARY
     for _ in range(zigzag_count >> 1):

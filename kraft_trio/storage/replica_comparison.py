@@ -60,9 +60,9 @@ def log_batches(disk: Disk, report: PartitionReport, from_offset: int) -> Iterat
 def first_difference(
     disk: Disk, one: PartitionReport, other: PartitionReport, on_progress: OnProgress = lambda _: None
 ) -> str | None:
-    """What two replicas that were checked differ in, in words; None where all that both have is the same.
+    """The first difference between two checked replicas, in words; None if everything that both have is equal.
 
-    That one log begins or ends elsewhere is no difference.  Raises OSError.
+    Logs may begin and end at different offsets; that is no difference.  Raises OSError.
     """
     return _logs(disk, one, other, on_progress) or _snapshots(disk, one, other)
 

@@ -33,14 +33,14 @@ class Change(IntFlag):
 
 @attrs.frozen
 class Event:
-    """One change, of the file of that name."""
+    """One change of one file."""
 
     change: Change
     name: str
 
 
 class DirectoryEvents:
-    """Every change from when this is made until the block is left, in order; none is missed."""
+    """All changes in a directory, in order, from the construction until the block is left."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -60,7 +60,7 @@ class DirectoryEvents:
         os.close(self._descriptor)
 
     def within(self, seconds: float) -> Iterator[Event]:
-        """The events as they come; whoever has seen enough stops asking.  Raises Overdue when the time is over."""
+        """Yield events as they come, until the caller stops.  Raises Overdue when the time is up."""
         deadline = time.monotonic() + seconds
         while True:
             left = deadline - time.monotonic()

@@ -1,7 +1,7 @@
 """Real file systems that run full and fail: a small tmpfs, and ext4 on a loop device whose end can be taken away.
 
-Both are mounted over a directory, whose files move along, by root alone: whoever may not mount has the test skipped.
-What was mounted is unmounted, and the loop device detached, whatever becomes of the test.
+Each is mounted over a directory, and the directory's files are copied to it.  Mounting requires root: otherwise the
+test is skipped.  The file system is unmounted and the loop device detached even if the test fails.
 """
 
 from __future__ import annotations

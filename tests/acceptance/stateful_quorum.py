@@ -25,8 +25,8 @@ from tests.acceptance.snapshot_files import (
 from tests.acceptance.tallied_values import NAME, TALLY_KEY, Tally
 
 SNAPSHOT_INTERVAL_MS = 2000
-"""Each replica takes its snapshots by size, at an offset of its own; once nobody writes this has all of them take one
-of the same id."""
+"""Replicas take snapshots by size, each at another offset.  Once writing stops, this interval makes all of them take
+one with the same id."""
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""Apache Kafka's own code reads our snapshots, writes them anew, and we read what it wrote.
+"""Apache Kafka's own code reads our snapshots and writes them again; we read what it wrote.
 
 Optional: KAFKA_HOME names an unpacked Kafka of 4.1 or newer, of which `libs/` is used; with a JDK of 11 or newer.
 """

@@ -11,7 +11,7 @@ from tests.acceptance.conftest import MakeQuorum
 
 
 def metrics_of(node: NodeProcess) -> dict[str, Any]:
-    """As `kraft metrics --json` prints them; empty where it says that there are none, or only old ones."""
+    """The metrics that `kraft metrics --json` prints; empty if it reports no file, or an old one."""
     completed = kraft("metrics", "-c", str(node.properties), "--json")
     found: dict[str, Any] = json.loads(completed.stdout)["metrics"] if completed.returncode == 0 else {}
     return found

@@ -1,7 +1,7 @@
 """Kill -9 while a snapshot is written, while one is fetched, and while the log is trimmed behind one.
 
-The kill comes upon what is seen to happen in the node's directory; what it left there says afterwards in which stage it
-hit, and only those count that did hit.  KRAFT_ACCEPTANCE_ROUNDS says how many of each.
+Changes in the node's directory trigger the kill.  The files that remain show which stage it hit, and only kills that
+hit the wanted stage count.  KRAFT_ACCEPTANCE_ROUNDS is the number of kills per stage.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def part_grows_to(node: NodeProcess, size: int, above: int = 0) -> Callable[[Eve
 
 
 def parts_left(node: NodeProcess) -> dict[OffsetAndEpoch, int]:
-    """Of which snapshots the killed node had how many bytes: its own, or the leader's, or one of each."""
+    """The bytes that the killed node had of each unfinished snapshot: its own, the leader's, or both."""
     return {part_id(name): size_of(node, name) for name in names_in(node) if name.endswith(PART)}
 
 

@@ -1,4 +1,4 @@
-"""What is trimmed, and when: regularly, not under whoever is fetching it, and without keeping anybody waiting."""
+"""The log is trimmed regularly, never under a replica that is fetching it, and without delaying anyone."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ async def test_newer_fetch_of_a_replica_ends_its_earlier_one(cluster: Cluster) -
 async def test_events_do_not_look_at_fetches_that_wait_for_more(
     cluster: Cluster, event: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thousand consumers wait for a megabyte; what happens meanwhile is none of their business."""
+    """A thousand consumers wait for a megabyte; other events must not wake them."""
     with leading(cluster) as leader:
         for _ in range(MAX_PARKED_CONSUMERS):
             leader.park(min_bytes=2**20)

@@ -115,7 +115,7 @@ async def test_sequences_are_kept_by_the_log(
 
 @on_cluster()
 async def test_nobody_guesses_the_next_producer_id(cluster: Cluster) -> None:
-    """A stranger writes as whoever comes next; the victim's batch is written all the same, and not a duplicate."""
+    """A stranger writes with guessed producer ids; the victim's batch is still written, not taken for a duplicate."""
     leader = await cluster.wait_for_leader()
     async with RawClient.connected(cluster, leader.key.id) as client:
         given = [(await client.init_producer_id()).producer_id for _ in range(3)]

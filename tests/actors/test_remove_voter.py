@@ -298,8 +298,9 @@ async def test_a_removed_voter_that_has_not_heard_of_the_commit_disturbs_nobody(
 
 @on_cluster(voters=4)
 async def test_a_removed_voter_may_be_the_only_one_who_can_commit_its_removal(cluster: Cluster) -> None:
-    """The leader dies for good when only the voter that it removes has the record: of {1,2,3,4} three would be needed,
-    and the removed one, whose log is longer, must refuse the other two.  Elected by those, it commits and goes."""
+    """The leader is lost when only the voter that it removes has the record.  Three of {1,2,3,4} must elect the next
+    one, and the removed voter has the longest log, so it must refuse the other two.  They elect it; it commits and
+    leaves."""
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
     gone, *rest = cluster.others(leader)

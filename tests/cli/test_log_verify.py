@@ -160,7 +160,7 @@ class TestSnapshotVerify:
 
 
 class TestProgress:
-    """What is quick has no bar; what takes longer has one, where somebody looks."""
+    """A quick check shows no progress bar; a longer one does, if the output is a terminal."""
 
     @pytest.fixture
     def seconds(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:

@@ -1,8 +1,9 @@
 """The checker of histories: silent on what one log could have given, loud on everything else.
 
-A history is written as a line of events: `a+x` client a invokes the append of x, `a=3` it is acknowledged at 3, `a!` it
-failed, `a?` it is unknown; `a<2` invokes a linearizable read from 2, `a~2` one that need not be; `a=2:x,y/9` it was
-given x from offset 2 on, then y, and read up to 9.
+A history is a line of events of clients, here `a`.  It invokes an append of x (`a+x`), a linearizable read from offset
+2 (`a<2`), or a read that need not be linearizable (`a~2`).  The append is acknowledged at offset 3 (`a=3`), fails
+(`a!`), or has an unknown outcome (`a?`).  The read returned x and y from offset 2 on, and read up to offset 9
+(`a=2:x,y/9`).
 """
 
 from __future__ import annotations

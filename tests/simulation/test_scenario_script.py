@@ -82,7 +82,7 @@ def test_outputs_are_put_below_their_steps() -> None:
         ("observers 2", 1, "node 2 is a voter and an observer; expected other observers than voters 1 2 3"),
         ("observers 4\nvoters 4 5", 2, "node 4 is a voter and an observer"),
         ("voters 1\nvoters 1", 2, "'voters' twice; expected it once"),
-        ("wait 1s\nvoters 1", 2, "'voters' behind a step; expected it before the first one"),
+        ("wait 1s\nvoters 1", 2, "'voters' after a step; expected it before the first one"),
         ("kraft-version 2", 1, "'2'; expected one of 0, 1: kraft-version 0|1"),
         ("set controller.quorum.append.linger.ms many", 1, "controller.quorum.append.linger.ms"),
         ("set no.such.key 1", 1, "no.such.key"),

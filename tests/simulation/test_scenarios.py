@@ -1,6 +1,6 @@
 """The scenario scripts under tests/scenarios: each must meet its expectations, and come out exactly as it says.
 
-`pytest --update-scenarios` writes the outputs anew; their changes are to be reviewed as code.
+`pytest --update-scenarios` rewrites the outputs; review the changes like code.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a leader says of its log, and what is made of it: nothing above the high watermark, and no loss that is none."""
+"""A stream's view of the leader's log: it stops at the high watermark, and no loss is reported without one."""
 
 from __future__ import annotations
 

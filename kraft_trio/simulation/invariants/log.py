@@ -18,7 +18,7 @@ from kraft_trio.storage.batch import check_crc, peek_header
 
 
 class LogMatching(Invariant):
-    """One leader appends in an epoch, at each offset once, and a follower takes a batch only behind one that the leader
+    """One leader appends in an epoch, at each offset once, and a follower takes a batch only after one that the leader
     also has (KIP-595 "Log reconciliation").  So logs that share an offset and epoch are equal up to there, byte for
     byte.  Leaders follow each other in the order of their epochs, so epochs never decrease along a log.
 

@@ -176,7 +176,7 @@ class _Reader:
 
     def _read_header_item(self, item: HeaderItem, comment: str) -> None:
         if any(isinstance(line, StepLine) for line in self.lines):
-            raise StepError(f"{item.verb!r} behind a step; expected it before the first one")
+            raise StepError(f"{item.verb!r} after a step; expected it before the first one")
         if item.verb in self._said and item.verb != "set":
             raise StepError(f"{item.verb!r} twice; expected it once")
         self.header = self.header.with_item(item)

@@ -1,7 +1,7 @@
 """A streaming query without Spark: the reader's methods called as Spark calls them, without Java and in little time.
 
-Stopped, it leaves the micro-batch that it is at half read, as a driver does that dies; started again, it has a new
-reader, and plans that batch anew from the offsets in its checkpoint.
+When stopped, it leaves its current micro-batch half read, like a driver that dies.  When started again, it has a new
+reader and plans that batch again from the offsets in its checkpoint.
 """
 
 from __future__ import annotations
