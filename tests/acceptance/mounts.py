@@ -24,14 +24,14 @@ _COMMAND_SECONDS: Final = 30.0
 
 _FREEZE: Final = 0xC0045877
 _THAW: Final = 0xC0045878
-"""The ioctls that bring a file system to rest, everything written, and let it go on."""
+"""The ioctls that write out and freeze a file system, and thaw it."""
 
 _LOOP_SET_CAPACITY: Final = 0x4C07
-"""The ioctl that has a loop device look at the size of its file anew; the buffers of its file system stay."""
+"""The ioctl that makes a loop device read the size of its file again, and keeps its file system's buffers."""
 
 
 def _run(*command: str) -> str:
-    """Run it; its output.  Raises AssertionError with what it complained of."""
+    """Run a command and return its output.  Raises AssertionError with its errors if it fails."""
     completed = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False)
     assert completed.returncode == 0, f"{' '.join(command)}: {completed.stderr.strip()}"
     return completed.stdout.strip()

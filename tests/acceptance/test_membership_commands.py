@@ -50,7 +50,7 @@ def voters(quorum: Quorum, node: NodeProcess) -> list[int]:
 
 
 def described_by(client: kafka.KafkaAdminClient) -> dict[str, Any] | None:
-    """It asks a node of its own choice, and another one next time; None where that one is down."""
+    """What the node says that the client chooses, a different one each time; None if that node is down."""
     try:
         answer: dict[str, Any] = client.describe_metadata_quorum()
     except kafka.errors.KafkaConnectionError:
@@ -59,7 +59,7 @@ def described_by(client: kafka.KafkaAdminClient) -> dict[str, Any] | None:
 
 
 def join_blank(quorum: Quorum, node: NodeProcess) -> None:
-    """Format the node anew, to join, and start it."""
+    """Format the node again so that it can join, and start it."""
     shutil.rmtree(node.directory, ignore_errors=True)
     arguments = ["-t", quorum.cluster_id, "-c", str(node.properties), "--no-initial-controllers"]
     assert kraft("storage", "format", *arguments).returncode == 0

@@ -39,7 +39,7 @@ def quorum(make_module_quorum: MakeQuorum) -> Quorum:
 
 @pytest.fixture
 def lone(quorum: Quorum) -> Iterator[NodeProcess]:
-    """The stopped node, whose files a test may spoil; whatever happens to it, the others commit."""
+    """A stopped node whose files a test may damage.  The others keep committing."""
     node = quorum.nodes[LONE]
     kept = node.directory.with_name("kept")
     shutil.copytree(node.directory, kept)
@@ -58,7 +58,7 @@ DERIVED = {".lock", ".index", ".timeindex", ".snapshot"}
 
 
 def files_below(directory: Path) -> dict[str, bytes]:
-    """What every file in the directory holds, but for those that are derived."""
+    """The content of every file in the directory, except derived files."""
     files = (path for path in directory.rglob("*") if path.is_file() and not {path.name, path.suffix} & DERIVED)
     return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 

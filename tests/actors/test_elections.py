@@ -281,7 +281,7 @@ async def test_a_commit_waits_for_the_slowest_disk_it_needs(cluster: Cluster) ->
     invariants=FORGED,
 )
 async def test_answers_name_the_listener_that_was_asked(cluster: Cluster) -> None:
-    """A leader that listens on two; whoever asks on one must be told an address that it can reach."""
+    """A leader has two listeners; a peer that asks on one must be told an address that it can reach."""
     at = {"CONTROLLER": Endpoint("two-1", 1), "SECOND": Endpoint("two-2", 2)}
     begin = BeginQuorumEpochRequest(CLUSTER_ID, -1, TOPIC, 0, UUID(int=0), 2, 7, Endpoints(at))
     async with RawClient.connected(cluster, 1, Endpoint("node-1", 1)) as client:

@@ -102,7 +102,7 @@ async def test_what_expired_in_the_queue_costs_no_connection(cluster: Cluster) -
 async def test_an_answer_that_cannot_be_sent_ends_one_connection(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer is encoded in the step of whoever gives it; the leader must not end with it."""
+    """An answer is encoded in the step that gives it; a failure there must not end the leader."""
     cluster = Cluster(Setup(voters=1))
     async with lone_node(cluster, 1) as leader, trio.open_nursery() as nursery:
         await leader.append([b"leading"])

@@ -180,7 +180,7 @@ async def test_additions_and_removals_wait_for_each_other(cluster: Cluster, addi
 
 @on_cluster(observers=1)
 async def test_a_removal_does_not_wait_for_a_candidate_that_never_comes(cluster: Cluster) -> None:
-    """A node that is down and is to be added for half a minute keeps nobody from removing another one meanwhile."""
+    """While a node that is down waits half a minute to be added, another one can be removed."""
     leader = await cluster.wait_for_leader()
     cluster.machines[4].kill()
     async with trio.open_nursery() as nursery:

@@ -209,7 +209,7 @@ def test_the_node_goes_on_committing_while_one_is_written() -> None:
 def test_a_cancelled_one_leaves_nothing() -> None:
     async def test(cluster: Cluster) -> None:
         node = await cluster.wait_for_leader()
-        await node.append(values(0, 400))  # of which a snapshot is too large to be one step of the device's
+        await node.append(values(0, 400))  # their snapshot is too large for one step of the device
         disk = cluster.machines[1].disk
         disk.sync_latency = lambda: 1.0
         async with trio.open_nursery() as nursery:
@@ -227,7 +227,7 @@ def test_a_cancelled_one_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("asked_for", [True, False])
 def test_a_node_that_cannot_write_one_ends(asked_for: bool) -> None:
-    """A disk that fails once is not trusted with anything any more whoever wanted the snapshot."""
+    """A disk that failed once is not trusted again, no matter who wanted the snapshot."""
 
     async def test(cluster: Cluster) -> None:
         node = await cluster.wait_for_leader()

@@ -1,4 +1,4 @@
-"""`kraft metrics`: what it prints of a node's file, and what it says where there is none or an old one."""
+"""`kraft metrics`: prints a node's file, and says so if the file is missing or old."""
 
 from __future__ import annotations
 

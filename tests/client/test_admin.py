@@ -1,4 +1,4 @@
-"""The admin client: the leader's description from wherever one asks, and the nodes' own words where there is none."""
+"""The admin client: any node leads to the leader's description; without a leader, nodes describe themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node tells of its own snapshots, and what becomes of being asked to take one."""
+"""What a node says about its own snapshots, and the result of asking it to take one."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ BOOTSTRAP, FIRST, SECOND = voters(1, 2, 3), voters(1, 2, 3, 4), voters(1, 2, 3, 
 
 
 def history() -> VoterHistory:
-    """Bootstrap set at -1, {1,2,3,4} at 10, {1,2,3,4,5} at 20."""
+    """The bootstrap set at offset -1, {1,2,3,4} at 10 and {1,2,3,4,5} at 20."""
     built = VoterHistory(STATIC)
     built.add_voters(-1, BOOTSTRAP)
     built.add_kraft_version(-1, 1)

@@ -23,7 +23,7 @@ LATENCY_S = 0.01
 BROKEN = (NetworkError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 ANSWERED, HEARD, NOTHING = "answered", "heard", "nothing"
-"""What comes of a request in time: an answer; no answer, but the other host got it; nothing at all."""
+"""Outcomes of a request in time: it was answered, it arrived but was not answered, or it was lost."""
 
 
 def request_frame(correlation_id: int, api: Api = FETCH, body: bytes = b"body") -> bytes:

@@ -275,8 +275,8 @@ def test_lawful_clients_are_silent() -> None:
 
 
 def test_lawful_voter_changes_are_silent() -> None:
-    """Two that are asked for together and made one after the other, one that was lost and made, one of unknown fate,
-    and one that had been made before, as a client finds that asks a second leader."""
+    """Two are requested together and made one after the other.  One was lost and is made; one has an unknown outcome.
+    One had already been made, as a client finds out that asks a second leader."""
     cluster = FabricatedCluster()
     epoch = start_epoch(cluster)
     growth, removal = asking(cluster, ADD_VOTER, 4), asking(cluster, REMOVE_VOTER, 4)

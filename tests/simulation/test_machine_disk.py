@@ -1,4 +1,4 @@
-"""What a process that is no more can do to the disk it had: nothing."""
+"""A process that has ended can no longer change the disk that it had."""
 
 from __future__ import annotations
 

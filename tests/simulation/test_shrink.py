@@ -18,7 +18,7 @@ from kraft_trio.simulation.script.steps_network import Cut, Heal, Isolate
 from kraft_trio.simulation.script.steps_process import Crash, Kill, Start
 
 Rule = Callable[[Plan], str | None]
-"""By which rule a plan fails; None where it does not."""
+"""Returns the rule by which a plan fails, or None if it passes."""
 
 
 @attrs.define

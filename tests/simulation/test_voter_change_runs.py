@@ -128,7 +128,7 @@ class TestMoving:
 
 
 class TestSurvivability:
-    """In a run that is to be fair, what would take a majority's disks, voters or addresses takes nothing."""
+    """In a fair run, a fault that would take a majority's disks, voters or addresses does nothing."""
 
     def test_as_many_disks_as_a_majority_can_do_without(self) -> None:
         async def main(cluster: Cluster) -> None:

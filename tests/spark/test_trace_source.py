@@ -97,7 +97,7 @@ def test_what_is_no_trace_is_a_row_beside_the_others(spark: SparkSession, traces
 
 
 def test_a_damaged_record_costs_itself(spark: SparkSession, traces: Path, tmp_path: Path) -> None:
-    """In lines of JSON whatever is in it; in msgpack as long as it is a value."""
+    """A JSON line may contain anything; a msgpack record must still be one value."""
     lines = (traces / "3.trace").read_bytes().splitlines(keepends=True)
     lines[3] = lines[3][:-9] + b"\n"
     lines[5] = b'{"sequence": "five"}\n'

@@ -52,7 +52,7 @@ async def living(disk: SimulatedDisk, *, last: bytes = b"011") -> Log:
 
 
 async def stopped(*, trimmed: bool = False) -> SimulatedDisk:
-    """Segments from 0, 3, 6, 9 and 12 on, up to 14; a snapshot up to 10 and, in a trimmed one, the log from 9 on."""
+    """A log up to 14 with segments from 0, 3, 6, 9 and 12, and a snapshot up to 10.  `trimmed`: the log starts at 9."""
     disk = SimulatedDisk()
     log = await living(disk)
     await take_snapshot(log, 10)

@@ -57,7 +57,7 @@ def contents(disk: SimulatedDisk) -> list[tuple[bytes | None, bytes | None, tupl
 
 
 def encoded_again(disk: SimulatedDisk, compression: Compression) -> bytes:
-    """The control records as they are understood, without tags; the others in batches of a hundred; another clock."""
+    """The snapshot again: control records without tags, the others in batches of a hundred, with other timestamps."""
     control: list[list[ControlRecord]] = []
     for found in open_snapshot(disk, PATH, ID):
         records = found.control_records

@@ -21,7 +21,7 @@ SETTINGS = {
     "metadata.max.retention.bytes": "0",
     "controller.quorum.fetch.snapshot.max.bytes": "500",
 }
-"""Small segments, of which none is kept that a snapshot covers; a snapshot comes in many pieces."""
+"""Segments are small and deleted as soon as a snapshot covers them; a snapshot is fetched in many pieces."""
 
 
 def on_trimming_cluster(**fields: Any) -> Any:

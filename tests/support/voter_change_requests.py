@@ -180,7 +180,7 @@ async def listening(cluster: Cluster, endpoint: Endpoint, serve: Any) -> AsyncIt
 def answering_versions(
     error: ErrorCode = ErrorCode.none, kraft_versions: VersionRange | None = None
 ) -> Callable[[trio.abc.Stream], Awaitable[None]]:
-    """For `listening`: a node of which nothing is to be seen but that it answers ApiVersions."""
+    """For `listening`: a node that answers only ApiVersions."""
     features = () if kraft_versions is None else (SupportedFeature(KRAFT_VERSION, *attrs.astuple(kraft_versions)),)
     response = ApiVersionsResponse(error=error, apis=advertised_ranges(), supported_features=features)
 

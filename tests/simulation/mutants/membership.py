@@ -38,7 +38,7 @@ from .runs import custom, scenario, script
 
 
 async def _nobody_listens(cluster: Cluster) -> None:
-    """A voter says that it is where nobody listens: nothing is to be appended, which would be kept for good."""
+    """A voter names an address where nobody listens; nothing may be appended, because it would stay for good."""
     await parse_step("elect 1").take(cluster)
     end = cluster.nodes[1].log.end_offset
     key = cluster.key_of(3)

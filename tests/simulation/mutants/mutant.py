@@ -27,7 +27,7 @@ REAL_LIMIT_S = 30.0
 
 
 def without_assertions(function: Callable[..., Any]) -> Any:
-    """The same function without its `assert`s: whoever breaks a rule on purpose takes out what asserts it, too."""
+    """The same function without its `assert`s, because a broken rule would otherwise fail its own assertion."""
 
     class Removed(ast.NodeTransformer):
         def visit_Assert(self, _node: ast.Assert) -> ast.AST:
@@ -51,13 +51,13 @@ class Found:
 
 @attrs.frozen(kw_only=True)
 class Mutant:
-    """One rule of the nodes, broken on purpose as a programmer could break it; the simulator is left as it is."""
+    """One rule of the nodes, broken as a programmer could break it by mistake; the simulator is unchanged."""
 
     name: str
     breaks: str
     """The rule, in a line."""
     found_by: tuple[int, ...]
-    """The invariants that may be the first to notice; 0 is the demand for progress, and that no node ends by itself."""
+    """The invariants that may notice first.  0 means that progress stopped or a node ended by itself."""
     run: Run
     seeds: int
     """With so many seeds, from 0 on, at least one run must give it away."""
@@ -83,7 +83,7 @@ class Mutant:
 
 
 def violation_of(run: Run, seed: int, *, only: int | None = None) -> Violation | None:
-    """What a run of that seed comes to; None where all went well, or where it could not do what it is about."""
+    """The violation in a run of that seed; None if there was none, or if the run could not do what it tests."""
     setup = attrs.evolve(run.setup, seed=seed)
     if only is not None:
         chosen = tuple(invariant for invariant in INVARIANTS if invariant.number == only)

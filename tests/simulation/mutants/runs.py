@@ -45,7 +45,7 @@ class _Hectic(Timeline):
 
 @attrs.frozen(eq=False)
 class Run:
-    """A cluster, and what happens to it; the seed is chosen by whoever runs it."""
+    """A cluster and what happens to it; the caller chooses the seed."""
 
     name: str
     """For the table."""

@@ -120,7 +120,7 @@ def sequences_begin_anew(backup: Backup) -> None:
 
 
 ALONE: dict[str, tuple[str, Damage]] = {}
-"""As DAMAGES, where no other check may find an error: what nobody can read accuses nobody."""
+"""As DAMAGES, but no other check may report an error: unreadable data proves nothing about anyone."""
 
 
 def breaks_alone(check: str) -> Callable[[Damage], Damage]:
@@ -138,7 +138,7 @@ def _rot(backup: Backup, node: int, offset: int) -> None:
 
 
 def _tear(backup: Backup, node: int, offset: int) -> None:
-    """Where the batch was is none."""
+    """Replace the batch by bytes that are not a batch."""
     row = backup.batch(node, offset)
     kept = {
         name: row[name] for name in ("directory", "cluster_id", "node", "directory_id", "segment", "position", "size")

@@ -146,8 +146,8 @@ def rows_of(story: Story, run: str) -> Iterator[Row]:
 
 Mutation = Callable[[Story], object]
 MUTATIONS: dict[str, tuple[str, Mutation]] = {}
-"""By a name of its own, the check that must find it, and what breaks it: events at the end of the clean history, or
-others in place of its own."""
+"""By name: the check that must find the mutation, and the function that makes it.  It appends events to the clean
+history or replaces some."""
 
 
 def breaks(check: str) -> Callable[[Mutation], Mutation]:

@@ -18,11 +18,11 @@ from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.tracing.files import TraceHeader, TraceWriter, open_trace
 
 Change = Callable[[TraceHeader, list[TraceEvent]], list[TraceEvent]]
-"""From the events of one file to what is to be written of them."""
+"""Converts the events of one file to the events to write."""
 
 
 PATIENT = {"controller.quorum.election.timeout.ms": "1000", "controller.quorum.fetch.timeout.ms": "3000"}
-"""On a busy machine, too, a leader that nobody has killed is to stay one."""
+"""So long that no leader loses its place just because the machine is busy."""
 
 
 def write_node_traces(folder: Path, traces: Path) -> str:
@@ -87,7 +87,7 @@ def _append(quorum: Quorum, *values: str) -> None:
 
 
 def _change(quorum: Quorum, is_made: Callable[[set[int]], bool], *command: str) -> None:
-    """`kraft metadata-quorum`, in this process, until the voters' ids are as they are to be."""
+    """Run `kraft metadata-quorum` in this process until the voters have the expected ids."""
 
     def is_seen() -> bool:
         if is_made({voter.key.id for voter in quorum.described_by_leader()[1].voters}):

@@ -69,7 +69,7 @@ def write_lawful(run: Run, seed: int, path: Path) -> None:
 
 
 def lawful_runs() -> list[tuple[Run, int]]:
-    """The runs of the mutants that are to be found, each once."""
+    """The runs of all mutants that a check must find, each once."""
     runs = {(MUTANTS[name].run.name, seed): MUTANTS[name].run for name, (_, seed) in FOUND.items()}
     return [(run, seed) for (_, seed), run in runs.items()]
 
