@@ -146,7 +146,10 @@ def _parse_initial_controller(entry: str) -> InitialController:
     endpoint_text, colon, directory_text = rest.rpartition(":")
     if not at or not colon:
         raise ValueError(f"{entry!r} is not id@host:port:directory-id")
-    key = ReplicaKey(parse_replica_id(id_text), directory_id_from_text(directory_text))
+    try:
+        key = ReplicaKey(parse_replica_id(id_text), directory_id_from_text(directory_text))
+    except ValueError as error:
+        raise ValueError(f"{entry!r} is not id@host:port:directory-id: {error}") from error
     if key.directory_id.int < RESERVED_DIRECTORY_IDS:
         raise ValueError(f"{directory_text!r} is among the first {RESERVED_DIRECTORY_IDS} UUIDs, which are reserved")
     return InitialController(key, parse_peer(endpoint_text))

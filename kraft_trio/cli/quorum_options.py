@@ -81,7 +81,8 @@ class QuorumOptions:
             if known:
                 return known
         if (self.bootstrap_controller is None) == (self.bootstrap_server is None):
-            raise click.UsageError("give one of --bootstrap-controller and --bootstrap-server", context)
+            # These options belong to the group, whose help shows them.
+            raise click.UsageError("give one of --bootstrap-controller and --bootstrap-server", context.parent)
         flag = "--bootstrap-server" if self.bootstrap_controller is None else "--bootstrap-controller"
         text = self.bootstrap_controller or self.bootstrap_server or ""
         try:

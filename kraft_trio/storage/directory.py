@@ -23,6 +23,7 @@ from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT, QUORUM_STAT
 
 LOCK = ".lock"
 _PARTITION_SUFFIX = "-0"
+_MOUNT_OR_FORMAT = "mount its disk, or format it if the node is new (kraft storage format)"
 _ONLY_A_QUORUMS = frozenset({QUORUM_STATE, BOOTSTRAP_CHECKPOINT})
 """Files that only the partition of a quorum's topic has, among the partitions in a directory of Kafka."""
 RESERVED_DIRECTORY_IDS = 100
@@ -135,9 +136,10 @@ class LockedDirectory:
         """
         try:
             if not disk.exists(directory):
-                raise StorageError(f"{directory}: there is no such directory; format it first (kraft storage format)")
+                raise StorageError(f"{directory}: there is no such directory; {_MOUNT_OR_FORMAT}")
             if not disk.exists(join(directory, META_PROPERTIES)):
-                raise StorageError(f"{directory}: not formatted; format it first (kraft storage format)")
+                disk.list_directory(directory)  # raises OSError if this is a file
+                raise StorageError(f"{directory}: not formatted; {_MOUNT_OR_FORMAT}")
             lock = disk.lock(join(directory, LOCK))
         except OSError as error:
             raise StorageError(f"{directory}: cannot be used: {error.strerror or error}") from error

@@ -142,7 +142,11 @@ def test_no_leader_is_told_in_the_nodes_words_and_exits_with_1(
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "message"),
     [
-        (["describe", "--status"], 2, "give one of --bootstrap-controller and --bootstrap-server"),
+        (
+            ["describe", "--status"],
+            2,
+            "give one of --bootstrap-controller and --bootstrap-server (see kraft metadata-quorum --help)",
+        ),
         (["--bootstrap-controller", "a", "describe", "--status"], 1, "--bootstrap-controller a: 'a' has no port"),
         (["--bootstrap-server", ",", "describe", "--status"], 1, "an entry between two commas is empty"),
         (["--bootstrap-server", "", "describe", "--status"], 1, "--bootstrap-server: expected host:port"),

@@ -183,7 +183,7 @@ class TestRefusals:
             (OBSERVER, ["-s"], "--standalone needs a node with the controller role; process.roles=broker"),
             (OBSERVER, ["-I", INITIAL], "--initial-controllers needs a node with the controller role"),
             ({"node.id": "4"}, ["-I", INITIAL], "names 1, 2, 3, but not this node: node.id=4"),
-            ({}, ["-I", "1@host-1:9093"], "'9093' is not a UUID as Kafka writes it"),
+            ({}, ["-I", "1@host-1:9093"], "'1@host-1:9093' is not id@host:port:directory-id: '9093' is not"),
             ({}, ["-I", "1"], "'1' is not id@host:port:directory-id"),
             ({}, ["-I", ""], "'' is not id@host:port:directory-id"),
             ({}, ["-I", f"x@h:1:{DIRECTORY_IDS[0]}"], "'x' is not a replica id"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -20,6 +21,7 @@ from kraft_trio.storage.directory import (
     read_meta_properties,
 )
 from kraft_trio.storage.meta_properties import MetaProperties, decode_meta_properties, encode_meta_properties
+from kraft_trio.storage.real_disk import RealDisk
 from tests.storage.support import DIRECTORY_ID, KAFKAS_VOTERS
 
 BOOTSTRAP = "/data/t-0/00000000000000000000-0000000000.checkpoint"
@@ -123,8 +125,20 @@ def test_a_directory_that_is_missing_or_not_formatted_is_refused() -> None:
     with pytest.raises(StorageError, match="/data: there is no such directory"):
         use(disk)
     disk.make_directory("/data")
-    with pytest.raises(StorageError, match="/data: not formatted"):
+    with pytest.raises(StorageError, match="/data: not formatted; mount its disk"):
         use(disk)
+
+
+def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("mine")
+    disk = RealDisk()
+    try:
+        with pytest.raises(StorageError, match="/file: cannot be used: Not a directory"):
+            LockedDirectory.open(disk, str(path), 1, random.Random(1))
+    finally:
+        disk.close()
+    assert path.read_text() == "mine"
 
 
 @pytest.mark.parametrize("operation", ["make_directory", "lock", "append", "rename"])
