@@ -171,7 +171,11 @@ class TestLogging:
 
 
 def start_process(command: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    """Start it with SIGHUP's default, even if the tests run under nohup, which a node respects."""
+    program = (
+        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    return subprocess.Popen([sys.executable, "-c", program, *command], stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.acceptance
