@@ -14,9 +14,10 @@ from kraft_trio.actors import (
     replica_fetch,
     request_router,
 )
-from kraft_trio.actors.election import Election
+from kraft_trio.actors.election_responses import ElectionResponses
 from kraft_trio.actors.follower_replication import FollowerReplication
 from kraft_trio.actors.state_machine_driver import StateMachineDriver
+from kraft_trio.messages import BeginQuorumEpochReceived
 from kraft_trio.protocol.check_quorum import ReplicaPosition
 from kraft_trio.protocol.roles import Prospective
 from kraft_trio.protocol.types import OffsetAndEpoch
@@ -24,7 +25,6 @@ from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.disk.inode import SECTOR_BYTES
 from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.storage.log import Log
-from kraft_trio.wire.error_codes import ErrorCode
 
 from .commits import COMES_BACK
 from .mutant import Change, mutant, without_assertions
@@ -276,21 +276,20 @@ def contact_keeps_a_leader() -> Iterable[Change]:
 @mutant(breaks="only answers keep a follower", found_by=(0,), run=UNANSWERED)
 def the_word_of_a_leader_keeps_a_follower() -> Iterable[Change]:
     """As if BeginQuorumEpoch, which a leader sends to voters that have stopped fetching, were an answer."""
-    following: dict[Any, FollowerReplication] = {}
-    real_run, real_begin = FollowerReplication.run, Election._begin_quorum_epoch
+    following: dict[int, FollowerReplication] = {}
+    real_run, real_answer = FollowerReplication.run, ElectionResponses.answer
 
     async def run(self: Any) -> None:
-        following[self._context.key] = self
+        following[self._context.key.id] = self
         await real_run(self)
 
-    def begin(self: Any, request: Any, listener_name: str | None) -> Any:
-        response = real_begin(self, request, listener_name)
-        follower = following.get(self._key)
-        if follower is not None and response.error == ErrorCode.none:
+    def answer(self: Any, message: Any, ruling: Any) -> None:
+        real_answer(self, message, ruling)
+        follower = following.get(self._config.node_id)
+        if follower is not None and isinstance(message, BeginQuorumEpochReceived) and ruling.error is None:
             follower._reset_fetch_timer()
-        return response
 
-    return [(FollowerReplication, "run", run), (Election, "_begin_quorum_epoch", begin)]
+    return [(FollowerReplication, "run", run), (ElectionResponses, "answer", answer)]
 
 
 # What applications are given
