@@ -9,7 +9,7 @@ from unittest import mock
 
 import attrs
 
-from kraft_trio.simulation import Cluster, InvariantViolated, cluster, simulate
+from kraft_trio.simulation import Cluster, InvariantViolated, simulate, world
 from kraft_trio.simulation.campaign import seed_run
 from kraft_trio.simulation.campaign.seed_run import TraceTo, run_seed
 from kraft_trio.simulation.campaign.watchdog import real_time_limit
@@ -121,5 +121,5 @@ def _traced(writer: TraceWriter) -> Iterator[None]:
         writer.attach(trace)
         return trace
 
-    with mock.patch.object(cluster, "Trace", make):
+    with mock.patch.object(world, "Trace", make):
         yield
