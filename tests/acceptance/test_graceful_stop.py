@@ -78,7 +78,7 @@ def test_a_stopped_follower_is_not_missed(make_quorum: MakeQuorum) -> None:
     assert quorum.described_by_leader()[1].leader_epoch == before.leader_epoch
 
 
-def test_a_leader_that_reaches_nobody_stops_within_the_grace_time(make_quorum: MakeQuorum) -> None:
+def test_a_leader_that_reaches_nobody_stops_in_the_grace_time(make_quorum: MakeQuorum) -> None:
     quorum = make_quorum(
         controller_quorum_election_timeout_ms="3000",
         controller_quorum_fetch_timeout_ms="8000",

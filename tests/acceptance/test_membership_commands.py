@@ -93,7 +93,7 @@ def leader_that_is_ahead(quorum: Quorum) -> NodeProcess:
 @pytest.mark.parametrize(
     ("lose_the_majority", "further"), [(follower_that_is_behind, []), (leader_that_is_ahead, ["never committed"])]
 )
-def test_one_replica_out_of_three_goes_on_with_exactly_what_it_said(
+def test_one_replica_of_three_continues_with_what_it_said(
     make_quorum: MakeQuorum, lose_the_majority: Any, further: list[str]
 ) -> None:
     quorum = make_quorum(voters=3, **PATIENT)

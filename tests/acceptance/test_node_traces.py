@@ -88,7 +88,7 @@ def test_traces_tell_what_the_logs_hold(quorum: Quorum) -> None:
         assert ("ELECTION_WON" if node is leader else "LEADER_DISCOVERED") in became
 
 
-def test_the_trace_of_a_killed_node_is_there_up_to_its_last_moments(quorum: Quorum) -> None:
+def test_a_killed_nodes_trace_reaches_its_last_moments(quorum: Quorum) -> None:
     quorum.produce(["before"])
     leader = quorum.leader()
     end = quorum.wait_until_caught_up()

@@ -22,7 +22,7 @@ def kill_the_leader_and_restart_it(quorum: Quorum) -> None:
 
 
 @pytest.mark.parametrize(("voters", "observers"), [(3, 0), (5, 0), (3, 1)])
-def test_acknowledged_records_survive_killed_leaders_and_a_killed_quorum(
+def test_acknowledged_records_survive_killed_leaders_and_quorums(
     make_quorum: MakeQuorum, voters: int, observers: int
 ) -> None:
     quorum = make_quorum(voters, observers)

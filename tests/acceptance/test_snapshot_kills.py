@@ -232,7 +232,7 @@ def test_killed_while_the_log_is_trimmed(quorum: Quorum, writer: KeyedWriter) ->
     assert_states_are_what_was_written(quorum, writer)
 
 
-def test_killed_while_a_snapshot_is_fetched_and_takes_the_logs_place(quorum: Quorum, writer: KeyedWriter) -> None:
+def test_killed_while_a_fetched_snapshot_replaces_the_log(quorum: Quorum, writer: KeyedWriter) -> None:
     node = quorum.nodes[quorum.leader().id % 3 + 1]
     size = snapshot_bytes(quorum)
     stages = cycle(["0.6", "replacing", "0.0", "renamed", "0.3", "0.9"])

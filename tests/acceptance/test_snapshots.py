@@ -39,9 +39,7 @@ def snapshot_and_log(node: NodeProcess, writer: KeyedWriter) -> OffsetAndEpoch:
 
 
 @pytest.mark.parametrize("state_machine", [NAME, "latest-by-key"])
-def test_a_follower_and_a_blank_observer_catch_up_by_snapshot_and_log(
-    make_quorum: MakeQuorum, state_machine: str
-) -> None:
+def test_follower_and_observer_catch_up_by_snapshot_and_log(make_quorum: MakeQuorum, state_machine: str) -> None:
     quorum = make_stateful_quorum(
         make_quorum, Sizes.for_log_of(RECORDS * RECORD_BYTES), voters=3, observers=1, kraft_state_machine=state_machine
     )

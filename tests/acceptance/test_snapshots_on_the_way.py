@@ -84,7 +84,7 @@ def wait_until_installed(node: NodeProcess) -> OffsetAndEpoch:
     return installed(node)[0]
 
 
-def test_a_download_goes_on_with_the_next_leader_where_the_last_one_died(make_quorum: MakeQuorum) -> None:
+def test_a_download_continues_with_the_next_leader(make_quorum: MakeQuorum) -> None:
     """Both have the snapshot, which is the same on all replicas."""
     quorum, writer = made(make_quorum)
     node = quorum.nodes[quorum.leader().id % 3 + 1]
@@ -104,7 +104,7 @@ def test_a_download_goes_on_with_the_next_leader_where_the_last_one_died(make_qu
     assert_states_are_what_was_written(quorum, writer)
 
 
-def test_a_download_begins_anew_where_the_next_leader_has_a_newer_snapshot(make_quorum: MakeQuorum) -> None:
+def test_a_download_restarts_if_the_next_leader_has_a_newer_one(make_quorum: MakeQuorum) -> None:
     quorum, writer = made(make_quorum)
     node = quorum.nodes[quorum.leader().id % 3 + 1]
     let_fall_behind(quorum, node, writer, STEP)
@@ -134,7 +134,7 @@ def voters_seen_by(quorum: Quorum) -> set[int]:
     return {replica.key.id for replica in quorum.described_by_leader()[1].voters}
 
 
-def test_voters_change_while_an_observer_fetches_a_snapshot_and_it_becomes_one(make_quorum: MakeQuorum) -> None:
+def test_an_observer_becomes_a_voter_while_it_fetches_a_snapshot(make_quorum: MakeQuorum) -> None:
     """The snapshot that it gets has the voters of before the change; those of the log behind it are in force."""
     quorum, writer = made(make_quorum, observers=1)
     leader, blank = quorum.leader(), quorum.nodes[4]
@@ -195,7 +195,7 @@ def make_leader(quorum: Quorum, node: NodeProcess) -> None:
     raise AssertionError(f"node {node.id} was never elected")
 
 
-def test_a_repeated_batch_is_not_taken_twice_by_a_leader_that_knows_it_from_a_snapshot(make_quorum: MakeQuorum) -> None:
+def test_a_leader_knows_a_repeated_batch_from_a_snapshot(make_quorum: MakeQuorum) -> None:
     quorum, writer = made(make_quorum)
     written: dict[int, tuple[bytes, bytes]] = {}
 

@@ -245,7 +245,7 @@ async def test_who_loses_the_leadership_says_whether_it_was_appended(cluster: Cl
 
 
 @on_cluster(observers=1)
-async def test_out_of_time_after_the_append_is_said_and_the_change_goes_on(cluster: Cluster) -> None:
+async def test_a_timeout_after_the_append_is_told_and_it_goes_on(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
     with held(cluster, leader):
@@ -269,7 +269,7 @@ async def test_a_second_delivery_of_a_request_changes_nothing(cluster: Cluster) 
 
 
 @on_cluster(observers=1)
-async def test_a_change_whose_time_runs_out_in_the_step_of_its_append_is_not_appended(cluster: Cluster) -> None:
+async def test_a_change_that_expires_as_it_is_appended_is_not_appended(cluster: Cluster) -> None:
     """Whatever the moment: either nothing is appended, or the change keeps its turn until it has committed."""
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()

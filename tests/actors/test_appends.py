@@ -39,7 +39,7 @@ async def _first(records, count):
 
 
 @on_cluster()
-async def test_a_lost_answer_is_asked_for_again_and_the_value_is_there_once(cluster: Cluster) -> None:
+async def test_a_lost_answer_is_retried_and_the_value_is_there_once(cluster: Cluster) -> None:
     """The leader has appended it; the second Produce with the same sequence gets the first one's offset."""
     leader = await cluster.wait_for_leader()
     follower, _ = cluster.others(leader)
@@ -53,7 +53,7 @@ async def test_a_lost_answer_is_asked_for_again_and_the_value_is_there_once(clus
 
 
 @on_cluster(observers=1)
-async def test_a_value_whose_leader_dies_before_answering_is_there_once(cluster: Cluster) -> None:
+async def test_a_value_whose_leader_dies_before_the_answer_is_once(cluster: Cluster) -> None:
     """It had committed, so the new leader has it, and with it the producer's sequence."""
     async with trio.open_nursery() as nursery:
         old = await cluster.wait_for_leader()

@@ -81,7 +81,7 @@ async def test_a_connection_that_ends_early_ends_itself_only(cluster: Cluster, s
 
 
 @on_cluster()
-async def test_a_client_that_leaves_while_it_waits_changes_nothing_for_others(cluster: Cluster) -> None:
+async def test_a_client_that_stops_waiting_changes_nothing_for_others(cluster: Cluster) -> None:
     """Its append commits all the same; its parked fetch is answered into the void."""
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()

@@ -91,7 +91,7 @@ async def test_an_older_whole_one_is_given_instead(cluster: Cluster) -> None:
 
 
 @on_trimming_cluster()
-async def test_where_nothing_can_take_its_place_replicas_wait_and_stay_voters(cluster: Cluster) -> None:
+async def test_without_a_replacement_replicas_wait_and_stay_voters(cluster: Cluster) -> None:
     """No room for another one: it is not given out again and again, nothing is trimmed by it, and room heals it."""
     leader = await cluster.wait_for_leader()
     behind, up = cluster.others(leader)
@@ -117,7 +117,7 @@ async def test_where_nothing_can_take_its_place_replicas_wait_and_stay_voters(cl
 
 
 @on_trimming_cluster()
-async def test_a_download_without_room_is_put_off_and_costs_nothing_else(cluster: Cluster) -> None:
+async def test_a_download_without_room_is_postponed_at_no_other_cost(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     behind, other = cluster.others(leader)
     machine = cluster.machines[behind.key.id]

@@ -94,7 +94,7 @@ async def test_a_follower_that_was_isolated_disturbs_nobody(cluster: Cluster, si
 
 
 @on_cluster()
-async def test_a_pre_vote_is_refused_by_who_hears_from_a_leader_and_changes_nothing(cluster: Cluster) -> None:
+async def test_a_voter_that_hears_a_leader_refuses_pre_votes(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
     for node in (leader, *cluster.others(leader)):

@@ -81,7 +81,7 @@ async def test_a_reader_that_is_behind_hears_of_it_too(cluster: Cluster) -> None
 
 
 @on_cluster(voters=3, started=(1,))
-async def test_whoever_waits_for_a_leader_hears_that_the_node_has_stopped(cluster: Cluster) -> None:
+async def test_those_who_await_a_leader_hear_that_the_node_stopped(cluster: Cluster) -> None:
     node = cluster.nodes[1]
     async with trio.open_nursery() as nursery:
         outcomes: list[object] = []

@@ -82,7 +82,7 @@ async def test_what_a_cut_off_leader_appends_is_never_acknowledged(cluster: Clus
 
 
 @on_cluster()
-async def test_an_append_that_reached_a_follower_may_commit_under_the_next_leader(cluster: Cluster) -> None:
+async def test_a_replicated_append_may_commit_under_the_next_leader(cluster: Cluster) -> None:
     """It was not acknowledged, but the only node that can win holds it: it commits with the new epoch's first batch."""
     old = await cluster.wait_for_leader()
     await cluster.wait_until_alike()

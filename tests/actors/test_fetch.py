@@ -117,7 +117,7 @@ async def test_a_parked_fetch_ends_with_its_wait(cluster: Cluster) -> None:
 
 
 @on_cluster(voters=1)
-async def test_a_parked_replica_gets_records_before_they_are_synced_and_a_consumer_when_they_commit(
+async def test_replicas_get_unsynced_records_and_consumers_committed(
     cluster: Cluster,
 ) -> None:
     async with trio.open_nursery() as nursery:

@@ -112,7 +112,7 @@ async def test_only_the_leader_of_that_epoch_gives_any(cluster: Cluster) -> None
 
 
 @on_cluster(voters=1, invariants=FORGED)
-async def test_a_piece_has_a_byte_at_least_and_a_tool_counts_for_nothing(cluster: Cluster) -> None:
+async def test_a_split_has_at_least_one_byte_and_ignores_tools(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     snapshot_id = await with_snapshot(cluster, leader)
     for max_bytes in (0, -1, 1):

@@ -62,7 +62,7 @@ async def test_a_follower_ends_and_counts_for_nothing_it_has_not(cluster: Cluste
 
 
 @on_cluster()
-async def test_the_reserve_lets_a_leader_that_resigns_vote_for_its_successor(cluster: Cluster) -> None:
+async def test_the_reserve_lets_a_resigning_leader_vote(cluster: Cluster) -> None:
     """One voter does not hear of the resignation, so that the leader is there still when the other one asks it."""
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
@@ -84,7 +84,7 @@ async def test_the_reserve_lets_a_leader_that_resigns_vote_for_its_successor(clu
 
 
 @on_cluster()
-async def test_a_voter_change_that_does_not_fit_ends_with_the_leadership(cluster: Cluster) -> None:
+async def test_a_voter_change_that_does_not_fit_ends_with_the_leader(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
     full = cluster.machines[leader.key.id]

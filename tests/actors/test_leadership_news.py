@@ -29,7 +29,7 @@ FETCH_TIMEOUT_S = 2.0
 
 
 @on_cluster()
-async def test_followers_hear_of_a_newer_high_watermark_long_before_their_fetch_times_out(
+async def test_followers_hear_of_a_high_watermark_before_their_timeout(
     cluster: Cluster,
 ) -> None:
     """KIP-1166: a parked fetch whose high watermark is behind is answered, without records if there are none."""
@@ -44,7 +44,7 @@ async def test_followers_hear_of_a_newer_high_watermark_long_before_their_fetch_
 
 
 @on_cluster()
-async def test_a_leader_announces_itself_to_voters_that_do_not_fetch_and_to_no_others(
+async def test_a_leader_announces_itself_only_to_voters_not_fetching(
     cluster: Cluster,
 ) -> None:
     set_timing(cluster)
@@ -73,7 +73,7 @@ async def test_a_leader_announces_itself_to_voters_that_do_not_fetch_and_to_no_o
 
 
 @on_cluster(observers=1)
-async def test_an_observer_finds_the_leader_and_its_successor_by_itself(cluster: Cluster) -> None:
+async def test_an_observer_finds_the_leader_and_its_successor(cluster: Cluster) -> None:
     """KAFKA-17030, 17751: nobody announces a leader to an observer, so it asks the bootstrap servers."""
     observer = cluster.nodes[4]
     leader = await cluster.wait_for_leader()
@@ -134,7 +134,7 @@ async def test_a_peer_without_pre_votes_makes_one_a_candidate_at_once(cluster: C
 
 
 @on_cluster()
-async def test_a_voter_that_knows_an_old_address_of_the_leader_learns_the_new_one_from_a_peer(cluster: Cluster) -> None:
+async def test_a_voter_learns_the_leaders_new_address_from_a_peer(cluster: Cluster) -> None:
     """Seed 500589.  It was removed without hearing of it, so that the leader, which has moved, does not tell it."""
 
     async def take(*steps: str) -> None:

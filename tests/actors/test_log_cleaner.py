@@ -89,7 +89,7 @@ def check_what_is_kept(node: Node) -> None:
 
 
 @on_trimming_cluster(settings=LARGE_STATE, **SLOW_OBSERVER)
-async def test_a_slow_replica_gets_a_state_that_is_larger_than_what_is_kept(cluster: Cluster) -> None:
+async def test_a_slow_replica_gets_a_state_larger_than_the_buffer(cluster: Cluster) -> None:
     """While newer snapshots are taken all the time; and then the log behind it, without needing another snapshot."""
     leader = await cluster.wait_for_leader()
     await write(leader, 0, 600)
@@ -158,7 +158,7 @@ async def test_a_former_leader_spares_nothing(cluster: Cluster) -> None:
 
 
 @on_trimming_cluster(settings={**NO_LIMIT, "metadata.max.retention.ms": "300000"}, voters=3)
-async def test_what_has_become_too_old_goes_without_a_snapshot_being_taken(cluster: Cluster) -> None:
+async def test_outdated_segments_go_without_a_new_snapshot(cluster: Cluster) -> None:
     """On followers too; to the minute."""
     leader = await cluster.wait_for_leader()
     await write(leader, 0, 100)

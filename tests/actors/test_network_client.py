@@ -68,7 +68,7 @@ async def test_a_peer_from_which_nothing_comes_costs_the_timeout(cluster: Cluste
 
 
 @on_cluster(voters=1)
-async def test_a_peer_that_has_restarted_is_asked_over_a_new_connection(cluster: Cluster) -> None:
+async def test_a_restarted_peer_is_asked_over_a_new_connection(cluster: Cluster) -> None:
     """The connection at hand was closed with the old process: the caller must not be the one to find out."""
     async with trio.open_nursery() as nursery:
         await cluster.wait_for_leader()
@@ -85,7 +85,7 @@ async def test_a_peer_that_has_restarted_is_asked_over_a_new_connection(cluster:
 
 
 @on_cluster(voters=1)
-async def test_a_peer_that_has_left_has_a_connection_only_while_it_is_asked(cluster: Cluster) -> None:
+async def test_a_departed_peer_has_a_connection_only_while_asked(cluster: Cluster) -> None:
     endpoint, request = cluster.endpoint_of(1), DescribeQuorumRequest(TOPIC)
     async with trio.open_nursery() as nursery:
         await cluster.wait_for_leader()

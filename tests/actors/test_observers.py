@@ -29,7 +29,7 @@ async def test_an_observer_finds_the_leader_and_catches_up(cluster: Cluster) -> 
 
 
 @on_cluster(voters=1, observers=1, started=(1,), invariants=FORGED)
-async def test_a_blank_observer_that_knows_the_epoch_already_finds_the_leader(cluster: Cluster) -> None:
+async def test_a_blank_observer_that_knows_the_epoch_finds_the_leader(cluster: Cluster) -> None:
     """Seeds 400045, 430026: a leader that gives what it is asked for does not say where it is, nor does a blank log."""
     leader = await cluster.wait_for_leader()
     cluster.partition([1], [2])
@@ -118,7 +118,7 @@ async def test_a_voter_that_comes_late_finds_the_leader(cluster: Cluster) -> Non
 
 
 @on_cluster(observers=1)
-async def test_followers_hear_of_the_high_watermark_within_milliseconds(cluster: Cluster) -> None:
+async def test_followers_hear_of_the_high_watermark_in_milliseconds(cluster: Cluster) -> None:
     """Also when nothing more is appended, and although the fetches of the fast ones wait already (KIP-1166)."""
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()

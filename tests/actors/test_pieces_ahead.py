@@ -99,7 +99,7 @@ async def test_the_leader_may_give_less_than_is_asked_for() -> None:
     assert leader.asked == list(range(0, 1000, 30))
 
 
-async def test_a_piece_that_is_shorter_than_the_ones_before_is_out_of_step() -> None:
+async def test_a_chunk_shorter_than_its_predecessors_is_out_of_step() -> None:
     leader, here = Leader(), Here()
     ahead = ahead_of(leader, here)
     for _ in range(2):

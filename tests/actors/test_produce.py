@@ -47,7 +47,7 @@ async def test_a_duplicate_is_acknowledged_when_the_original_commits(cluster: Cl
 
 
 @on_cluster()
-async def test_a_duplicate_does_not_wait_for_what_came_after_the_original(cluster: Cluster) -> None:
+async def test_a_duplicate_does_not_wait_for_later_appends(cluster: Cluster) -> None:
     """The first batch is committed by the follower's next fetch, the second is not, as that follower is slow."""
     async with trio.open_nursery() as nursery:
         set_timing(cluster)

@@ -56,7 +56,7 @@ async def test_the_leader_change_names_leader_voters_and_who_granted(cluster: Cl
 
 
 @on_cluster(observers=1)
-async def test_the_quorum_is_described_by_the_leader_and_through_any_node(cluster: Cluster) -> None:
+async def test_the_leader_describes_the_quorum_through_any_node(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     await leader.append([b"value"])
     await cluster.wait_until_alike()
@@ -90,7 +90,7 @@ async def test_the_quorum_is_described_by_the_leader_and_through_any_node(cluste
 
 
 @on_cluster(invariants=FORGED)
-async def test_another_disk_under_the_leaders_id_is_an_observer_of_its_own(cluster: Cluster) -> None:
+async def test_another_disk_with_the_leaders_id_is_an_observer(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
     other = ReplicaKey(leader.key.id, UUID(int=77))

@@ -42,7 +42,7 @@ async def test_a_follower_is_removed_and_goes_on_as_an_observer(cluster: Cluster
 
 
 @pytest.mark.parametrize("others", [1, 2])
-def test_a_leader_that_removes_itself_answers_resigns_and_is_succeeded(others: int) -> None:
+def test_a_leader_that_removes_itself_answers_and_resigns(others: int) -> None:
     """Scenario S6; a set of two leaves one voter, which commits by itself."""
 
     @on_cluster(voters=others + 1)
@@ -63,7 +63,7 @@ def test_a_leader_that_removes_itself_answers_resigns_and_is_succeeded(others: i
 
 
 @on_cluster(voters=3)
-async def test_a_leader_outside_its_set_serves_and_does_not_count_itself(cluster: Cluster) -> None:
+async def test_a_leader_outside_its_set_serves_but_does_not_count(cluster: Cluster) -> None:
     """Of {2,3} one follower and the leader are no majority, though they would be of {1,2,3}."""
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
@@ -179,7 +179,7 @@ async def test_additions_and_removals_wait_for_each_other(cluster: Cluster, addi
 
 
 @on_cluster(observers=1)
-async def test_a_removal_does_not_wait_for_a_candidate_that_never_comes(cluster: Cluster) -> None:
+async def test_a_removal_does_not_wait_for_a_missing_candidate(cluster: Cluster) -> None:
     """While a node that is down waits half a minute to be added, another one can be removed."""
     leader = await cluster.wait_for_leader()
     cluster.machines[4].kill()
@@ -271,7 +271,7 @@ async def restart(cluster: Cluster, node_id: int) -> Node:
 
 
 @on_cluster()
-async def test_a_removed_voter_that_has_not_heard_of_the_commit_disturbs_nobody(cluster: Cluster) -> None:
+async def test_a_removed_voter_that_missed_the_commit_disturbs_nobody(cluster: Cluster) -> None:
     """It asks for pre-votes, as its set before may be in force still; nobody grants one while there is a leader."""
     leader = await cluster.wait_for_leader()
     gone, stays = cluster.others(leader)
@@ -297,7 +297,7 @@ async def test_a_removed_voter_that_has_not_heard_of_the_commit_disturbs_nobody(
 
 
 @on_cluster(voters=4)
-async def test_a_removed_voter_may_be_the_only_one_who_can_commit_its_removal(cluster: Cluster) -> None:
+async def test_a_removed_voter_may_be_needed_to_commit_its_removal(cluster: Cluster) -> None:
     """The leader is lost when only the voter that it removes has the record.  Three of {1,2,3,4} must elect the next
     one, and the removed voter has the longest log, so it must refuse the other two.  They elect it; it commits and
     leaves."""

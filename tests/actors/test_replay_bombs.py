@@ -87,7 +87,7 @@ def test_large_batch_is_given_in_several_calls_each_record_once() -> None:
     ],
     ids=["headers", "claimed count", "window", "no records"],
 )
-def test_application_stops_at_unreadable_records_the_node_does_not(batch: bytes) -> None:
+def test_unreadable_records_stop_the_application_not_the_node(batch: bytes) -> None:
     applications = Applications()
 
     async def run(cluster: Cluster) -> None:

@@ -88,7 +88,7 @@ async def test_r1_a_vote_waits_for_the_fsync_under_way(cluster: Cluster) -> None
 
 
 @on_cluster(invariants=FORGED)
-async def test_r1_what_an_ended_epoch_left_unsynced_is_synced_before_a_vote(cluster: Cluster) -> None:
+async def test_r1_unsynced_bytes_of_an_ended_epoch_are_synced_first(cluster: Cluster) -> None:
     """Its tasks may end between an append and the fsync of it: the end that a vote tells of is durable all the same."""
     leader = await cluster.wait_for_leader()
     candidate = next(cluster.key_of(id) for id in cluster.voter_ids if id != leader.key.id)

@@ -118,7 +118,7 @@ async def test_every_byte_is_sent_once_and_in_order(seed: int) -> None:
     assert stream.taken == expected
 
 
-async def test_a_connection_that_ends_within_a_frame_sends_nothing_more(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_connection_that_ends_within_a_frame_sends_no_more(autojump_clock: trio.testing.MockClock) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     stream = Narrow(theirs, random.Random())
     stream._random.choice = lambda _sizes: 50  # type: ignore[method-assign, assignment]

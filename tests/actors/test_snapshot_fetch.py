@@ -50,7 +50,7 @@ async def test_static_voters_stay_those_of_the_configuration(cluster: Cluster) -
 
 
 @on_trimming_cluster()
-async def test_a_follower_that_is_too_far_behind_gets_the_snapshot_and_then_the_log(cluster: Cluster) -> None:
+async def test_a_lagging_follower_gets_the_snapshot_then_the_log(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     follower = cluster.others(leader)[0].key.id
     cluster.machines[follower].kill()

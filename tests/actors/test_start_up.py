@@ -53,7 +53,7 @@ async def test_what_it_cannot_have_stored_is_refused(
 
 
 @on_cluster(voters=1)
-async def test_one_that_is_older_than_the_log_leaves_it_in_the_logs_epoch(cluster: Cluster) -> None:
+async def test_one_older_than_the_log_leaves_it_in_the_logs_epoch(cluster: Cluster) -> None:
     node = await cluster.wait_for_leader()
     await node.append([b"value"])
     machine = cluster.machines[1]

@@ -184,7 +184,7 @@ async def test_a_failure_that_meets_a_cancellation_comes_out_by_itself(cluster: 
 
 
 @on_cluster()
-async def test_a_vote_that_a_failed_process_left_behind_is_made_durable_before_it_is_acted_by(cluster: Cluster) -> None:
+async def test_a_failed_process_vote_is_synced_before_it_is_acted_on(cluster: Cluster) -> None:
     """The vote's file is renamed, the directory's fsync fails, and the process ends: the next one reads that vote."""
     leader = await cluster.wait_for_leader()
     voter = cluster.machines[cluster.others(leader)[0].key.id]

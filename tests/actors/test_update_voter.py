@@ -224,7 +224,7 @@ async def test_followers_tell_each_leader_once_where_they_are(cluster: Cluster) 
 
 
 @on_cluster()
-async def test_what_is_not_acknowledged_is_told_again_beside_the_fetches(cluster: Cluster) -> None:
+async def test_unacknowledged_news_is_repeated_between_fetches(cluster: Cluster) -> None:
     """Every fetch timeout, although a Fetch is always under way; and those keep the leader in office meanwhile."""
     cluster.network.lose_answers(UPDATE_RAFT_VOTER, times=4)
     leader = await cluster.wait_for_leader()

@@ -98,7 +98,7 @@ class Fuzzer:
 
 @pytest.mark.parametrize("kraft_version", [0, 1])
 @pytest.mark.parametrize("seed", range(2))
-def test_whatever_is_asked_for_is_answered_and_the_quorum_goes_on(seed: int, kraft_version: int) -> None:
+def test_every_request_is_answered_and_the_quorum_goes_on(seed: int, kraft_version: int) -> None:
     async def test(cluster: Cluster) -> None:
         fuzzer = Fuzzer(cluster, seed)
         outcomes: Counter[ErrorCode] = Counter()

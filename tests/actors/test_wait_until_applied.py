@@ -46,7 +46,7 @@ class Waiting:
             self.outcome = "applied"
 
 
-def test_it_ends_when_the_application_has_the_record_and_not_when_it_is_committed() -> None:
+def test_it_ends_when_the_application_has_the_record() -> None:
     machine = HeldBack()
 
     async def test(cluster: Cluster) -> None:

@@ -39,7 +39,7 @@ def test_percentile_names_a_fraction_that_is_none(fraction: float) -> None:
         percentile([1.0], fraction)
 
 
-def test_operations_of_the_warm_up_count_for_the_servers_work_but_not_for_the_latency() -> None:
+def test_warm_up_operations_count_for_work_but_not_for_latency() -> None:
     watch = Stopwatch("client", warm_up_seconds=0.0, seconds=1.0)
     watch.record(watch.measure_from - 0.5, watch.measure_from + 100)
     watch.record(watch.measure_from, watch.measure_from + 0.010)
@@ -55,7 +55,7 @@ def test_a_load_that_got_no_answer_has_no_result() -> None:
         Stopwatch("client", 0.0, 0.0).result()
 
 
-def test_the_seconds_of_a_result_run_until_the_last_worker_stopped() -> None:
+def test_a_results_seconds_last_until_the_last_worker_stopped() -> None:
     before = time.perf_counter()
     watch = Stopwatch("client", 0.0, 0.0)
     watch.record(watch.measure_from, watch.measure_from)
@@ -64,7 +64,7 @@ def test_the_seconds_of_a_result_run_until_the_last_worker_stopped() -> None:
     assert watch.result().seconds >= 0.019
 
 
-def test_the_median_is_taken_number_by_number_and_the_maximum_over_all() -> None:
+def test_the_median_is_taken_per_number_and_the_maximum_over_all() -> None:
     rounds = [
         LoadResult(
             client="c",
@@ -82,7 +82,7 @@ def test_the_median_is_taken_number_by_number_and_the_maximum_over_all() -> None
     assert median_result(rounds) == LoadResult("c", 200, 1.0, 2, 4, 6, 30, 10, 660)
 
 
-def test_results_survive_the_way_through_the_load_programs_output() -> None:
+def test_results_survive_the_load_programs_output() -> None:
     result = LoadResult("c", 7, 1.5, 0.1, 0.2, 0.3, 0.4, 55.5, 9)
     assert LoadResult.from_json(result.to_json()) == result
 

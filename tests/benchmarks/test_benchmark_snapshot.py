@@ -62,7 +62,7 @@ def fetched(seconds: float, tcp: float, to_file: float) -> snapshot_fetch.Round:
     return snapshot_fetch.Round(100_000_000, seconds, tcp, to_file, 60.0, 70.0)
 
 
-def test_each_download_is_held_against_plain_sockets_a_moment_later() -> None:
+def test_each_download_is_compared_with_plain_sockets() -> None:
     section = snapshot_fetch.section_of([fetched(1.0, 0.4, 0.6), fetched(9.0, 3.0, 5.0), fetched(2.0, 0.8, 1.0)])
     assert [(aim.measured, aim.met) for aim in section.aims] == [("56 %", True), ("40 %", False)]
     assert [row[2:] for row in section.rows] == [("50", "2.00"), ("125", "0.80"), ("100", "1.00")]
@@ -102,7 +102,7 @@ def test_the_loopback_program_moves_that_many_bytes(to_file: bool, tmp_path: Pat
     assert not to_file or (tmp_path / "copy").stat().st_size == size
 
 
-async def test_a_large_state_is_the_same_each_time_and_as_large_as_was_asked_for(
+async def test_a_large_state_is_reproducible_and_of_the_requested_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(large_state.STATE_BYTES, "1000000")

@@ -85,7 +85,7 @@ def test_nothing_is_said_and_nothing_is_left(session: Session, capfd: pytest.Cap
         (StorageError("TMPDIR: is not shared"), "TMPDIR: is not shared"),
     ],
 )
-def test_a_failure_of_spark_is_one_line_and_an_exit_code_of_its_own(
+def test_a_spark_failure_is_one_line_and_its_own_exit_code(
     session: Session, error: Exception, told: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SparkFailedError) as caught, quiet_session("local", "quiet"):

@@ -210,7 +210,7 @@ class TestTake:
             assert reason in capsys.readouterr().err
 
 
-def test_a_file_names_the_rest_of_its_quorum_where_any_node_will_do(tmp_path: Path) -> None:
+def test_a_file_names_the_rest_of_its_quorum(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text(
         f"node.id=2\nlisteners=CONTROLLER://{TWO}\nmetadata.log.dir=d\ncontroller.quorum.bootstrap.servers={ONE},{TWO}\n"

@@ -99,7 +99,7 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-def test_the_node_is_the_only_voter_of_a_new_cluster_that_begins_where_the_snapshot_ends(
+def test_the_node_is_the_only_voter_of_a_recovered_cluster(
     tmp_path: Path, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = written(tmp_path / "backup")
@@ -362,9 +362,7 @@ def test_a_full_disk_is_told_from_a_failed_one(tmp_path: Path, properties: Calla
     assert trio.run(attempt, "append", errno.EIO).startswith("3: /mount/node: not restored: ")
 
 
-def test_after_an_attempt_that_could_not_write_there_may_be_another(
-    tmp_path: Path, properties: Callable[..., str]
-) -> None:
+def test_an_attempt_may_follow_one_that_could_not_write(tmp_path: Path, properties: Callable[..., str]) -> None:
     file = written(tmp_path / "backup")
     partition = tmp_path / "node" / "__cluster_metadata-0"
     partition.mkdir(parents=True)

@@ -122,7 +122,7 @@ class TestFormat:
         assert voters.voters.get(2).endpoints.get("CONTROLLER") == Endpoint("host-2", 9093)  # type: ignore[union-attr]
         assert "warning" not in capsys.readouterr().err
 
-    def test_an_endpoint_that_this_node_does_not_advertise_is_warned_about(
+    def test_an_unadvertised_endpoint_is_warned_about(
         self, place: Callable[..., Place], capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert place(listeners="CONTROLLER://host-1:9999").format("-I", INITIAL) == 0
@@ -265,7 +265,7 @@ class TestRefusals:
         assert "holds 00000000000000000000.log, but" in error_of(capsys)
         assert set(here.files()) == {"__cluster_metadata-0/00000000000000000000.log"}
 
-    def test_an_interrupted_standalone_does_not_linger_in_another_format(
+    def test_an_interrupted_standalone_leaves_no_trace(
         self, place: Callable[..., Place], capsys: pytest.CaptureFixture[str]
     ) -> None:
         here = place()

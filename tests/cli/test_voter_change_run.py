@@ -115,7 +115,7 @@ async def test_after_an_election_the_followers_are_given_time_to_fetch(cluster: 
 
 
 @on_cluster(observers=1, started=(1, 2, 3))
-async def test_a_replica_that_does_not_run_is_waited_for_and_then_given_up(cluster: Cluster) -> None:
+async def test_a_replica_that_is_down_is_awaited_and_then_given_up(cluster: Cluster) -> None:
     await cluster.wait_for_leader()
     with pytest.raises(OutcomeUnknownError, match=r"(?s)REQUEST_TIMED_OUT.*; it has not been done so far"):
         await add(run_on(cluster, timeout_ms=3000), cluster, 4)
@@ -159,7 +159,7 @@ async def test_a_lost_answer_is_made_up_for_by_looking(cluster: Cluster) -> None
 
 
 @on_cluster(observers=2)
-async def test_the_status_shows_the_committed_voters_while_a_change_is_not(cluster: Cluster) -> None:
+async def test_the_status_shows_committed_voters_during_a_change(cluster: Cluster) -> None:
     """Growing to four with one follower cut off, and then another: the record is in the leader's log alone."""
     leader = await cluster.wait_for_leader()
     run = run_on(cluster)

@@ -46,7 +46,7 @@ class TestReplicaHealth:
         asked = quorum(unheard_of(1), up(2))
         assert health_of(asked, asked.voters[0], FETCH_TIMEOUT_MS).is_up
 
-    def test_the_latest_fetch_is_now_where_the_leader_does_not_list_itself(self) -> None:
+    def test_the_latest_fetch_is_now_if_the_leader_omits_itself(self) -> None:
         asked = attrs.evolve(quorum(up(2), silent(3)), leader_id=9)
         assert [health_of(asked, state, FETCH_TIMEOUT_MS).is_up for state in asked.voters] == [True, False]
 

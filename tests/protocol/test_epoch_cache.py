@@ -51,7 +51,7 @@ def test_epochs_and_start_offsets_never_fall(
 @pytest.mark.parametrize(
     ("offset", "entries"), [(20, ENTRIES), (16, ENTRIES), (15, ENTRIES[:2]), (10, ENTRIES[:1]), (1, [(1, 0)]), (0, [])]
 )
-def test_truncate_from_end_drops_epochs_that_begin_there_or_later(offset: int, entries: list[tuple[int, int]]) -> None:
+def test_truncate_from_end_drops_epochs_starting_at_or_after(offset: int, entries: list[tuple[int, int]]) -> None:
     cache = EpochCache(ENTRIES)
     cache.truncate_from_end(offset)
     assert list(cache) == entries
@@ -73,7 +73,7 @@ def test_truncate_from_start_keeps_the_epoch_of_the_new_start(offset: int, entri
     assert list(cache) == entries
 
 
-def test_truncate_from_start_below_the_first_entry_changes_nothing() -> None:
+def test_truncate_from_start_below_the_first_changes_nothing() -> None:
     cache = EpochCache([(3, 10)])
     cache.truncate_from_start(9)
     assert list(cache) == [(3, 10)]

@@ -87,7 +87,7 @@ def test_the_start_moves_up_with_the_logs() -> None:
         max_size=80,
     )
 )
-def test_going_back_and_recording_is_as_if_nothing_had_been_dropped(steps: list[tuple[str, int, int]]) -> None:
+def test_rewinding_and_recording_is_as_if_nothing_was_dropped(steps: list[tuple[str, int, int]]) -> None:
     log: list[tuple[int, int, int]] = []  # (producer id, base sequence, bytes), one record each
     states = ProducerStates(max_producers=2)
     history = ProducerHistory(0, states)

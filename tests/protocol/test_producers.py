@@ -201,7 +201,7 @@ def test_a_new_producer_id_is_drawn_until_it_is_unknown() -> None:
         st.tuples(st.sampled_from(["send", "retry", "truncate"]), st.integers(1, 2), st.integers(1, 4)), max_size=60
     )
 )
-def test_every_batch_is_in_the_log_once_and_state_is_a_function_of_the_log(steps: list[tuple[str, int, int]]) -> None:
+def test_every_batch_is_logged_once_and_state_follows_the_log(steps: list[tuple[str, int, int]]) -> None:
     """Producers that send in order and retry at will, over a log that may lose its tail."""
     log: list[tuple[int, int, int]] = []  # (producer id, base sequence, record count)
     states = ProducerStates()

@@ -167,7 +167,7 @@ def test_what_a_prospective_that_knows_a_leader_hears_of_another(
     ],
     ids=str,
 )
-def test_another_address_of_the_leader_is_for_when_the_pre_vote_is_lost(
+def test_the_leaders_other_address_is_for_a_lost_pre_vote(
     role: Role, leader_id: int | None, epoch: int, endpoints: Endpoints, outcome: Prospective | None
 ) -> None:
     assert hear_of_move(role, leader_id, epoch, endpoints) == outcome
@@ -185,7 +185,7 @@ def test_other_listeners_of_the_leader_are_kept() -> None:
     }
 
 
-def test_a_resignation_from_a_leader_that_cannot_be_reached_still_counts() -> None:
+def test_resigning_counts_even_if_the_leader_is_unreachable() -> None:
     assert end_quorum_epoch(Unattached(5), SELF, 2, 6, NONE, 6) == LeaderResigned(BecomeUnattached(6, 2))
 
 

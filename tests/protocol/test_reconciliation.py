@@ -96,7 +96,7 @@ def test_fetch_position_with_a_log_that_starts_at_a_snapshot(position: str, verd
     )
 
 
-def test_a_fetch_from_0_gets_the_snapshot_even_where_the_log_still_starts_at_0() -> None:
+def test_a_fetch_from_0_gets_the_snapshot_if_there_is_one() -> None:
     assert check_fetch_position(
         0,
         0,
@@ -108,7 +108,7 @@ def test_a_fetch_from_0_gets_the_snapshot_even_where_the_log_still_starts_at_0()
     ) == NeedsSnapshot(at("15@3"))
 
 
-def test_an_empty_log_behind_a_snapshot_ends_where_the_snapshot_does() -> None:
+def test_an_empty_log_behind_a_snapshot_ends_at_its_end() -> None:
     for position, verdict in [("10@3", Valid()), ("12@3", diverging("10@3")), ("12@5", diverging("10@3"))]:
         asked = at(position)
         assert verdict == check_fetch_position(

@@ -89,7 +89,7 @@ def test_legal_transitions_and_whether_they_are_stored_first(old: Role, event: E
     assert check_transition(old, event, new, self_key=SELF).durable is durable
 
 
-def test_every_row_of_the_table_has_its_example_and_nothing_else_is_legal() -> None:
+def test_every_row_of_the_table_has_an_example_and_is_complete() -> None:
     assert {(type(old), event) for old, event, _, _ in LEGAL} == set(TRANSITIONS)
     roles: list[Role] = [
         Unattached(4),
@@ -212,7 +212,7 @@ def test_initial_role(stored: ElectionState | None, log_epoch: int, role: Role) 
     assert initial_role(stored, log_epoch, SELF, VOTERS) == role
 
 
-def test_a_leader_without_endpoints_cannot_be_followed_at_the_start() -> None:
+def test_a_leader_without_endpoints_cannot_be_followed_at_start() -> None:
     unreachable = VoterSet([Voter(SELF), Voter(key(2))])
     assert initial_role(ElectionState(4, 2, key(3)), 3, SELF, unreachable) == Unattached(4, 2, key(3))
 

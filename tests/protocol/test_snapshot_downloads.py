@@ -15,7 +15,7 @@ def never(since_s: float) -> bool:
     return False
 
 
-def test_one_is_under_way_from_each_piece_for_as_long_as_the_one_who_asks_says() -> None:
+def test_one_request_per_split_is_in_flight_while_the_asker_says() -> None:
     downloads = SnapshotDownloads()
     assert downloads.under_way(0) == frozenset()
     downloads.piece_given(A, OLD, now_s=1)
@@ -27,7 +27,7 @@ def test_one_is_under_way_from_each_piece_for_as_long_as_the_one_who_asks_says()
     assert downloads.under_way(3.5) == frozenset()
 
 
-def test_whoever_has_it_needs_the_log_behind_it_until_it_has_caught_up() -> None:
+def test_a_replica_with_it_needs_the_log_behind_it_to_catch_up() -> None:
     downloads = SnapshotDownloads()
     downloads.piece_given(A, OLD, now_s=1)
     asked: list[float] = []
@@ -52,7 +52,7 @@ def test_another_replicas_fetch_ends_nothing() -> None:
     assert downloads.under_way(0) == frozenset()
 
 
-def test_of_too_many_the_one_that_was_heard_of_least_recently_is_forgotten() -> None:
+def test_of_too_many_the_least_recently_heard_is_forgotten() -> None:
     downloads = SnapshotDownloads()
     for number in range(MAX_DOWNLOADS):
         downloads.piece_given(A, OffsetAndEpoch(number, 1), now_s=number)

@@ -84,7 +84,7 @@ def test_a_refused_removal_says_why() -> None:
     assert "only voter" in remove_voter(voters(1), key(1)).reason  # type: ignore[union-attr]
 
 
-def test_update_changes_what_the_voter_says_of_itself_and_nothing_else() -> None:
+def test_an_update_changes_only_what_the_voter_says_of_itself() -> None:
     before = VoterSet([voter(1), voter(2), voter(3)])
     after = update_voter(before, voter(2, endpoints=MOVED, versions=VersionRange(1, 1)))
     assert after == VoterSet([voter(1), voter(2, endpoints=MOVED, versions=VersionRange(1, 1)), voter(3)])
@@ -204,7 +204,7 @@ def test_a_voter_may_have_many_listeners_with_long_names() -> None:
         st.tuples(st.sampled_from(["add", "remove", "update"]), st.integers(1, 5), st.sampled_from("ab")), max_size=30
     )
 )
-def test_any_history_goes_in_single_steps_and_never_ends_without_voters(steps: list[tuple[str, int, str]]) -> None:
+def test_any_history_is_single_steps_and_never_without_voters(steps: list[tuple[str, int, str]]) -> None:
     members = voters(1)
     for what, id, disk in steps:
         match what:

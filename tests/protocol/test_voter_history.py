@@ -74,7 +74,7 @@ def test_truncation_brings_the_earlier_set_back(end: int, in_force: VoterSet, of
     assert truncated.voters == STATIC
 
 
-def test_truncation_below_every_entry_falls_back_to_the_static_voters() -> None:
+def test_truncation_below_all_entries_restores_static_voters() -> None:
     without_snapshot = VoterHistory(STATIC)
     without_snapshot.add_voters(3, FIRST)
     without_snapshot.truncate_to(3)
@@ -126,7 +126,7 @@ def test_trimming_below_every_entry_changes_nothing() -> None:
     ("high_watermark", "offsets"),
     [(None, (10, 20)), (0, (10, 20)), (10, (10, 20)), (11, (20,)), (20, (20,)), (21, ()), (99, ())],
 )
-def test_a_set_is_committed_once_the_high_watermark_is_above_its_offset(
+def test_a_set_commits_when_the_high_watermark_passes_its_offset(
     high_watermark: int | None, offsets: tuple[int, ...]
 ) -> None:
     assert history().uncommitted(high_watermark) == offsets

@@ -48,9 +48,7 @@ def majorities(members: VoterSet) -> list[frozenset[ReplicaKey]]:
 
 
 @given(MEMBERS, MEMBERS)
-def test_majorities_of_sets_that_may_follow_each_other_always_meet(
-    before: list[tuple[int, str]], after: list[tuple[int, str]]
-) -> None:
+def test_majorities_of_successive_sets_always_meet(before: list[tuple[int, str]], after: list[tuple[int, str]]) -> None:
     old, new = voters(*itertools.starmap(key, before)), voters(*itertools.starmap(key, after))
     if old.has_overlapping_majority(new):
         assert new.has_overlapping_majority(old)

@@ -72,7 +72,7 @@ def test_real_vote_for_3(role: Role, log_end: object, granted: bool, reason: str
 
 
 @pytest.mark.parametrize("role", [Unattached(5), Prospective(5)], ids=str)
-def test_a_new_vote_is_a_durable_transition_and_a_repeated_one_is_none(role: Unattached | Prospective) -> None:
+def test_a_new_vote_is_durable_and_a_repeat_changes_nothing(role: Unattached | Prospective) -> None:
     request = VoteFacts(key(3), 5, EQUAL)
     decision = decide_vote(role, request, MINE)
     assert decision.voted_role == attrs.evolve(role, voted=key(3))
@@ -203,7 +203,7 @@ def test_another_incarnation_has_not_answered_for_the_voter() -> None:
 
 
 @given(st.integers(1, 6), st.sets(st.tuples(st.integers(0, 7), st.sampled_from("ab"))), st.sets(st.integers(0, 7)))
-def test_a_tally_is_won_by_more_than_half_and_never_both_won_and_lost(
+def test_more_than_half_win_a_tally_and_it_is_never_both(
     size: int, granting: set[tuple[int, str]], refusing: set[int]
 ) -> None:
     members = voters(*range(size))

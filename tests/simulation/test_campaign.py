@@ -94,7 +94,7 @@ def test_processes_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(runs.values()) <= 4
 
 
-def test_a_process_that_dies_ends_the_campaign_with_the_seeds_it_may_have_run() -> None:
+def test_a_dying_process_ends_the_campaign_with_its_seeds() -> None:
     with pytest.raises(CampaignError, match=r"a process died while it ran one of the seeds .*\b4\b"):
         run_campaign(range(6), die_at_seed_4, jobs=2)
 

@@ -104,7 +104,7 @@ class AlwaysDies:
         raise AssertionError
 
 
-def test_a_process_that_dies_every_time_ends_it_and_names_the_seeds() -> None:
+def test_a_process_that_always_dies_ends_it_and_names_the_seeds() -> None:
     with pytest.raises(CampaignError, match="4 processes died while they ran the seeds 1, 2"):
         list(run_chunks([(1, 2)], AlwaysDies(), 1))
 

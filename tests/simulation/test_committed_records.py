@@ -10,7 +10,7 @@ from kraft_trio.simulation.facts.committed import CommittedRecords
 from kraft_trio.simulation.facts.replica import Replica
 
 
-def test_values_are_found_by_offset_and_by_value_and_gaps_are_nobodys() -> None:
+def test_values_are_found_by_offset_and_value_and_gaps_are_empty() -> None:
     committed = CommittedRecords()
     committed.advance(2)
     committed.append([b"x", b"y"], 2)
@@ -40,7 +40,7 @@ def follow(committed: CommittedRecords, replica: Replica, high_watermark: int) -
     committed.follow(replica.entries_from(committed.end), high_watermark, replica.device.content.peek)
 
 
-def test_what_a_replica_has_beyond_the_high_watermark_is_not_committed() -> None:
+def test_a_replicas_log_above_the_high_watermark_is_uncommitted() -> None:
     async def main(cluster: Cluster) -> None:
         leader = await cluster.wait_for_leader()
         (first,) = await leader.append([b"committed"])
@@ -58,7 +58,7 @@ def test_what_a_replica_has_beyond_the_high_watermark_is_not_committed() -> None
     simulate(main)
 
 
-def test_a_batch_that_a_disk_has_damaged_is_taken_from_another_one() -> None:
+def test_a_batch_damaged_on_one_disk_is_read_from_another() -> None:
     async def main(cluster: Cluster) -> None:
         leader = await cluster.wait_for_leader()
         offsets = [*await leader.append([b"one"]), *await leader.append([b"two"])]

@@ -28,7 +28,7 @@ def steps_of(seed: int) -> list[tuple[int, float]]:
     return taken
 
 
-def test_one_seed_gives_one_order_of_steps_and_another_seed_another() -> None:
+def test_a_seed_gives_one_order_of_steps_and_another_another() -> None:
     assert steps_of(1) == steps_of(1)
     assert steps_of(1) != steps_of(2)
 
@@ -80,7 +80,7 @@ def test_a_paused_process_takes_no_step_and_misses_none() -> None:
     assert ticks["other"] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-def test_a_task_of_the_paused_process_that_is_ready_already_is_held_too() -> None:
+def test_a_paused_process_runs_no_task_even_if_it_was_ready() -> None:
     async def main() -> list[str]:
         taken: list[str] = []
 

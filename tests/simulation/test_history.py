@@ -44,7 +44,7 @@ def test_numbers_are_of_one_client() -> None:
     assert names == ["a/0", "b/0", "b/1", "a/1"]
 
 
-def test_what_is_known_to_be_committed_grows_by_acknowledgements_and_by_reads_only() -> None:
+def test_known_commits_grow_only_by_acknowledgements_and_reads() -> None:
     history = History(Clock())
     appends = [history.invoke("append", client="a", values=[b"%d" % index]) for index in range(4)]
     history.lose(appends[0], "")

@@ -318,7 +318,7 @@ def a_known_leader_is_forgotten(cluster: FabricatedCluster) -> Iterator[None]:
 
 @pytest.mark.parametrize("old", ROLES, ids=lambda role: type(role).__name__)
 @pytest.mark.parametrize("new", ROLES, ids=lambda role: type(role).__name__)
-def test_every_pair_of_roles_in_one_epoch_is_in_the_table_or_found(old: Role, new: Role) -> None:
+def test_every_role_change_in_an_epoch_is_in_the_table_or_found(old: Role, new: Role) -> None:
     cluster = FabricatedCluster()
     cluster.become(2, old)
     cluster.violations.clear()

@@ -348,7 +348,7 @@ def test_a_lawful_log_is_silent(kraft_version: int) -> None:
     assert not cluster.violations, str(cluster.violations[0])
 
 
-def test_a_leader_recovers_what_it_wrote_in_the_moment_of_its_crash() -> None:
+def test_a_leader_recovers_what_it_wrote_as_it_crashed() -> None:
     """A crash point inside the write: the bytes are there, and nobody was told."""
     cluster = FabricatedCluster()
     start_epoch(cluster)

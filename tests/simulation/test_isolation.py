@@ -48,7 +48,7 @@ def test_a_seed_without_end_is_ended(isolate) -> None:  # type: ignore[no-untype
 
 
 @pytest.mark.parametrize(("seed", "ending"), [(DIES, "exit code 7"), (IS_KILLED, "ended by SIGKILL")])
-def test_a_seed_that_ends_its_process_is_an_outcome_of_another_process(seed: int, ending: str) -> None:
+def test_a_seed_that_ends_its_process_is_an_outcome_elsewhere(seed: int, ending: str) -> None:
     outcome = forked(seed, RUN, LIMIT_S)
     assert (outcome.seed, failure_of(outcome).rule, failure_of(outcome).facts) == (seed, "died", (ending,))
     assert not outcome.can_be_repeated

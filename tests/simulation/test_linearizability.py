@@ -150,14 +150,14 @@ def test_what_no_log_could_have_given_is_a_contradiction(name: str) -> None:
     assert fact in contradictions_found[0]
 
 
-def test_the_effect_of_an_append_is_held_against_what_is_committed_at_that_moment() -> None:
+def test_an_appends_effect_is_compared_with_the_commits_then() -> None:
     (append,) = history_of("a+x a=1").operations
     early, late = committed_of("."), committed_of(".x")
     assert effect_contradiction(append, early) == next(contradictions([append], early))
     assert effect_contradiction(append, late) is None
 
 
-def test_other_kinds_of_operations_have_no_effect_among_the_values() -> None:
+def test_other_kinds_of_operations_do_not_affect_the_values() -> None:
     history = history_of("")
     history.succeed(history.invoke("add-voter", client="a"))
     assert list(contradictions(history.operations, committed_of(".x"))) == []

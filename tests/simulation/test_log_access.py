@@ -53,7 +53,7 @@ def test_what_was_appended_is_read_to_the_end_asked_for(way: Opening) -> None:
 
 
 @EVERY_WAY
-def test_where_no_value_is_there_is_nothing_to_read_and_nothing_to_wait_for(way: Opening) -> None:
+def test_without_a_value_there_is_nothing_to_read_or_await(way: Opening) -> None:
     async def main(cluster: Cluster) -> None:
         async with way(cluster) as access:
             (offset,) = await access.append([b"a"], 5.0)
@@ -82,7 +82,7 @@ def test_a_read_of_what_is_not_there_yet_waits_as_long_as_it_may(way: Opening) -
     simulate(main)
 
 
-def test_a_read_over_the_network_that_was_given_up_keeps_no_connection() -> None:
+def test_an_abandoned_network_read_keeps_no_connection() -> None:
     async def main(cluster: Cluster) -> None:
         await cluster.wait_for_leader()
         async with cluster.client("c") as client:
@@ -94,7 +94,7 @@ def test_a_read_over_the_network_that_was_given_up_keeps_no_connection() -> None
     simulate(main)
 
 
-def test_a_leader_that_knows_of_no_commit_so_far_is_not_read_from() -> None:
+def test_a_leader_without_a_known_commit_serves_no_reads() -> None:
     async def main(cluster: Cluster) -> None:
         async with over_the_network(cluster) as access:
             (offset,) = await access.append([b"a"], 5.0)

@@ -10,7 +10,7 @@ from kraft_trio.storage.partition_files import PRODUCER_SNAPSHOT, RECOVERY_POINT
 
 
 @pytest.mark.parametrize("end", [Machine.kill, Machine.crash])
-def test_a_process_that_was_killed_or_crashed_does_not_close_its_log(end: object) -> None:
+def test_a_killed_or_crashed_process_does_not_close_its_log(end: object) -> None:
     async def main(cluster: Cluster) -> None:
         leader = await cluster.wait_for_leader()
         await leader.append([b"value"])

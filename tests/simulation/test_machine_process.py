@@ -9,7 +9,7 @@ from kraft_trio.simulation import Cluster, simulate
 
 
 @pytest.mark.parametrize("how", ["kill", "crash"])
-def test_a_process_that_dies_while_it_opens_was_started_and_can_be_started_again(how: str) -> None:
+def test_a_process_that_dies_while_opening_can_be_started_again(how: str) -> None:
     async def main(cluster: Cluster) -> None:
         machine = cluster.machines[1]
         found: list[object] = []

@@ -88,7 +88,7 @@ def test_a_profile_brings_its_own_faults_and_all_of_them(profile: str) -> None:
     assert set(seen) == VERBS[profile]
 
 
-def test_without_faults_there_is_nothing_but_clients_and_recovery() -> None:
+def test_without_faults_there_are_only_clients_and_recovery() -> None:
     plan = make_plan(3, PlanOptions(profiles=()))
     assert plan.faults == ()
     assert [step.verb for step in plan.steps()] == ["clients", "at", "recover"]

@@ -83,7 +83,7 @@ async def test_more_than_is_taken_at_once_arrives_whole(place: Place) -> None:
         assert await received(far, len(MUCH)) == MUCH
 
 
-async def test_send_now_takes_what_there_is_room_for_and_more_once_that_is_read(place: Place) -> None:
+async def test_send_now_takes_what_fits_and_more_once_it_is_read(place: Place) -> None:
     async with place.connected() as (near, far):
         total = 0
         while taken := near.send_now(memoryview(MUCH)[total % 1000 :]):
@@ -217,7 +217,7 @@ async def test_two_cannot_read_at_once(place: Place) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_what_is_sent_before_the_other_side_accepts_is_there_when_it_does(place: Place) -> None:
+async def test_bytes_sent_before_the_other_side_accepts_arrive(place: Place) -> None:
     async with place.listening() as listener:
         near = await place.client.connect(listener.endpoint)
         await near.send_all(b"early")
@@ -251,7 +251,7 @@ async def test_connecting_to_an_unknown_name_is_an_error(place: Place) -> None:
         await place.client.connect(Endpoint(place.unknown_host, 9093))
 
 
-async def test_a_listener_says_where_it_is_bound_and_nobody_else_can_be(place: Place) -> None:
+async def test_a_listener_reports_its_address_and_holds_it_exclusively(place: Place) -> None:
     async with place.listening() as first, place.listening() as second:
         assert first.endpoint.host == second.endpoint.host == place.address.host
         assert 0 not in {first.endpoint.port, second.endpoint.port}
@@ -265,7 +265,7 @@ async def test_an_address_that_is_not_ours_cannot_be_bound(place: Place) -> None
         await place.server.listen(Endpoint("192.0.2.1", 9093))
 
 
-async def test_closing_a_listener_wakes_whoever_accepts_and_leaves_what_was_accepted(place: Place) -> None:
+async def test_closing_a_listener_wakes_acceptors_and_keeps_streams(place: Place) -> None:
     async def accept(listener: Listener) -> None:
         with pytest.raises(trio.ClosedResourceError):
             await listener.accept()
@@ -302,7 +302,7 @@ async def test_a_port_can_be_bound_again_once_its_listener_is_closed(place: Plac
     await again.aclose()
 
 
-async def test_both_ends_can_send_in_the_step_that_gives_them_something_to_send(place: Place) -> None:
+async def test_both_ends_can_send_in_the_step_that_provokes_it(place: Place) -> None:
     async with place.connected() as (near, far):
         assert isinstance(near, ImmediateStream)
         assert isinstance(far, ImmediateStream)

@@ -69,7 +69,7 @@ def history(seed: int) -> str:
     return digest.hexdigest()
 
 
-def test_the_same_seed_gives_the_same_history_and_another_seed_another() -> None:
+def test_a_seed_gives_one_history_and_another_seed_another() -> None:
     assert history(1) == history(1)
     assert history(1) != history(2)
 

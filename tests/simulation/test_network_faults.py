@@ -57,7 +57,7 @@ async def test_latencies_vary_as_their_distribution_says(autojump_clock: Clock) 
         assert sum(took < 0.2 for took in long_tailed) > 50
 
 
-async def test_frames_of_one_connection_never_overtake_each_other_and_those_of_two_do(autojump_clock: Clock) -> None:
+async def test_frames_keep_their_order_only_within_a_connection(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         world.network.set_default_link(latency=Latency.uniform(0.0, 0.5))
         one, other = await world.connect("a", "b"), await world.connect("a", "b")
@@ -179,7 +179,7 @@ async def test_a_duplicated_request_is_handled_twice(autojump_clock: Clock) -> N
         assert world.network.connection_count == 0
 
 
-async def test_a_server_that_never_answers_is_rid_of_both_connections_in_the_end(autojump_clock: Clock) -> None:
+async def test_a_server_that_never_answers_loses_both_connections(autojump_clock: Clock) -> None:
     """Nobody is at the other end of either: keep-alive finds out."""
     network = EchoWorld(()).network
     listener = await network.seen_from("b").listen(Endpoint("b", 9093))
@@ -252,7 +252,7 @@ async def test_planned_faults_meet_what_they_were_planned_for(autojump_clock: Cl
         assert await world.ask("a", "b", api=API_VERSIONS, anew=True) == ANSWERED
 
 
-async def test_probabilities_are_met_and_a_link_without_any_has_no_faults(autojump_clock: Clock) -> None:
+async def test_probabilities_are_met_and_a_link_without_any_is_sound(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b", "c")).running() as world:
         world.network.set_link("a", "b", reset=0.1, cut_frames=0.1, duplicates=0.2)
         for _ in range(200):
@@ -280,7 +280,7 @@ async def test_the_end_of_all_faults_ends_cuts_plans_and_settings(autojump_clock
 
 
 @pytest.mark.parametrize("name", ["loss", "reset", "cut_frames", "duplicates"])
-def test_a_probability_that_is_none_is_refused_and_changes_nothing(name: str) -> None:
+def test_an_invalid_probability_is_refused_and_changes_nothing(name: str) -> None:
     network = EchoWorld(()).network
     for value in (-0.1, 1.1):
         with pytest.raises(ValueError, match=f"{name}={value}: a probability"):

@@ -58,7 +58,7 @@ async def test_the_reset_comes_behind_what_takes_longest(autojump_clock: Clock) 
     assert trio.current_time() - begun == 5
 
 
-async def test_nothing_arrives_of_what_is_behind_something_that_never_will(autojump_clock: Clock) -> None:
+async def test_nothing_arrives_that_follows_what_never_will(autojump_clock: Clock) -> None:
     """The sender dies while a request of its is stopped: what came after that could pass, but not without it."""
     async with EchoWorld(("a", "b")).running() as world:
         stream = await world.connect("b", "a")
@@ -80,7 +80,7 @@ async def test_connecting_to_where_a_process_was_killed_is_refused(autojump_cloc
         assert trio.current_time() - begun == pytest.approx(2 * LATENCY_S)
 
 
-async def test_connecting_to_a_machine_that_is_off_waits_until_it_is_on(autojump_clock: Clock) -> None:
+async def test_connecting_to_a_machine_that_is_off_waits_for_it(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         world.network.disconnect_host("b", silent=True)
         begun = trio.current_time()
@@ -112,9 +112,7 @@ async def test_a_machine_that_is_on_again_without_its_process_refuses(autojump_c
 
 
 @pytest.mark.parametrize("asks", [False, True], ids=["idle", "with a request unanswered"])
-async def test_a_connection_to_a_machine_that_went_off_is_half_open_until_keep_alive_ends_it(
-    autojump_clock: Clock, asks: bool
-) -> None:
+async def test_a_connection_to_a_powered_off_machine_is_half_open(autojump_clock: Clock, asks: bool) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         stream = await world.connect("a", "b")
         world.network.disconnect_host("b", silent=True)
@@ -140,7 +138,7 @@ async def test_a_cut_that_comes_and_goes_brings_no_dead_machine_back(autojump_cl
             await stream.receive_some()
 
 
-async def test_a_half_open_connection_is_reset_once_the_machine_is_on_and_something_was_sent(
+async def test_a_half_open_connection_is_reset_at_the_next_send(
     autojump_clock: Clock,
 ) -> None:
     """What was sent in vain goes out again after 0.2, 0.6, 1.4, 3.0 s: the new kernel knows no such connection."""
@@ -197,9 +195,7 @@ async def test_a_reset_on_a_clogged_link_comes_late(autojump_clock: Clock) -> No
 
 
 @pytest.mark.parametrize("is_cut_meanwhile", [False, True])
-async def test_the_end_of_a_connection_whose_bytes_cannot_leave_is_found_out_by_keep_alive(
-    autojump_clock: Clock, is_cut_meanwhile: bool
-) -> None:
+async def test_keep_alive_finds_the_end_of_a_stuck_connection(autojump_clock: Clock, is_cut_meanwhile: bool) -> None:
     """The end of the stream waits behind what is stopped; the other side asks, and nobody knows the connection."""
     async with EchoWorld(("a", "b")).running() as world:
         stream = await world.connect("a", "b")
@@ -214,7 +210,7 @@ async def test_the_end_of_a_connection_whose_bytes_cannot_leave_is_found_out_by_
         assert world.network.connection_count == 0
 
 
-async def test_what_reaches_a_host_after_the_stream_was_closed_is_answered_with_a_reset(autojump_clock: Clock) -> None:
+async def test_bytes_for_a_closed_stream_are_answered_with_a_reset(autojump_clock: Clock) -> None:
     near, far = await pair_of(EchoWorld(()))
     await near.send_all(b"too late")
     await far.aclose()
@@ -245,7 +241,7 @@ async def pair_of(world: EchoWorld) -> tuple[ImmediateStream, ImmediateStream]:
     return near, await listener.accept()
 
 
-async def test_a_request_left_behind_by_a_process_that_gave_up_still_arrives(autojump_clock: Clock) -> None:
+async def test_a_request_of_a_process_that_gave_up_still_arrives(autojump_clock: Clock) -> None:
     """Its kernel goes on sending what it had taken, though the connection is closed."""
     async with EchoWorld(("a", "b")).running() as world:
         stream = await world.connect("a", "b")
@@ -259,7 +255,7 @@ async def test_a_request_left_behind_by_a_process_that_gave_up_still_arrives(aut
         assert world.network.connection_count == 0
 
 
-async def test_a_killed_process_leaves_nothing_behind_that_has_not_left(autojump_clock: Clock) -> None:
+async def test_a_killed_process_leaves_no_unsent_bytes_behind(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         stream = await world.connect("a", "b")
         world.network.clog("a", "b")
@@ -289,7 +285,7 @@ async def test_a_machine_is_on_again_when_its_next_process_connects(autojump_clo
         assert world.network.is_up("b")
 
 
-async def test_nothing_comes_of_the_last_steps_of_a_process_that_has_ended(autojump_clock: Clock) -> None:
+async def test_the_last_steps_of_an_ended_process_have_no_effect(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         ended = world.network.seen_from("a")
         world.network.disconnect_host("a", silent=True)

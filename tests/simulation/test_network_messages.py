@@ -33,7 +33,7 @@ ENDPOINT = Endpoint("b", 9093)
 PRODUCE_REQUEST = ProduceRequest(0, 1000, ())
 
 
-async def test_a_message_is_shown_when_it_is_sent_and_when_it_has_been_read(autojump_clock: Clock) -> None:
+async def test_a_message_is_shown_when_sent_and_when_read(autojump_clock: Clock) -> None:
     world = EchoWorld(("a", "b"))
     shown = []
     world.network.on_message = lambda message: shown.append((message, message.delivered, trio.current_time()))
@@ -115,7 +115,7 @@ async def test_a_frame_sent_in_pieces_is_one_message(autojump_clock: Clock, size
         assert received == frames
 
 
-async def test_a_frame_above_the_window_is_a_message_once_it_was_taken_whole(autojump_clock: Clock) -> None:
+async def test_a_frame_above_the_window_is_one_message_if_taken_whole(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b")).running() as world, trio.open_nursery() as nursery:
         near, far = await pair(world)
         frame = request_frame(1, body=bytes(3 * 2**20))
@@ -231,7 +231,7 @@ async def test_a_cap_leaves_versions_alone_that_are_old_enough(autojump_clock: C
         assert await told(world, "a", "b") == CURRENT
 
 
-async def test_the_refusal_of_a_version_that_is_too_new_passes_as_it_is(autojump_clock: Clock) -> None:
+async def test_the_refusal_of_a_too_new_version_is_passed_unchanged(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         world.network.cap_versions("b", {API_VERSIONS.key: 1})
         refusal = ApiVersionsResponse(ErrorCode.unsupported_version, (ApiRange(API_VERSIONS.key, 0, 3),))

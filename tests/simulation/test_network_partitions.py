@@ -111,7 +111,7 @@ async def test_cuts_add_up_and_each_can_be_healed(autojump_clock: Clock) -> None
         assert await world.unreachable(anew=True) == set()
 
 
-async def test_a_clogged_link_delivers_everything_in_order_as_soon_as_it_is_free(autojump_clock: Clock) -> None:
+async def test_a_clogged_link_delivers_in_order_when_it_is_free(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b", "c")).running() as world:
         stream = await world.connect("a", "b")
         await world.ask("a", "c")
@@ -177,7 +177,7 @@ async def test_connections_over_a_cut_that_resets_break_at_once(autojump_clock: 
         assert await world.ask("a", "b", anew=True, within_s=0.1) == NOTHING
 
 
-async def test_what_is_on_its_way_over_a_connection_that_breaks_is_lost(autojump_clock: Clock) -> None:
+async def test_bytes_in_flight_on_a_broken_connection_are_lost(autojump_clock: Clock) -> None:
     """Also to a reader that looks only when it would have arrived."""
     network = EchoWorld(()).network
     listener = await network.seen_from("b").listen(Endpoint("b", 9093))
@@ -191,7 +191,7 @@ async def test_what_is_on_its_way_over_a_connection_that_breaks_is_lost(autojump
         await far.receive_some()
 
 
-async def test_what_a_cut_has_lost_is_sent_again_though_a_clog_follows_the_cut(autojump_clock: Clock) -> None:
+async def test_bytes_lost_by_a_cut_are_resent_even_if_a_clog_follows(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         stream = await world.connect("a", "b")
         cut = world.network.isolate("b")
@@ -206,7 +206,7 @@ async def test_what_a_cut_has_lost_is_sent_again_though_a_clog_follows_the_cut(a
         assert world.heard == [("b", 1000)]
 
 
-async def test_one_direction_that_resets_ends_connections_for_both_sides(autojump_clock: Clock) -> None:
+async def test_a_one_way_reset_ends_connections_for_both_sides(autojump_clock: Clock) -> None:
     network = EchoWorld(()).network
     listener = await network.seen_from("b").listen(Endpoint("b", 9093))
     near = await network.seen_from("a").connect(listener.endpoint)
@@ -221,7 +221,7 @@ async def test_one_direction_that_resets_ends_connections_for_both_sides(autojum
             await network.seen_from(source).connect(Endpoint(target, 9093))
 
 
-async def test_a_connection_is_opened_by_the_next_syn_after_the_end_of_the_cut(autojump_clock: Clock) -> None:
+async def test_the_next_syn_after_a_cut_opens_the_connection(autojump_clock: Clock) -> None:
     """SYNs go out after 0, 1, 3 and 7 seconds (RFC 6298)."""
     async with EchoWorld(("a", "b")).running() as world:
         begun = trio.current_time()
@@ -253,7 +253,7 @@ async def test_a_connection_over_a_long_cut_is_given_up_by_both_sides(autojump_c
         assert world.network.connection_count == 0, "the other side has given up as well, and closed"
 
 
-async def test_a_connection_that_was_given_up_stays_so_though_nobody_looked(autojump_clock: Clock) -> None:
+async def test_an_abandoned_connection_stays_so_even_if_unobserved(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         near = await world.connect("a", "b")
         world.network.isolate("b")

@@ -119,7 +119,7 @@ async def test_a_read_that_goes_wrong_has_failed_and_is_not_unknown(
     assert (operation.outcome, operation.problem) == (Outcome.FAIL, str(error) or "not read within 2 s")
 
 
-async def test_committed_offsets_that_are_said_to_be_out_of_range_are_no_ordinary_failure() -> None:
+async def test_committed_offsets_out_of_range_are_no_ordinary_failure() -> None:
     """Whoever leads has all that is committed: nobody asks beyond, so the node is wrong, and it comes to light."""
     history = History(trio.current_time)
     access = ScriptedAccess(raising(OffsetOutOfRangeError("offset 3 is not in the log")))
@@ -128,7 +128,7 @@ async def test_committed_offsets_that_are_said_to_be_out_of_range_are_no_ordinar
     assert [operation.outcome for operation in history.operations] == [Outcome.PENDING]
 
 
-async def test_a_read_goes_to_the_end_that_was_known_when_it_was_invoked() -> None:
+async def test_a_read_goes_to_the_end_known_at_its_invocation() -> None:
     history = History(trio.current_time)
     history.succeed(history.invoke("append", client="other", values=[b"1"]), offsets=[99])
     late = history.invoke("append", client="other", values=[b"2"])

@@ -236,7 +236,7 @@ def test_a_blank_disk_is_another_incarnation() -> None:
     on_cluster(main)
 
 
-def test_static_voters_have_no_directory_ids_to_tell_a_blank_disk_by() -> None:
+def test_static_voters_have_no_directory_ids_for_a_blank_disk() -> None:
     async def main(cluster: Cluster) -> None:
         with pytest.raises(NotAsExpected, match="kraft-version 0 has no directory ids"):
             await take(cluster, "blank-disk 3")
@@ -278,7 +278,7 @@ def test_rot_changes_one_bit_of_a_batch_that_others_follow() -> None:
     on_cluster(main)
 
 
-def test_older_builds_are_not_asked_for_pre_votes_and_newer_ones_are() -> None:
+def test_only_newer_builds_are_asked_for_pre_votes() -> None:
     async def main(cluster: Cluster) -> None:
         versions: set[int] = set()
         cluster.network.on_message, tell = (

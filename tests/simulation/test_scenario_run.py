@@ -153,7 +153,7 @@ def test_the_outcome_is_the_same_in_every_process() -> None:
     assert there.stdout.split() == [here.digest, str(here.virtual_s)]
 
 
-def test_the_example_of_the_document_comes_out_as_it_stands_there() -> None:
+def test_the_documents_example_gives_the_printed_result() -> None:
     example = DOCUMENT.read_text().split("```\n")[1]
     outcome = run_script(parse_script(example))
     assert outcome.failure is None, outcome.failure

@@ -94,7 +94,7 @@ def test_outputs_are_put_below_their_steps() -> None:
         ("voters 1\n-> done", 2, "'-> done'; expected the step it comes of on the line above"),
     ],
 )
-def test_a_script_that_cannot_be_read_is_refused_with_file_line_and_reason(text, number, message) -> None:
+def test_a_bad_script_is_refused_with_file_line_and_reason(text, number, message) -> None:
     with pytest.raises(ScenarioError) as raised:
         parse_script(text, "s.txt")
     assert raised.value.number == number

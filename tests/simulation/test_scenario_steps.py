@@ -121,7 +121,7 @@ def test_a_line_is_read(line: str, step: Step) -> None:
         ('cut "1 | 2', 'a quotation does not end; expected a closing "'),
     ],
 )
-def test_a_line_that_is_no_step_is_refused_with_what_was_expected(line: str, message: str) -> None:
+def test_a_line_that_is_no_step_is_refused_with_the_expectation(line: str, message: str) -> None:
     with pytest.raises(StepError) as raised:
         parse_step(line)
     assert message in str(raised.value)

@@ -373,7 +373,7 @@ class TestRecovery:
 
         simulate(main)
 
-    def test_a_rotten_disk_is_replaced_where_nothing_else_has_replaced_it(self) -> None:
+    def test_a_corrupt_disk_is_replaced_if_nothing_else_replaced_it(self) -> None:
         faults = (TimedStep(4 * SECOND, Rot(2)), TimedStep(5 * SECOND, Restart((2,))))
         seen: list[TraceEvent] = []
         plan = Plan(header=Header(seed=1), clients=2, duration_us=8 * SECOND, faults=faults)

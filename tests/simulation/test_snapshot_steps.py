@@ -246,7 +246,7 @@ class TestStrikes:
         on_cluster(main)
 
 
-def test_every_snapshot_that_is_loaded_is_compared_with_what_was_committed() -> None:
+def test_every_loaded_snapshot_is_compared_with_the_commits() -> None:
     """A state machine that forgets a value when it saves its state: its own node then loads what nobody committed."""
 
     class Forgetful(RememberedValues):

@@ -145,7 +145,7 @@ class TestSurvivability:
 
         on_cluster(main, voters=5)
 
-    def test_a_disk_counts_as_lost_before_the_process_on_it_has_ended(self) -> None:
+    def test_a_disk_counts_as_lost_before_its_process_has_ended(self) -> None:
         """Seed 500244: meanwhile another voter was removed, and what was left could have no majority."""
 
         async def main(cluster: Cluster) -> None:
@@ -204,7 +204,7 @@ class TestSurvivability:
 
         on_cluster(main, observers=1)
 
-    def test_a_voter_that_has_moved_is_not_there_until_it_is_heard_of(self) -> None:
+    def test_a_moved_voter_is_absent_until_it_is_heard_from(self) -> None:
         async def main(cluster: Cluster) -> None:
             await take(cluster, "fair", "elect 1")
             voter = cluster.nodes[1].log.voters.voters.get(2)
@@ -268,7 +268,7 @@ class TestRecovery:
         assert outcome.failure is None
         assert outcome.counts["voter changes made"] == 1
 
-    def test_a_change_that_is_under_way_commits_or_vanishes_everywhere(self) -> None:
+    def test_a_change_in_progress_commits_or_vanishes_everywhere(self) -> None:
         steps = ("strike-leader stall", "add-voter 4 beside", "remove-voter 2 beside")
         faults = tuple(TimedStep(3 * SECOND, parse_step(step)) for step in steps)
         plan = Plan(

@@ -38,7 +38,7 @@ def outcomes(history: History) -> set[Outcome]:
     return {operation.outcome for operation in history.operations}
 
 
-def test_while_nothing_fails_every_operation_of_every_kind_succeeds() -> None:
+def test_without_failures_every_operation_of_every_kind_succeeds() -> None:
     async def main(cluster: Cluster) -> None:
         await cluster.wait_for_leader()
         history = await ran_for(cluster, 60.0, clients=4, embedded=2, operations_per_s=1.0)
@@ -90,7 +90,7 @@ def test_what_is_noted_under_faults_is_linearizable(seed: int) -> None:
     simulate(main, seed=seed)
 
 
-def test_the_same_seed_gives_the_same_history_and_another_seed_another_one() -> None:
+def test_a_seed_gives_one_history_and_another_a_different_one() -> None:
     async def main(cluster: Cluster) -> list[str]:
         workload = Workload(cluster, clients=4, embedded=2, operations_per_s=4.0)
         workload.start()
@@ -103,7 +103,7 @@ def test_the_same_seed_gives_the_same_history_and_another_seed_another_one() -> 
     assert first != other
 
 
-def test_operations_under_way_may_end_before_a_workload_has_stopped() -> None:
+def test_operations_in_flight_may_end_before_a_workload_stops() -> None:
     async def main(cluster: Cluster) -> None:
         await cluster.wait_for_leader()
         workload = Workload(cluster, clients=3, embedded=0, operations_per_s=100.0)
@@ -120,7 +120,7 @@ def test_operations_under_way_may_end_before_a_workload_has_stopped() -> None:
     simulate(main)
 
 
-def test_operations_that_do_not_end_are_given_up_and_stay_pending() -> None:
+def test_operations_that_do_not_end_are_abandoned_as_pending() -> None:
     async def main(cluster: Cluster) -> None:
         await cluster.wait_for_leader()
         for node_id in (1, 2, 3):
@@ -190,7 +190,7 @@ def test_a_node_without_progress_is_a_violation() -> None:
 
 
 @pytest.mark.usefixtures("registry")
-def test_a_registered_kind_is_drawn_and_an_error_that_no_client_should_meet_is_a_violation() -> None:
+def test_an_error_no_client_should_meet_is_a_violation() -> None:
     @register
     class Broken(OperationKind):
         name: ClassVar[str] = "broken"

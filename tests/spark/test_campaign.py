@@ -45,7 +45,7 @@ def test_who_stops_listening_cancels_the_rest(spark: SparkSession) -> None:
     assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
 
 
-def test_the_command_goes_on_after_a_kill_and_ends_as_without_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_command_resumes_after_a_kill_and_ends_the_same(spark: SparkSession, tmp_path: Path) -> None:
     """`spark` is asked for as it finds a Java."""
     out = tmp_path / "spark"
     first = start("0:1000", out, tmp_path)

@@ -69,7 +69,7 @@ def test_batches_are_found_by_their_lengths_alone(
 
 
 @given(logs())
-def test_the_sizes_of_uncompressed_records_are_those_of_the_batch(log: list[bytes]) -> None:
+def test_uncompressed_record_sizes_are_those_of_the_batch(log: list[bytes]) -> None:
     headers = [header for _, header in iter_headers(b"".join(log))]
     sizes: dict[int, int] = {}
     for row in read(b"".join(log)).rows:

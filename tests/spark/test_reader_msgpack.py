@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "FAILFAST"])
-def test_the_values_of_control_records_are_none_of_the_applications(tmp_path: Path, mode: str) -> None:
+def test_control_record_values_never_reach_the_application(tmp_path: Path, mode: str) -> None:
     control = encode_control_batch([KRaftVersion(1)], timestamp_ms=5, leader_epoch=1)
     path = make_node(tmp_path, 1, (0, control + batches(1, [[msgpack.packb({"name": "a"})]])))
     schema = fields(offset=LongType(), control=BooleanType(), name=StringType(), error=StringType())

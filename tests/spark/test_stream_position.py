@@ -42,7 +42,7 @@ def test_a_position_is_read_as_it_was_written(position: StreamPosition) -> None:
         ({"clusterId": 5}, "clusterId=5, expected a text or null"),
     ],
 )
-def test_what_is_no_position_is_refused_by_the_field_that_is_wrong(change: dict[str, Any], named: str) -> None:
+def test_a_bad_position_is_refused_by_the_wrong_field(change: dict[str, Any], named: str) -> None:
     with pytest.raises(PositionError, match="checkpoint: ") as refused:
         StreamPosition.of_json({**FIELDS, **change})
     assert named in str(refused.value)
@@ -58,7 +58,7 @@ def test_a_batch_begins_where_the_one_before_it_ended() -> None:
     assert first_offset_between(start, start.advanced_to(30, 2)) == 20
 
 
-def test_a_first_batch_that_is_planned_again_begins_where_it_began() -> None:
+def test_a_replanned_first_batch_starts_where_it_started() -> None:
     end = StreamPosition.beginning("c", 10).advanced_to(20, 1)
     asked_again = StreamPosition.beginning("c", 57, 3)
     assert first_offset_between(asked_again, end) == 10

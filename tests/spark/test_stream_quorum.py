@@ -122,7 +122,7 @@ SNAPSHOTS = (OffsetAndEpoch(10, 1), OffsetAndEpoch(20, 2))
 
 
 @pytest.mark.parametrize("records", [1, 10])
-async def test_kafkas_controllers_offer_a_snapshot_to_who_asks_for_the_logs_start(records: int) -> None:
+async def test_kafkas_controllers_offer_a_snapshot_at_the_logs_start(records: int) -> None:
     """They have the record all the same."""
     batches = {10: batch(10, 3, records), 10 + records: batch(10 + records, 4)}
     log = ScriptedLog(batches, 10 + records + 10, log_start_offset=10, snapshots=SNAPSHOTS)
@@ -135,7 +135,7 @@ async def test_kafkas_controllers_offer_a_snapshot_to_who_asks_for_the_logs_star
     assert (fetched.records, fetched.next_offset, fetched.is_in_log) == (b"", 10, True)
 
 
-async def test_kafkas_controllers_offer_a_snapshot_to_who_asks_for_offset_0() -> None:
+async def test_kafkas_controllers_offer_a_snapshot_at_offset_0() -> None:
     log = ScriptedLog(THREE, high_watermark=20, snapshots=SNAPSHOTS)
     assert (await leader_of(log).fetch(0)).records == THREE[0] + THREE[10]
     assert await first_position(leader_of(log), "earliest") == StreamPosition(CLUSTER, 0, -1, 0)

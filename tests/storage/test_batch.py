@@ -129,7 +129,7 @@ def test_log_append_time_is_every_records_time() -> None:
     assert [record.timestamp_ms for record in decode_records(encoded, 0, peek_header(encoded))] == [99, 99]
 
 
-def test_the_leader_sets_offset_and_epoch_without_touching_the_crc() -> None:
+def test_the_leader_sets_offset_and_epoch_but_not_the_crc() -> None:
     buffer = bytearray(b"xx" + batch(b"a", b"b"))
     patch_base_offset_and_epoch(buffer, 2, 1234567890123, 77)
     header = peek_header(buffer, 2)
@@ -317,7 +317,7 @@ def test_records_with_a_value_alone_are_encoded_as_any_others(count: int, size: 
     assert [record.value for record in decode_records(short, 0, header)] == values
 
 
-def test_the_batchs_time_is_that_of_the_first_record_and_others_are_told_apart() -> None:
+def test_the_batch_time_is_that_of_its_first_record() -> None:
     mixed = [NewRecord(b"a", timestamp_ms=5), NewRecord(b"b"), NewRecord(b"c", timestamp_ms=9), NewRecord(None)]
     encoded = encode_batch(mixed, timestamp_ms=7)
     header = peek_header(encoded)

@@ -9,7 +9,7 @@ from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from tests.storage.support import FIRST_SEGMENT, batch, open_log
 
 
-def test_a_damaged_record_is_refused_with_its_place_and_its_neighbours_are_not() -> None:
+def test_only_the_damaged_record_is_refused_with_its_position() -> None:
     disk = SimulatedDisk()
     log = open_log(disk)
     for value in (b"a", b"b", b"c"):

@@ -117,7 +117,7 @@ class TestProducerSnapshot:
 
 
 class TestCheckpoints:
-    def test_the_bootstrap_checkpoint_names_the_voters_and_is_read_only(self) -> None:
+    def test_the_bootstrap_checkpoint_names_the_voters_read_only(self) -> None:
         disk = SimulatedDisk()
         disk.make_directory("/d")
         write_bootstrap_checkpoint(disk, "/d", KAFKAS_VOTERS, 1, 1234)

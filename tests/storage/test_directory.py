@@ -57,7 +57,7 @@ def test_a_formatted_directory_is_used_by_its_node() -> None:
     use(disk).__exit__(None, None, None)
 
 
-def test_the_checkpoint_is_there_for_initial_voters_only_and_cannot_be_written_to() -> None:
+def test_the_checkpoint_of_initial_voters_is_read_only() -> None:
     disk = SimulatedDisk()
     format_it(disk)
     assert disk.mode(BOOTSTRAP) == 0o400
@@ -75,7 +75,7 @@ def test_formatting_survives_a_crash_once_it_has_returned() -> None:
     assert disk.read_bytes(BOOTSTRAP) == before
 
 
-def test_a_crash_at_any_call_of_formatting_leaves_it_formatted_or_not_and_never_half() -> None:
+def test_a_crash_while_formatting_never_leaves_it_half_formatted() -> None:
     for crash_at in range(100):
         disk = SimulatedDisk(random.Random(crash_at))
         calls = 0
@@ -159,7 +159,7 @@ def test_an_unreadable_file_is_named() -> None:
     assert not disk.locked
 
 
-def test_a_directory_of_before_directory_ids_gets_one_and_keeps_it() -> None:
+def test_a_directory_without_an_id_gets_one_and_keeps_it() -> None:
     disk = SimulatedDisk()
     disk.make_directory("/data")
     disk.replace_now("/data/meta.properties", b"version=0\nbroker.id=1\ncluster.id=c\n")
@@ -179,7 +179,7 @@ class FewUuids(random.Random):
         return self.values.pop(0)
 
 
-def test_a_random_directory_id_is_none_that_a_command_line_takes_for_an_option() -> None:
+def test_a_random_directory_id_never_looks_like_an_option() -> None:
     fine = 5 << 64
     assert random_directory_id(FewUuids(62 << 122, fine)) == UUID(int=fine, version=4)
     assert random_directory_id(random.Random(3)).int >= RESERVED_DIRECTORY_IDS

@@ -72,7 +72,7 @@ def test_the_view_of_an_empty_file_is_empty(place: Place) -> None:
         assert len(view) == 0
 
 
-def test_a_file_opened_again_has_its_content_and_grows_at_its_end(place: Place) -> None:
+def test_a_reopened_file_keeps_its_content_and_grows_at_its_end(place: Place) -> None:
     first = place.disk.open(f"{place.root}/a", create=True)
     first.append(b"one")
     first.close()
@@ -103,7 +103,7 @@ def test_a_missing_file_is_made_only_when_asked(place: Place) -> None:
         place.disk.open(f"{place.root}/no/a", create=True)
 
 
-def test_directories_are_made_with_those_above_and_listed_in_order(place: Place) -> None:
+def test_directories_are_made_with_parents_and_listed_in_order(place: Place) -> None:
     place.disk.make_directory(f"{place.root}/x/y")
     place.disk.make_directory(f"{place.root}/x/y")
     for name in ("b", "a"):
@@ -171,7 +171,7 @@ async def test_a_cancelled_replace_has_been_made(place: Place) -> None:
     assert place.disk.read_bytes(f"{place.root}/a") == b"1"
 
 
-async def test_a_cancelled_sync_ends_as_usual_and_the_cancellation_comes_at_the_next_checkpoint(place: Place) -> None:
+async def test_a_cancelled_sync_completes_before_the_cancellation(place: Place) -> None:
     file = place.disk.open(f"{place.root}/a", create=True)
     file.append(b"1")
     after_sync = after_checkpoint = False
@@ -283,7 +283,7 @@ async def test_a_file_may_be_closed_while_it_is_synced_aside(place: Place) -> No
     assert place.disk.read_bytes(f"{place.root}/a") == b"1"
 
 
-async def test_move_and_remove_aside_are_made_also_for_a_cancelled_caller(place: Place) -> None:
+async def test_move_and_remove_nowait_work_for_a_cancelled_caller(place: Place) -> None:
     place.disk.replace_now(f"{place.root}/a", b"new")
     place.disk.replace_now(f"{place.root}/b", b"old")
     with trio.CancelScope() as scope:
@@ -299,7 +299,7 @@ async def test_move_and_remove_aside_are_made_also_for_a_cancelled_caller(place:
         await place.disk.move(f"{place.root}/b", f"{place.root}/a")
 
 
-def test_what_is_allocated_is_zeros_and_allocating_it_again_changes_nothing(place: Place) -> None:
+def test_allocated_space_is_zeros_and_allocates_only_once(place: Place) -> None:
     path = f"{place.root}/a"
     place.disk.allocate(path, 5000)
     assert place.disk.read_bytes(path) == bytes(5000)

@@ -77,7 +77,7 @@ class TestTheLog:
         log = open_log(disk)
         assert values_in(log) == [b"kept"]
 
-    async def test_nothing_is_appended_any_more_also_where_there_is_room_again(self) -> None:
+    async def test_nothing_more_is_appended_even_if_there_is_room_again(self) -> None:
         disk, reserve = disk_with_reserve()
         log = open_with(disk, reserve)
         leave_room(disk, 0)
@@ -99,7 +99,7 @@ class TestTheLog:
         assert values_in(open_log(disk)) == [b"kept"]
 
     @pytest.mark.parametrize("with_reserve", [True, False])
-    async def test_wherever_it_fills_what_was_appended_is_there_at_the_next_open(self, with_reserve: bool) -> None:
+    async def test_wherever_the_disk_fills_appends_survive_the_next_open(self, with_reserve: bool) -> None:
         """Every number of bytes of room: batches, new segments, their indexes, epochs, the notes of a clean end."""
         ends = []
         for room in range(0, 1500, 7):

@@ -14,7 +14,7 @@ import trio.testing
 from kraft_trio.storage.real_disk import RealDisk
 
 
-async def test_a_later_sync_does_not_succeed_where_an_earlier_one_failed(
+async def test_a_later_sync_does_not_succeed_after_an_earlier_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel tells of a failed write-back once for an open file; a second caller would hear of a success."""

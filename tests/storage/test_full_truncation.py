@@ -108,7 +108,7 @@ class TestTruncatingFully:
         with pytest.raises(AssertionError, match="high watermark 100"):
             log.truncate_to(99)
 
-    async def test_the_first_record_that_is_synced_there_is_durable_and_so_is_its_file(self) -> None:
+    async def test_the_first_record_synced_there_is_durable_with_its_file(self) -> None:
         disk = new_disk()
         log = await grown(disk)
         await self.installed(log)
@@ -200,7 +200,7 @@ class TestTruncatingFully:
         assert log.snapshots.ids == (self.ID,)
         assert files(disk, ".checkpoint") == [checkpoint_name(self.ID)]
 
-    async def test_a_snapshot_of_ones_own_that_ends_below_the_new_start_is_dropped(self) -> None:
+    async def test_an_own_snapshot_below_the_new_start_is_dropped(self) -> None:
         disk = new_disk()
         log = await grown(disk)
         state, values = snapshot_state(log, 8), snapshot_values(log, 8)

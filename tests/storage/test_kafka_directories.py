@@ -122,7 +122,7 @@ def test_quorum_state_is_kafkas(directory: str, kraft_version: int) -> None:
     assert encode_quorum_state(state, kraft_version, VoterSet([Voter(ReplicaKey(1))])) == content
 
 
-async def test_a_log_that_starts_at_a_snapshot_takes_its_voters_and_epoch() -> None:
+async def test_a_log_behind_a_snapshot_takes_its_voters_and_epoch() -> None:
     kafkas = kafkas_files("dynamic")
     disk = SimulatedDisk()
     disk.make_directory(DIRECTORY)

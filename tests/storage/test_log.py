@@ -45,7 +45,7 @@ class TestAppendAsLeader:
         assert (log.end, log.log_start_offset, log.high_watermark) == (OffsetAndEpoch(0, 0), 0, None)
         assert log.read(0, 100) == b""
 
-    def test_bytes_are_not_changed_and_a_bytearray_is_patched_in_place(self) -> None:
+    def test_bytes_stay_unchanged_and_a_bytearray_is_patched(self) -> None:
         log = log_of(1)
         given = batch(b"a")
         copy = bytes(bytearray(given))
@@ -121,7 +121,7 @@ class TestControlRecords:
                 await trio.testing.wait_all_tasks_blocked()
                 change()
 
-    def test_a_control_record_that_cannot_be_read_is_refused_before_it_is_written(self) -> None:
+    def test_an_unreadable_control_record_is_refused_before_writing(self) -> None:
         log = log_of(1)
         bad = encode_batch([NewRecord(key=b"\x00\x00\x00\x06", value=b"\x00\x00\x7f")], timestamp_ms=0, control=True)
         for append in (lambda: log.append_as_leader(bad, 1), lambda: log.append_as_follower(at(bad, 2, 1))):
@@ -183,7 +183,7 @@ class TestSegments:
         disk.crash("all")
         assert open_log(disk).end_offset == 4
 
-    def test_roll_by_age_counts_from_when_the_segment_was_begun_whatever_records_say(self) -> None:
+    def test_roll_by_age_counts_from_the_segments_creation(self) -> None:
         now = [1_000_000]
         disk = SimulatedDisk()
         log = Log.open(

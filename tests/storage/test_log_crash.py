@@ -90,7 +90,7 @@ async def test_what_was_promised_survives_a_crash_at_any_call(value_bytes: int, 
     assert crash_at > 150
 
 
-async def test_a_failure_of_any_write_or_fsync_poisons_and_promises_nothing_more() -> None:
+async def test_a_failed_write_or_fsync_poisons_and_promises_no_more() -> None:
     fail_at = 0
     while True:
         fail_at += 1

@@ -31,7 +31,7 @@ class TestSync:
         disk.crash("all")
         assert open_log(disk).end_offset == 2
 
-    async def test_a_truncation_during_a_sync_takes_back_what_it_would_have_covered(
+    async def test_a_truncation_during_a_sync_withdraws_its_promise(
         self, autojump_clock: trio.testing.MockClock
     ) -> None:
         disk = SimulatedDisk(sync_latency=lambda: 1.0)
@@ -102,7 +102,7 @@ class TestSync:
         disk.crash("all")
         assert open_log(disk).end_offset == 2
 
-    async def test_a_sync_that_began_before_a_truncation_does_not_make_it_durable(
+    async def test_a_sync_begun_before_a_truncation_vouches_for_nothing(
         self, autojump_clock: trio.testing.MockClock
     ) -> None:
         disk = SimulatedDisk(sync_latency=lambda: 1.0)
@@ -117,7 +117,7 @@ class TestSync:
         disk.crash("all")
         assert open_log(disk).end_offset == 2
 
-    async def test_what_a_truncation_dropped_never_comes_back_behind_new_records(self) -> None:
+    async def test_truncated_records_never_come_back_behind_new_ones(self) -> None:
         for seed in range(40):
             disk = SimulatedDisk()
             disk.random.seed(seed)
@@ -170,7 +170,7 @@ class TestPoison:
             await log.sync()
         assert log.synced_end_offset <= 2
 
-    async def test_a_sync_that_succeeds_after_another_failed_counts_nothing(
+    async def test_a_sync_that_succeeds_after_a_failed_one_counts_nothing(
         self, autojump_clock: trio.testing.MockClock
     ) -> None:
         latencies = [1.0, 2.0]
@@ -211,7 +211,7 @@ class TestPoison:
         await log.close()
         assert not [name for name in disk.list_directory(DIRECTORY) if name.endswith(".snapshot")]
 
-    async def test_what_a_failed_sync_lost_is_not_taken_for_durable_by_the_next_process(self) -> None:
+    async def test_bytes_lost_by_a_failed_sync_are_not_durable_next_time(self) -> None:
         disk = SimulatedDisk()
         log = log_of(1, disk=disk)
         await log.sync()
@@ -245,9 +245,7 @@ class TestPoison:
         with pytest.raises(NodeClosedError):
             await log.offset_for_timestamp(0)
 
-    async def test_what_is_appended_while_closing_is_synced_before_it_is_vouched_for(
-        self, autojump_clock: trio.testing.MockClock
-    ) -> None:
+    async def test_bytes_appended_while_closing_are_synced_first(self, autojump_clock: trio.testing.MockClock) -> None:
         disk = SimulatedDisk(sync_latency=lambda: 1.0)
         log = log_of(1, disk=disk)
         async with trio.open_nursery() as nursery:

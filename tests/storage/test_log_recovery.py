@@ -76,14 +76,14 @@ class TestTornTail:
         log.append_as_leader(batch(b"new"), 2)
         assert values_in(log) == [b"one", b"new"]
 
-    def test_a_torn_batch_that_holds_a_batch_in_a_value_is_a_torn_tail_all_the_same(self) -> None:
+    def test_a_torn_batch_with_a_batch_in_a_value_is_a_torn_tail(self) -> None:
         disk, _ = stopped_disk(b"one", b"two")
         inner = batch(b"inner")
         torn = follows(b"", encode_batch([NewRecord(inner), NewRecord(b"x" * 100)], timestamp_ms=0), 2, 1)[:-50]
         rewrite(disk, lambda data: data.extend(torn))
         assert values_in(open_log(disk)) == [b"one", b"two"]
 
-    def test_an_older_epochs_batch_behind_a_torn_one_is_left_from_a_log_that_was_truncated(self) -> None:
+    def test_an_older_epochs_batch_behind_a_torn_one_is_a_leftover(self) -> None:
         disk, _ = stopped_disk(b"one")
         data = follows(disk.read_bytes(FIRST_SEGMENT), batch(b"two"), 1, 5)
         torn = follows(b"", batch(b"x" * 200), 2, 5)[:100]
@@ -107,7 +107,7 @@ class TestTornTail:
 
 class TestDamage:
     @pytest.mark.parametrize("at", [0, 5, 8, 11, 12, 16, 17, 21, 24, 30, 45, 60, 61, 65, 70])
-    def test_a_flipped_bit_with_valid_batches_after_it_is_refused_and_named(self, at: int) -> None:
+    def test_a_flipped_bit_before_valid_batches_is_refused_and_named(self, at: int) -> None:
         disk, positions = stopped_disk(b"one", b"two", b"three")
         disk.damage(FIRST_SEGMENT, positions[1] + at, 0x40)
         before = disk.read_bytes(FIRST_SEGMENT)
@@ -131,9 +131,7 @@ class TestDamage:
             assert values_in(log) == [b"one", b"two"]
 
     @pytest.mark.parametrize(("position", "byte"), [(7, 9), (15, 0), (3, 1)])
-    def test_a_last_batch_whose_crc_is_right_is_no_torn_tail_without_a_recovery_point(
-        self, position: int, byte: int
-    ) -> None:
+    def test_a_last_batch_with_a_valid_crc_is_not_a_torn_tail(self, position: int, byte: int) -> None:
         disk, positions = stopped_disk(b"one", b"two")
         disk.remove(RECOVERY_POINT)
 
@@ -176,7 +174,7 @@ class TestDamage:
         with pytest.raises(CorruptLogError, match=r"2\.log: its first offset is 2, the segment before it ends at 1"):
             open_log(disk)
 
-    def test_a_log_that_starts_above_zero_without_a_snapshot_is_refused(self) -> None:
+    def test_a_log_above_zero_without_a_snapshot_is_refused(self) -> None:
         disk, _ = stopped_disk(b"one", b"two", segment_bytes=80)
         disk.remove(FIRST_SEGMENT)
         with pytest.raises(CorruptLogError, match="starts at offset 1, and no snapshot reaches up to it"):
@@ -192,7 +190,7 @@ class TestDamage:
         with pytest.raises(CorruptLogError, match=f"{FIRST_SEGMENT}: position {len(first)}: Voters control record"):
             open_log(disk)
 
-    def test_a_refused_log_leaves_no_file_open_and_can_be_tried_again(self) -> None:
+    def test_a_refused_log_leaves_no_file_open_and_can_be_retried(self) -> None:
         disk, positions = stopped_disk(b"one", b"two")
         disk.damage(FIRST_SEGMENT, positions[0] + 65)
         with pytest.raises(CorruptLogError):
@@ -235,7 +233,7 @@ class TestOtherFiles:
         ],
         ids=["missing", "empty", "no epochs", "behind", "ahead", "another", "cut", "version", "garbage"],
     )
-    async def test_leader_epochs_are_what_the_log_says_whatever_the_file_says(self, content: bytes | None) -> None:
+    async def test_leader_epochs_follow_the_log_whatever_the_file_says(self, content: bytes | None) -> None:
         """It is neither believed nor a reason to refuse: a truncation leaves it ahead, a crash behind."""
         disk = SimulatedDisk()
         log = open_log(disk)
@@ -310,7 +308,7 @@ class TestOtherFiles:
         with pytest.raises(StorageFailure, match=f"{DIRECTORY}: cannot open the log: .*injected"):
             open_log(disk)
 
-    def test_unsynced_bytes_of_a_killed_process_are_durable_once_opened(self) -> None:
+    def test_a_killed_process_unsynced_bytes_are_durable_once_opened(self) -> None:
         disk = SimulatedDisk()
         log = open_log(disk)
         log.append_as_leader(batch(b"one"), 1)

@@ -72,7 +72,7 @@ class TestOpening:
         await reopened(disk).close()
         assert disk.peek_names(DIRECTORY) == before
 
-    async def test_a_damaged_snapshot_is_passed_over_where_the_log_reaches_an_older_one(self) -> None:
+    async def test_a_damaged_snapshot_is_skipped_if_the_log_reaches_back(self) -> None:
         disk = new_disk()
         log = await grown(disk)
         older, newer = await take_snapshot(log, 5), await take_snapshot(log, 8)
@@ -104,7 +104,7 @@ class TestOpening:
         assert (log.snapshots.ids, log.high_watermark) == ((), None)
         assert values_in(log) == [b"%03d" % number for number in range(12)]
 
-    async def test_a_trimmed_log_without_a_whole_snapshot_is_refused_and_left_as_it_was(self) -> None:
+    async def test_a_trimmed_log_without_a_snapshot_is_refused_unchanged(self) -> None:
         disk = new_disk()
         log = await grown(disk)
         snapshot_id = await take_snapshot(log, 8)
@@ -140,7 +140,7 @@ class TestOpening:
         with pytest.raises(CorruptLogError, match="no snapshot reaches up to it: whole snapshots: 2@1"):
             reopened(disk)
 
-    async def test_records_that_only_a_damaged_snapshot_had_are_not_forgotten_in_silence(self) -> None:
+    async def test_records_only_in_a_damaged_snapshot_are_not_forgotten(self) -> None:
         """The log gave way to a snapshot, in part, when the node stopped; the snapshot then rots."""
         disk = new_disk()
         log = await grown(disk)
@@ -155,7 +155,7 @@ class TestOpening:
             reopened(disk)
 
     @pytest.mark.parametrize(("offset", "epoch"), [(8, 1), (100, 1)])
-    async def test_a_log_with_a_later_epoch_where_the_snapshot_ends_is_refused(self, offset: int, epoch: int) -> None:
+    async def test_a_log_with_a_later_epoch_at_its_snapshot_is_refused(self, offset: int, epoch: int) -> None:
         disk = new_disk()
         await (await grown(disk, epoch=2)).close()
         await write_snapshot(disk, OffsetAndEpoch(offset, epoch), ControlState(1000, voters_of(1, 2), 1), [b"a"])
@@ -182,7 +182,7 @@ class TestOpening:
         disk.crash("all")
         assert values_in(reopened(disk)) == [b"next"]
 
-    async def test_voters_are_the_snapshots_then_those_that_the_log_has_behind_it(self) -> None:
+    async def test_voters_are_the_snapshots_and_then_the_logs(self) -> None:
         disk = new_disk()
         log = await grown(disk)
         await take_snapshot(log, 8)
@@ -241,7 +241,7 @@ class TestOpening:
 
 
 class TestIds:
-    async def test_the_next_snapshot_is_of_what_is_committed_and_ends_with_a_batch(self) -> None:
+    async def test_the_next_snapshot_is_committed_and_ends_with_a_batch(self) -> None:
         log = await grown(new_disk())
         log.append_as_leader(batch(b"not", b"committed"), 2)
         assert log.next_snapshot_id(8) == OffsetAndEpoch(8, 1)
@@ -296,7 +296,7 @@ class TestReading:
         assert log.validate_fetch(15, 1) == Diverging(OffsetAndEpoch(14, 1))
         assert log.validate_fetch(20, 2) == Diverging(OffsetAndEpoch(14, 1))
 
-    async def test_a_replica_with_nothing_gets_the_snapshot_where_there_is_one(self) -> None:
+    async def test_a_blank_replica_gets_the_snapshot_if_there_is_one(self) -> None:
         log = await grown(new_disk())
         assert log.validate_fetch(0, 0) == Valid()
         snapshot_id = await take_snapshot(log, 8)

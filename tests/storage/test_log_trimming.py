@@ -75,7 +75,7 @@ class TestTrimming:
         assert await log.trim(RetentionLimits(size - 1, None))
         assert len(files(disk, ".log.deleted")) == 1
 
-    async def test_by_age_what_the_oldest_snapshot_covers_goes_then_the_snapshot(self) -> None:
+    async def test_age_deletes_what_the_oldest_snapshot_covers_then_it(self) -> None:
         disk = new_disk()
         log = await grown(disk)
         # The log's clock stands at 0.  The records say 1000, but a client chose that.
@@ -152,7 +152,7 @@ class TestTrimming:
         ]
         assert reopened_after_kill(disk).epochs.entries == log.epochs.entries
 
-    async def test_a_log_of_which_nothing_is_left_knows_what_it_knows_when_it_is_opened_again(self) -> None:
+    async def test_an_emptied_log_keeps_its_knowledge_when_reopened(self) -> None:
         disk = new_disk()
         await grown(disk)
         log = reopened_after_kill(disk)
@@ -166,7 +166,7 @@ class TestTrimming:
         assert log.epochs.entries == again.epochs.entries == ()
         assert log.end == again.end == end
 
-    async def test_what_is_read_and_appended_afterwards_is_the_same_as_ever(self) -> None:
+    async def test_reads_and_appends_afterwards_are_the_same_as_ever(self) -> None:
         disk = new_disk()
         log = await grown(disk)
         before = log.read(9, 10_000)
@@ -195,7 +195,7 @@ class TestTrimming:
         everything = values_of_snapshot(log, newest) + rest[-(log.end_offset - newest.offset) :]
         assert everything == [b"%03d" % number for number in range(12)]
 
-    async def test_an_older_snapshot_that_is_damaged_is_passed_over_and_goes_with_the_log_before_it(self) -> None:
+    async def test_a_damaged_older_snapshot_is_skipped_and_trimmed(self) -> None:
         disk = new_disk()
         log = await grown(disk)
         older, newer = await take_snapshot(log, 5), await take_snapshot(log, 8)
@@ -253,7 +253,7 @@ class TestTrimming:
         path = f"{DIRECTORY}/leader-epoch-checkpoint"
         assert decode_leader_epochs(path, disk.read_bytes(path)) == list(again.epochs.entries) == [(1, 6)]
 
-    async def test_a_disk_that_fails_to_take_the_epochs_poisons_all_the_same(self) -> None:
+    async def test_a_disk_that_fails_to_store_epochs_poisons_too(self) -> None:
         disk = new_disk()
         log = await grown(disk)
         await take_snapshot(log, 8)

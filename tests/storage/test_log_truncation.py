@@ -87,7 +87,7 @@ class TestTruncate:
         await log.close()
         assert disk.read_bytes(f"{DIRECTORY}/{0:020d}.timeindex") == (2000).to_bytes(8, "big") + bytes(4)
 
-    async def test_the_indexes_of_a_truncated_segment_are_those_of_what_is_left(self) -> None:
+    async def test_the_indexes_of_a_truncated_segment_match_what_is_left(self) -> None:
         disk = SimulatedDisk()
         log = open_log(disk)
         for number in range(40):

@@ -156,7 +156,7 @@ class TestLog:
         disk.replace_now(LAST, bytes(content))
         assert problem_of(disk) == f"{LAST}: position 71: leader epoch 1 at offset 13, after epoch 2"
 
-    async def test_a_torn_tail_is_a_note_and_only_what_was_not_synced_can_be_one(self) -> None:
+    async def test_a_torn_tail_is_a_note_and_was_never_synced(self) -> None:
         disk = SimulatedDisk()
         log = await living(disk)
         log.append_as_leader(batch(b"torn"), 2)
@@ -179,7 +179,7 @@ class TestLog:
         )
 
     @pytest.mark.parametrize("batches", [0, 1])
-    async def test_a_missing_end_that_a_snapshot_covers_is_missing_all_the_same(self, batches: int) -> None:
+    async def test_a_missing_end_is_missing_even_if_a_snapshot_covers_it(self, batches: int) -> None:
         """The snapshot does not take the log's place: the node refuses to start, as what had been synced is gone."""
         disk = await stopped()
         for base_offset in (6, 9, 12):
@@ -208,7 +208,7 @@ class TestLog:
             "the next start makes it anew"
         ]
 
-    async def test_an_older_epoch_in_the_place_of_one_that_never_committed_is_a_note(self) -> None:
+    async def test_an_older_epoch_after_an_uncommitted_one_is_a_note(self) -> None:
         """Figure 8 of the Raft paper: epoch 2's record gives way to one of epoch 1, which the leader of epoch 3 has."""
         disk = SimulatedDisk()
         disk.make_directory(DIRECTORY)

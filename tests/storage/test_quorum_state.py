@@ -52,7 +52,7 @@ def test_no_bit_can_flip_unseen(version: int) -> None:
             assert decoded(bytes(damaged)) is None, f"bit {bit} of byte {position}"
 
 
-async def test_the_first_line_is_kafkas_and_the_second_need_not_be_there() -> None:
+async def test_the_first_line_is_kafkas_and_the_second_is_optional() -> None:
     disk, file = disk_and_file()
     await file.write(STATE, 1, VoterSet())
     line, crc, end = disk.read_bytes(PATH).split(b"\n")

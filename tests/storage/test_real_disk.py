@@ -176,7 +176,7 @@ async def test_eventfds_are_used_again_and_closed_with_the_thread() -> None:
     assert open_eventfds() == before
 
 
-async def test_the_eventfd_of_one_who_waits_while_the_thread_is_closed_is_closed_after_the_wait() -> None:
+async def test_a_waiters_eventfd_is_closed_after_its_wait() -> None:
     before = open_eventfds()
     thread = FsyncThread()
     device = Device()
@@ -189,7 +189,7 @@ async def test_the_eventfd_of_one_who_waits_while_the_thread_is_closed_is_closed
     assert open_eventfds() == before
 
 
-async def test_a_closed_thread_has_ended_and_a_later_job_starts_another() -> None:
+async def test_a_closed_thread_ends_and_a_later_job_starts_another() -> None:
     thread = FsyncThread()
     before = set(threading.enumerate())
     await thread.run("file", lambda: None)
@@ -244,9 +244,7 @@ def test_a_failed_write_leaves_the_size_as_it_was(tmp_path: Path, monkeypatch: p
     file.close()
 
 
-def test_a_failed_replacement_leaves_the_old_content_and_no_temporary_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_replacement_keeps_only_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = RealDisk()
     disk.replace_now(str(tmp_path / "a"), b"old")
 
@@ -272,7 +270,7 @@ def test_what_is_no_regular_file_is_not_read(make: Callable[[str], None], tmp_pa
     assert open_descriptors() == before
 
 
-async def test_a_file_closed_while_it_is_synced_is_closed_once_that_has_ended(
+async def test_a_file_closed_during_a_sync_closes_after_the_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "a")
@@ -309,7 +307,7 @@ def open_eventfds() -> int:
     return sum("eventfd" in path for path in open_descriptors())
 
 
-async def test_replace_aside_waits_neither_for_the_device_nor_for_a_sync_under_way(
+async def test_replace_nowait_waits_for_neither_device_nor_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(_descriptor: int) -> None:

@@ -130,7 +130,7 @@ def test_mutated_batches_are_judged_as_the_decoder_judges_them(
 )
 @example([14, 0, 0, 0, 1, 2, 120, 0], 1)
 @example([18, 0, 0, 0, 1, 2, 120, 2, 0, 1], 1)
-def test_bytes_that_may_be_records_are_judged_as_the_decoder_judges_them(content: list[int], count: int) -> None:
+def test_possible_records_are_judged_as_the_decoder_judges_them(content: list[int], count: int) -> None:
     buffer, header = with_records(bytes(content), count)
     assert verdict_of_the_check(buffer, 0, header) == verdict_of_the_decoder(buffer, 0, header)
 
@@ -140,9 +140,7 @@ def test_bytes_that_may_be_records_are_judged_as_the_decoder_judges_them(content
     delta=st.sampled_from([0, 1, -1, 64, 8192]),
     value=st.binary(max_size=3),
 )
-def test_numbers_in_more_bytes_than_needed_are_judged_as_the_decoder_judges_them(
-    extra: list[int], delta: int, value: bytes
-) -> None:
+def test_overlong_numbers_are_judged_as_the_decoder_judges_them(extra: list[int], delta: int, value: bytes) -> None:
     content = b"\x00" + wide(delta, extra[0]) + wide(0, extra[1]) + wide(-1, extra[2])
     content += wide(len(value), extra[3]) + value + wide(0, extra[4])
     data = wide(len(content), extra[5]) + content + record(1)

@@ -34,7 +34,7 @@ async def test_it_is_made_durable_once_a_second_while_the_log_grows(autojump_clo
     await log.close()
 
 
-async def test_a_flipped_bit_after_a_loss_of_power_costs_no_record_that_was_synced_before(
+async def test_a_flipped_bit_after_power_loss_costs_no_synced_record(
     autojump_clock: object,
 ) -> None:
     """A record of zeros looks, with a bit flipped, as if a sector of it had never been written."""
@@ -63,7 +63,7 @@ async def test_a_failure_to_make_it_durable_poisons_the_log(autojump_clock: obje
     assert log.poisoned is not None
 
 
-async def test_a_write_that_fails_while_it_is_made_durable_is_told_to_whoever_syncs(autojump_clock: object) -> None:
+async def test_a_write_that_fails_in_the_background_fails_the_sync(autojump_clock: object) -> None:
     disk = SimulatedDisk(sync_latency=lambda: 1.0)
     log = open_log(disk)
     for _ in range(2):

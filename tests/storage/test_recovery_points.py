@@ -46,7 +46,7 @@ class TestRecoveryPoint:
         await log.sync()
         assert disk.peek(RECOVERY_POINT) == encode_recovery_point(1)
 
-    def test_a_crash_after_a_truncation_was_synced_finds_no_end_missing(self) -> None:
+    def test_a_crash_after_a_synced_truncation_finds_no_end_missing(self) -> None:
         disk = SimulatedDisk()
         log = open_log(disk)
         for value in (b"one", b"two", b"three"):
@@ -59,7 +59,7 @@ class TestRecoveryPoint:
         assert values_in(open_log(disk)) == [b"one"]
 
     @pytest.mark.parametrize("sector", range(1, 9))
-    def test_a_hole_behind_it_is_cut_with_the_whole_batches_that_follow(self, sector: int) -> None:
+    def test_a_hole_behind_it_is_cut_with_the_batches_that_follow(self, sector: int) -> None:
         values = [b"%d" % number * 700 for number in range(6)]
         disk, positions = stopped_disk(*values, synced=1)
         data = bytearray(disk.read_bytes(FIRST_SEGMENT))
@@ -162,7 +162,7 @@ class TestRecoveryPoint:
             None,
         ],
     )
-    def test_without_one_only_what_can_be_nothing_else_is_a_torn_tail(self, content: bytes | None) -> None:
+    def test_without_one_only_an_unmistakable_torn_tail_is_one(self, content: bytes | None) -> None:
         disk, positions = stopped_disk(b"one", b"two", b"three", synced=2)
         disk.remove(RECOVERY_POINT)
         if content is not None:
@@ -207,7 +207,7 @@ class TestKnownGoodPoint:
         with pytest.raises(CorruptLogError, match="synced up to offset 2, so this is no torn tail"):
             open_log(disk)
 
-    async def test_a_missing_last_batch_is_no_torn_tail_after_a_clean_close(self) -> None:
+    async def test_a_missing_last_batch_is_no_torn_tail_after_clean_close(self) -> None:
         disk = await self.closed(b"one", b"two")
         rewrite(disk, lambda data: data.__delitem__(slice(len(data) // 2, None)))
         with pytest.raises(CorruptLogError, match="ends at offset 1, position 71, but was synced up to offset 2"):
@@ -243,7 +243,7 @@ class TestKnownGoodPoint:
             assert values_in(open_log(disk)) == [b"one"]
         assert "producer snapshot ignored" in [entry["event"] for entry in logs]
 
-    async def test_a_truncated_and_rewritten_log_is_not_vouched_for_by_what_was_there_before(self) -> None:
+    async def test_a_rewritten_log_is_not_vouched_for_by_the_old_one(self) -> None:
         disk = await self.closed(b"one", b"two", b"three")
         log = open_log(disk)
         log.truncate_to(1)

@@ -93,9 +93,7 @@ def test_what_is_being_fetched_is_spared(snapshots: list[SnapshotFile], spared: 
 
 
 @pytest.mark.parametrize(("max_bytes", "expected"), [(250, ["log 0"]), (249, ["log 0", "snapshot 10", "log 10"])])
-def test_a_small_snapshot_is_spared_while_the_log_behind_it_is_within_the_limit(
-    max_bytes: int, expected: list[str]
-) -> None:
+def test_a_small_snapshot_is_spared_while_the_log_is_small(max_bytes: int, expected: list[str]) -> None:
     snapshots = [snapshot(10), snapshot(25)]
     limits = RetentionLimits(max_bytes, -1)
     ids = {OffsetAndEpoch(10, 1)}
@@ -120,7 +118,7 @@ def test_by_age_too_what_is_being_fetched_is_spared() -> None:
     max_age_ms=st.none() | st.integers(0, 100),
     spared=st.frozensets(st.integers(1, 60)),
 )
-def test_whatever_goes_the_log_begins_where_a_snapshot_reaches_and_one_snapshot_stays(
+def test_the_log_starts_at_a_snapshot_and_one_snapshot_stays(
     snapshots: list[tuple[int, int, int]],
     cuts: list[int],
     start: int,

@@ -29,7 +29,7 @@ class TestReordered:
             seen.add(bytes(sector[0] for sector in sectors))
         assert seen == {bytes(digits) for digits in itertools.product(b"012", repeat=3)}
 
-    def test_later_writes_may_be_there_without_earlier_ones_which_are_zeros_then(self) -> None:
+    def test_later_writes_may_survive_earlier_ones_left_as_zeros(self) -> None:
         seen = set()
         for seed in range(200):
             disk, file = disk_with_file(seed)
@@ -66,7 +66,7 @@ class TestReordered:
             (2 * SECTOR_BYTES, b"\0", 1),
         }
 
-    def test_each_change_of_a_name_is_kept_or_lost_and_a_rename_as_a_whole(self) -> None:
+    def test_each_name_change_is_kept_or_lost_and_a_rename_whole(self) -> None:
         seen = set()
         for seed in range(200):
             disk, _ = disk_with_file(seed)
@@ -97,7 +97,7 @@ class TestReordered:
 
 
 class TestCrashPoints:
-    def test_before_a_call_it_has_not_taken_effect_and_after_it_it_has(self) -> None:
+    def test_a_crash_before_a_call_undoes_it_and_after_it_keeps_it(self) -> None:
         for after in (False, True):
             disk, file = disk_with_file()
             file.append(b"1")

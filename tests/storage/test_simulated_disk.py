@@ -24,7 +24,7 @@ def test_a_crash_loses_what_was_not_synced_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_random_crash_keeps_a_prefix_of_the_changes_perhaps_torn(seed: int) -> None:
+def test_a_random_crash_keeps_a_prefix_that_may_be_torn(seed: int) -> None:
     disk, file = disk_with_file(seed)
     file.append(b"synced")
     file.sync_now()
@@ -55,7 +55,7 @@ def test_an_unsynced_truncation_may_be_undone_by_a_crash() -> None:
     assert disk.read_bytes("/d/a") == b"123456"
 
 
-def test_names_come_back_or_vanish_unless_their_directory_was_synced() -> None:
+def test_names_come_back_or_vanish_unless_the_directory_synced() -> None:
     disk, _ = disk_with_file()
     disk.open("/d/new", create=True)
     disk.rename("/d/a", "/d/b")
@@ -67,7 +67,7 @@ def test_names_come_back_or_vanish_unless_their_directory_was_synced() -> None:
     assert disk.list_directory("/d") == ["b"]
 
 
-def test_a_durable_replacement_survives_and_the_other_kind_may_not() -> None:
+def test_only_a_durable_replacement_must_survive() -> None:
     disk, _ = disk_with_file()
     disk.replace_now("/d/q", b"1")
     disk.replace_now("/d/q", b"2", durable=False)
@@ -124,7 +124,7 @@ def test_files_and_locks_of_before_a_crash_are_dead() -> None:
     assert not disk.locked
 
 
-def test_a_failed_sync_loses_its_changes_although_later_ones_succeed() -> None:
+def test_a_failed_sync_loses_its_changes_even_if_later_ones_pass() -> None:
     disk, file = disk_with_file()
     file.append(b"abc")
     disk.fail("sync", name="a")
@@ -140,7 +140,7 @@ def test_a_failed_sync_loses_its_changes_although_later_ones_succeed() -> None:
     assert disk.read_bytes("/d/a") == b"\0\0\0def"
 
 
-def test_what_is_written_while_a_sync_fails_brings_its_whole_sector_along() -> None:
+def test_a_write_during_a_failing_sync_keeps_its_whole_sector() -> None:
     """The page that was dirtied again holds both, and no device writes less than a sector."""
     inode = Inode()
     inode.write(0, b"x" * SECTOR_BYTES + b"lost, ")
@@ -164,7 +164,7 @@ def test_what_is_cut_while_a_sync_fails_stays_cut() -> None:
     assert inode.content == b"lost no more"
 
 
-def test_bytes_that_a_failed_sync_lost_at_the_end_are_zeros_to_the_next_process_until_it_cuts_them() -> None:
+def test_bytes_lost_by_a_failed_sync_read_as_zeros_until_cut() -> None:
     disk, file = disk_with_file()
     file.append(b"kept")
     file.sync_now()
@@ -184,7 +184,7 @@ def test_bytes_that_a_failed_sync_lost_at_the_end_are_zeros_to_the_next_process_
     assert file.read_at(0, 10) == b"keptnew"
 
 
-def test_a_failure_asked_for_hits_that_call_on_that_file_that_often() -> None:
+def test_an_injected_failure_hits_that_call_and_file_that_often() -> None:
     disk, file = disk_with_file()
     disk.fail("append", name="a", code=errno.ENOSPC, times=2)
     other = disk.open("/d/b", create=True)
@@ -281,7 +281,7 @@ class TestFullDisk:
         file.append(b"6")
         assert file.read_at(0, 10) == b"346"
 
-    def test_a_replacement_that_does_not_fit_leaves_the_old_content_and_nothing_else(self) -> None:
+    def test_a_replacement_that_does_not_fit_leaves_the_old_content(self) -> None:
         disk, _ = disk_with_file()
         disk.replace_now("/d/q", b"old")
         disk.capacity = 5
@@ -292,7 +292,7 @@ class TestFullDisk:
         disk.remove("/d/q")
         disk.replace_now("/d/q", b"new")
 
-    def test_what_is_there_may_be_overwritten_and_what_is_cut_makes_room(self) -> None:
+    def test_existing_bytes_may_be_overwritten_and_a_cut_frees_room(self) -> None:
         disk, file = disk_with_file()
         file.append(b"123")
         disk.capacity = 3

@@ -153,7 +153,7 @@ async def trim_twice_and_close(life: Life) -> None:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("lose", ["all", "some", "reordered"])
 @pytest.mark.parametrize("what", [snapshot, trim, trim_twice_and_close], ids=lambda what: what.__name__)
-async def test_a_crash_while_a_snapshot_is_written_or_the_log_is_trimmed_loses_nothing(
+async def test_a_crash_while_snapshotting_or_trimming_loses_nothing(
     what: Callable[[Life], Awaitable[None]], lose: Loss, after: bool
 ) -> None:
     point = 0
@@ -209,7 +209,7 @@ async def gone_on_with(log: Log, where: str) -> None:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("lose", ["all", "some", "reordered"])
 @pytest.mark.parametrize("snapshot_id", [OffsetAndEpoch(40, 4), OffsetAndEpoch(40, 3), OffsetAndEpoch(13, 4)], ids=str)
-async def test_a_crash_while_a_snapshot_replaces_the_log_leaves_the_one_or_the_other(
+async def test_a_crash_while_a_snapshot_replaces_the_log_leaves_one(
     snapshot_id: OffsetAndEpoch, lose: Loss, after: bool
 ) -> None:
     """13@4 is in the place of records that were never committed: those from 12 on."""

@@ -67,9 +67,7 @@ async def test_the_pieces_make_the_snapshot(piece: int) -> None:
         (50, b"x", 315, "snapshot 5@1: size 315, it was 314 before"),
     ],
 )
-async def test_a_piece_that_does_not_follow_is_refused_and_not_taken_in(
-    position: int, data: bytes, size: int, message: str
-) -> None:
+async def test_a_chunk_that_does_not_follow_is_refused(position: int, data: bytes, size: int, message: str) -> None:
     disk = new_disk()
     async with SnapshotDownload(disk, "/d", ID) as download:
         await download.append(0, WHOLE[:50], len(WHOLE))
@@ -110,7 +108,7 @@ async def test_another_snapshot_under_that_id_is_refused() -> None:
             await download.finish()
 
 
-async def test_a_cancelled_one_leaves_nothing_and_an_interrupted_one_begins_anew() -> None:
+async def test_cancelled_leaves_nothing_and_interrupted_starts_over() -> None:
     disk = new_disk()
     with trio.CancelScope() as scope:
         async with SnapshotDownload(disk, "/d", ID) as download:
@@ -162,7 +160,7 @@ async def test_others_run_while_a_large_one_is_checked(monkeypatch: pytest.Monke
     assert checked_between_turns.total() > 100
 
 
-async def test_what_comes_is_checked_as_it_comes_and_read_back_only_where_a_batch_is_cut() -> None:
+async def test_bytes_are_checked_on_arrival_and_reread_only_at_a_cut() -> None:
     disk = new_disk()
     values = [b"%0150d" % number for number in range(200)]
     await write_snapshot(disk, ID, ControlState(0, KAFKAS_VOTERS, 1), values, "/d")

@@ -237,7 +237,7 @@ class TestWriter:
         assert largest <= max(written) < largest + 3 * 200
         assert len(written) > 4
 
-    async def test_once_the_log_has_stopped_growing_it_is_written_at_full_speed(
+    async def test_once_the_log_stops_growing_it_writes_at_full_speed(
         self, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
     ) -> None:
         """Before that the event loop is left to others for as long as each batch has kept them waiting."""
@@ -280,9 +280,7 @@ class TestWriter:
         assert all(4000 < after - before < 6000 for before, after in pairwise(sizes[:-2]))
         assert disk.durable_bytes(PATH) == disk.peek(PATH)
 
-    async def test_an_fsync_that_fails_behind_its_back_is_told_and_leaves_no_snapshot(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_an_fsync_failing_in_the_background_leaves_no_snapshot(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(part_file, "SYNC_EVERY_BYTES", 4000)
         for failing in range(1, 5):
             disk = new_disk()
@@ -346,7 +344,7 @@ class TestWriter:
         await writer.abandon()
         assert disk.list_directory(directory) == []
 
-    async def test_one_that_is_cancelled_leaves_nothing_and_the_earlier_one_as_it_was(self) -> None:
+    async def test_a_cancelled_one_leaves_the_earlier_one_as_it_was(self) -> None:
         disk = new_disk()
         await write(disk, records(3))
         before = disk.read_bytes(PATH)
@@ -360,7 +358,7 @@ class TestWriter:
         assert disk.list_directory("/d") == [NAME]
         assert disk.read_bytes(PATH) == before
 
-    async def test_a_killed_process_leaves_a_part_that_the_next_writer_removes(self) -> None:
+    async def test_the_next_writer_removes_the_part_of_a_killed_process(self) -> None:
         disk = new_disk()
         writer = SnapshotWriter(disk, "/d", ID, STATE, batch_bytes=1000)
         await writer.append(records(100))
@@ -383,7 +381,7 @@ class TestWriter:
         disk.crash("all")
         assert disk.peek_names("/d") == []
 
-    async def test_a_full_disk_leaves_no_snapshot_and_the_room_that_there_was(self) -> None:
+    async def test_a_full_disk_leaves_no_snapshot_and_the_same_free_space(self) -> None:
         disk = new_disk()
         await write(disk, records(3))
         used = len(disk.read_bytes(PATH))

@@ -41,7 +41,7 @@ def run(kraft: CliRunner, *arguments: str) -> tuple[int, list[str]]:
     return result.return_value, result.output.splitlines()
 
 
-def test_sound_backups_and_then_a_fleet_of_which_not_all_is_sound(
+def test_sound_backups_and_then_a_partly_damaged_fleet(
     kraft: CliRunner, spark: SparkSession, backups: Path, damaged: Path, tmp_path: Path
 ) -> None:
     """One after the other, as a history is made of them."""

@@ -75,7 +75,7 @@ def test_a_sound_backup_has_nothing(audited: Audit, name: str) -> None:
     assert [f"{violation.check}: {violation}" for violation in told if violation.severity == "error"] == []
 
 
-def test_every_check_of_logs_has_something_to_look_at_in_a_sound_backup(audited: Audit) -> None:
+def test_every_log_check_has_work_in_a_sound_backup(audited: Audit) -> None:
     assert [str(violation) for violation in audited.violations if violation.cluster == SOUND] == []
     statuses = {result.check: result.status for result in audited.results if result.cluster == SOUND}
     assert [check for check, status in statuses.items() if status != "passed"] == []

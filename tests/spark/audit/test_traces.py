@@ -64,7 +64,7 @@ def test_lawful_runs_have_nothing(audited: Audit) -> None:
     assert len(clusters) == len(lawful_runs())
 
 
-def test_a_piece_of_a_lawful_run_lacks_its_beginning_and_has_nothing_else(audited: Audit) -> None:
+def test_a_split_of_a_lawful_run_lacks_only_its_beginning(audited: Audit) -> None:
     told = told_of(audited, "piece")
     assert [line for line in told if "its first event is the" not in line] == []
     assert len(told) == len(lawful_runs()) * sum(first > 0 for first, _ in PIECES)
@@ -78,9 +78,7 @@ def told_of(audited: Audit, name: str) -> list[str]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seeds", GROUPS, ids=lambda seeds: f"{seeds[0]} to {seeds[-1]}")
-def test_random_runs_have_nothing_in_their_traces_and_on_their_disks(
-    spark: SparkSession, tmp_path: Path, seeds: range
-) -> None:
+def test_random_runs_leave_nothing_in_traces_and_on_disks(spark: SparkSession, tmp_path: Path, seeds: range) -> None:
     from kraft_trio.spark.audit import CHECKS, audit
 
     (tmp_path / "traces").mkdir()

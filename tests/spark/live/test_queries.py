@@ -58,7 +58,7 @@ def test_voters_come_and_go_while_a_query_runs(spark: SparkSession, make_quorum:
     assert query.rows() == committed_rows(second)
 
 
-def test_available_now_ends_and_a_checkpoint_of_another_cluster_is_refused(
+def test_available_now_ends_and_a_foreign_checkpoint_is_refused(
     spark: SparkSession, make_quorum: MakeQuorum, tmp_path: Path
 ) -> None:
     quorum, other = make_quorum(1), make_quorum(1)

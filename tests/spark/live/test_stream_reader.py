@@ -43,7 +43,7 @@ def test_everything_committed_is_read_once(one: Quorum) -> None:
     assert rows(reader, end, end) == []
 
 
-def test_progress_tells_what_is_committed_however_little_is_taken(one: Quorum) -> None:
+def test_progress_tells_what_is_committed_even_if_little_is_read(one: Quorum) -> None:
     reader = make_reader(one)
     assert reader.reportLatestOffset() is None
     start = reader.initialOffset()
@@ -99,7 +99,7 @@ def test_a_query_from_the_latest_offset_reads_what_comes_after(one: Quorum) -> N
     assert rows(reader, start, latest(reader, start)) == [(offset, b"later")]
 
 
-def test_a_first_batch_that_was_cut_short_is_read_again_as_it_was(one: Quorum) -> None:
+def test_a_first_batch_cut_short_is_read_again_unchanged(one: Quorum) -> None:
     reader = make_reader(one, startingOffsets="latest")
     start = reader.initialOffset()
     offset = one.produce(["first"])
@@ -126,7 +126,7 @@ def test_available_now_ends_at_what_was_committed_then(one: Quorum) -> None:
     assert read == wanted
 
 
-def test_control_records_and_headers_are_there_where_they_are_wanted(one: Quorum) -> None:
+def test_control_records_and_headers_are_there_on_request(one: Quorum) -> None:
     reader = make_reader(one, includeControl="true", includeHeaders="true")
     start = reader.initialOffset()
     end = latest(reader, start)

@@ -65,7 +65,7 @@ def test_a_leader_that_dies_between_two_batches(make_quorum: MakeQuorum) -> None
     assert written(quorum) == ["one", "two", "three", "four"]
 
 
-def test_an_attempt_that_fails_leaves_what_it_had_committed_and_the_next_one_begins_anew(
+def test_a_failed_attempt_keeps_its_commits_and_a_retry_restarts(
     make_quorum: MakeQuorum,
 ) -> None:
     quorum = make_quorum(1)
