@@ -180,7 +180,7 @@ def the_leader_counts_its_unsynced_end() -> Iterable[Change]:
     ]
 
 
-@mutant(breaks="an append is acknowledged once it is committed", found_by=(7, 21), run=CRASHES, seeds=3)
+@mutant(breaks="an append is acknowledged when it is committed", found_by=(7, 21), run=CRASHES, seeds=3)
 def an_append_is_acknowledged_at_once() -> Iterable[Change]:
     return [(PendingAppends, "_is_committed", lambda self, next_offset: True)]
 
@@ -191,7 +191,7 @@ def pending_appends_are_acknowledged_when_the_epoch_ends() -> Iterable[Change]:
 
 
 @mutant(breaks="a commit needs a majority", found_by=(11,), run=ELECTIONS)
-def a_commit_needs_one_voter_less() -> Iterable[Change]:
+def a_commit_needs_one_voter_fewer() -> Iterable[Change]:
     def next_(voters: Any, synced_end_offsets: Any, leader: Any, epoch_start_offset: int, current: int | None) -> Any:
         offsets = sorted((synced_end_offsets.get(voter.key, 0) for voter in voters), reverse=True)
         reached = offsets[max(0, voters.majority - 2)]
@@ -213,7 +213,7 @@ def observers_count_for_commits() -> Iterable[Change]:
     return [(leader_replication, "next_high_watermark", next_), (ProgressTable, "synced_end_offsets", synced)]
 
 
-@mutant(breaks="only a record of its own epoch lets a leader commit", found_by=(10,), run=ELECTIONS)
+@mutant(breaks="a leader commits only with a record of its own epoch", found_by=(10,), run=ELECTIONS)
 def records_of_older_epochs_are_committed_by_counting() -> Iterable[Change]:
     def next_(*args: Any, **given: Any) -> int | None:
         return next_high_watermark(*args, **{**given, "epoch_start_offset": -1})
@@ -246,7 +246,7 @@ def the_high_watermark_follows_the_majority_down() -> Iterable[Change]:
     return [(leader_replication, "next_high_watermark", next_), (Log, "advance_high_watermark", advance)]
 
 
-@mutant(breaks="the progress of an epoch begins with nothing", found_by=(11, 20), run=ELECTIONS, seeds=4)
+@mutant(breaks="a leader begins its epoch without knowing any progress", found_by=(11, 20), run=ELECTIONS, seeds=4)
 def a_leader_goes_on_with_the_progress_of_an_older_epoch() -> Iterable[Change]:
     real = LeaderReplication.__init__
     tables: dict[Any, ProgressTable] = {}
@@ -271,12 +271,12 @@ def a_diverging_follower_counts_as_far_as_it_says() -> Iterable[Change]:
     return [(LeaderReplication, "_replica_fetch", fetch)]
 
 
-@mutant(breaks="a log that diverges is told so", found_by=(5, 6, 8), run=COMES_BACK)
+@mutant(breaks="the leader tells a follower that its log diverges", found_by=(5, 6, 8), run=COMES_BACK)
 def divergence_is_never_told() -> Iterable[Change]:
     return [(Log, "validate_fetch", lambda self, fetch_offset, last_fetched_epoch: Valid())]
 
 
-@mutant(breaks="divergence is a matter of epochs", found_by=(5, 6, 8), run=COMES_BACK)
+@mutant(breaks="epochs decide whether a log diverges", found_by=(5, 6, 8), run=COMES_BACK)
 def only_a_log_too_long_diverges() -> Iterable[Change]:
     real = Log.validate_fetch
 
@@ -305,12 +305,12 @@ def consumers_are_given_what_is_not_committed() -> Iterable[Change]:
     return [(LeaderFetches, "_complete_with_records", complete)]
 
 
-@mutant(breaks="a batch that is offered again is known", found_by=(21,), run=RETRIES, seeds=8)
+@mutant(breaks="the leader recognizes a batch that is sent again", found_by=(21,), run=RETRIES, seeds=8)
 def repeated_batches_are_appended_again() -> Iterable[Change]:
     return [(ProducerStates, "check", lambda self, *_: Accept())]
 
 
-@mutant(breaks="a batch that is known is acknowledged once it is committed", found_by=(21,), run=WAITS_ALONE)
+@mutant(breaks="a repeated batch is acknowledged when it is committed", found_by=(21,), run=WAITS_ALONE)
 def a_repeated_batch_is_acknowledged_at_once() -> Iterable[Change]:
     real = PendingAppends.await_commit
 
@@ -327,12 +327,12 @@ def a_repeated_batch_is_acknowledged_at_once() -> Iterable[Change]:
     return [(PendingAppends, "await_commit", wait)]
 
 
-@mutant(breaks="the state of producers goes back with a truncation", found_by=(21,), run=OFFERED_AGAIN)
+@mutant(breaks="a truncation restores the earlier producer states", found_by=(21,), run=OFFERED_AGAIN)
 def producers_are_remembered_over_a_truncation() -> Iterable[Change]:
     return [(LogState, "_truncate_producers_to", lambda *_: None)]
 
 
-@mutant(breaks="a batch is what its client sent", found_by=(0, 23), run=GARBLED)
+@mutant(breaks="the leader appends a batch as its client sent it", found_by=(0, 23), run=GARBLED)
 def the_crc_of_a_client_is_not_checked() -> Iterable[Change]:
     return [(client_requests, "check_client_batch", lambda *_: None)]
 

@@ -119,7 +119,7 @@ def a_vote_is_not_stored() -> Iterable[Change]:
     return [(QuorumStateFile, "write", write)]
 
 
-@mutant(breaks="what is stored is durable before it is acted by", found_by=(2, 3), run=ELECTIONS)
+@mutant(breaks="a node stores its state durably before it acts on it", found_by=(2, 3), run=ELECTIONS)
 def quorum_state_is_written_without_fsync() -> Iterable[Change]:
     async def write(self: Any, state: Any, kraft_version: int, static_voters: Any) -> None:
         content = encode_quorum_state(state, kraft_version, static_voters)
@@ -128,7 +128,7 @@ def quorum_state_is_written_without_fsync() -> Iterable[Change]:
     return [(QuorumStateFile, "write", write)]
 
 
-@mutant(breaks="a vote holds over a restart", found_by=(3,), run=ELECTIONS, seeds=4)
+@mutant(breaks="a vote survives a restart", found_by=(3,), run=ELECTIONS, seeds=4)
 def the_vote_is_forgotten_at_a_restart() -> Iterable[Change]:
     real = election.initial_role
 
@@ -155,17 +155,17 @@ def a_lost_candidate_forgets_its_own_vote() -> Iterable[Change]:
     return [(role_changes, "_on_timeout", on_timeout), UNCHECKED]
 
 
-@mutant(breaks="a vote goes only to a log as good as one's own", found_by=(7, 9, 11), run=CRASHES, seeds=8)
+@mutant(breaks="a voter votes only for a log at least as good as its own", found_by=(7, 9, 11), run=CRASHES, seeds=8)
 def a_stale_log_gets_the_vote() -> Iterable[Change]:
     return [(OffsetAndEpoch, "is_at_least_as_up_to_date_as", lambda self, other: True)]
 
 
-@mutant(breaks="of two logs the later epoch wins, then the length", found_by=(7, 9, 11), run=LONG_TAIL, seeds=8)
+@mutant(breaks="the later epoch decides between two logs, then the length", found_by=(7, 9, 11), run=LONG_TAIL, seeds=8)
 def logs_are_compared_by_length_first() -> Iterable[Change]:
     return [(OffsetAndEpoch, "is_at_least_as_up_to_date_as", lambda self, other: self >= other)]
 
 
-@mutant(breaks="a pre-vote is no vote", found_by=(17,), run=ELECTIONS)
+@mutant(breaks="a pre-vote does not count as a vote", found_by=(17,), run=ELECTIONS)
 def a_majority_of_pre_votes_makes_a_leader() -> Iterable[Change]:
     real = role_changes._on_vote_round_ended
 
@@ -208,7 +208,7 @@ def asking_for_pre_votes_raises_the_epoch() -> Iterable[Change]:
     return [(role_changes, "_on_timeout", on_timeout), UNCHECKED]
 
 
-@mutant(breaks="a leader that is known is known until the epoch ends", found_by=(2, 17), run=ELECTIONS)
+@mutant(breaks="a node remembers the leader until the epoch ends", found_by=(2, 17), run=ELECTIONS)
 def a_lost_leader_is_forgotten_in_its_epoch() -> Iterable[Change]:
     real = role_changes._on_timeout
 
@@ -221,12 +221,12 @@ def a_lost_leader_is_forgotten_in_its_epoch() -> Iterable[Change]:
     return [(role_changes, "_on_timeout", on_timeout), UNCHECKED]
 
 
-@mutant(breaks="the answer of a blank disk is none of the voter's", found_by=(22,), run=BLANK, seeds=3)
+@mutant(breaks="a blank disk does not answer for the voter", found_by=(22,), run=BLANK, seeds=3)
 def a_vote_meant_for_another_disk_is_answered() -> Iterable[Change]:
     return [(role_changes, "voter_key_error", lambda *_: None)]
 
 
-@mutant(breaks="a voter is told by id and directory id", found_by=(16, 11, 22), run=BLANK, seeds=3)
+@mutant(breaks="an id and a directory id identify a voter", found_by=(16, 11, 22), run=BLANK, seeds=3)
 def voters_are_told_by_their_ids_alone() -> Iterable[Change]:
     return [(VoterSet, "is_voter", lambda self, key: self.get(key.id) is not None)]
 
@@ -246,7 +246,7 @@ def a_minority_of_votes_elects() -> Iterable[Change]:
     return [(votes.VoteTally, "is_won", property(lambda self: 2 * len(self.granted) + 1 >= len(self.voters)))]
 
 
-@mutant(breaks="a refusal is no vote", found_by=(1, 7, 22), run=TWO_CANDIDATES)
+@mutant(breaks="a refusal does not count as a vote", found_by=(1, 7, 22), run=TWO_CANDIDATES)
 def a_refusal_counts_as_a_vote() -> Iterable[Change]:
     return [(votes.VoteTally, "rejected_by", votes.VoteTally.granted_by)]
 
@@ -273,7 +273,7 @@ def a_restarted_leader_asks_for_its_epoch_again() -> Iterable[Change]:
     return [(election, "initial_role", initial)]
 
 
-@mutant(breaks="a new epoch is stored before it is acted in", found_by=(2,), run=ELECTIONS, seeds=8)
+@mutant(breaks="a node stores a new epoch before it acts in it", found_by=(2,), run=ELECTIONS, seeds=8)
 def a_higher_epoch_seen_is_not_stored() -> Iterable[Change]:
     def unstored(*given: Any, self_key: Any) -> Transition:
         transition = roles.check_transition(*given, self_key=self_key)
@@ -293,7 +293,7 @@ def the_epoch_after_a_restart_is_that_of_the_log() -> Iterable[Change]:
 
 
 @mutant(
-    breaks="what ran in an epoch has ended before the next one begins",
+    breaks="the tasks of an epoch end before the next one begins",
     found_by=(6, 20, 5, 11, 9, 10, 4),
     run=CRASHES,
     seeds=8,

@@ -179,7 +179,7 @@ class _NoSync:
         return self._log.end_offset
 
 
-@mutant(breaks="a follower has synced what it asks to go on from", found_by=(20,), run=CALM)
+@mutant(breaks="a follower fetches only from an offset that it has synced", found_by=(20,), run=CALM)
 def a_follower_fetches_before_its_fsync() -> Iterable[Change]:
     real = FollowerReplication._apply
 
@@ -194,7 +194,7 @@ def a_follower_fetches_before_its_fsync() -> Iterable[Change]:
     return [(FollowerReplication, "_apply", apply), *UNASSERTED_FETCH]
 
 
-@mutant(breaks="a follower knows to be committed what it has", found_by=(8,), run=SLOW_FOLLOWER, seeds=3)
+@mutant(breaks="a follower's high watermark is within its own log", found_by=(8,), run=SLOW_FOLLOWER, seeds=3)
 def a_follower_takes_the_high_watermark_as_it_is_told() -> Iterable[Change]:
     real = FollowerReplication._apply
 
@@ -246,7 +246,7 @@ def a_truncation_is_not_synced() -> Iterable[Change]:
     return [(FollowerReplication, "_apply", apply), *UNASSERTED_FETCH]
 
 
-@mutant(breaks="a Fetch is answered by the leader of its epoch", found_by=(6, 10, 20), run=REELECTED)
+@mutant(breaks="only the leader of its epoch answers a Fetch", found_by=(6, 10, 20), run=REELECTED)
 def the_epoch_of_a_fetch_is_not_looked_at() -> Iterable[Change]:
     real_append = Log.append_as_follower
 
@@ -273,7 +273,7 @@ def contact_keeps_a_leader() -> Iterable[Change]:
     return [(ReplicaPosition, "fetches", lambda self, offset, leader_end_offset: True)]
 
 
-@mutant(breaks="only answers keep a follower", found_by=(0,), run=UNANSWERED)
+@mutant(breaks="only the leader's answers stop a follower from campaigning", found_by=(0,), run=UNANSWERED)
 def the_word_of_a_leader_keeps_a_follower() -> Iterable[Change]:
     """As if BeginQuorumEpoch, which a leader sends to voters that have stopped fetching, were an answer."""
     following: dict[int, FollowerReplication] = {}
@@ -295,12 +295,12 @@ def the_word_of_a_leader_keeps_a_follower() -> Iterable[Change]:
 # What applications are given
 
 
-@mutant(breaks="a state machine is given what is committed", found_by=(8,), run=CALM)
+@mutant(breaks="a state machine gets only committed records", found_by=(8,), run=CALM)
 def the_state_machine_is_given_what_is_not_committed() -> Iterable[Change]:
     return [(StateMachineDriver, "_committed_end", lambda self: self._log.end_offset)]
 
 
-@mutant(breaks="a state machine is given each record once", found_by=(8,), run=CALM)
+@mutant(breaks="a state machine gets each record once", found_by=(8,), run=CALM)
 def the_state_machine_is_given_a_batch_twice() -> Iterable[Change]:
     real = StateMachineDriver.__init__
 
@@ -315,7 +315,7 @@ def the_state_machine_is_given_a_batch_twice() -> Iterable[Change]:
     return [(StateMachineDriver, "__init__", init)]
 
 
-@mutant(breaks="a state machine is given every record", found_by=(8,), run=RESTARTED)
+@mutant(breaks="a state machine gets every record", found_by=(8,), run=RESTARTED)
 def the_state_machine_misses_what_came_before_it() -> Iterable[Change]:
     real = StateMachineDriver.run
 

@@ -68,7 +68,7 @@ append "a"
 
 
 @mutant(
-    breaks="no voter change before the first commit of the epoch",
+    breaks="a voter change waits for the first commit of the epoch",
     found_by=(14,),
     run=scenario("s01_add_then_remove", expects=False),
 )
@@ -83,7 +83,7 @@ def a_change_does_not_wait_for_the_first_commit_of_the_epoch() -> Iterable[Chang
 
 
 @mutant(
-    breaks="no voter change before the first commit of the epoch",
+    breaks="a voter change waits for the first commit of the epoch",
     found_by=(14,),
     run=scenario("s01_add_then_add", expects=False),
 )
@@ -96,7 +96,7 @@ def the_high_watermark_of_an_older_epoch_will_do_for_a_change() -> Iterable[Chan
 
 
 @mutant(
-    breaks="a new set counts from its append on",
+    breaks="a new voter set counts from its append",
     found_by=(11,),
     run=script(
         "a voter is added that is slow, while another one is cut off",
@@ -127,7 +127,7 @@ def the_old_set_counts_until_the_new_one_is_committed() -> Iterable[Change]:
 
 
 @mutant(
-    breaks="one change is one replica more or less",
+    breaks="a change adds or removes one replica",
     found_by=(13,),
     run=script("a voter is added", f'{FIRST_ELECTION_OF_1}\nadd-voter 4\nappend "b"\n'),
 )
@@ -152,7 +152,7 @@ def a_new_disk_takes_the_place_of_the_old_one_at_once() -> Iterable[Change]:
 
 
 @mutant(
-    breaks="what a voter has synced is that of its directory id",
+    breaks="a commit counts voters by id and directory id",
     found_by=(11, 22),
     run=scenario("s08_replaced_disk_is_not_counted", expects=False),
 )
@@ -165,7 +165,7 @@ def commits_count_voters_by_their_ids_alone() -> Iterable[Change]:
 
 
 @mutant(
-    breaks="whose vote is asked for is told by directory id",
+    breaks="a vote request names the voter's directory id",
     found_by=(7, 9, 11, 22),
     run=scenario("s02_stale_voter_and_blank_disks", expects=False),
 )
@@ -174,7 +174,7 @@ def votes_are_asked_of_whoever_has_the_id() -> Iterable[Change]:
 
 
 @mutant(
-    breaks="a candidate need not be in the set of whoever votes for it",
+    breaks="a candidate need not be in the voter's own set",
     found_by=(0,),
     run=scenario("s02_candidate_that_nobody_knows"),
 )
@@ -191,7 +191,7 @@ def a_candidate_that_is_not_known_gets_no_vote() -> Iterable[Change]:
 
 
 @mutant(
-    breaks="a truncation brings back the set from before",
+    breaks="a truncation restores the earlier voter set",
     found_by=(15,),
     run=scenario("s07_removal_vanishes", expects=False),
 )
@@ -216,7 +216,7 @@ def a_removed_voter_campaigns() -> Iterable[Change]:
 
 
 @mutant(
-    breaks="who does not know that it was removed asks first, and disturbs nobody",
+    breaks="a removed voter that does not know asks first and disturbs nobody",
     found_by=(0, 17),
     run=scenario("s05_removed_while_away"),
 )
@@ -232,7 +232,7 @@ def a_removed_voter_campaigns_as_nobody_answers_it() -> Iterable[Change]:
 
 
 @mutant(
-    breaks="a removed leader whose removal may be on its log alone can still be elected",
+    breaks="a leader can be elected while its own removal is uncommitted",
     found_by=(0,),
     run=scenario("s07_in_a_set_of_two"),
 )
@@ -242,7 +242,7 @@ def only_members_of_the_newest_set_campaign() -> Iterable[Change]:
 
 
 @mutant(
-    breaks="votes are counted by the newest set, committed or not",
+    breaks="the newest voter set counts votes, committed or not",
     found_by=(1, 7, 15, 22),
     run=scenario("s15_all_killed_voter_is_in", expects=False),
 )
@@ -275,7 +275,7 @@ def a_leader_outside_its_set_counts_itself() -> Iterable[Change]:
 
 
 @mutant(
-    breaks="a leader outside its set does not count itself as one that it reaches",
+    breaks="a leader outside its set does not count itself as reached",
     found_by=(0,),
     run=scenario("s06_leader_does_not_count_itself"),
 )
@@ -306,7 +306,7 @@ def two_changes_are_made_at_a_time() -> Iterable[Change]:
 
 
 @mutant(
-    breaks="a change is answered once it is committed",
+    breaks="a change is answered when it is committed",
     found_by=(21,),
     run=scenario("s07_removal_vanishes", expects=False),
 )
@@ -320,13 +320,13 @@ def a_change_is_answered_when_it_is_appended() -> Iterable[Change]:
     return [(VoterChangeSteps, "until_committed", wait)]
 
 
-@mutant(breaks="a new address is tried before it is taken", found_by=(0,), run=NOBODY_LISTENS)
+@mutant(breaks="the leader tries a new address before it accepts it", found_by=(0,), run=NOBODY_LISTENS)
 def a_voter_is_believed_where_it_is() -> Iterable[Change]:
     return [(VoterChangeCoordinator, "_is_elsewhere", lambda self, voter: False)]
 
 
 @mutant(
-    breaks="a leader resigns once its removal is committed",
+    breaks="a leader resigns when its removal is committed",
     found_by=(0,),
     run=scenario("s06_leader_removes_itself"),
 )
@@ -362,7 +362,7 @@ def the_upgrade_takes_voters_as_they_are_known() -> Iterable[Change]:
 
 
 @mutant(
-    breaks="who was removed does not join again by itself",
+    breaks="a removed voter does not join again by itself",
     found_by=(0,),
     run=scenario("removed_voter_does_not_join_again"),
 )

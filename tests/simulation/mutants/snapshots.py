@@ -147,7 +147,7 @@ REPEATED: Run = custom("an append is repeated", _repeat_an_append, settings=SETT
 # Writing
 
 
-@mutant(breaks="a snapshot is durable before it has its name", found_by=(18,), run=TAKEN)
+@mutant(breaks="a snapshot is durable before it gets its name", found_by=(18,), run=TAKEN)
 def a_snapshot_is_named_before_it_is_synced() -> Iterable[Change]:
     async def finish(self: Any) -> None:
         self._file.close()
@@ -156,12 +156,12 @@ def a_snapshot_is_named_before_it_is_synced() -> Iterable[Change]:
     return [(PartFile, "finish", finish)]
 
 
-@mutant(breaks="a snapshot is of what is committed", found_by=(18,), run=OF_WHAT_MAY_BE_UNDONE)
+@mutant(breaks="a snapshot holds only committed records", found_by=(18,), run=OF_WHAT_MAY_BE_UNDONE)
 def a_snapshot_goes_up_to_the_end_of_the_log() -> Iterable[Change]:
     return [(SnapshotTaker, "_next_id", lambda self: OffsetAndEpoch(self._log.end_offset, self._log.end.epoch))]
 
 
-@mutant(breaks="a snapshot has the voters of its end", found_by=(15, 19), run=OF_VOTERS_THAT_MAY_BE_UNDONE)
+@mutant(breaks="a snapshot has the voters at its end", found_by=(15, 19), run=OF_VOTERS_THAT_MAY_BE_UNDONE)
 def a_snapshot_has_the_newest_voters() -> Iterable[Change]:
     real = SnapshotTaker._state
 
@@ -195,7 +195,7 @@ def a_snapshot_that_cannot_be_written_is_passed_over() -> Iterable[Change]:
     return [(SnapshotTaker, "take", take)]
 
 
-@mutant(breaks="a snapshot has the producers", found_by=(21,), run=REPEATED)
+@mutant(breaks="a snapshot includes the producers", found_by=(21,), run=REPEATED)
 def a_snapshot_has_no_producers() -> Iterable[Change]:
     real = SnapshotTaker._state
     return [(SnapshotTaker, "_state", lambda self: attrs.evolve(real(self), producers=b""))]
@@ -215,12 +215,12 @@ def a_snapshot_needs_no_footer() -> Iterable[Change]:
     return [(snapshot_reader, "_Layout", Satisfied)]
 
 
-@mutant(breaks="the checksums of a snapshot are looked at", found_by=(15, 18, 19), run=ROTTEN)
+@mutant(breaks="the checksums of a snapshot are verified", found_by=(15, 18, 19), run=ROTTEN)
 def the_checksums_of_a_snapshot_are_not_looked_at() -> Iterable[Change]:
     return [(snapshot_reader, "check_crc", lambda *_: None)]
 
 
-@mutant(breaks="a fetched snapshot is checked before it has its name", found_by=(18, 19), run=ROTTEN_AT_THE_LEADER)
+@mutant(breaks="a fetched snapshot is checked before it gets its name", found_by=(18, 19), run=ROTTEN_AT_THE_LEADER)
 def a_fetched_snapshot_is_not_checked() -> Iterable[Change]:
     async def finish(self: Any) -> Any:
         count = SnapshotCount()
@@ -232,7 +232,7 @@ def a_fetched_snapshot_is_not_checked() -> Iterable[Change]:
     return [(SnapshotDownload, "finish", finish)]
 
 
-@mutant(breaks="a state machine begins with the newest snapshot", found_by=(8,), run=TAKEN)
+@mutant(breaks="a state machine starts from the newest snapshot", found_by=(8,), run=TAKEN)
 def the_state_machine_is_not_given_the_snapshot() -> Iterable[Change]:
     async def load(self: Any, _snapshots: Any, snapshot_id: OffsetAndEpoch) -> None:
         self.applied_offset = snapshot_id.offset
@@ -245,7 +245,7 @@ def the_state_machine_is_not_given_the_snapshot() -> Iterable[Change]:
 
 
 @mutant(
-    breaks="of the log that gives way no voters stay in force",
+    breaks="a log replaced by a snapshot leaves no voters in force",
     found_by=(15,),
     run=scenario("s11_snapshot_over_uncommitted_voters"),
 )
@@ -253,12 +253,12 @@ def the_voters_of_before_the_snapshot_stay() -> Iterable[Change]:
     return [(LogState, "install_voters", lambda self, snapshots: snapshots.newest.offset)]
 
 
-@mutant(breaks="the log gives way wholly to a snapshot", found_by=(0, 5, 15, 18, 20), run=LAGGING)
+@mutant(breaks="a fetched snapshot replaces the whole log", found_by=(0, 5, 15, 18, 20), run=LAGGING)
 def the_log_does_not_give_way() -> Iterable[Change]:
     return [(Segments, "replace_all", lambda *_: None)]
 
 
-@mutant(breaks="what a snapshot covers is committed", found_by=(8,), run=LAGGING)
+@mutant(breaks="records that a snapshot covers are committed", found_by=(8,), run=LAGGING)
 def the_high_watermark_is_not_that_of_the_snapshot() -> Iterable[Change]:
     real = Log.truncate_fully_to
 
@@ -272,12 +272,12 @@ def the_high_watermark_is_not_that_of_the_snapshot() -> Iterable[Change]:
     return [(Log, "truncate_fully_to", truncate)]
 
 
-@mutant(breaks="the producers are those of the snapshot", found_by=(21,), run=REPEATED)
+@mutant(breaks="a loaded snapshot sets the producers", found_by=(21,), run=REPEATED)
 def the_producers_are_forgotten_with_the_log() -> Iterable[Change]:
     return [(log_state, "load_producers", lambda *_: None)]
 
 
-@mutant(breaks="a download goes on where it was", found_by=(0,), run=INTERRUPTED)
+@mutant(breaks="a download continues at its position", found_by=(0,), run=INTERRUPTED)
 def a_download_goes_on_at_another_place() -> Iterable[Change]:
     real_append = SnapshotDownload.append
 
@@ -294,7 +294,7 @@ def a_download_goes_on_at_another_place() -> Iterable[Change]:
 # What goes
 
 
-@mutant(breaks="only what a snapshot covers is dropped", found_by=(18,), run=TRIMMED)
+@mutant(breaks="only records that a snapshot covers are dropped", found_by=(18,), run=TRIMMED)
 def the_log_is_trimmed_past_the_snapshot() -> Iterable[Change]:
     def plan(
         _snapshots: Any,

@@ -93,7 +93,7 @@ ROTTEN = script(
 )
 
 
-@mutant(breaks="what a failed fsync should have made durable is not counted", found_by=(11, 20), run=FAILING, seeds=3)
+@mutant(breaks="bytes of a failed fsync do not count as durable", found_by=(11, 20), run=FAILING, seeds=3)
 def a_failed_fsync_is_passed_over() -> Iterable[Change]:
     async def sync(self: Any) -> int:
         end = self._segments.end_offset
@@ -108,7 +108,7 @@ def a_failed_fsync_is_passed_over() -> Iterable[Change]:
     return [(Durability, "sync", sync)]
 
 
-@mutant(breaks="the first failure of a log is its last word", found_by=(20,), run=scenario("s12_fsync_fails_once"))
+@mutant(breaks="a log that failed once accepts nothing more", found_by=(20,), run=scenario("s12_fsync_fails_once"))
 def a_failed_fsync_does_not_poison() -> Iterable[Change]:
     return [(Durability, "poison", lambda self, error: self._failure(error))]
 
@@ -118,7 +118,7 @@ def a_full_disk_is_tried_again() -> Iterable[Change]:
     return [(DiskReserve, "release", lambda self, shortage: True)]
 
 
-@mutant(breaks="a log is synced by an fsync", found_by=(11, 20), run=CRASHES)
+@mutant(breaks="a sync of the log calls fsync", found_by=(11, 20), run=CRASHES)
 def sync_does_not_sync() -> Iterable[Change]:
     async def sync(self: Any) -> int:
         import trio
@@ -131,7 +131,7 @@ def sync_does_not_sync() -> Iterable[Change]:
     return [(Durability, "sync", sync), *UNASSERTED_FETCH]
 
 
-@mutant(breaks="a batch that was torn is not taken for whole", found_by=(5, 6), run=TORN, seeds=32)
+@mutant(breaks="a torn batch is not read as a whole one", found_by=(5, 6), run=TORN, seeds=32)
 def a_torn_tail_is_trusted() -> Iterable[Change]:
     def scan(segment: Any, view: Any, scan: Any, position: int, known_good_offset: int | None) -> Any:
         return scan_segment(segment, view, scan, position, 1 << 62 if known_good_offset is None else known_good_offset)
@@ -139,7 +139,7 @@ def a_torn_tail_is_trusted() -> Iterable[Change]:
     return [(log_recovery, "scan_segment", scan)]
 
 
-@mutant(breaks="recovery cuts nothing that was synced", found_by=(7, 20, 11), run=EVERYBODY)
+@mutant(breaks="recovery cuts only unsynced bytes", found_by=(7, 20, 11), run=EVERYBODY)
 def recovery_cuts_the_last_batch() -> Iterable[Change]:
     def scan_segments(segments: Any, scan: Any, *_: object) -> None:
         for segment in segments:
@@ -152,7 +152,7 @@ def recovery_cuts_the_last_batch() -> Iterable[Change]:
     return [(log_recovery, "_scan_segments", scan_segments)]
 
 
-@mutant(breaks="damage to what was synced is no torn tail", found_by=(7, 11, 20), run=ROTTEN, seeds=3)
+@mutant(breaks="damage to synced bytes is not a torn tail", found_by=(7, 11, 20), run=ROTTEN, seeds=3)
 def damage_is_cut_like_a_torn_tail() -> Iterable[Change]:
     def scan_segments(segments: Any, scan: Any, *_: object) -> None:
         for segment in segments:
@@ -164,7 +164,7 @@ def damage_is_cut_like_a_torn_tail() -> Iterable[Change]:
     return [(log_recovery, "_scan_segments", scan_segments)]
 
 
-@mutant(breaks="the recovery point is never ahead of what is synced", found_by=(0,), run=SLOW_AND_CRASHES, seeds=8)
+@mutant(breaks="the recovery point never passes the synced end", found_by=(0,), run=SLOW_AND_CRASHES, seeds=8)
 def the_recovery_point_moves_with_the_appends() -> Iterable[Change]:
     real = LogAppender.append
 
@@ -176,12 +176,12 @@ def the_recovery_point_moves_with_the_appends() -> Iterable[Change]:
     return [(LogAppender, "append", append)]
 
 
-@mutant(breaks="the recovery point goes back before the log does", found_by=(0,), run=COMES_BACK_AND_CRASHES, seeds=20)
+@mutant(breaks="a truncation lowers the recovery point first", found_by=(0,), run=COMES_BACK_AND_CRASHES, seeds=20)
 def the_recovery_point_stays_at_a_truncation() -> Iterable[Change]:
     return [(RecoveryPoint, "go_back", lambda self, offset: None)]
 
 
-@mutant(breaks="the voters in force are those of the log", found_by=(15,), run=RESTARTS, seeds=2)
+@mutant(breaks="the voters in force come from the log", found_by=(15,), run=RESTARTS, seeds=2)
 def the_voters_in_the_log_are_not_read_at_a_restart() -> Iterable[Change]:
     def fold(voters: Any, offset: int, record: Any) -> None:
         pass

@@ -43,7 +43,7 @@ FOUND = {
     "a diverging log is truncated wholly": ("no_truncation_of_committed", 0),
     "a new leader tells the high watermark it knew": ("high_watermark_of_the_epoch", 0),
     "the leader counts its unsynced end": ("commits_by_majority", 0),
-    "a commit needs one voter less": ("commits_by_majority", 0),
+    "a commit needs one voter fewer": ("commits_by_majority", 0),
     "a leader outside its set counts itself": ("commits_by_majority", 0),
     "two changes are made at a time": ("one_uncommitted_voter_set", 0),
     "a new disk takes the place of the old one at once": ("overlapping_voter_sets", 0),
