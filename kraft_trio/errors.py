@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors in nested exception groups, or the error itself if it is no group."""
+    if isinstance(error, BaseExceptionGroup):
+        for member in error.exceptions:
+            yield from leaves(member)
+    else:
+        yield error
 
 
 class KraftError(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 
@@ -16,7 +16,7 @@ from kraft_trio.application.serde import RawSerde, Serde
 from kraft_trio.application.state_machine import StateMachine, StateSnapshots
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
-from kraft_trio.errors import StorageFailure
+from kraft_trio.errors import StorageFailure, leaves
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.storage.directory import LockedDirectory, refuse_other_topic
@@ -136,18 +136,10 @@ async def _running(
 
 def _only_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the only fault in nested groups, or the first of several storage failures; else the group."""
-    faults = [error for error in _leaves(group) if not isinstance(error, trio.Cancelled)]
+    faults = [error for error in leaves(group) if not isinstance(error, trio.Cancelled)]
     if len(faults) == 1 or (faults and all(isinstance(fault, StorageFailure) for fault in faults)):
         return faults[0]
     return group
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for member in error.exceptions:
-            yield from _leaves(member)
-    else:
-        yield error
 
 
 async def run_node(

@@ -8,13 +8,13 @@ UNKNOWN_SERVER_ERROR, or its connection closes, and other requests are served.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 import structlog
 import trio
 
-from kraft_trio.errors import NodeClosedError, StorageError, StorageFailure
+from kraft_trio.errors import NodeClosedError, StorageError, StorageFailure, leaves
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ class RequestFailures:
 
         Raises the error again if it ends the node.
         """
-        if any(isinstance(leaf, NODES_OWN) for leaf in _leaves(error)):
+        if any(isinstance(leaf, NODES_OWN) for leaf in leaves(error)):
             raise error
         self.count += 1
         now_s = trio.current_time()
@@ -49,11 +49,3 @@ class RequestFailures:
             self._logged_at_s = now_s
             log.error("a request met a bug", request=request, failures=self.count, exc_info=error)
         self._unexpected(error)
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for member in error.exceptions:
-            yield from _leaves(member)
-    else:
-        yield error

@@ -9,13 +9,13 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import click
 
 from kraft_trio.cli.output import one_message
 from kraft_trio.cli.standard_streams import standard_streams
-from kraft_trio.errors import KraftError
+from kraft_trio.errors import KraftError, leaves
 
 _COMMANDS = {
     "audit": ("kraft_trio.cli.audit", "audit"),
@@ -80,16 +80,8 @@ def run(arguments: Sequence[str]) -> int:
         expected, others = group.split((KraftError, OSError))
         if expected is None or others is not None:
             raise
-        errors = list(_leaves(expected))
+        errors = list(leaves(expected))
         return _fail("; ".join(dict.fromkeys(map(_one_line, errors))), max(map(_exit_code, errors)))
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
 
 
 def _exit_code(error: BaseException) -> int:

@@ -10,29 +10,13 @@ import attrs
 from kraft_trio.config import parse_config
 from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.script.parts import NODES, NUMBER, WordPart, choice
-from kraft_trio.simulation.script.steps import part, read_fields, syntax_of, write_fields
+from kraft_trio.simulation.script.steps import Line, part, read_fields
 from kraft_trio.simulation.script.words import StepError, Words
 from kraft_trio.simulation.setup import OWN_KEYS
 
 
-class HeaderItem:
-    """One line of the header.  Subclasses are frozen attrs classes; their docstring is the manual."""
-
-    verb: ClassVar[str]
-
-    @property
-    def text(self) -> str:
-        return " ".join([self.verb, *write_fields(self)])
-
-    @classmethod
-    def syntax(cls) -> str:
-        """How it is written."""
-        return " ".join([cls.verb, *(syntax.shown for _, syntax, _ in syntax_of(cls))])
-
-    @classmethod
-    def summary(cls) -> str:
-        """The first line of the docstring."""
-        return (cls.__doc__ or "").strip().split("\n")[0]
+class HeaderItem(Line):
+    """One line of the header."""
 
 
 @attrs.frozen

@@ -92,10 +92,29 @@ class NotAsExpected(AssertionError):
     """A step has found something other than it states; the message says what was expected and what was found."""
 
 
-class Step:
-    """One thing that is done to a cluster.  Subclasses are frozen attrs classes; their docstring is the manual."""
+class Line:
+    """One line of a script.  Subclasses are frozen attrs classes; their docstring is the manual."""
 
     verb: ClassVar[str]
+
+    @property
+    def text(self) -> str:
+        """The line as it stands in a script."""
+        return " ".join([self.verb, *write_fields(self)])
+
+    @classmethod
+    def syntax(cls) -> str:
+        """The syntax of its line: `crash N... [all|some|reordered]`."""
+        return " ".join([cls.verb, *(syntax.shown for _, syntax, _ in syntax_of(cls))])
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the docstring."""
+        return (cls.__doc__ or "").strip().split("\n")[0]
+
+
+class Step(Line):
+    """One thing that is done to a cluster."""
 
     keeps_time: ClassVar[bool] = False
     """Whether the step happens at a fixed time.  In a script with such a step, the other steps take no time of their
@@ -107,11 +126,6 @@ class Step:
         Returns when it is done, while its consequences go on.  Raises NotAsExpected if the step expects something else.
         """
         raise NotImplementedError
-
-    @property
-    def text(self) -> str:
-        """The step as a line of a script."""
-        return " ".join([self.verb, *write_fields(self)])
 
     @property
     def node_ids(self) -> tuple[int, ...]:
@@ -127,16 +141,6 @@ class Step:
     def brings_nodes(self) -> tuple[int, ...]:
         """The nodes that this step adds to the world."""
         return ()
-
-    @classmethod
-    def syntax(cls) -> str:
-        """The syntax of its line: `crash N... [all|some|reordered]`."""
-        return " ".join([cls.verb, *(syntax.shown for _, syntax, _ in syntax_of(cls))])
-
-    @classmethod
-    def summary(cls) -> str:
-        """The first line of the docstring."""
-        return (cls.__doc__ or "").strip().split("\n")[0]
 
 
 async def take(step: Step, cluster: Cluster) -> None:
