@@ -27,10 +27,11 @@ from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.actors.state_machine_driver import OnCommit, StateMachineDriver, committed_batches
 from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import StateSnapshots
+from kraft_trio.channels import Reply
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import NodeClosedError, StorageFailure
-from kraft_trio.messages import QuorumView, Reply, ShutDown
+from kraft_trio.messages import QuorumView, ShutDown
 from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange

@@ -8,8 +8,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import attrs
 
 from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.channels import Reply
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
-from kraft_trio.messages import Reply
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.api import Api
 

@@ -12,6 +12,7 @@ import trio
 
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
+from kraft_trio.channels import Reply, deliver, drain
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import (
     KraftError,
@@ -23,7 +24,7 @@ from kraft_trio.errors import (
     UnsupportedVersionError,
 )
 from kraft_trio.idempotent_producer import IdempotentProducer, ProducerLeader
-from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView, Reply, deliver, drain
+from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import NewRecord, peek_header
 from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_RECORDS, RECORD_OVERHEAD_BYTES

@@ -10,8 +10,9 @@ from kraft_trio.actors.answers import Answer, Awaited
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.record_checker import RecordChecker
+from kraft_trio.channels import Reply, deliver
 from kraft_trio.errors import ProtocolError
-from kraft_trio.messages import ProduceReceived, QuorumView, Reply, deliver
+from kraft_trio.messages import ProduceReceived, QuorumView
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import check_client_batch, peek_header
 from kraft_trio.storage.batch_header import BatchHeader

@@ -23,6 +23,7 @@ from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.role_changes import Ruling, Situation, judge
 from kraft_trio.actors.shared_node_id import SharedNodeId
+from kraft_trio.channels import Reply
 from kraft_trio.messages import (
     BeginQuorumEpochReceived,
     ElectionMessage,
@@ -32,7 +33,6 @@ from kraft_trio.messages import (
     LeaderHeardOf,
     LeadershipLost,
     QuorumView,
-    Reply,
     ShutDown,
     Stamp,
     TimedOut,

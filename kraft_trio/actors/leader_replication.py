@@ -21,6 +21,7 @@ from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.request_failures import NODES_OWN
 from kraft_trio.actors.snapshot_scrubber import SnapshotScrubber
 from kraft_trio.actors.snapshot_server import SnapshotServer
+from kraft_trio.channels import drain
 from kraft_trio.errors import DiskFullError
 from kraft_trio.messages import (
     CommittedEndRequested,
@@ -32,7 +33,6 @@ from kraft_trio.messages import (
     ProduceReceived,
     ProducerIdRequested,
     SnapshotPiece,
-    drain,
 )
 from kraft_trio.protocol.check_quorum import has_majority_contact
 from kraft_trio.protocol.high_watermark import next_high_watermark

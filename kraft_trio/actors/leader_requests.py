@@ -8,7 +8,8 @@ from kraft_trio.actors.answers import Answer, Awaited, Ready
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.shared_node_id import SharedNodeId
-from kraft_trio.messages import Asker, FetchReceived, FetchSnapshotReceived, QuorumView, Reply, SnapshotPiece, deliver
+from kraft_trio.channels import Reply, deliver
+from kraft_trio.messages import Asker, FetchReceived, FetchSnapshotReceived, QuorumView, SnapshotPiece
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse

@@ -10,8 +10,9 @@ from kraft_trio.actors.answers import Answer, Awaited, Worked
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.leader_requests import leader_check
 from kraft_trio.actors.published import Published
+from kraft_trio.channels import Reply, deliver
 from kraft_trio.errors import ProtocolError
-from kraft_trio.messages import CommittedEndRequested, QuorumView, Reply, deliver
+from kraft_trio.messages import CommittedEndRequested, QuorumView
 from kraft_trio.wire.apis.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,

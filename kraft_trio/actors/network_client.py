@@ -11,8 +11,8 @@ import attrs
 import structlog
 import trio
 
+from kraft_trio.channels import Reply, send_or_wait
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
-from kraft_trio.messages import Reply, send_or_wait
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.protocol.waits import RECONNECT_BACKOFF_MAX_MS
 from kraft_trio.wire.api import Api

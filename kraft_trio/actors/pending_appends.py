@@ -9,7 +9,8 @@ import attrs
 import trio
 
 from kraft_trio.actors.removable_heap import RemovableHeap
-from kraft_trio.messages import ProduceReceived, Reply
+from kraft_trio.channels import Reply
+from kraft_trio.messages import ProduceReceived
 from kraft_trio.storage.log import Log
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode

@@ -21,6 +21,7 @@ from kraft_trio.actors.published import Published
 from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.replica_snapshot_requests import ReplicaSnapshotRequests, TakeSnapshot
 from kraft_trio.actors.voter_change_requests import VoterChangeRequests
+from kraft_trio.channels import Reply, deliver
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.messages import (
     Asker,
@@ -29,9 +30,7 @@ from kraft_trio.messages import (
     EndQuorumEpochReceived,
     ProducerIdRequested,
     QuorumView,
-    Reply,
     VoteReceived,
-    deliver,
 )
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS
 from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, INIT_PRODUCER_ID, Api, advertised_ranges

@@ -13,8 +13,8 @@ import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_replication import LeaderReplication
+from kraft_trio.channels import Reply
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
-from kraft_trio.messages import Reply
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import Refused
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, Voter, VoterSet

@@ -17,6 +17,7 @@ import trio
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.voter_change import ChangeRefusedError, VoterChange, VoterChangeSteps, answering, require
+from kraft_trio.channels import drain
 from kraft_trio.messages import (
     AddVoterReceived,
     LeadershipLost,
@@ -24,7 +25,6 @@ from kraft_trio.messages import (
     UpdateFeaturesReceived,
     UpdateVoterReceived,
     VoterChangeMessage,
-    drain,
 )
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import (

@@ -12,15 +12,14 @@ from kraft_trio.actors.answers import Answer, Awaited, Ready
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.leader_requests import leader_check
 from kraft_trio.actors.published import Published
+from kraft_trio.channels import Reply, deliver
 from kraft_trio.messages import (
     AddVoterReceived,
     QuorumView,
     RemoveVoterReceived,
-    Reply,
     UpdateFeaturesReceived,
     UpdateVoterReceived,
     VoterChangeMessage,
-    deliver,
 )
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse

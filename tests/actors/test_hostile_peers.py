@@ -10,8 +10,9 @@ import trio
 import trio.testing
 
 from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.channels import Reply
 from kraft_trio.errors import NetworkError
-from kraft_trio.messages import BeginQuorumEpochReceived, FetchReceived, Reply
+from kraft_trio.messages import BeginQuorumEpochReceived, FetchReceived
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import Endpoint, Endpoints
 from kraft_trio.simulation import Cluster, Setup

@@ -13,7 +13,8 @@ import trio.testing
 
 from kraft_trio.actors.leader_fetches import ANSWERS_PER_TURN, LeaderFetches
 from kraft_trio.actors.parked_fetches import MAX_PARKED_BY_ONE_ASKER, MAX_PARKED_CONSUMERS, MAX_PARKED_OBSERVERS
-from kraft_trio.messages import FetchReceived, Reply, Stamp
+from kraft_trio.channels import Reply
+from kraft_trio.messages import FetchReceived, Stamp
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.storage.log import Log

@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from kraft_trio.actors.role_changes import Situation, judge
-from kraft_trio.messages import BeginQuorumEpochReceived, Reply, Stamp, VoteReceived, VoteRoundEnded
+from kraft_trio.channels import Reply
+from kraft_trio.messages import BeginQuorumEpochReceived, Stamp, VoteReceived, VoteRoundEnded
 from kraft_trio.protocol.roles import Candidate, Event, Follower, Leader, Prospective, Unattached
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet

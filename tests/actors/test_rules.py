@@ -11,12 +11,12 @@ import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_replication import LeaderReplication
+from kraft_trio.channels import Reply
 from kraft_trio.messages import (
     FetchReceived,
     LeaderMessage,
     LeadershipLost,
     ProduceReceived,
-    Reply,
     Stamp,
     TimedOut,
     VoteReceived,

@@ -16,7 +16,7 @@ from kraft_trio.actors.client_lane import ClientLanes
 from kraft_trio.actors.memory_budget import MemoryBudget
 from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.actors.server_connection import ServerConnection
-from kraft_trio.messages import Reply
+from kraft_trio.channels import Reply
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.wire.api import DESCRIBE_QUORUM, FETCH_SNAPSHOT
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
