@@ -119,7 +119,7 @@ class Node:
             self.election.tell,
             self._forwarder,
             None if snapshots is None else self.take_snapshot,
-            RecordChecker(environment.off_loop, config.max_decompressed_bytes),
+            RecordChecker(environment.off_loop, config.max_message_bytes, config.max_decompressed_bytes),
         )
         self._server = NetworkServer(environment.network, config, router, self._memory, self._failures)
         self._environment = environment

@@ -17,6 +17,7 @@ from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import check_client_batch, peek_header
 from kraft_trio.storage.batch_header import BatchHeader
 from kraft_trio.storage.record_check import is_small_and_sound
+from kraft_trio.storage.record_window import LargeRecordError
 from kraft_trio.wire.apis.describe_cluster import (
     BROKERS,
     CONTROLLERS,
@@ -172,6 +173,13 @@ class ClientRequests:
         try:
             if not is_small_and_sound(records, 0, header):
                 await self._checker.check(records, header)
+        except LargeRecordError as error:
+            reply.answer(
+                ProducePartitionResponse.failed(
+                    ErrorCode.message_too_large, f"{error} when decompressed (message.max.bytes)"
+                )
+            )
+            return
         except ProtocolError as error:
             reply.answer(ProducePartitionResponse.failed(ErrorCode.invalid_record, str(error)))
             return

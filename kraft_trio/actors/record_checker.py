@@ -30,14 +30,18 @@ class RecordChecker:
     batch at a time.  So a waiting batch holds no more memory than its request.
     """
 
-    def __init__(self, off_loop: OffLoop, max_decompressed_bytes: int) -> None:
+    def __init__(self, off_loop: OffLoop, max_record_bytes: int, max_decompressed_bytes: int) -> None:
         self._off_loop = off_loop
+        self._max_record_bytes = max_record_bytes
         self._max_decompressed_bytes = max_decompressed_bytes
         self._turn = trio.Lock()
 
     async def check(self, batch: bytes, header: BatchHeader) -> None:
-        """Check the records of a client's batch.  The caller has checked its CRC.  Raises ProtocolError."""
-        limits = produce_limits(len(batch), self._max_decompressed_bytes)
+        """Check the records of a client's batch.  The caller has checked its CRC.
+
+        Raises LargeRecordError for a record above `max_record_bytes`, and ProtocolError.
+        """
+        limits = produce_limits(len(batch), self._max_record_bytes, self._max_decompressed_bytes)
         if _may_be_short(header) and not _advance(check_steps(batch, 0, header, limits), STEPS_AT_ONCE):
             return
         async with self._turn:

@@ -185,7 +185,11 @@ class ConfigFields:
         default=values.NO_STATE_MACHINE,
     )
     max_message_bytes: int = config_key(
-        "message.max.bytes", Integer(1), "Maximum size of a record batch.", default=1048588, unit="bytes"
+        "message.max.bytes",
+        Integer(1),
+        "Maximum size of a record batch, and of each of its records when decompressed (Kafka limits only the batch).",
+        default=1048588,
+        unit="bytes",
     )
     max_request_bytes: int = config_key(
         "socket.request.max.bytes",

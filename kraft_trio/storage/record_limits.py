@@ -39,14 +39,15 @@ class RecordLimits:
     max_bytes: int | None
     """Decompressed size of all records; None for no limit."""
     max_record_bytes: int
+    """Decompressed size of one record."""
     max_records: int | None = None
     max_headers: int = MAX_READ_HEADERS
     """Headers of one record."""
     max_batch_headers: int | None = None
 
 
-def produce_limits(batch_bytes: int, max_decompressed_bytes: int) -> RecordLimits:
+def produce_limits(batch_bytes: int, max_record_bytes: int, max_decompressed_bytes: int) -> RecordLimits:
     """The limits for a batch of `batch_bytes` (compressed, if it is) from a client."""
     expanded = max(SMALL_CONTENT_BYTES, MAX_EXPANSION * batch_bytes)
     max_bytes = min(max_decompressed_bytes, expanded)
-    return RecordLimits(max_bytes, max_bytes, MAX_RECORDS, MAX_HEADERS, MAX_BATCH_HEADERS)
+    return RecordLimits(max_bytes, max_record_bytes, MAX_RECORDS, MAX_HEADERS, MAX_BATCH_HEADERS)

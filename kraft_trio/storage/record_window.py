@@ -18,6 +18,10 @@ _LENGTH_BYTES: Final = 10
 """A record's length takes no more."""
 
 
+class LargeRecordError(ProtocolError):
+    """A single record takes more bytes than one may take."""
+
+
 class RecordWindow:
     """The records' bytes in `data`, from `at` on.  The window may end inside a record.
 
@@ -45,19 +49,22 @@ class RecordWindow:
             )
         content = bytes(buffer[position + HEADER_BYTES : end])
         self.data, self.at = b"", 0
-        self._chunks = decompressed_chunks(header.compression, content, limits.max_record_bytes)
+        # A client may compress all records into one snappy block.
+        max_block_bytes = limits.max_record_bytes if limits.max_bytes is None else limits.max_bytes
+        self._chunks = decompressed_chunks(header.compression, content, max_block_bytes)
 
     def fill(self) -> Iterator[None]:
         """Load the whole record at `at`, in steps.  Loads less only at the end of the content.
 
-        Raises ProtocolError for data that the codec rejects, and for more bytes than the limits allow.
+        Raises ProtocolError for data that the codec rejects, and for more bytes than the limits allow; LargeRecordError
+        if the record alone has too many.
         """
         yield from self._bring(_LENGTH_BYTES)
         if self.at >= len(self.data):
             return
         length, start = decode_varint(self.data, self.at)
         if length > self._limits.max_record_bytes:
-            raise ProtocolError(
+            raise LargeRecordError(
                 f"batch at offset {self._header.base_offset}: a record of {length} bytes, "
                 f"at most {self._limits.max_record_bytes} allowed"
             )

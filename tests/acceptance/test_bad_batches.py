@@ -69,8 +69,12 @@ BATCHES = {
     "fewer records than offsets": (patched(23, struct.pack(">i", 9), with_right_crc=True), ErrorCode.corrupt_message),
     "a codec that does not exist": (patched(22, b"\x07", with_right_crc=True), ErrorCode.corrupt_message),
     "not what its codec says": (patched(22, b"\x01", with_right_crc=True), ErrorCode.invalid_record),
-    "a bomb": (
+    "a large record, compressed": (
         encode_batch([NewRecord(bytes(2_000_000))], timestamp_ms=0, compression=Compression.ZSTD),
+        ErrorCode.message_too_large,
+    ),
+    "a bomb": (
+        encode_batch([NewRecord(bytes(10_000))] * 200, timestamp_ms=0, compression=Compression.ZSTD),
         ErrorCode.invalid_record,
     ),
 }

@@ -51,7 +51,7 @@ async def checked(checker: RecordChecker, batch: bytes) -> None:
 
 async def test_small_batches_never_leave_the_loop() -> None:
     thread = HeldThread()
-    checker = RecordChecker(thread, CAP)
+    checker = RecordChecker(thread, CAP, CAP)
     await checked(checker, batch_of(*[b"value"] * 100))
     await checked(checker, batch_of(bytes(900_000)))
     await checked(checker, bombs.tiny_records(Compression.NONE, 1000))
@@ -63,7 +63,7 @@ async def test_small_batches_never_leave_the_loop() -> None:
 @pytest.mark.parametrize("codec", bombs.CODECS, ids=lambda codec: codec.name)
 async def test_long_checks_leave_the_loop_one_at_a_time(codec: Compression, autojump_clock: object) -> None:
     thread = HeldThread()
-    checker = RecordChecker(thread, CAP)
+    checker = RecordChecker(thread, CAP, CAP)
     async with trio.open_nursery() as nursery:
         for _ in range(3):
             nursery.start_soon(checked, checker, bombs.tiny_records(codec, 20_000))
@@ -79,7 +79,7 @@ async def test_long_checks_leave_the_loop_one_at_a_time(codec: Compression, auto
 async def test_large_uncompressed_batches_leave_the_loop() -> None:
     thread = HeldThread()
     thread.go.set()
-    checker = RecordChecker(thread, CAP)
+    checker = RecordChecker(thread, CAP, CAP)
     await checked(checker, bombs.tiny_records(Compression.NONE, 20_000))
     await checked(checker, bombs.headers_everywhere(Compression.NONE, count=100, headers_each=900))
     assert thread.jobs > 2
@@ -87,7 +87,7 @@ async def test_large_uncompressed_batches_leave_the_loop() -> None:
 
 async def test_cancelled_check_gives_its_turn_away(autojump_clock: object) -> None:
     thread = HeldThread()
-    checker = RecordChecker(thread, CAP)
+    checker = RecordChecker(thread, CAP, CAP)
     batch = bombs.tiny_records(Compression.ZSTD, 20_000)
     with trio.move_on_after(1):
         await checked(checker, batch)
@@ -101,15 +101,15 @@ async def test_refusal_comes_out_of_the_thread() -> None:
     thread.go.set()
     with pytest.raises(ProtocolError, match="more than 262144 record headers"):
         await checked(
-            RecordChecker(thread, CAP), bombs.headers_everywhere(Compression.LZ4, count=1000, headers_each=300)
+            RecordChecker(thread, CAP, CAP), bombs.headers_everywhere(Compression.LZ4, count=1000, headers_each=300)
         )
 
 
 BOMBS = {
-    "headers": bombs.many_headers(Compression.ZSTD, 1_000_000),
+    "headers": bombs.many_headers(Compression.ZSTD, 500_000),
     "headers, small": bombs.many_headers(Compression.ZSTD, MAX_HEADERS + 1),
     "records": bombs.repeated_record(Compression.ZSTD, MAX_RECORDS + 1),
-    "expansion": bombs.expansion(Compression.ZSTD, 16 * bombs.MEBIBYTE),
+    "expansion": bombs.bomb_of_small_values(Compression.ZSTD, 160),
     "not in their place": bombs.repeated_record(Compression.GZIP, 100_000),
     "claim": bombs.claimed_count(Compression.SNAPPY),
     "window": bombs.zstd_window(),
@@ -131,6 +131,21 @@ def test_bomb_is_refused_and_commits_go_on(name: str) -> None:
         assert (await cluster.wait_for_leader()).view.epoch == epoch
 
     run()
+
+
+@pytest.mark.parametrize("codec", bombs.CODECS, ids=lambda codec: codec.name)
+@on_cluster(settings={"message.max.bytes": "100000"})
+async def test_record_is_bounded_like_a_batch_once_decompressed(cluster: Cluster, codec: Compression) -> None:
+    """Whoever keeps the record keeps all of it, not what it took in the batch."""
+    leader = await cluster.wait_for_leader()
+    around = len(bombs.record(0, bytes(90_000))) - 90_000
+    async with RawClient.connected(cluster, leader.key.id) as client:
+        for value_bytes, error in ((100_000 - around, ErrorCode.none), (100_001, ErrorCode.message_too_large)):
+            answer = await client.produce(bombs.expansion(codec, value_bytes))
+            assert answer.error is error, answer
+        assert "at most 100000 allowed" in (answer.error_message or "")
+        # A batch of several records may be larger.
+        assert (await client.produce(bombs.bomb_of_small_values(codec, 20, 50_000))).error is ErrorCode.none
 
 
 @on_cluster()

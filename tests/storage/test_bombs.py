@@ -58,7 +58,7 @@ ACCEPTED = {
 def check_as_a_leader(batch: bytes, cap: int = CAP) -> int:
     """How many steps it took."""
     header = peek_header(batch)
-    return sum(1 for _ in check_steps(batch, 0, header, produce_limits(len(batch), cap)))
+    return sum(1 for _ in check_steps(batch, 0, header, produce_limits(len(batch), cap, cap)))
 
 
 def peak_of(job: Callable[[], Any]) -> int:
@@ -125,7 +125,7 @@ def test_step_of_a_check_is_bounded_work(work: list[int]) -> None:
         bombs.slow_records(Compression.ZSTD, 5000),
         bombs.headers_everywhere(Compression.ZSTD, count=200, headers_each=900),
     ):
-        steps = check_steps(batch, 0, peek_header(batch), produce_limits(len(batch), CAP))
+        steps = check_steps(batch, 0, peek_header(batch), produce_limits(len(batch), CAP, CAP))
         assert 0 < most_between_steps(steps, work) <= 2 * MAX_HEADERS
 
 
@@ -222,8 +222,7 @@ def test_highly_compressible_log_lines_are_no_bomb() -> None:
 
 
 def test_expansion_is_bounded_by_size_above_what_is_small() -> None:
-    assert produce_limits(100, CAP).max_bytes == SMALL_CONTENT_BYTES
-    assert produce_limits(16 * 1024, CAP).max_bytes == 16 * MEBIBYTE
-    assert produce_limits(MEBIBYTE, CAP).max_bytes == CAP
-    assert produce_limits(100, 1000).max_bytes == 1000
-    assert produce_limits(100, 1000).max_record_bytes == 1000
+    assert produce_limits(100, 1000, CAP).max_bytes == SMALL_CONTENT_BYTES
+    assert produce_limits(16 * 1024, 1000, CAP).max_bytes == 16 * MEBIBYTE
+    assert produce_limits(MEBIBYTE, 1000, CAP).max_bytes == CAP
+    assert produce_limits(100, 1000, 1000).max_bytes == 1000
