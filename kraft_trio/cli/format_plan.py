@@ -47,6 +47,11 @@ class FormatPlan:
     voters: VoterSet | None
     warnings: tuple[str, ...] = ()
 
+    def other_endpoints(self) -> tuple[Endpoint, ...]:
+        """Where the other voters listen."""
+        others = (voter for voter in self.voters or () if voter.key != self.key)
+        return tuple(endpoint for voter in others for _, endpoint in voter.endpoints)
+
 
 def plan_format(
     config: NodeConfig,
@@ -121,7 +126,11 @@ def _plan_initial_controllers(
     advertised = config.advertised_endpoints().get(name)
     warnings: tuple[str, ...] = ()
     if advertised != own.endpoint:
-        warnings = (f"--initial-controllers has this node at {own.endpoint}, but it advertises {name}://{advertised}",)
+        differs = f"--initial-controllers has this node at {own.endpoint}, but it advertises {name}://{advertised}"
+        if advertised is None or advertised.port != own.endpoint.port:
+            # Two names may be of one host, but nobody listens on another port.
+            raise ConfigError(f"{differs}: the other voters could not reach it")
+        warnings = (differs,)
     return FormatPlan(cluster_id, own.key, kraft_version, voters, warnings)
 
 

@@ -8,6 +8,7 @@ import random
 import time
 
 import click
+import trio
 
 from kraft_trio.cli.config_option import config_option, read_config
 from kraft_trio.cli.directory_info import describe_directory
@@ -18,6 +19,7 @@ from kraft_trio.cli.format_plan import (
     parse_initial_controllers,
     plan_format,
 )
+from kraft_trio.cli.known_voter import OVERRIDE, refuse_known_voter
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.recover_command import recover_command
 from kraft_trio.config import NodeConfig
@@ -59,6 +61,7 @@ def random_uuid() -> None:
 @click.option("-N", "--no-initial-controllers", is_flag=True, help="Join an existing quorum.")
 @click.option("-f", "--feature", metavar="kraft.version=N", help="kraft.version 0: static voters; 1: dynamic voters.")
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Succeed without changes if the directory is formatted.")
+@click.option(OVERRIDE, is_flag=True, help="Format a voter even if a running quorum knows it.")
 def format_(
     config_path: str,
     cluster_id: str,
@@ -67,10 +70,12 @@ def format_(
     no_initial_controllers: bool,
     feature: str | None,
     ignore_formatted: bool,
+    unsafe_format_again: bool,
 ) -> None:
     """Format the directory of the node that FILE describes.
 
     A node with static voters (controller.quorum.voters) takes none of -s, -I and -N; any other controller needs one.
+    With -I, the command asks the other voters whether they know this one already, and then refuses to format it.
     """
     config = read_config(config_path)
     plan = plan_format(
@@ -88,6 +93,8 @@ def format_(
             echo(f"Already formatted: {config.metadata_log_dir}")
             return
         _check_place(disk, config, plan)
+        if initial_controllers is not None and not unsafe_format_again:
+            trio.run(refuse_known_voter, plan.other_endpoints(), plan.cluster_id, plan.key)
         _write(disk, config, plan)
     # A node that joins takes the version of the quorum.
     joins = plan.voters is None and not config.quorum_voters

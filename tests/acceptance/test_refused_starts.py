@@ -101,6 +101,12 @@ def test_formatting_twice_on_purpose(quorum: Quorum, lone: NodeProcess) -> None:
     assert files_below(lone.directory) == before
 
 
+def test_formatting_an_empty_mount_point_of_a_live_voter(quorum: Quorum, lone: NodeProcess) -> None:
+    shutil.rmtree(lone.directory)
+    assert_refused(quorum.format(lone), "is a voter of the running quorum", "mount its disk", f"replace -i {LONE}")
+    assert not lone.directory.exists()
+
+
 @pytest.mark.parametrize("running", [True, False])
 def test_formatting_for_another_cluster(quorum: Quorum, lone: NodeProcess, running: bool) -> None:
     node = quorum.nodes[1] if running else lone

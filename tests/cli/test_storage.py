@@ -125,11 +125,19 @@ class TestFormat:
     def test_an_unadvertised_endpoint_is_warned_about(
         self, place: Callable[..., Place], capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert place(listeners="CONTROLLER://host-1:9999").format("-I", INITIAL) == 0
+        assert place(listeners="CONTROLLER://alias:9093").format("-I", INITIAL) == 0
         assert (
             "kraft: warning: --initial-controllers has this node at host-1:9093, "
-            "but it advertises CONTROLLER://host-1:9999\n"
+            "but it advertises CONTROLLER://alias:9093\n"
         ) in capsys.readouterr().err
+
+    def test_a_port_on_which_this_node_does_not_listen_is_refused(
+        self, place: Callable[..., Place], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        here = place(listeners="CONTROLLER://host-1:9999")
+        assert here.format("-I", INITIAL) == 1
+        assert "at host-1:9093, but it advertises CONTROLLER://host-1:9999: the other voters" in error_of(capsys)
+        assert not here.directory.exists()
 
     @pytest.mark.parametrize(
         ("changes", "options", "how"),
