@@ -16,6 +16,7 @@ from kraft_trio.cli.output import echo, echo_line, field
 from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
 from kraft_trio.cli.voter_change_run import ChangeRefused, ChangeRun
 from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
+from kraft_trio.cli.whole_number import WholeNumber
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.config import NodeConfig
 from kraft_trio.config.key import MAX_INT32
@@ -45,7 +46,7 @@ def change_options(function: F) -> F:
             "--timeout-ms",
             "timeout_ms",
             metavar="MS",
-            type=click.IntRange(1, MAX_INT32),
+            type=WholeNumber(1, MAX_INT32),
             default=30_000,
             show_default=True,
             help="Time limit, including the time a new controller takes to catch up.",
@@ -90,7 +91,7 @@ def read_own_node(config_path: str) -> OwnNode:
 def add_controller(
     context: click.Context, config_path: str | None, timeout_ms: int, dry_run: bool, force: bool
 ) -> None:
-    """Make the node that FILE describes a voter.
+    """Make the node that FILE describes a voter.  If it is one already, the command changes nothing and succeeds.
 
     Run this on the node's machine: the id, directory id and listeners come from its file and directory.  Without
     --bootstrap-controller, FILE's controller.quorum.bootstrap.servers locate the quorum.
@@ -110,13 +111,13 @@ def add_controller(
             lambda quorum: plan_add(quorum, own.key, run.fetch_timeout_ms, own.listeners, own.cluster_id),
         )
         return
-    trio.run(run.add, own.key, own.listeners, own.cluster_id)
-    echo(f"Added {told(own.key, own.listeners)}")
+    already = trio.run(run.add, own.key, own.listeners, own.cluster_id)
+    tell_outcome(already, f"Added {told(own.key, own.listeners)}")
 
 
 @click.command("remove-controller")
 @click.option(
-    "-i", "--controller-id", type=click.IntRange(0, MAX_INT32), required=True, metavar="ID", help="The id of a voter."
+    "-i", "--controller-id", type=WholeNumber(0, MAX_INT32), required=True, metavar="ID", help="The id of a voter."
 )
 @click.option(
     "-d", "--controller-directory-id", metavar="DIRECTORY_ID", help="The voter's directory id; any if omitted."
@@ -131,7 +132,7 @@ def remove_controller(
     dry_run: bool,
     force: bool,
 ) -> None:
-    """Remove a voter.
+    """Remove a voter.  If it is no voter, the command changes nothing and succeeds.
 
     Name it by its id, or by its id and directory id.
     """
@@ -141,11 +142,23 @@ def remove_controller(
     run = ChangeRun(client, options.timeout_ms, timeout_ms, FETCH_TIMEOUT_MS, force)
     quorum = trio.run(run.describe)
     key = _voter_key(quorum, controller_id, directory_id)
+    if key is None:
+        quorum = trio.run(run.settled)
+        key = _voter_key(quorum, controller_id, directory_id)
+    if key is None:
+        names = ", ".join(str(state.key) for state in quorum.voters)
+        tell_outcome(f"no voter has id {controller_id}: the voters are {names}", "")
+        return
     if dry_run:
         dry_run_of(run, f"removing KRaft {told(key)}", lambda q: plan_remove(q, key, run.fetch_timeout_ms))
         return
-    trio.run(run.remove, key, quorum.cluster_id)
-    echo(f"Removed KRaft {told(key)}")
+    already = trio.run(run.remove, key, quorum.cluster_id)
+    tell_outcome(already, f"Removed KRaft {told(key)}")
+
+
+def tell_outcome(already: str | None, done: str) -> None:
+    """Say what was done, or why there was nothing to do: repeating a command is no error."""
+    echo(done if already is None else f"Nothing to do: {already}")
 
 
 def parse_directory_id(text: str) -> UUID:
@@ -159,20 +172,20 @@ def parse_directory_id(text: str) -> UUID:
     return directory_id
 
 
-def _voter_key(quorum: QuorumDescription, replica_id: int, directory_id: UUID | None) -> ReplicaKey:
-    """The voter with that id.  Raises ChangeRefused if only an id is given and no voter has it."""
+def _voter_key(quorum: QuorumDescription, replica_id: int, directory_id: UUID | None) -> ReplicaKey | None:
+    """The replica to remove; None if only an id is given and no voter has it."""
     if directory_id is not None:
         return ReplicaKey(replica_id, directory_id)
     known = quorum.voter_of_id(replica_id)
-    if known is None:
-        names = ", ".join(str(state.key) for state in quorum.voters)
-        raise ChangeRefused(f"refused: no voter has id {replica_id}: the voters are {names}")
-    return known.key
+    return None if known is None else known.key
 
 
 def dry_run_of(run: ChangeRun, what: str, make_plan: Callable[[QuorumDescription], VoterPlan]) -> None:
     """Print the plan.  Raises ChangeRefused if the leader would refuse it."""
     plan = trio.run(run.looked_at, make_plan)
+    if plan.already is not None:
+        tell_outcome(plan.already, "")
+        return
     echo(f"DRY RUN of {what}")
     for line in plan.lines():
         echo_line(line)

@@ -10,6 +10,7 @@ import click
 
 from kraft_trio.cli.output import echo
 from kraft_trio.cli.quorum_layout import no_leader_text
+from kraft_trio.cli.whole_number import WholeNumber
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import NoLeader, QuorumDescription
 from kraft_trio.config import NodeConfig
@@ -31,7 +32,7 @@ def quorum_options(function: F) -> F:
     for option in (
         click.option(
             "--timeout-ms",
-            type=click.IntRange(1, MAX_INT32),
+            type=WholeNumber(1, MAX_INT32),
             default=5000,
             show_default=True,
             help="How long to look for a leader.",

@@ -15,6 +15,7 @@ from kraft_trio.cli.epoch_recovery import lower_epoch
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.quorum_layout import labelled
 from kraft_trio.cli.recovery import RECORD, Recovery, only_voter, other_endpoints, recover
+from kraft_trio.cli.whole_number import WholeNumber
 from kraft_trio.config.values import ADVERTISED_LISTENERS, parse_replica_id
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.epoch_limits import MAX_EPOCH
@@ -34,7 +35,7 @@ from kraft_trio.storage.real_disk import RealDisk
 )
 @click.option(
     "--unsafe-epoch",
-    type=click.IntRange(1, MAX_EPOCH),
+    type=WholeNumber(1, MAX_EPOCH),
     metavar="EPOCH",
     help="Lower the replica's epoch to this one; use the same for every replica of the stopped quorum.",
 )

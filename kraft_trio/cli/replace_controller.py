@@ -13,11 +13,12 @@ import attrs
 import click
 import trio
 
-from kraft_trio.cli.controller_commands import NO_LISTENERS, OwnNode, change_options, read_own_node, told
+from kraft_trio.cli.controller_commands import NO_LISTENERS, OwnNode, change_options, read_own_node, tell_outcome, told
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
-from kraft_trio.cli.voter_change_run import LOOK_AGAIN_S, ChangeRefused, ChangeRun, tell
+from kraft_trio.cli.voter_change_run import DONE_BY_OTHERS, LOOK_AGAIN_S, ChangeRefused, ChangeRun, tell
 from kraft_trio.cli.voter_plan import VoterPlan, misfit_of, plan_add, plan_remove
+from kraft_trio.cli.whole_number import WholeNumber
 from kraft_trio.client.admin import VoterChangeError
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
 from kraft_trio.client.replica_health import health_of
@@ -25,10 +26,6 @@ from kraft_trio.config.key import MAX_INT32
 from kraft_trio.config.values import ADVERTISED_LISTENERS
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
-from kraft_trio.wire.error_codes import ErrorCode
-
-_DONE_BY_OTHERS: Final = (ErrorCode.voter_not_found, ErrorCode.duplicate_voter)
-"""Someone else took this step, such as a node that joins by itself."""
 
 _CLOCK_JITTER_MS: Final = 100
 """Tolerance for comparing two answers: a leader reports the time of one fetch slightly differently each time.  A
@@ -91,7 +88,7 @@ def may_have_died(
 @click.option(
     "-i",
     "--controller-id",
-    type=click.IntRange(0, MAX_INT32),
+    type=WholeNumber(0, MAX_INT32),
     metavar="ID",
     help="The id of the controller with the new disk.",
 )
@@ -208,14 +205,14 @@ class Replacing:
                         raise ChangeRefused(f"refused: {objections[0]} (--force replaces the voter anyway)")
                     echo(f"Replacing controller {self.controller_id}; to resume after an interruption:")
                     echo(f"  {self._how_to_go_on()}")
-                    await self.changes.remove(left.old.key, quorum.cluster_id)
-                    echo(f"Removed KRaft {told(left.old.key)}")
+                    already = await self.changes.remove(left.old.key, quorum.cluster_id)
+                    tell_outcome(already, f"Removed KRaft {told(left.old.key)}")
                 else:
-                    await self.changes.add(new.key, self.listeners, quorum.cluster_id)
-                    echo(f"Added {told(new.key, self.listeners)}")
+                    already = await self.changes.add(new.key, self.listeners, quorum.cluster_id)
+                    tell_outcome(already, f"Added {told(new.key, self.listeners)}")
                     return
             except VoterChangeError as error:
-                if error.error not in _DONE_BY_OTHERS:
+                if error.error not in DONE_BY_OTHERS:
                     raise
                 await trio.sleep(LOOK_AGAIN_S)
 

@@ -16,6 +16,7 @@ import click
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.simulate_campaign import FanOut, run_kept_campaign
 from kraft_trio.cli.simulation_display import SeedsDisplay, ShrinkDisplay
+from kraft_trio.cli.whole_number import WholeNumber
 from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign.campaign import Summary, run_campaign
 from kraft_trio.simulation.campaign.outcome import Outcome
@@ -43,10 +44,10 @@ class _Request:
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--seed", type=click.IntRange(0), help="Run this seed (default: a random one).")
+@click.option("--seed", type=WholeNumber(0), help="Run this seed (default: a random one).")
 @click.option("--seeds", metavar="A:B", help="Run the seeds from A to B, excluding B.")
-@click.option("--nodes", type=int, help="Number of voters (default: each seed chooses).")
-@click.option("--observers", type=int, help="Number of observers (default: each seed chooses).")
+@click.option("--nodes", type=WholeNumber(0), help="Number of voters (default: each seed chooses).")
+@click.option("--observers", type=WholeNumber(0), help="Number of observers (default: each seed chooses).")
 @click.option("--time", "duration", default="60s", show_default=True, help="How long faults happen, in virtual time.")
 @click.option(
     "--faults",
@@ -59,7 +60,7 @@ class _Request:
     is_flag=True,
     help="Break links for good around a majority, which must go on committing; no other faults.",
 )
-@click.option("--jobs", type=click.IntRange(1), help="Number of processes (default: number of CPUs).")
+@click.option("--jobs", type=WholeNumber(1), help="Number of processes (default: number of CPUs).")
 @click.option(
     "--trace", metavar="FILE", help="Write a trace of every event; with several seeds, FILE must contain {seed}."
 )
@@ -68,7 +69,7 @@ class _Request:
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help=_OUT)
 @click.option("--spark", is_flag=True, help="Run the seeds as Spark tasks, locally or on --master.")
 @click.option("--master", metavar="URL", help="Spark's master, such as local[4] or spark://host:7077.")
-@click.option("--chunk", type=click.IntRange(1), help="Seeds per task (default: about a second of work).")
+@click.option("--chunk", type=WholeNumber(1), help="Seeds per task (default: about a second of work).")
 @click.option("--shrink", "shrinks", is_flag=True, help="Reduce the first failing seed to a minimal scenario script.")
 @click.pass_context
 def simulate(

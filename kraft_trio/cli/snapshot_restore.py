@@ -17,6 +17,7 @@ from kraft_trio.cli.output import echo
 from kraft_trio.cli.progress import progress
 from kraft_trio.cli.restoration import Restoration, plan_restoration, restore
 from kraft_trio.cli.snapshot_origin import find_origin, first_epoch
+from kraft_trio.cli.whole_number import WholeNumber
 from kraft_trio.config import NodeConfig
 from kraft_trio.config.key import MAX_INT64
 from kraft_trio.errors import ConfigError
@@ -33,7 +34,7 @@ from kraft_trio.storage.real_disk import RealDisk
 @click.option(
     "--end-offset",
     metavar="OFFSET",
-    type=click.IntRange(1, MAX_INT64),
+    type=WholeNumber(1, MAX_INT64),
     help="The snapshot's end offset (exclusive), if FILE's name does not give it.",
 )
 def restore_command(file: str, config_path: str, cluster_id: str, end_offset: int | None) -> None:

@@ -14,6 +14,7 @@ from kraft_trio.cli.progress import progress
 from kraft_trio.cli.quorum_options import node_options
 from kraft_trio.cli.snapshot_origin import origin_path, write_origin
 from kraft_trio.cli.snapshot_take import nodes_of
+from kraft_trio.cli.whole_number import WholeNumber
 from kraft_trio.client.snapshot_saver import SavedSnapshot, SnapshotSaver
 from kraft_trio.config.key import MAX_INT32
 from kraft_trio.errors import ConfigError, DiskFullError, StorageError
@@ -29,7 +30,7 @@ from kraft_trio.storage.real_disk import RealDisk
     "--timeout",
     "timeout_ms",
     metavar="MS",
-    type=click.IntRange(1, MAX_INT32),
+    type=WholeNumber(1, MAX_INT32),
     default=30_000,
     show_default=True,
     help="How long to continue without receiving a byte, across lost connections and elections.",

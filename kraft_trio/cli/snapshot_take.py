@@ -12,6 +12,7 @@ from kraft_trio.cli.counted import counted
 from kraft_trio.cli.each_node import Told, ask_each, endpoints_of_voters
 from kraft_trio.cli.output import echo
 from kraft_trio.cli.quorum_options import described, node_options
+from kraft_trio.cli.whole_number import WholeNumber
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.replica_snapshots import ReplicaSnapshots
 from kraft_trio.config import NodeConfig
@@ -32,7 +33,7 @@ _FIND_LEADER_MS = 5000
     "--timeout",
     "timeout_ms",
     metavar="MS",
-    type=click.IntRange(1, MAX_INT32),
+    type=WholeNumber(1, MAX_INT32),
     default=600_000,
     show_default=True,
     help="Time limit for each node.",

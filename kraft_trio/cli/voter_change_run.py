@@ -20,6 +20,8 @@ from kraft_trio.wire.error_codes import ErrorCode
 LOOK_AGAIN_S: Final = 0.2
 
 _MAY_HAVE_HAPPENED: Final = (ErrorCode.request_timed_out, *NOT_LEADING)
+DONE_BY_OTHERS: Final = (ErrorCode.voter_not_found, ErrorCode.duplicate_voter)
+"""Someone else made the change first, such as a node that joins by itself."""
 
 
 def tell(note: str) -> None:
@@ -46,18 +48,30 @@ class ChangeRun:
         """Raises NetworkError without a leader, after printing each node's view."""
         return await described(self.client, self.find_leader_ms)
 
-    async def add(self, key: ReplicaKey, listeners: Endpoints, cluster_id: str | None) -> None:
-        """Make the replica a voter.  Raises ChangeRefused, and the errors of AdminClient."""
-        await self.checked(lambda quorum: plan_add(quorum, key, self.fetch_timeout_ms, listeners, cluster_id))
-        await self._made_sure(
+    async def add(self, key: ReplicaKey, listeners: Endpoints, cluster_id: str | None) -> str | None:
+        """Make the replica a voter.  If it is one already, return that instead, once it has committed.
+
+        Raises ChangeRefused, and the errors of AdminClient.
+        """
+        plan = await self.checked(lambda quorum: plan_add(quorum, key, self.fetch_timeout_ms, listeners, cluster_id))
+        if plan.already is not None:
+            await self.settled()
+            return plan.already
+        return await self._made_sure(
             lambda: self.client.add_metadata_voter(key, listeners, cluster_id=cluster_id, timeout_ms=self.timeout_ms),
             lambda quorum: quorum.voter(key) is not None,
         )
 
-    async def remove(self, key: ReplicaKey, cluster_id: str | None) -> None:
-        """Remove exactly that replica from the voters.  Raises ChangeRefused, and the errors of AdminClient."""
-        await self.checked(lambda quorum: plan_remove(quorum, key, self.fetch_timeout_ms))
-        await self._made_sure(
+    async def remove(self, key: ReplicaKey, cluster_id: str | None) -> str | None:
+        """Remove exactly that replica from the voters.  If it is no voter, return that instead, once it has committed.
+
+        Raises ChangeRefused, and the errors of AdminClient.
+        """
+        plan = await self.checked(lambda quorum: plan_remove(quorum, key, self.fetch_timeout_ms))
+        if plan.already is not None:
+            await self.settled()
+            return plan.already
+        return await self._made_sure(
             lambda: self.client.remove_metadata_voter(key, cluster_id=cluster_id, timeout_ms=self.timeout_ms),
             lambda quorum: quorum.voter(key) is None,
         )
@@ -88,27 +102,41 @@ class ChangeRun:
                 return plan
             await trio.sleep(LOOK_AGAIN_S)
 
+    async def settled(self) -> QuorumDescription:
+        """The quorum once all its voter changes have committed.  Raises OutcomeUnknownError."""
+        quorum = await self._latest()
+        if quorum.committed_voters:
+            raise OutcomeUnknownError("a change of the voters has not committed yet")
+        return quorum
+
     async def _made_sure(
         self, change: Callable[[], Awaitable[None]], is_done: Callable[[QuorumDescription], bool]
-    ) -> None:
+    ) -> str | None:
         """Make the change.  If the outcome is unknown, ask the quorum until it is settled.  Raises the change's own
-        error.
+        error, unless someone else has made the change; returns that.
         """
         try:
             await change()
+            return None
         except (OutcomeUnknownError, VoterChangeError) as error:
-            if isinstance(error, VoterChangeError) and error.error not in _MAY_HAVE_HAPPENED:
+            told = error.error if isinstance(error, VoterChangeError) else None
+            if told is not None and told not in (*_MAY_HAVE_HAPPENED, *DONE_BY_OTHERS):
                 raise
             try:
-                quorum = await self._settled()
+                quorum = await self._latest()
             except NetworkError as unanswered:
                 raise OutcomeUnknownError(f"{error}; could not find out whether it was done: {unanswered}") from error
             if quorum.committed_voters:
                 raise OutcomeUnknownError(f"{error}; a change has not committed yet") from error
+            if told in DONE_BY_OTHERS:
+                if not is_done(quorum):
+                    raise
+                return str(error)
             if not is_done(quorum):
                 raise OutcomeUnknownError(f"{error}; it has not been done so far") from error
+            return None
 
-    async def _settled(self) -> QuorumDescription:
+    async def _latest(self) -> QuorumDescription:
         """The quorum once all its voter changes have committed, or after the time limit for finding a leader."""
         deadline = trio.current_time() + self.find_leader_ms / 1000
         while True:

@@ -28,7 +28,9 @@ class PlannedVoter:
 
 @attrs.frozen
 class VoterPlan:
-    """One change.  `objections` say why not to make it; `notes` say what else to know about it."""
+    """One change.  `objections` say why not to make it; `notes` say what else to know about it.  `already` says why
+    there is nothing to change.
+    """
 
     before: tuple[PlannedVoter, ...]
     after: tuple[PlannedVoter, ...]
@@ -36,6 +38,7 @@ class VoterPlan:
     notes: tuple[str, ...] = ()
     may_pass: bool = False
     """Whether the only objection is that too few voters keep up at the moment."""
+    already: str | None = None
 
     def lines(self) -> Iterator[str]:
         """The plan in the layout of the quorum's status."""
@@ -63,14 +66,12 @@ def plan_add(
     health = health_of(quorum, known or ReplicaState(key), fetch_timeout_ms)
     notes = _notes(quorum)
     present = quorum.voter_of_id(key.id)
+    if present is not None and present.key == key:
+        return VoterPlan(before, before, (), notes, already=f"{key} is a voter already")
     if present is not None:
         reason = (
-            f"{key} is a voter already"
-            if present.key == key
-            else (
-                f"controller {key.id} is a voter with another directory id, {present.key}: remove that one first "
-                "(`replace` does both)"
-            )
+            f"controller {key.id} is a voter with another directory id, {present.key}: remove that one first "
+            "(`replace` does both)"
         )
         return VoterPlan(before, before, (reason,), notes)
     if known is None:
@@ -104,14 +105,14 @@ def plan_remove(quorum: QuorumDescription, key: ReplicaKey, fetch_timeout_ms: in
     """Plan to remove exactly that replica from the voters."""
     before = _planned(quorum, fetch_timeout_ms)
     notes = _notes(quorum)
+    if static := _is_static(quorum):
+        return VoterPlan(before, before, (static,), notes)
     if all(voter.key != key for voter in before):
         names = ", ".join(str(voter.key) for voter in before)
-        return VoterPlan(before, before, (f"{key} is not among the voters {names}",), notes)
+        return VoterPlan(before, before, (), notes, already=f"{key} is not among the voters {names}")
     after = tuple(voter for voter in before if voter.key != key)
     if key.id == quorum.leader_id:
         notes = (*notes, f"{key} leads: once its removal has committed, it hands over and another leader is elected")
-    if static := _is_static(quorum):
-        return VoterPlan(before, after, (static,), notes)
     if not after:
         reason = f"{key} is the only voter: a quorum without voters could never continue"
         return VoterPlan(before, after, (reason,), notes)

@@ -320,7 +320,7 @@ class TestCommand:
         [
             ([], 2, "give one of --unsafe-only-voter, --unsafe-endpoints and --unsafe-epoch"),
             (["--unsafe-only-voter", "--unsafe-endpoints", "1@C://h:1"], 2, "give one of --unsafe-only-voter,"),
-            (["--unsafe-epoch", "0"], 2, "0 is not in the range"),
+            (["--unsafe-epoch", "0"], 2, "'0' is not a whole number from 1"),
             (["--unsafe-endpoints", ""], 1, "'' is not ID@NAME://HOST:PORT"),
             (["--unsafe-endpoints", "1@"], 1, "'1@' is not ID@NAME://HOST:PORT"),
             (["--unsafe-endpoints", "x@CONTROLLER://h:1"], 1, "'x' is not a replica id"),
