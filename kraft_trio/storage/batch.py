@@ -96,6 +96,40 @@ def encode_batch(
     """
     if not records:
         raise ValueError("records: empty, a batch has at least one")
+    parts, base_timestamp_ms, max_timestamp_ms = encode_records_apart(records, timestamp_ms)
+    if compression is not Compression.NONE:
+        parts = [compress(compression, b"".join(parts))]
+    records_bytes = sum(map(len, parts))
+    attributes = compression | (CONTROL_ATTRIBUTE if control else 0) | (0x10 if transactional else 0)
+    header = HEADER.pack(
+        base_offset,
+        HEADER_BYTES - FRAME_BYTES + records_bytes,
+        leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        len(records) - 1,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
+    )
+    batch = bytearray().join([header, *parts])
+    if len(batch) != HEADER_BYTES + records_bytes:
+        raise TypeError(
+            f"records: {len(batch) - HEADER_BYTES} bytes, their lengths say {records_bytes}: one of them is no bytes"
+        )
+    patch_crc(batch)
+    return bytes(batch)
+
+
+def encode_records_apart(records: Sequence[NewRecord], timestamp_ms: int) -> tuple[list[bytes], int, int]:
+    """The parts of the encoded records in order, and the base and the maximum timestamp of their batch.
+
+    A value is a part of its own.
+    """
     base_timestamp_ms = records[0].timestamp_ms if records[0].timestamp_ms is not None else timestamp_ms
     max_timestamp_ms = base_timestamp_ms
     parts: list[bytes] = []
@@ -125,32 +159,7 @@ def encode_batch(
             parts += (encode_varint(len(start) + len(end)), start, end)
         else:
             parts += (encode_varint(len(start) + len(value) + len(end)), start, value, end)
-    if compression is not Compression.NONE:
-        parts = [compress(compression, b"".join(parts))]
-    records_bytes = sum(map(len, parts))
-    attributes = compression | (CONTROL_ATTRIBUTE if control else 0) | (0x10 if transactional else 0)
-    header = HEADER.pack(
-        base_offset,
-        HEADER_BYTES - FRAME_BYTES + records_bytes,
-        leader_epoch,
-        MAGIC,
-        0,
-        attributes,
-        len(records) - 1,
-        base_timestamp_ms,
-        max_timestamp_ms,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(records),
-    )
-    batch = bytearray().join([header, *parts])
-    if len(batch) != HEADER_BYTES + records_bytes:
-        raise TypeError(
-            f"records: {len(batch) - HEADER_BYTES} bytes, their lengths say {records_bytes}: one of them is no bytes"
-        )
-    patch_crc(batch)
-    return bytes(batch)
+    return parts, base_timestamp_ms, max_timestamp_ms
 
 
 def encode_control_batch(

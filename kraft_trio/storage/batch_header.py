@@ -193,4 +193,9 @@ def patch_crc(buffer: bytearray, position: int = 0) -> None:
     """Compute the CRC of the batch that begins at `position` and ends with the buffer."""
     with memoryview(buffer) as view, view[position + CRC_START :] as covered:
         crc = crc32c(covered)
+    set_crc(buffer, crc, position)
+
+
+def set_crc(buffer: bytearray, crc: int, position: int = 0) -> None:
+    """Set the CRC of the batch that begins at `position`."""
     _CRC.pack_into(buffer, position + _CRC_POSITION, crc)

@@ -25,6 +25,7 @@ from kraft_trio.storage.control_records import (
     VotersRecord,
 )
 from kraft_trio.storage.disk import Buffer, Disk, join
+from kraft_trio.storage.large_record import PIECE_BYTES, encode_large_record
 from kraft_trio.storage.part_file import PartFile, UnfinishedSnapshot
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.snapshot_reader import ControlState, SnapshotSummary
@@ -33,8 +34,8 @@ CHECKPOINT_MODE: Final = 0o400
 """A snapshot never changes once it is there."""
 
 SNAPSHOT_BATCH_BYTES: Final = 64 * 1024
-"""Records are gathered up to this size; a larger one is a batch of its own.  Encoding one takes a tenth of a
-millisecond, or one or two where it is done record by record; nothing else runs meanwhile."""
+"""Records are gathered up to this size; a larger one is a batch of its own.  Encoding a batch takes a tenth of a
+millisecond, or one or two if it goes record by record.  Nothing else runs meanwhile."""
 
 CONSIDERATE_BYTES: Final = 8 * 1024 * 1024
 """Bytes written in small steps each time the log has grown: some tens of milliseconds of writing."""
@@ -183,20 +184,24 @@ class SnapshotWriter(UnfinishedSnapshot):
         if not self._pending:
             return
         await self._write_first()
-        batch = self._encode()
+        batch = await self._encode()
         self._next_offset += len(self._pending)
         self._record_count += len(self._pending)
         self._batch_count += 1
         self._pending, self._pending_sizes, self._pending_bytes = [], [], 0
-        await self._write(batch)
+        await self._write(*batch)
 
-    def _encode(self) -> Buffer:
+    async def _encode(self) -> list[Buffer]:
+        """The batch of all pending records: one piece, or several if a single record is large."""
         timestamp_ms, epoch = self._state.last_contained_log_timestamp_ms, self.snapshot_id.epoch
         fields = {"timestamp_ms": timestamp_ms, "base_offset": self._next_offset, "leader_epoch": epoch}
         try:
+            if len(self._pending) == 1 and self._pending_bytes > PIECE_BYTES:
+                [record] = _as_records(self._pending)
+                return [*await encode_large_record(record, **fields)]
             if self._are_values:
-                return encode_values(cast("list[bytes]", self._pending), self._pending_sizes, **fields)
-            return encode_records(_as_records(self._pending), **fields)
+                return [encode_values(cast("list[bytes]", self._pending), self._pending_sizes, **fields)]
+            return [encode_records(_as_records(self._pending), **fields)]
         except TypeError:
             _check_types(self._pending)
             raise
@@ -212,7 +217,7 @@ class SnapshotWriter(UnfinishedSnapshot):
         self._batch_count += 1
         return batch
 
-    async def _write(self, batch: Buffer) -> None:
+    async def _write(self, *pieces: Buffer) -> None:
         end_offset = self._log_end_offset()
         if end_offset != self._seen_log_end_offset:
             self._seen_log_end_offset = end_offset
@@ -220,7 +225,8 @@ class SnapshotWriter(UnfinishedSnapshot):
         self._part.is_considerate = self._part.size() < self._considerate_up_to
         took_s = max(0.0, trio.current_time() - self._resumed_at_s)
         try:
-            await self._part.append(batch)
+            for piece in pieces:
+                await self._part.append(piece)
         except OSError as error:
             raise self._failure(error) from error
         if self._part.is_considerate:

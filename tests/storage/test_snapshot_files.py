@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
+from crc32c import crc32c
 
 from kraft_trio.errors import DiskFullError, StorageFailure
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage import part_file, snapshot_writer
-from kraft_trio.storage.batch import NewRecord, Record, iter_headers
+from kraft_trio.storage import batch_header, large_record, part_file, snapshot_writer
+from kraft_trio.storage.batch import NewRecord, Record, encode_batch, iter_headers
 from kraft_trio.storage.batch_header import patch_crc
 from kraft_trio.storage.checkpoint import read_checkpoint
 from kraft_trio.storage.control_records import (
@@ -26,7 +27,8 @@ from kraft_trio.storage.control_records import (
     SnapshotHeader,
     VotersRecord,
 )
-from kraft_trio.storage.disk import Disk
+from kraft_trio.storage.disk import Buffer, Disk
+from kraft_trio.storage.large_record import PIECE_BYTES
 from kraft_trio.storage.part_file import SPARED_BYTES
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
@@ -40,6 +42,12 @@ from kraft_trio.storage.snapshot_reader import (
 from kraft_trio.storage.snapshot_writer import SNAPSHOT_BATCH_BYTES, SnapshotWriter
 from tests.storage.support import KAFKAS_VOTERS, kafkas_files
 from tests.storage.written_snapshots import ID, NAME, PATH, STATE, new_disk, records, values, write
+
+LARGE_BYTES = 5 * PIECE_BYTES
+LARGE_RECORDS = {
+    "a value": bytes(LARGE_BYTES),
+    "a record": NewRecord(bytes(LARGE_BYTES), b"key", (("name", b"x"),), 12345),
+}
 
 KAFKAS = [("dynamic", OffsetAndEpoch(5, 1)), ("static", OffsetAndEpoch(3, 1))]
 
@@ -214,6 +222,50 @@ class TestWriter:
             await writer.finish()
         # One piece that the device works on, the next one that is written meanwhile.
         assert max(unsynced) < 2 * 4000 + 2 * 1000 < len(unsynced) * 1000
+
+    @pytest.mark.parametrize("record", LARGE_RECORDS.values(), ids=LARGE_RECORDS)
+    async def test_large_record_is_written_in_short_steps(
+        self, record: NewRecord | bytes, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """No step checksums or writes more than a piece of it, and others run between two steps."""
+        disk = new_disk()
+        covered: list[int] = []
+
+        def noted(data: Buffer, crc: int = 0) -> int:
+            covered.append(len(data))
+            return crc32c(data, crc)
+
+        monkeypatch.setattr(large_record, "crc32c", noted)
+        monkeypatch.setattr(batch_header, "crc32c", noted)
+        turns = 0
+
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery, SnapshotWriter(disk, "/d", ID, STATE) as writer:
+            nursery.start_soon(take_turns)
+            sizes = [0]
+            disk.hook = lambda operation, path: sizes.append(writer.size_in_bytes) if operation == "append" else None
+            await writer.append([b"before", record, b"after"])
+            sizes.append(writer.size_in_bytes)
+            await writer.finish()
+            nursery.cancel_scope.cancel()
+        pieces = LARGE_BYTES // PIECE_BYTES
+        assert turns > 2 * pieces
+        assert max(covered) <= PIECE_BYTES
+        assert max(after - before for before, after in pairwise(sizes)) <= PIECE_BYTES
+        monkeypatch.undo()
+        wanted = NewRecord(record) if isinstance(record, bytes) else record
+        timestamp_ms = STATE.last_contained_log_timestamp_ms
+        [batch] = [batch for batch in open_snapshot(disk, PATH, ID) if batch.header.size_in_bytes > PIECE_BYTES]
+        offset = batch.header.base_offset
+        assert batch.data == encode_batch(
+            [wanted], timestamp_ms=timestamp_ms, base_offset=offset, leader_epoch=ID.epoch
+        )
+        assert check_snapshot(disk, PATH, ID).record_count == 3
 
     @pytest.mark.parametrize(("grows", "largest"), [(False, 8000), (True, 1000)])
     async def test_where_somebody_waits_for_the_device_it_is_given_less(
