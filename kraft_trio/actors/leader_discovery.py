@@ -11,6 +11,8 @@ from kraft_trio.actors.replica_fetch import discovery_endpoints, leader_in_fetch
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint, Endpoints
 from kraft_trio.protocol.waits import discovery_wait_ms
+from kraft_trio.wire.api import DESCRIBE_CLUSTER
+from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
 from kraft_trio.wire.apis.fetch import FETCH
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -59,6 +61,9 @@ class LeaderDiscovery:
         except (NetworkError, UnsupportedVersionError) as error:
             self._note(endpoint, "no leader found", str(error))
             return
+        if response.error == ErrorCode.inconsistent_cluster_id:
+            await self._note_other_cluster(endpoint, wait_ms)
+            return
         if response.error != ErrorCode.none or len(response.partitions) != 1:
             self._note(endpoint, "refused by the quorum", response.error.name)
             return
@@ -74,8 +79,22 @@ class LeaderDiscovery:
         if heard.epoch > self._context.epoch or heard.leader_id is not None:
             await self._context.tell_election(heard)
 
-    def _note(self, endpoint: Endpoint, event: str, reason: str) -> None:
+    async def _note_other_cluster(self, endpoint: Endpoint, wait_ms: int) -> None:
+        """Log both cluster ids.  The refusal does not contain the other one, so ask for it."""
+        reason = ErrorCode.inconsistent_cluster_id.name
+        if self._reasons.get(endpoint) == reason:
+            return
+        try:
+            request = DescribeClusterRequest(CONTROLLERS)
+            answer = await self._context.client.request(endpoint, DESCRIBE_CLUSTER, request, wait_ms)
+            other = answer.cluster_id
+        except (NetworkError, UnsupportedVersionError):
+            other = ""
+        ids = {"cluster_id": self._context.cluster_id, "its_cluster_id": other or "not told"}
+        self._note(endpoint, "refused by the quorum", reason, **ids)
+
+    def _note(self, endpoint: Endpoint, event: str, reason: str, **fields: str) -> None:
         """Log why no leader is known, unless the endpoint gave the same reason before."""
         if self._reasons.get(endpoint) != reason:
             self._reasons[endpoint] = reason
-            log.warning(event, endpoint=str(endpoint), reason=reason)
+            log.warning(event, endpoint=str(endpoint), reason=reason, **fields)

@@ -18,6 +18,7 @@ from harness.node import NodeProcess, kraft
 from harness.ports import free_ports
 from harness.quorum import Quorum
 from harness.waiting import wait_until
+from kraft_trio.cli.known_voter import OVERRIDE
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.unharmed import unharmed
 
@@ -157,7 +158,7 @@ def test_formatting_where_nothing_can_be_written(quorum: Quorum, lone: NodeProce
     for place in ("/proc/kraft-node", "/proc/tty"):
         properties = lone.directory.with_name("elsewhere.properties")
         properties.write_text(lone.properties.read_text().replace(str(lone.directory), place))
-        options = ["-t", quorum.cluster_id, "-c", str(properties), "-I", quorum.initial_controllers]
+        options = ["-t", quorum.cluster_id, "-c", str(properties), "-I", quorum.initial_controllers, OVERRIDE]
         assert_refused(kraft("storage", "format", *options), place)
 
 
