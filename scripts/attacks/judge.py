@@ -91,9 +91,12 @@ def _play(module: ModuleType, arena: Arena) -> Iterator[str]:
 
     thread = threading.Thread(target=play, name="attack", daemon=True)
     thread.start()
-    thread.join(PLAY_S)
+    sent_before = -1
+    while thread.is_alive() and arena.sent.frames > sent_before:
+        sent_before = arena.sent.frames
+        thread.join(PLAY_S)
     if thread.is_alive():
-        yield f"the attack has not ended after {PLAY_S:.0f} s"
+        yield f"the attack has sent nothing for {PLAY_S:.0f} s and has not ended"
     yield from failures
 
 
