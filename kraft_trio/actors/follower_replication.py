@@ -179,6 +179,7 @@ class FollowerReplication:
         await self._context.snapshot_fetch.abandon()
         if partition.diverging is not None:
             self._truncate(partition)
+            await self._context.log.restore_producers()
             await self._context.log.sync()
             return True
         if partition.records:

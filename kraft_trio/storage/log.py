@@ -113,7 +113,11 @@ class Log:
 
     @property
     def producers(self) -> ProducerStates:
-        return self._state.producers
+        """The idempotent producers at the end of the log.  Raises StorageFailure if the log has to be read for them."""
+        try:
+            return self._state.producers
+        except (OSError, CorruptLogError) as error:
+            raise self._durability.poison(error) from error
 
     @property
     def log_start_offset(self) -> int:
@@ -319,9 +323,9 @@ class Log:
     def truncate_to(self, offset: int) -> None:
         """Remove every record at or above `offset`: the first offset of a batch, or the end.  Durable after a sync.
 
-        Epochs, voters and producers go back as well.  An offset below the high watermark is a bug and raises
-        AssertionError (invariant HighWatermarkNeverFalls).  Raises ValueError, and changes nothing, for an offset
-        inside a batch or outside the log; raises StorageFailure.
+        Epochs, voters and producers go back as well; await `restore_producers` next.  An offset below the high
+        watermark is a bug and raises AssertionError (invariant HighWatermarkNeverFalls).  Raises ValueError, and
+        changes nothing, for an offset inside a batch or outside the log; raises StorageFailure.
         """
         self._durability.check_usable()
         assert self._high_watermark is None or offset >= self._high_watermark, (
@@ -348,6 +352,18 @@ class Log:
         for watcher in self._watchers:
             watcher.truncated(offset)
         self._durability.wake()
+
+    async def restore_producers(self) -> None:
+        """Restore the producers after a truncation, in short steps.  If nobody calls it, the next use does it at once.
+
+        Shielded.  Raises StorageFailure.
+        """
+        with trio.CancelScope(shield=True):
+            try:
+                while self._state.replay_some():
+                    await trio.lowlevel.checkpoint()
+            except (OSError, CorruptLogError) as error:
+                raise self._durability.poison(error) from error
 
     def truncate_fully_to(self, snapshot_id: OffsetAndEpoch) -> None:
         """Remove every record: the log starts and ends at the end of that snapshot.  Durable on return.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import trio
 
 from kraft_trio.protocol.epoch_cache import EpochCache
@@ -27,16 +29,40 @@ class LogState:
     ) -> None:
         self.epochs = epochs
         self.voters = voters
-        self.producers = producers
+        self._producers = producers
         self._producer_history = producer_history
+        self._replay: Iterator[None] | None = None
+        """The rest of the replay that a truncation has begun."""
         self.voters_changed = trio.lowlevel.ParkingLot()
+
+    @property
+    def producers(self) -> ProducerStates:
+        """The producers at the end of the log.  Finishes a replay at once.  Raises CorruptLogError, OSError."""
+        while self.replay_some():
+            pass
+        return self._producers
+
+    def replay_some(self) -> bool:
+        """Take the next step in restoring the producers after a truncation.  Returns whether there may be another.
+
+        Raises CorruptLogError, OSError.
+        """
+        if self._replay is None:
+            return False
+        try:
+            next(self._replay)
+        except StopIteration:
+            self._replay = None
+            return False
+        return True
 
     def fold(self, plan: PlannedBatches, next_offset: int, high_watermark: int | None) -> None:
         """Fold batches that were just appended.  `next_offset` is the new end of the log (exclusive)."""
+        producers = self.producers
         for batch in plan.batches:
             self.epochs.append(batch.leader_epoch, batch.base_offset)
             if batch.producer_id >= 0:
-                self.producers.record(
+                producers.record(
                     batch.producer_id,
                     batch.producer_epoch,
                     batch.base_sequence,
@@ -48,7 +74,7 @@ class LogState:
             fold_control_record(self.voters, offset, record)
         if plan.control_records and self.voters_changed:
             self.voters_changed.unpark_all()
-        self._producer_history.grow(plan.size, next_offset, self.producers, high_watermark)
+        self._producer_history.grow(plan.size, next_offset, producers, high_watermark)
 
     def epochs_after(self, plan: PlannedBatches) -> EpochCache:
         """Return the epochs as they will be once the plan is folded."""
@@ -58,10 +84,7 @@ class LogState:
         return epochs
 
     def truncate_to(self, offset: int, segments: Segments, high_watermark: int | None) -> None:
-        """Go back to the state at `offset`, where `segments` end now.
-
-        Raises CorruptLogError, OSError.
-        """
+        """Go back to the state at `offset`, where `segments` end now.  `replay_some` restores the producers."""
         self.epochs.truncate_from_end(offset)
         if self.voters.truncate_to(offset) and self.voters_changed:
             self.voters_changed.unpark_all()
@@ -69,10 +92,15 @@ class LogState:
 
     def _truncate_producers_to(self, offset: int, segments: Segments, high_watermark: int | None) -> None:
         from_offset, producers = self._producer_history.go_back(offset)
-        if len(self.producers):
-            self.producers = producers
-            size = replay_producers(segments, producers, from_offset, offset)
-            self._producer_history.grow(size, offset, producers, high_watermark)
+        if len(self._producers) or self._replay is not None:
+            self._producers = producers
+            self._replay = self._replay_to(offset, segments, from_offset, high_watermark)
+
+    def _replay_to(
+        self, offset: int, segments: Segments, from_offset: int, high_watermark: int | None
+    ) -> Iterator[None]:
+        size = yield from replay_producers(segments, self._producers, from_offset, offset)
+        self._producer_history.grow(size, offset, self._producers, high_watermark)
 
     def trim_to(self, offset: int, segments: Segments) -> None:
         """Forget what only matters below `offset`, where the log is about to start.
@@ -80,11 +108,13 @@ class LogState:
         The segments below it are still readable.  Everything there is committed, so no truncation will need it.  Raises
         CorruptLogError, OSError.
         """
+        producers_now = self.producers
         history = self._producer_history
         if history.start_offset < offset:
             from_offset, producers = history.newest_until(offset)
-            if len(self.producers):
-                replay_producers(segments, producers, from_offset, offset)
+            if len(producers_now):
+                for _ in replay_producers(segments, producers, from_offset, offset):
+                    pass
             history.advance_start(offset, producers)
         if offset == segments.end_offset:
             # No record remains.  As after opening such a log, its epoch is that of the newest snapshot.
@@ -100,9 +130,10 @@ class LogState:
         """
         self.epochs.clear()
         offset = self.install_voters(snapshots)
-        self.producers.clear()
-        load_producers(snapshots, offset, self.producers)
-        self._producer_history.begin_at(offset, self.producers)
+        self._replay = None
+        self._producers.clear()
+        load_producers(snapshots, offset, self._producers)
+        self._producer_history.begin_at(offset, self._producers)
         if self.voters_changed:
             self.voters_changed.unpark_all()
 

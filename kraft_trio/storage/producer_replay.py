@@ -1,7 +1,8 @@
-"""Restores the producers' states from the batch headers of a part of the log."""
+"""Restores the producers' states from the batch headers of a part of the log, in short steps."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Final
 
 from kraft_trio.errors import CorruptLogError
@@ -11,12 +12,16 @@ from kraft_trio.storage.segment import Segment
 from kraft_trio.storage.segments import Segments
 
 CHUNK_BYTES: Final = 64 * 1024
+"""One step: up to a thousand batches, or a few milliseconds."""
 
 
-def replay_producers(segments: Segments, producers: ProducerStates, from_offset: int, to_offset: int) -> int:
+def replay_producers(
+    segments: Segments, producers: ProducerStates, from_offset: int, to_offset: int
+) -> Generator[None, None, int]:
     """Record the batches from `from_offset` to `to_offset` (exclusive) in `producers`.  Both are base offsets.
 
-    Returns the number of bytes between the two.  Reads only the headers of large batches.  Raises OSError,
+    Returns the number of bytes between the two.  Yields after each step.  Until the end, the log must keep these
+    batches, and nothing else may record in `producers`.  Reads only the headers of large batches.  Raises OSError,
     CorruptLogError.
     """
     if from_offset == to_offset:
@@ -27,7 +32,7 @@ def replay_producers(segments: Segments, producers: ProducerStates, from_offset:
         if current.base_offset < segment.base_offset:
             continue
         passed -= position
-        position, base_offset = _replay_segment(current, producers, position, base_offset, to_offset)
+        position, base_offset = yield from _replay_segment(current, producers, position, base_offset, to_offset)
         passed += position
         if base_offset == to_offset:
             break
@@ -37,7 +42,7 @@ def replay_producers(segments: Segments, producers: ProducerStates, from_offset:
 
 def _replay_segment(
     segment: Segment, producers: ProducerStates, position: int, next_offset: int, to_offset: int
-) -> tuple[int, int]:
+) -> Generator[None, None, tuple[int, int]]:
     """Replay up to the segment's end or `to_offset`; return the position and offset reached."""
     size = segment.size
     while position < size and next_offset < to_offset:
@@ -56,6 +61,7 @@ def _replay_segment(
         if at == 0:
             raise _not_found(segment, position, next_offset)
         position += at
+        yield
     return position, next_offset
 
 

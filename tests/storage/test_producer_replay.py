@@ -10,11 +10,13 @@ import trio
 
 from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.producer_history import SPACING_BYTES
-from kraft_trio.protocol.producers import Accept, Duplicate
+from kraft_trio.protocol.producers import Accept, Duplicate, ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.file import SimulatedFile
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
+from kraft_trio.storage.batch_header import HEADER_BYTES
 from kraft_trio.storage.log import Log
+from kraft_trio.storage.producer_replay import CHUNK_BYTES
 from kraft_trio.storage.retention import RetentionLimits
 from tests.storage.support import DIRECTORY, open_log, producer_batch, snapshot_state, snapshot_values, write_snapshot
 
@@ -71,15 +73,17 @@ class TestTruncation:
             log = open_log(disk, segment_bytes=segment_bytes)
         with counted_reads(monkeypatch) as sizes:
             log.truncate_to(end)
+            await log.restore_producers()
         assert sum(sizes) <= MOST_READ_BYTES
         knows_the_last_five_before(log, end)
 
-    def test_truncation_of_a_log_without_producers_reads_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_truncation_of_a_log_without_producers_reads_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
         log = open_log(SimulatedDisk())
         for _ in range(100):
             log.append_as_leader(producer_batch(VALUE, -1, producer_id=-1), 1)
         with counted_reads(monkeypatch) as sizes:
             log.truncate_to(50)
+            await log.restore_producers()
         assert sum(sizes) <= 64 * 1024
 
     def test_truncation_again_and_again(self) -> None:
@@ -106,11 +110,65 @@ class TestTruncation:
         knows_the_last_five_before(log, 22)
         assert [summary.producer_id for summary in log.producers] == [7]
 
-    def test_batches_that_cannot_be_read_again_poison(self) -> None:
+    async def test_batches_that_cannot_be_read_again_poison(self) -> None:
         disk = SimulatedDisk()
         log = filled(disk, 10)
         disk.damage(f"{DIRECTORY}/{0:020d}.log", len(producer_batch(VALUE, 0)) + 3)
+        log.truncate_to(8)
         with pytest.raises(StorageFailure, match="found no batch that begins with offset 1, which was there"):
-            log.truncate_to(8)
+            await log.restore_producers()
         with pytest.raises(StorageFailure):
-            trio.run(log.sync)
+            await log.sync()
+
+    async def test_others_run_while_many_batches_are_read_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        log = open_log(SimulatedDisk())
+        for sequence in range(10_000):
+            log.append_as_leader(producer_batch(b"", sequence), 1)
+        most = since_turn = 0
+        record = ProducerStates.record
+
+        def counted(self: ProducerStates, *fields: int) -> None:
+            nonlocal most, since_turn
+            since_turn += 1
+            most = max(most, since_turn)
+            record(self, *fields)
+
+        async def take_turns() -> None:
+            nonlocal since_turn
+            while True:
+                since_turn = 0
+                await trio.lowlevel.checkpoint()
+
+        monkeypatch.setattr(ProducerStates, "record", counted)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(take_turns)
+            log.truncate_to(9_990)
+            await log.restore_producers()
+            nursery.cancel_scope.cancel()
+        # One turn may come after two steps.
+        assert 0 < most <= 2 * CHUNK_BYTES // HEADER_BYTES < 9_000
+        knows_the_last_five_before(log, 9_990)
+
+    @pytest.mark.parametrize("interrupted_by", ["append", "truncation", "trim", "nothing"])
+    async def test_restoring_in_steps_can_be_overtaken(self, interrupted_by: str) -> None:
+        """What needs the producers before they are all restored takes the rest at once."""
+        disk = SimulatedDisk()
+        log = filled(disk, 30, segment_bytes=300_000)
+        await log.sync()
+        log.advance_high_watermark(20)
+        snapshot_id = OffsetAndEpoch(20, 1)
+        await write_snapshot(disk, snapshot_id, snapshot_state(log, 20), snapshot_values(log, 20))
+        log.add_snapshot(snapshot_id)
+        log.truncate_to(28)
+        end = 28
+        match interrupted_by:
+            case "append":
+                log.append_as_leader(producer_batch(VALUE, 28), 2)
+                end = 29
+            case "truncation":
+                log.truncate_to(25)
+                end = 25
+            case "trim":
+                assert await log.trim(RetentionLimits(1, None))
+        await log.restore_producers()
+        knows_the_last_five_before(log, end)
