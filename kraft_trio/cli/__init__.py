@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import click
 
+from kraft_trio.cli.misplaced_option import proper_place
 from kraft_trio.cli.output import one_message
 from kraft_trio.cli.standard_streams import standard_streams
 from kraft_trio.errors import KraftError, leaves
@@ -63,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx is not None else "kraft"
-        return _fail(f"{error.format_message()} (see {path} --help)", error.exit_code)
+        return _fail(f"{_usage_message(error, arguments)} (see {path} --help)", error.exit_code)
     except click.ClickException as error:
         return _fail(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
@@ -82,6 +83,15 @@ def run(arguments: Sequence[str]) -> int:
             raise
         errors = list(leaves(expected))
         return _fail("; ".join(dict.fromkeys(map(_one_line, errors))), max(map(_exit_code, errors)))
+
+
+def _usage_message(error: click.UsageError, arguments: Sequence[str]) -> str:
+    message = error.format_message()
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        place = proper_place(error.ctx, error.option_name, arguments)
+        if place is not None:
+            return f"{message.rstrip('.')}: {place}"
+    return message
 
 
 def _exit_code(error: BaseException) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -22,11 +23,22 @@ def config_option(function: F) -> F:
 
 
 def read_config(path: str, overrides: Mapping[str, str] | None = None) -> NodeConfig:
-    """Load a configuration and print its warnings on stderr.  Raises ConfigError."""
-    loaded = load_config(path, overrides)
+    """Load a configuration and print its warnings on stderr.  Raises ConfigError naming the file or the override."""
+    given = overrides or {}
+    try:
+        loaded = load_config(path, given)
+    except ConfigError as error:
+        text = str(error)
+        raise ConfigError(text if text.startswith(f"{path}: ") else _with_source(text, path, given)) from error
     for warning in loaded.warnings:
-        echo(f"kraft: warning: {path}: {warning}", err=True)
+        echo(f"kraft: warning: {_with_source(warning, path, given)}", err=True)
     return loaded.config
+
+
+def _with_source(message: str, path: str, overrides: Mapping[str, str]) -> str:
+    """The message, which begins with a key, after the place in which that key was given."""
+    key = re.split(r"[=:]", message, maxsplit=1)[0]
+    return f"--override {message}" if key in overrides else f"{path}: {message}"
 
 
 def parse_overrides(texts: Sequence[str]) -> dict[str, str]:

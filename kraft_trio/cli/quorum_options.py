@@ -83,7 +83,8 @@ class QuorumOptions:
                 return known
         if (self.bootstrap_controller is None) == (self.bootstrap_server is None):
             # These options belong to the group, whose help shows them.
-            raise click.UsageError("give one of --bootstrap-controller and --bootstrap-server", context.parent)
+            message = f"give one of --bootstrap-controller and --bootstrap-server before `{context.info_name}`"
+            raise click.UsageError(message, context.parent)
         flag = "--bootstrap-server" if self.bootstrap_controller is None else "--bootstrap-controller"
         text = self.bootstrap_controller or self.bootstrap_server or ""
         try:

@@ -47,7 +47,7 @@ def load_config(path: str | os.PathLike[str], overrides: Mapping[str, str] | Non
         raise ConfigError(f"{os.fspath(path)}: not a .properties file: {error}") from error
     properties: dict[str, str] = {}
     for pair in pairs:
-        if pair.key in properties:
+        if pair.key in properties and pair.key not in (overrides or {}):
             warnings.append(f"{pair.key}: given more than once; the last value, {pair.value!r}, is used")
         properties[pair.key] = pair.value
     loaded = parse_config({**properties, **(overrides or {})})

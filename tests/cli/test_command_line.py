@@ -10,6 +10,7 @@ import click
 import pytest
 
 from kraft_trio.cli import kraft, main, run
+from kraft_trio.cli.config_option import read_config
 from kraft_trio.errors import ConfigError, StorageError
 
 
@@ -89,6 +90,64 @@ def test_a_wrong_command_line_exits_with_2(
 ) -> None:
     assert run(arguments) == 2
     assert capsys.readouterr().err == message
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        (
+            "metadata-quorum describe --status --bootstrap-server a:1",
+            "give it before `describe`, as in `kraft metadata-quorum --bootstrap-server HOST:PORT[,…] describe …` "
+            "(see kraft metadata-quorum describe --help)",
+        ),
+        (
+            "metadata-quorum --status describe",
+            "give it after `describe`, as in `kraft metadata-quorum describe --status …` "
+            "(see kraft metadata-quorum --help)",
+        ),
+        (
+            "--bootstrap-controller a:1 metadata-quorum describe",
+            "give it after `metadata-quorum`, as in `kraft metadata-quorum --bootstrap-controller HOST:PORT[,…] …` "
+            "(see kraft --help)",
+        ),
+        (
+            "server -c node.properties start",
+            "give it after `start`, as in `kraft server start -c FILE …` (see kraft server --help)",
+        ),
+    ],
+)
+def test_a_misplaced_option_is_told_its_place(line: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(line.split()) == 2
+    assert capsys.readouterr().err.endswith(f": {hint}\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "overrides", "error"),
+    [
+        ("node.id=x\n", [], "{file}: node.id=x; expected a whole number"),
+        ("# no properties of a node\n", [], "{file}: node.id: not set; expected"),
+        ("node.id=1\n", ["node.id=x"], "--override node.id=x; expected a whole number"),
+        (None, [], "{file}: cannot be read: No such file or directory"),
+    ],
+)
+def test_what_is_wrong_with_a_configuration_is_said_of_its_place(
+    content: str | None, overrides: list[str], error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "node.properties"
+    if content is not None:
+        file.write_text(content)
+    options = [part for override in overrides for part in ("--override", override)]
+    assert run(["server", "start", "-c", str(file), *options]) == 1
+    assert capsys.readouterr().err.startswith(f"kraft: error: {error.format(file=file)}")
+
+
+def test_a_misspelled_override_is_not_blamed_on_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "node.properties"
+    file.write_text("node.id=1\nnod.role=x\nmetadata.log.dir=nowhere\nlisteners=CONTROLLER://h:1\n")
+    read_config(str(file), {"nod.ids": "2"})
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"kraft: warning: {file}: nod.role: unknown key")
+    assert second.startswith("kraft: warning: --override nod.ids: unknown key")
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -145,7 +145,8 @@ def test_no_leader_is_told_in_the_nodes_words_and_exits_with_1(
         (
             ["describe", "--status"],
             2,
-            "give one of --bootstrap-controller and --bootstrap-server (see kraft metadata-quorum --help)",
+            "give one of --bootstrap-controller and --bootstrap-server before `describe` "
+            "(see kraft metadata-quorum --help)",
         ),
         (["--bootstrap-controller", "a", "describe", "--status"], 1, "--bootstrap-controller a: 'a' has no port"),
         (["--bootstrap-server", ",", "describe", "--status"], 1, "an entry between two commas is empty"),
