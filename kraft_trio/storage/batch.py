@@ -28,7 +28,7 @@ from kraft_trio.storage.compression import compress, decompress
 from kraft_trio.storage.control_records import ControlRecord, decode_control_record, encode_control_record
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.record_limits import MAX_BATCH_HEADERS, MAX_READ_HEADERS, MAX_RECORDS
-from kraft_trio.storage.varint import decode_varint, encode_varint
+from kraft_trio.storage.varint import decode_varint, decode_varlong, encode_varint
 
 __all__ = [
     "BatchHeader",
@@ -273,7 +273,7 @@ def decode_record(
         raise ProtocolError(
             f"batch at offset {header.base_offset}: a record of {length} bytes, {len(data) - position} are left"
         )
-    timestamp_delta, at = decode_varint(data, position + 1)
+    timestamp_delta, at = decode_varlong(data, position + 1)
     offset_delta, at = decode_varint(data, at)
     key, at = _decode_bytes(data, at, end)
     value, at = _decode_bytes(data, at, end)

@@ -39,7 +39,7 @@ def compress(compression: Compression, data: bytes) -> bytes:
                 parts += (XERIAL_BLOCK_LENGTH.pack(len(block)), block)
             return b"".join(parts)
         case Compression.LZ4:
-            return bytes(lz4.frame.compress(data))
+            return bytes(lz4.frame.compress(data, block_linked=False))
         case Compression.ZSTD:
             return zstandard.ZstdCompressor().compress(data)
 

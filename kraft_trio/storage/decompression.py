@@ -29,6 +29,11 @@ _PIECE_BYTES: Final = 16 * 1024
 _EMPTY_CHUNKS: Final = 32
 """One of this many empty chunks is passed on."""
 _GZIP_WINDOW: Final = 31
+_LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+_LZ4_INDEPENDENT_BLOCKS: Final = 0x20
+"""A bit of the byte after the magic."""
+_ZSTD_END_CONTENT: Final = b"\0"
+_ZSTD_END: Final = zstandard.ZstdCompressor().compress(_ZSTD_END_CONTENT)
 _ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
 """What zstd's highest level needs.  Memory is touched only as far as content has been produced."""
 _SNAPPY_MOST_EXPANSION: Final = 22
@@ -37,14 +42,17 @@ _SNAPPY_LENGTH_BYTES: Final = 64
 """More than the length in front of a block takes, so that a tiny block passes."""
 
 
-def decompressed_chunks(compression: Compression, data: bytes, max_block_bytes: int) -> Iterator[bytes]:
+def decompressed_chunks(
+    compression: Compression, data: bytes, max_block_bytes: int, *, as_kafka_reads: bool = False
+) -> Iterator[bytes]:
     """The content of `data`, in order; a chunk may be empty.
 
-    Raises ProtocolError for data that the codec does not accept, and for a snappy block of more than `max_block_bytes`.
+    Raises ProtocolError for data that the codec does not accept, and for a snappy block of more than `max_block_bytes`;
+    with `as_kafka_reads` also for data that Kafka's Java clients do not accept.
     """
     empty = 0
     try:
-        for chunk in _chunks(compression, data, max_block_bytes):
+        for chunk in _chunks(compression, data, max_block_bytes, as_kafka_reads):
             empty += not chunk
             if chunk or empty % _EMPTY_CHUNKS == 0:
                 yield chunk
@@ -52,7 +60,7 @@ def decompressed_chunks(compression: Compression, data: bytes, max_block_bytes: 
         raise ProtocolError(f"{compression.name.lower()} records: {error}") from None
 
 
-def _chunks(compression: Compression, data: bytes, max_block_bytes: int) -> Iterator[bytes]:
+def _chunks(compression: Compression, data: bytes, max_block_bytes: int, as_kafka_reads: bool) -> Iterator[bytes]:
     match compression:
         case Compression.NONE:
             return iter((data,))
@@ -61,9 +69,9 @@ def _chunks(compression: Compression, data: bytes, max_block_bytes: int) -> Iter
         case Compression.SNAPPY:
             return _snappy(data, max_block_bytes)
         case Compression.LZ4:
-            return _lz4(data)
+            return _lz4(data, as_kafka_reads)
         case Compression.ZSTD:
-            return _zstd(data)
+            return _zstd(data, as_kafka_reads)
 
 
 def _gzip(data: bytes) -> Iterator[bytes]:
@@ -81,7 +89,9 @@ def _gzip(data: bytes) -> Iterator[bytes]:
         position -= len(codec.unused_data)
 
 
-def _lz4(data: bytes) -> Iterator[bytes]:
+def _lz4(data: bytes, as_kafka_reads: bool) -> Iterator[bytes]:
+    if as_kafka_reads and data:
+        _refuse_unusual_lz4(data)
     position = 0
     codec = lz4.frame.LZ4FrameDecompressor()
     while position < len(data):
@@ -94,15 +104,34 @@ def _lz4(data: bytes) -> Iterator[bytes]:
                     raise EOFError("cut")
             yield codec.decompress(piece, CHUNK_BYTES)
         position -= len(codec.unused_data or b"")
+        if as_kafka_reads and position < len(data):
+            raise ValueError(f"{len(data) - position} bytes follow the first frame, which Kafka ignores")
         codec.reset()
 
 
-def _zstd(data: bytes) -> Iterator[bytes]:
+def _refuse_unusual_lz4(data: bytes) -> None:
+    if not data.startswith(_LZ4_MAGIC):
+        raise ValueError("no frame at the start, which Kafka expects")
+    if not data[len(_LZ4_MAGIC) : len(_LZ4_MAGIC) + 1] or not data[len(_LZ4_MAGIC)] & _LZ4_INDEPENDENT_BLOCKS:
+        raise ValueError("linked blocks, Kafka reads only independent ones")
+
+
+def _zstd(data: bytes, as_kafka_reads: bool) -> Iterator[bytes]:
     # A frame that is cut just ends early here; the records in it then fail to decode.
     codec = zstandard.ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW_BYTES)
-    with codec.stream_reader(data, read_across_frames=True) as reader:
+    # Only its checksum may be missing without that.  A frame behind it can then no longer be read.
+    source = data + _ZSTD_END if as_kafka_reads else data
+    last = b""
+    with codec.stream_reader(source, read_across_frames=True) as reader:
         while chunk := reader.read(CHUNK_BYTES):
-            yield chunk
+            yield last
+            last = chunk
+    if not as_kafka_reads:
+        yield last
+    elif last[-1:] == _ZSTD_END_CONTENT:
+        yield last[:-1]
+    else:
+        raise EOFError("cut")
 
 
 def _snappy(data: bytes, max_block_bytes: int) -> Iterator[bytes]:

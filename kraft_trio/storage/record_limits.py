@@ -44,10 +44,13 @@ class RecordLimits:
     max_headers: int = MAX_READ_HEADERS
     """Headers of one record."""
     max_batch_headers: int | None = None
+    as_kafka_reads: bool = False
+    """Whether compressed content that Kafka's Java clients cannot read is refused, although this library can read it.
+    One such batch would stop every Java consumer."""
 
 
 def produce_limits(batch_bytes: int, max_record_bytes: int, max_decompressed_bytes: int) -> RecordLimits:
     """The limits for a batch of `batch_bytes` (compressed, if it is) from a client."""
     expanded = max(SMALL_CONTENT_BYTES, MAX_EXPANSION * batch_bytes)
     max_bytes = min(max_decompressed_bytes, expanded)
-    return RecordLimits(max_bytes, max_record_bytes, MAX_RECORDS, MAX_HEADERS, MAX_BATCH_HEADERS)
+    return RecordLimits(max_bytes, max_record_bytes, MAX_RECORDS, MAX_HEADERS, MAX_BATCH_HEADERS, as_kafka_reads=True)

@@ -14,7 +14,7 @@ from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.record_limits import RecordLimits
 from kraft_trio.storage.varint import decode_varint
 
-_LENGTH_BYTES: Final = 10
+_LENGTH_BYTES: Final = 5
 """A record's length takes no more."""
 
 
@@ -51,7 +51,9 @@ class RecordWindow:
         self.data, self.at = b"", 0
         # A client may compress all records into one snappy block.
         max_block_bytes = limits.max_record_bytes if limits.max_bytes is None else limits.max_bytes
-        self._chunks = decompressed_chunks(header.compression, content, max_block_bytes)
+        self._chunks = decompressed_chunks(
+            header.compression, content, max_block_bytes, as_kafka_reads=limits.as_kafka_reads
+        )
 
     def fill(self) -> Iterator[None]:
         """Load the whole record at `at`, in steps.  Loads less only at the end of the content.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from kraft_trio.errors import ProtocolError
 from kraft_trio.storage.disk import Buffer
 
-_MAX_BYTES = 10
+_MAX_VARINT_BYTES = 5
+_MAX_VARLONG_BYTES = 10
 
 
 def _encode(value: int) -> bytes:
@@ -27,10 +28,25 @@ def encode_varint(value: int) -> bytes:
 
 
 def decode_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """The integer at `position`, and the position after it.
+    """The length, count or offset delta at `position`, and the position after it.
 
-    Raises ProtocolError where the buffer ends within it, and for one longer than 10 bytes (64 bits).
+    Raises ProtocolError where the buffer ends within it, and for one longer than 5 bytes, which Kafka cannot read.
     """
+    return _decode(buffer, position, _MAX_VARINT_BYTES)
+
+
+def decode_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    """The timestamp delta at `position`, and the position after it.
+
+    Raises ProtocolError where the buffer ends within it, and for one of more than 10 bytes or 64 bits.
+    """
+    value, after = _decode(buffer, position, _MAX_VARLONG_BYTES)
+    if not -(2**63) <= value < 2**63:
+        raise ProtocolError(f"variable-length integer at position {position}: more than 64 bits")
+    return value, after
+
+
+def _decode(buffer: Buffer, position: int, max_bytes: int) -> tuple[int, int]:
     zigzag = shift = 0
     try:
         while True:
@@ -40,9 +56,9 @@ def decode_varint(buffer: Buffer, position: int) -> tuple[int, int]:
             if byte < 0x80:
                 return (zigzag >> 1) ^ -(zigzag & 1), position
             shift += 7
-            if shift == 7 * _MAX_BYTES:
+            if shift == 7 * max_bytes:
                 raise ProtocolError(
-                    f"variable-length integer before position {position}: longer than {_MAX_BYTES} bytes"
+                    f"variable-length integer before position {position}: longer than {max_bytes} bytes"
                 )
     except IndexError:
         raise ProtocolError(f"variable-length integer at the end, position {position}: cut") from None

@@ -113,6 +113,7 @@ BOMBS = {
     "not in their place": bombs.repeated_record(Compression.GZIP, 100_000),
     "claim": bombs.claimed_count(Compression.SNAPPY),
     "window": bombs.zstd_window(),
+    "Java cannot read it": bombs.linked_blocks(),
 }
 
 

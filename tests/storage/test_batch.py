@@ -25,7 +25,7 @@ from kraft_trio.storage.batch import (
 )
 from kraft_trio.storage.batch_header import patch_crc
 from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, SnapshotFooter, VotersRecord
-from kraft_trio.storage.varint import decode_varint, encode_varint
+from kraft_trio.storage.varint import decode_varint, decode_varlong, encode_varint
 from tests.storage.support import KAFKAS_VOTERS, batch, kafkas_files
 
 FIRST_LOG = f"{0:020d}.log"
@@ -237,8 +237,8 @@ def _with_records(data: bytes, count: int = 1) -> tuple[bytes, BatchHeader]:
         (b"\x0e\x00\x00\x00\x01\x02x\x01", 1, "-1 of them cannot be"),
         (b"\x12\x00\x00\x00\x01\x02x\x02\x01\x01", 1, "its name is null"),
         (b"\x14\x00\x00\x00\x01\x02x\x02\x02\xff\x01", 1, "is not UTF-8"),
-        (b"\x80" * 10 + b"\x01", 1, "longer than 10 bytes"),
-        (b"\x80" * 8, 1, "cut"),
+        (b"\x80" * 5 + b"\x01" * 2, 1, "longer than 5 bytes"),
+        (b"\x00" * 3 + b"\x80" * 4, 1, "cut"),
     ],
 )
 def test_records_that_are_not_as_the_format_says_are_refused(data: bytes, count: int, message: str) -> None:
@@ -294,9 +294,25 @@ def test_control_records_of_unknown_type_are_left_out() -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
+def test_varlongs_round_trip(value: int) -> None:
+    encoded = encode_varint(value)
+    assert decode_varlong(encoded, 0) == (value, len(encoded))
+
+
+@given(st.integers(-(2**31), 2**31 - 1))
 def test_varints_round_trip(value: int) -> None:
     encoded = encode_varint(value)
     assert decode_varint(encoded, 0) == (value, len(encoded))
+
+
+def test_a_varint_that_kafka_cannot_read_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="longer than 5 bytes"):
+        decode_varint(b"\x82\x80\x80\x80\x80\x00", 0)
+    with pytest.raises(ProtocolError, match="longer than 10 bytes"):
+        decode_varlong(b"\x82" + b"\x80" * 9 + b"\x00", 0)
+    for value in (2**63, -(2**63) - 1):
+        with pytest.raises(ProtocolError, match="more than 64 bits"):
+            decode_varlong(encode_varint(value), 0)
 
 
 @pytest.mark.parametrize(

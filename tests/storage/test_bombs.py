@@ -14,7 +14,7 @@ from kraft_trio.storage import record_check, record_chunks, record_window
 from kraft_trio.storage.batch import decode_record, peek_header
 from kraft_trio.storage.batch_header import Compression
 from kraft_trio.storage.decompression import CHUNK_BYTES, decompressed_chunks
-from kraft_trio.storage.record_check import check_steps
+from kraft_trio.storage.record_check import check_records, check_steps
 from kraft_trio.storage.record_limits import (
     MAX_BATCH_HEADERS,
     MAX_HEADERS,
@@ -88,6 +88,8 @@ def test_bomb_is_refused_by_name_within_its_memory(kind: str, codec: Compression
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 @pytest.mark.parametrize("kind", ACCEPTED)
 def test_large_but_honest_batch_is_accepted(kind: str, codec: Compression) -> None:
+    if (kind, codec) == ("empty frames", Compression.LZ4):
+        pytest.skip("Kafka reads one lz4 frame")
     check_as_a_leader(ACCEPTED[kind](codec))
 
 
@@ -147,7 +149,8 @@ def test_no_chunk_is_larger_than_it_may_be(codec: Compression) -> None:
 def test_frames_in_a_row_are_fed_in_small_pieces(codec: Compression) -> None:
     """Content that a codec has not consumed is not copied anew for each frame of it."""
     batch = bombs.empty_frames(codec, 500_000)
-    assert peak_of(lambda: check_as_a_leader(batch)) < len(batch) + 16 * CHUNK_BYTES
+    check = partial(check_records, batch, 0, peek_header(batch), CAP)
+    assert peak_of(check) < len(batch) + 16 * CHUNK_BYTES
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
@@ -200,9 +203,9 @@ def test_bytes_that_follow_the_last_record_are_not_all_read(codec: Compression) 
     batch = bombs.batch_around(codec, content, 1)
     pulled = 0
 
-    def counting(*arguments: Any) -> Iterator[bytes]:
+    def counting(*arguments: Any, **options: Any) -> Iterator[bytes]:
         nonlocal pulled
-        for chunk in decompressed_chunks(*arguments):
+        for chunk in decompressed_chunks(*arguments, **options):
             pulled += len(chunk)
             yield chunk
 

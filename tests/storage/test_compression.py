@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import cramjam
+import lz4.frame
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +15,7 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch, peek_header
 from kraft_trio.storage.batch_header import Compression
 from kraft_trio.storage.compression import compress, decompress
+from kraft_trio.storage.decompression import decompressed_chunks
 
 CODECS = [codec for codec in Compression if codec is not Compression.NONE]
 
@@ -81,3 +86,54 @@ def test_framed_snappy_with_a_wrong_block_length_is_refused(tail: bytes) -> None
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
 def test_two_frames_in_a_row_are_one_content(codec: Compression) -> None:
     assert decompress(codec, compress(codec, b"one") + compress(codec, b"two"), 100) == b"onetwo"
+
+
+RECORDS = random.Random(1).randbytes(200_000)
+"""Several blocks of every codec."""
+
+
+def kafka_reads(codec: Compression, data: bytes) -> bool:
+    try:
+        content = b"".join(decompressed_chunks(codec, data, len(RECORDS), as_kafka_reads=True))
+    except ProtocolError:
+        return False
+    assert content == RECORDS
+    return True
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_kafka_reads_what_is_compressed_here(codec: Compression) -> None:
+    assert kafka_reads(codec, compress(codec, RECORDS))
+
+
+def test_kafka_reads_no_linked_lz4_blocks() -> None:
+    linked = lz4.frame.compress(RECORDS, block_linked=True)
+    assert decompress(Compression.LZ4, linked, len(RECORDS)) == RECORDS
+    assert not kafka_reads(Compression.LZ4, linked)
+
+
+@pytest.mark.parametrize("compressed", [b"\x04", b"\x04\x22\x4d\x18", b"\x50\x2a\x4d\x18\x00\x00\x00\x00"])
+def test_kafka_reads_no_lz4_that_starts_otherwise(compressed: bytes) -> None:
+    frame = compress(Compression.LZ4, RECORDS)
+    assert not kafka_reads(Compression.LZ4, compressed)
+    assert not kafka_reads(Compression.LZ4, compressed + frame)
+
+
+def test_kafka_reads_no_second_lz4_frame() -> None:
+    assert not kafka_reads(Compression.LZ4, b"".join(compress(Compression.LZ4, half) for half in halves()))
+
+
+def test_kafka_reads_several_zstd_frames_and_gzip_members() -> None:
+    for codec in (Compression.ZSTD, Compression.GZIP):
+        assert kafka_reads(codec, b"".join(compress(codec, half) for half in halves()))
+
+
+def test_kafka_reads_no_zstd_without_its_whole_checksum() -> None:
+    whole = zstandard.ZstdCompressor(write_checksum=True).compress(RECORDS)
+    assert kafka_reads(Compression.ZSTD, whole)
+    for missing in range(1, 5):
+        assert not kafka_reads(Compression.ZSTD, whole[:-missing])
+
+
+def halves() -> tuple[bytes, bytes]:
+    return RECORDS[: len(RECORDS) // 2], RECORDS[len(RECORDS) // 2 :]

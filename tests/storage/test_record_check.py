@@ -190,8 +190,8 @@ def test_an_offset_delta_is_the_records_place_in_the_batch(deltas: list[int], me
         (record(0, fields=b"\x01\x02x\x02\x02\xff\x01"), 1, "is not UTF-8"),
         (record(0, fields=b"\x01\x02x\x02\x02n\x03"), 1, "record field of -2 bytes"),
         (record(0, fields=b"\x01\x02x\x02\x02n\x04v"), 1, "record field of 2 bytes"),
-        (record(0) + b"\x80" * 10 + b"\x01", 2, "longer than 10 bytes"),
-        (record(0) + b"\x80" * 8, 2, "cut"),
+        (record(0) + b"\x80" * 5 + b"\x01" * 2, 2, "longer than 5 bytes"),
+        (record(0) + b"\x00" * 3 + b"\x80" * 4, 2, "cut"),
     ],
 )
 def test_unsound_records_are_refused_as_the_decoder_refuses_them(data: bytes, count: int, message: str) -> None:

@@ -67,7 +67,7 @@ def compressed(codec: Compression, pieces: Iterable[bytes]) -> bytes:
             blocks = (bytes(cramjam.snappy.compress_raw(piece)) for piece in pieces)
             return _XERIAL_HEADER + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
         case Compression.LZ4:
-            lz4_codec = lz4.frame.LZ4FrameCompressor(block_size=lz4.frame.BLOCKSIZE_MAX4MB)
+            lz4_codec = lz4.frame.LZ4FrameCompressor(block_size=lz4.frame.BLOCKSIZE_MAX4MB, block_linked=False)
             return b"".join([lz4_codec.begin(), *map(lz4_codec.compress, pieces), lz4_codec.flush()])
         case Compression.ZSTD:
             zstd = zstandard.ZstdCompressor(level=3).compressobj()
@@ -204,6 +204,12 @@ def zstd_window(window_log: int = 31) -> bytes:
     block_header = (len(content) << 3 | 1).to_bytes(3, "little")
     frame = b"\x28\xb5\x2f\xfd" + b"\x00" + bytes([(window_log - 10) << 3]) + block_header + content
     return batch_around(Compression.ZSTD, frame, 1)
+
+
+def linked_blocks() -> bytes:
+    """One record in an lz4 frame that Kafka's Java clients cannot read: its blocks may refer to earlier ones."""
+    codec = lz4.frame.LZ4FrameCompressor(block_linked=True)
+    return batch_around(Compression.LZ4, codec.begin() + codec.compress(record(0)) + codec.flush(), 1)
 
 
 def zstd_content_size(size: int = 2**40) -> bytes:
