@@ -28,7 +28,7 @@ from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
 from kraft_trio.protocol.voter_history import VoterHistory
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage import partition_files
-from kraft_trio.storage.batch import check_crc, decode_control_batch, peek_header
+from kraft_trio.storage.batch import BatchHeader, check_crc, decode_control_batch, peek_header
 from kraft_trio.storage.batch_header import HEADER_BYTES
 from kraft_trio.storage.checkpoint import read_checkpoint_voters
 from kraft_trio.storage.control_records import ControlRecord
@@ -213,12 +213,14 @@ def _scan_segments(segments: list[Segment], scan: LogScan, known_good_offset: in
     last.file.sync_now()
     for segment in segments:
         if segment.base_offset != scan.next_offset:
+            _refuse_damaged_last_batch(scan)
             raise CorruptLogError(
                 f"{segment.file.path}: its first offset is {segment.base_offset}, the segment before it ends at "
                 f"{scan.next_offset}"
             )
         end = _scan_segment(segment, scan, known_good_offset)
         if end.damage is not None:
+            _refuse_damaged_last_batch(scan)
             where = f"{segment.file.path}: position {end.position}: {end.damage}"
             if segment is not last:
                 raise CorruptLogError(f"{where}; later segments follow, so this is no torn tail")
@@ -232,6 +234,22 @@ def _scan_segments(segments: list[Segment], scan: LogScan, known_good_offset: in
             f"{last.file.path}: the log ends at offset {scan.next_offset}, position {last.size}, but was synced up to "
             f"offset {synced_offset}: its end is missing"
         )
+
+
+def _refuse_damaged_last_batch(scan: LogScan) -> None:
+    """Raise CorruptLogError if the last batch has a wrong CRC; call this if what follows it does not fit.
+
+    The scan trusts the headers before the known good point.  A wrong length or offset delta shows at the next batch.
+    """
+    if scan.last_batch is None:
+        return
+    segment, position = scan.last_batch
+    try:
+        _read_checked_batch(segment, position)
+    except ProtocolError as error:
+        raise CorruptLogError(
+            f"{segment.file.path}: position {position}: {error}; what follows does not fit, so this is no torn tail"
+        ) from error
 
 
 def _scan_segment(segment: Segment, scan: LogScan, known_good_offset: int) -> ScanEnd:
@@ -298,10 +316,16 @@ def _load_voters(
 
 def read_control_batch(segment: Segment, position: int) -> list[tuple[int, ControlRecord]]:
     """Read the control records of the batch at a position.  Raises ProtocolError if they are damaged."""
+    batch, header = _read_checked_batch(segment, position)
+    return list(decode_control_batch(batch, 0, header))
+
+
+def _read_checked_batch(segment: Segment, position: int) -> tuple[bytes, BatchHeader]:
+    """Raises ProtocolError if the CRC is wrong."""
     header = peek_header(segment.file.read_at(position, HEADER_BYTES))
     batch = segment.file.read_at(position, header.size_in_bytes)
     check_crc(batch, 0, header)
-    return list(decode_control_batch(batch, 0, header))
+    return batch, header
 
 
 def _write_derived(disk: Disk, directory: str, segments: Segments, epochs: EpochCache) -> None:

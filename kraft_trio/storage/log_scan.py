@@ -35,6 +35,8 @@ class LogScan:
     """(epoch, offset of its first batch), oldest first."""
     control_batches: list[tuple[Segment, int, int]] = attrs.field(factory=list)
     """Segment, position and base offset of each control batch."""
+    last_batch: tuple[Segment, int] | None = None
+    """Segment and position of the batch before `next_offset`, once one was scanned."""
     producer_history: ProducerHistory = attrs.field(init=False)
     """Copies of `producers` at a few offsets on the way."""
 
@@ -74,6 +76,7 @@ def scan_segment(
     end = len(view)
     ensure_readable = segment.file.ensure_readable
     readable_end = position
+    last_position = -1
     damage = None
     while position < end and next_offset < stop_offset:
         if end - position < HEADER_BYTES:
@@ -117,7 +120,10 @@ def scan_segment(
                 break
         if epoch != latest_epoch:
             if epoch < latest_epoch or epoch < 0:
-                damage = f"leader epoch {epoch} at offset {base_offset} after epoch {latest_epoch}"
+                damage = (
+                    f"leader epoch {epoch} at offset {base_offset} after epoch {latest_epoch}: this batch or the one "
+                    "before it is damaged"
+                )
                 break
             scan.epochs.append((epoch, base_offset))
             latest_epoch = epoch
@@ -131,7 +137,10 @@ def scan_segment(
             record_producer(producer_id, producer_epoch, base_sequence, base_offset, last_offset, max_timestamp_ms)
         note_batch(position, size, last_offset, max_timestamp_ms)
         next_offset = last_offset + 1
+        last_position = position
         position += size
+    if last_position >= 0:
+        scan.last_batch = segment, last_position
     scan.next_offset = next_offset
     history.grow(position - history_position, next_offset, scan.producers)
     return ScanEnd(position, damage)

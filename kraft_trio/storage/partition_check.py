@@ -203,7 +203,7 @@ def _check_place(report: PartitionReport, header: BatchHeader) -> None:
     if header.leader_epoch < report.epochs.latest_epoch:
         raise ProtocolError(
             f"leader epoch {header.leader_epoch} at offset {header.base_offset}, after epoch "
-            f"{report.epochs.latest_epoch}"
+            f"{report.epochs.latest_epoch}: this batch or the one before it is damaged"
         )
 
 

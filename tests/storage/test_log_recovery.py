@@ -158,6 +158,22 @@ class TestDamage:
         with pytest.raises(CorruptLogError, match="leader epoch 4 at offset 2 after epoch 5"):
             open_log(disk)
 
+    @pytest.mark.parametrize("byte", [11, 23, 26], ids=["length", "offset delta, high", "offset delta, low"])
+    @pytest.mark.parametrize("segment_bytes", [1 << 30, 140], ids=["one segment", "two batches a segment"])
+    @pytest.mark.parametrize("mask", [0x01, 0x7F])
+    async def test_a_damaged_header_is_named_not_the_next_batch(self, byte: int, segment_bytes: int, mask: int) -> None:
+        """A clean stop made the whole log known good, so opening it trusts the headers."""
+        disk = SimulatedDisk()
+        log = open_log(disk, segment_bytes=segment_bytes)
+        for value in (b"a", b"b", b"c", b"d"):
+            log.append_as_leader(batch(value), 1)
+        size = log.size_in_bytes // 4
+        await log.close()
+        disk.damage(FIRST_SEGMENT, size + byte, mask)
+        with pytest.raises(CorruptLogError, match=rf"0\.log: position {size}: ") as refused:
+            open_log(disk)
+        assert "offset 1: " in str(refused.value) or "are left" in str(refused.value)
+
     def test_any_damage_before_the_last_segment_is_refused(self) -> None:
         for cut in (1, 30, 73):
             disk, _ = stopped_disk(b"one", b"two", b"three", segment_bytes=150)

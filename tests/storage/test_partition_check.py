@@ -154,7 +154,8 @@ class TestLog:
         content = bytearray(disk.read_bytes(LAST))
         patch_base_offset_and_epoch(content, 71, 13, 1)
         disk.replace_now(LAST, bytes(content))
-        assert problem_of(disk) == f"{LAST}: position 71: leader epoch 1 at offset 13, after epoch 2"
+        damage = "leader epoch 1 at offset 13, after epoch 2: this batch or the one before it is damaged"
+        assert problem_of(disk) == f"{LAST}: position 71: {damage}"
 
     async def test_a_torn_tail_is_a_note_and_was_never_synced(self) -> None:
         disk = SimulatedDisk()
