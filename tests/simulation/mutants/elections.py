@@ -44,6 +44,19 @@ async def _two_candidates(cluster: Cluster) -> None:
     await trio.sleep(0.5)
 
 
+async def _append_beside_a_vote(cluster: Cluster) -> None:
+    """A client asks the leader to append while that stores its vote for another node, which takes long."""
+    await parse_step("elect 1").take(cluster)
+    await parse_step("settle").take(cluster)
+    await parse_step("cut 2 | 3").take(cluster)
+    await parse_step("slow-disk 1 400ms").take(cluster)
+    await campaign(cluster, 2)
+    await trio.sleep(0.6)
+    cluster.nursery.start_soon(cluster.nodes[1].append, [b"late"])
+    await trio.sleep(1.5)
+
+
+LATE_APPEND = custom("an append beside a vote", _append_beside_a_vote)
 TWO_CANDIDATES = custom("two candidates in one epoch", _two_candidates)
 BLANK = script(
     "a blank disk",
@@ -327,3 +340,22 @@ def the_tasks_of_an_epoch_go_on_in_the_next() -> Iterable[Change]:
         (follower_replication, "replica_fetch_request", unasserted),
         (leader_discovery, "replica_fetch_request", unasserted),
     ]
+
+
+@mutant(breaks="the tasks of an epoch end before a vote is judged", found_by=(7,), run=LATE_APPEND)
+def the_role_changes_before_its_tasks_have_ended() -> Iterable[Change]:
+    async def run(self: Any) -> None:
+        await self._persist()
+        message = ruling = None
+        while True:
+            async with trio.open_nursery() as nursery:
+                self._start_role(nursery)
+                if message is not None:
+                    self._serve_in_role(message, ruling)
+                message = await self._serve_until_role_changes()
+                ruling = await self._change_role(message)
+                nursery.cancel_scope.cancel()
+            if self._log.synced_end_offset < self._log.end_offset:
+                await self._log.sync()
+
+    return [(election.Election, "run", run)]
