@@ -23,6 +23,7 @@ from kraft_trio.storage.directory import LockedDirectory, refuse_other_topic
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.log_appender import LogConfig
+from kraft_trio.storage.other_logs import warn_of_other_logs
 from kraft_trio.storage.quarantine import refuse_damaged
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
@@ -90,6 +91,7 @@ async def _running(
     """Open the log of a directory, and run a node on it."""
     # A directory that cannot be used must stay as it is, and opening a log may change it.
     refuse_other_topic(environment.disk, directory.path, config.topic_name)
+    warn_of_other_logs(environment.disk, directory.path, config.topic_name)
     refuse_damaged(environment.disk, directory.partition_path(config.topic_name))
     quorum_state_path = directory.quorum_state_path(config.topic_name)
     election_state = QuorumStateFile(environment.disk, quorum_state_path).read()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import structlog.testing
 
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.roles import ElectionState, Unattached
@@ -12,6 +13,7 @@ from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
+from kraft_trio.storage.other_logs import warn_of_other_logs
 from kraft_trio.storage.quorum_state import encode_quorum_state
 from tests.support.lone_node import lone_node
 from tests.support.on_cluster import on_cluster
@@ -62,3 +64,30 @@ async def test_one_older_than_the_log_leaves_it_in_the_logs_epoch(cluster: Clust
     machine.disk.replace_now(f"{machine.partition_path}/quorum-state", older)
     async with lone_node(cluster, 1) as node:
         assert node.view.role == Unattached(1)
+
+
+@on_cluster(voters=1)
+async def test_a_renamed_log_beside_the_nodes_own_is_mentioned(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    machine = cluster.machines[1]
+    await machine.stop()
+    renamed = f"{machine.partition_path}.old"
+    machine.disk.make_directory(renamed)
+    machine.disk.replace_now(
+        f"{renamed}/quorum-state", machine.disk.read_bytes(f"{machine.partition_path}/quorum-state")
+    )
+    machine.disk.make_directory(f"{machine.config.metadata_log_dir}/empty-0.old")
+    with structlog.testing.capture_logs() as events:
+        async with lone_node(cluster, 1):
+            pass
+    [warning] = [event for event in events if event["event"] == "another log in the directory is ignored"]
+    assert (warning["directory"], warning["used"]) == (renamed, machine.partition_path)
+
+
+def test_a_renamed_log_is_not_replaced_by_an_empty_one() -> None:
+    disk = SimulatedDisk()
+    for name in ("/data", "/data/events-0.old"):
+        disk.make_directory(name)
+    disk.replace_now("/data/events-0.old/quorum-state", b"{}")
+    with pytest.raises(StorageError, match=r"^/data/events-0: missing, but /data/events-0\.old holds a log: "):
+        warn_of_other_logs(disk, "/data", "events")

@@ -1,0 +1,37 @@
+"""Finds a log in the node's directory that the node does not use, such as one that somebody renamed."""
+
+from __future__ import annotations
+
+import structlog
+
+from kraft_trio.errors import StorageError
+from kraft_trio.storage.directory import partition_path
+from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.partition_files import QUORUM_STATE
+
+log = structlog.get_logger(__name__)
+
+
+def warn_of_other_logs(disk: Disk, directory: str, topic_name: str) -> None:
+    """Log a warning for each other log of a quorum.
+
+    Raises StorageError if the node's own log is missing beside one: it would start without its vote and its records.
+    """
+    own = partition_path(directory, topic_name)
+    others = [path for name in sorted(disk.list_directory(directory)) if _is_log(disk, path := join(directory, name))]
+    for path in others:
+        if path == own:
+            continue
+        if not disk.exists(own):
+            raise StorageError(
+                f"{own}: missing, but {path} holds a log: if it was renamed, rename it back; otherwise replace this "
+                "voter as if its disk were lost"
+            )
+        log.warning("another log in the directory is ignored", directory=path, used=own)
+
+
+def _is_log(disk: Disk, path: str) -> bool:
+    try:
+        return QUORUM_STATE in disk.list_directory(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
