@@ -122,6 +122,9 @@ class PreviewDisk:
         if not self.exists(path):
             self.replace_now(path, bytes(size))
 
+    def may_keep_another_file(self) -> bool:
+        return self._below.may_keep_another_file()
+
     def free_bytes(self, path: str) -> int | None:
         return self._below.free_bytes(path)
 

@@ -138,6 +138,10 @@ class Disk(Protocol):
         """Return the bytes left for this process on a directory's file system; None if unknown or unlimited."""
         ...
 
+    def may_keep_another_file(self) -> bool:
+        """Whether another file may stay open for long.  If not, the process needs its descriptors for other things."""
+        ...
+
     def modified_ms(self, path: str) -> int:
         """When the file was last written to, by this machine's clock, in milliseconds since 1970.  A rename keeps it.
 

@@ -62,6 +62,8 @@ class LogAppender:
         self._watchers = watchers
         self._config = config
         self._now_ms = now_ms
+        self._grows_on = False
+        """Whether the active segment is larger or older than it should be, because descriptors are short."""
         self._active_since_ms = now_ms()
         """When this process began to append to the active segment.  Clients choose the timestamps of batches."""
 
@@ -77,7 +79,7 @@ class LogAppender:
             if durability.truncations != durability.synced_truncations:
                 # A crash must not bring back what was truncated behind what is written now.
                 durability.sync_now()
-            if self._is_time_to_roll(plan):
+            if self._is_time_to_roll(plan) and self._may_roll(plan):
                 self._roll(plan)
             if plan.batches[-1].leader_epoch != state.epochs.latest_epoch:
                 # The batches say the same, and the next open writes the file again.
@@ -107,8 +109,22 @@ class LogAppender:
         return (
             size + plan.size > self._config.segment_bytes
             or self._now_ms() - self._active_since_ms >= self._config.segment_ms
-            or plan.batches[-1].last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+            or self._is_too_long(plan)
         )
+
+    def _may_roll(self, plan: PlannedBatches) -> bool:
+        """Whether descriptors are left for a new segment.  Without them the segment grows on, as long as it can."""
+        segments = self._segments
+        if segments.disk.may_keep_another_file() or self._is_too_long(plan):
+            self._grows_on = False
+            return True
+        if not self._grows_on:
+            self._grows_on = True
+            log.warning("too few file descriptors are left: the segment grows on", directory=segments.directory)
+        return False
+
+    def _is_too_long(self, plan: PlannedBatches) -> bool:
+        return plan.batches[-1].last_offset - self._segments.active.base_offset > MAX_RELATIVE_OFFSET
 
     def _roll(self, plan: PlannedBatches) -> None:
         """Start a new segment.  Blocks until the old one is durable: only the last segment may have a torn tail.
@@ -122,8 +138,7 @@ class LogAppender:
             self.begin_segment()
             write_known_good_point(segments.disk, segments.directory, segments.end_offset, self._state.producers)
         except OSError as error:
-            is_too_long = plan.batches[-1].last_offset - segments.active.base_offset > MAX_RELATIVE_OFFSET
-            if not is_out_of_descriptors(error) or is_too_long:
+            if not is_out_of_descriptors(error) or self._is_too_long(plan):
                 raise
             log.warning("no file can be opened: the segment grows on", directory=segments.directory, reason=str(error))
 

@@ -17,7 +17,7 @@ from kraft_trio.errors import AlreadyLockedError
 from kraft_trio.storage.created_files import DIRECTORY_MODE, FILE_MODE
 from kraft_trio.storage.disk import Buffer, parent
 from kraft_trio.storage.disk_threads import DiskThreads
-from kraft_trio.storage.spare_descriptors import SpareDescriptors
+from kraft_trio.storage.spare_descriptors import LEFT_FOR_CONNECTIONS, SpareDescriptors, descriptors_left
 
 _MAX_WRITE_BYTES = 1 << 30
 """Linux writes at most 2 GiB in one call."""
@@ -238,6 +238,9 @@ class RealDisk:
     def free_bytes(self, path: str) -> int | None:
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
+
+    def may_keep_another_file(self) -> bool:
+        return descriptors_left() > LEFT_FOR_CONNECTIONS
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000

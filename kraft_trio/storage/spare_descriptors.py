@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
+import sys
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -11,7 +13,23 @@ from typing import Final
 from kraft_trio.storage.created_files import FILE_MODE, open_own
 
 SPARE: Final = 8
+LEFT_FOR_CONNECTIONS: Final = 64
+"""Descriptors that the log's segments leave free.  A log of many small segments would otherwise take them all, and no
+peer could connect."""
+_DESCRIPTORS: Final = "/dev/fd"
+"""A directory with an entry for each open descriptor of this process."""
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
+
+
+def descriptors_left() -> int:
+    """How many more descriptors this process may open; many if the operating system does not tell."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return sys.maxsize
+    try:
+        return limit - len(os.listdir(_DESCRIPTORS))
+    except OSError as error:
+        return 0 if error.errno in _EXHAUSTED else sys.maxsize
 
 
 class SpareDescriptors:

@@ -50,6 +50,24 @@ async def test_segment_grows_on_while_no_file_can_be_opened(operation: str, code
     assert values_in(open_log(disk, segment_bytes=SEGMENT_BYTES)) == values
 
 
+async def test_segment_grows_on_while_connections_need_the_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk, segment_bytes=SEGMENT_BYTES)
+
+    def segments() -> int:
+        return sum(name.endswith(".log") for name in disk.list_directory(DIRECTORY))
+
+    with monkeypatch.context() as patch, structlog.testing.capture_logs() as logged:
+        patch.setattr(SimulatedDisk, "may_keep_another_file", lambda _: False)
+        for _ in range(10):
+            log.append_as_leader(bytearray(batch(VALUE)), 1)
+        assert segments() == 1
+        assert len(logged) == 1, "it is said once"
+    for _ in range(10):
+        log.append_as_leader(bytearray(batch(VALUE)), 1)
+    assert segments() > 4
+
+
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
 async def test_epoch_begins_while_no_file_can_be_opened(code: int) -> None:
     disk = SimulatedDisk()
@@ -114,9 +132,11 @@ def test_disk_opens_its_files_when_sockets_took_all_others(tmp_path: Path) -> No
             disk.replace_now(path, b"content")
             assert disk.read_bytes(path) == b"content"
         kept = [disk.open(f"{path}-{number}", create=True) for number in range(SPARE // 2)]
+        assert not disk.may_keep_another_file()
         disk.replace_now(path, b"still")
         for file in kept:
             file.close()
+    assert disk.may_keep_another_file()
     disk.close()
 
 
