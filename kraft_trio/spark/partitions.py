@@ -23,6 +23,8 @@ from kraft_trio.spark.values import NEEDED, inferred_columns
 
 SAMPLED_RECORDS = 1000
 """How many values are sampled to find their columns."""
+SAMPLED_BYTES = 16 * 1024 * 1024
+"""Sampling also stops when the values take this much."""
 
 
 @attrs.frozen
@@ -104,11 +106,15 @@ def _sample(options: Mapping[str, Any]) -> list[bytes | None]:
     columns = [column for column in CONTENTS[options["content"]] if column.name in NEEDED]
     plan = ReadPlan(options["content"], arrow_schema(columns), wanted, is_fail_fast=False)
     values: list[bytes | None] = []
+    size = 0
     for batch in read_pieces(plan_pieces(replicas, plan.content, wanted, options["maxPartitionBytes"]), plan):
-        values += [row[WHOLE_VALUE] for row in batch.to_pylist() if row["control"] is False]
-        if len(values) >= SAMPLED_RECORDS:
-            break
-    return values[:SAMPLED_RECORDS]
+        for value, control in zip(batch.column(WHOLE_VALUE), batch.column("control"), strict=True):
+            if control.as_py() is False:
+                values.append(value.as_py())
+                size += len(values[-1] or b"")
+                if len(values) == SAMPLED_RECORDS or size >= SAMPLED_BYTES:
+                    return values
+    return values
 
 
 def _checked_schema(options: Mapping[str, Any], schema: StructType) -> tuple[pa.Schema, tuple[pa.Field, ...]]:

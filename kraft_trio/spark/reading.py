@@ -132,7 +132,7 @@ def _rows_of_batches(piece: Piece, plan: ReadPlan, rows: Rows) -> Iterator[pa.Re
                 has_footer = False
                 yield damage_row(found, rows)
                 continue
-            has_footer = ends_with_footer(found)
+            has_footer = piece.kind is Kind.SNAPSHOT and ends_with_footer(found)
             run = plan.wanted.select(found)
             if plan.content == "batches":
                 yield batch_rows(run, rows)

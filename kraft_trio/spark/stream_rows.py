@@ -28,7 +28,7 @@ from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE
 
 ROWS_AT_ONCE: Final = 10_000
 
-_ALWAYS_DECODED: Final = ("offset", "control", "value")
+_ALWAYS_DECODED: Final = ("offset", "batch_offset", "control", "value")
 
 
 @attrs.frozen
@@ -83,7 +83,9 @@ class RowMaker:
         """Select the wanted columns.  Raises ProtocolError for what could not be decoded."""
         offsets, errors = decoded.column("offset"), decoded.column(ERROR.name)
         if offsets.null_count:
-            raise ProtocolError(next(error for error in errors.to_pylist() if error is not None))
+            at = offsets.is_null().index(True).as_py()
+            place, error = f"batch at offset {decoded.column('batch_offset')[at]}", str(errors[at])
+            raise ProtocolError(error if error.startswith(place) else f"{place}: {error}")
         made = self._made_of_values(decoded, offsets) if self.from_values else {}
         columns = [made[name] if name in made else decoded.column(name) for name in self.schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)

@@ -27,7 +27,7 @@ from kraft_trio.storage.batch_header import (
 from kraft_trio.storage.compression import compress, decompress
 from kraft_trio.storage.control_records import ControlRecord, decode_control_record, encode_control_record
 from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.record_limits import MAX_BATCH_HEADERS, MAX_READ_HEADERS, MAX_RECORDS
+from kraft_trio.storage.record_limits import MAX_BATCH_HEADERS, MAX_CONTROL_BYTES, MAX_READ_HEADERS, MAX_RECORDS
 from kraft_trio.storage.varint import decode_varint, decode_varlong, encode_varint
 
 __all__ = [
@@ -319,9 +319,9 @@ def _decode_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, i
 def decode_control_batch(buffer: Buffer, position: int, header: BatchHeader) -> Iterator[tuple[int, ControlRecord]]:
     """Yield the offset and content of each control record in a control batch.  Skips unknown types.
 
-    Raises ProtocolError if a record is malformed.
+    Raises ProtocolError if a record is malformed, or if the records take more than MAX_CONTROL_BYTES when decompressed.
     """
-    for record in decode_records(buffer, position, header):
+    for record in decode_records(buffer, position, header, MAX_CONTROL_BYTES):
         if record.key is None or record.value is None:
             raise ProtocolError(f"control record at offset {record.offset}: without key or value")
         decoded = decode_control_record(record.key, record.value)

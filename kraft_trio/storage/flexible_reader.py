@@ -11,18 +11,24 @@ from typing import TypeVar
 from uuid import UUID
 
 from kraft_trio.errors import ProtocolError
+from kraft_trio.storage.record_limits import MAX_CONTROL_ITEMS
 
 T = TypeVar("T")
 
 
 class FlexibleReader:
-    """Reads one value from its start.  Every method raises ProtocolError, naming `what`, where the bytes end early."""
+    """Reads one value from its start.
 
-    __slots__ = ("_data", "_position", "_what")
+    Every method raises ProtocolError, naming `what`, if the bytes end early, or if the arrays and tagged fields read so
+    far hold more than MAX_CONTROL_ITEMS items.
+    """
+
+    __slots__ = ("_data", "_items_left", "_position", "_what")
 
     def __init__(self, data: bytes, what: str) -> None:
         self._data = data
         self._position = 0
+        self._items_left = MAX_CONTROL_ITEMS
         self._what = what
 
     def _take(self, size: int) -> bytes:
@@ -69,8 +75,14 @@ class FlexibleReader:
             raise ProtocolError(f"{self._what}: a string before position {self._position} is not UTF-8") from error
 
     def compact_array(self, item: Callable[[], T]) -> tuple[T, ...]:
-        """A non-null array; as every item takes a byte or more, a length beyond what is left fails at the end of it."""
-        return tuple(item() for _ in range(self._compact_length("array")))
+        """A non-null array."""
+        return tuple(item() for _ in range(self._counted(self._compact_length("array"))))
+
+    def _counted(self, items: int) -> int:
+        self._items_left -= items
+        if self._items_left < 0:
+            raise ProtocolError(f"{self._what}: more than {MAX_CONTROL_ITEMS} items, at position {self._position}")
+        return items
 
     def _compact_length(self, kind: str) -> int:
         length = self.unsigned_varint() - 1
@@ -85,7 +97,7 @@ class FlexibleReader:
     def tagged_fields(self) -> dict[int, bytes]:
         """The content of the tagged fields that end a structure, by tag (KIP-482)."""
         fields = {}
-        for _ in range(self.unsigned_varint()):
+        for _ in range(self._counted(self.unsigned_varint())):
             tag = self.unsigned_varint()
             fields[tag] = self._take(self.unsigned_varint())
         return fields

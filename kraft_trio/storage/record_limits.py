@@ -20,6 +20,10 @@ MAX_BATCH_HEADERS: Final = 262_144
 """Headers of all records in a produced batch."""
 MAX_READ_HEADERS: Final = 16_384
 """Headers of a record that is read: some megabytes of Python objects."""
+MAX_CONTROL_BYTES: Final = 1024 * 1024
+"""Compressed control records may grow to this.  Neither kraft-trio nor Apache Kafka compresses them."""
+MAX_CONTROL_ITEMS: Final = 16_384
+"""Voters, endpoints and tagged fields of one control record.  A quorum has a handful of voters."""
 SMALL_CONTENT_BYTES: Final = 4 * 1024 * 1024
 """Compressed records may always grow to this: stock clients fill a batch with a megabyte at most."""
 MAX_EXPANSION: Final = 1_024

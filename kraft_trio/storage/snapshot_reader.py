@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from typing import Protocol
+from itertools import islice
+from typing import Final, Protocol
 
 import attrs
 
@@ -26,6 +27,9 @@ from kraft_trio.storage.control_records import (
     VotersRecord,
 )
 from kraft_trio.storage.disk import Buffer, Disk
+
+_MOST_RECORDS: Final = 4
+"""Control records that are kept of a batch: one more than may be in it."""
 
 
 class SnapshotSource(Protocol):
@@ -140,7 +144,7 @@ def _read_batch(source: SnapshotSource, position: int, header: BatchHeader) -> S
     try:
         check_crc(data, 0, header)
         records = decode_control_batch(data, 0, header) if header.is_control else ()
-        return SnapshotBatch(position, header, data, tuple(record for _, record in records))
+        return SnapshotBatch(position, header, data, tuple(record for _, record in islice(records, _MOST_RECORDS)))
     except ProtocolError as error:
         raise ProtocolError(f"position {position}: {error}") from error
 

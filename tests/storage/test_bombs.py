@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+import struct
 import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import attrs
 import pytest
 
 from kraft_trio.errors import ProtocolError
+from kraft_trio.storage import batch as batch_module
 from kraft_trio.storage import record_check, record_chunks, record_window
-from kraft_trio.storage.batch import decode_record, peek_header
-from kraft_trio.storage.batch_header import Compression
+from kraft_trio.storage.batch import decode_control_batch, decode_record, peek_header
+from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE, Compression, patch_crc
+from kraft_trio.storage.control_records import (
+    KRAFT_VOTERS,
+    LEADER_CHANGE,
+    SNAPSHOT_FOOTER,
+    SNAPSHOT_HEADER,
+    decode_control_record,
+)
 from kraft_trio.storage.decompression import CHUNK_BYTES, decompressed_chunks
 from kraft_trio.storage.record_check import check_records, check_steps
 from kraft_trio.storage.record_limits import (
     MAX_BATCH_HEADERS,
+    MAX_CONTROL_BYTES,
+    MAX_CONTROL_ITEMS,
     MAX_HEADERS,
     MAX_READ_HEADERS,
     MAX_RECORDS,
     SMALL_CONTENT_BYTES,
     produce_limits,
 )
+from kraft_trio.storage.snapshot_reader import read_batches
 from tests.support import bombs
 
 MEBIBYTE = 1024 * 1024
 CAP = 64 * MEBIBYTE
 CODECS = bombs.CODECS
+ATTRIBUTES_LOW_BYTE = 22
 
 REFUSED = {
     "expansion": (partial(bombs.expansion, size=8 * MEBIBYTE), "a record of [0-9]+ bytes, at most [0-9]+ allowed"),
@@ -229,3 +243,64 @@ def test_expansion_is_bounded_by_size_above_what_is_small() -> None:
     assert produce_limits(16 * 1024, 1000, CAP).max_bytes == 16 * MEBIBYTE
     assert produce_limits(MEBIBYTE, 1000, CAP).max_bytes == CAP
     assert produce_limits(100, 1000, 1000).max_bytes == 1000
+
+
+def control_batch(*values: tuple[int, bytes], codec: Compression = Compression.ZSTD) -> bytes:
+    """A compressed control batch: of each record its type, and its value."""
+    records = (bombs.record(at, value, key=struct.pack(">hh", 0, kind)) for at, (kind, value) in enumerate(values))
+    batch = bytearray(bombs.batch_around(codec, bombs.compressed(codec, records), len(values)))
+    batch[ATTRIBUTES_LOW_BYTE] |= CONTROL_ATTRIBUTE
+    patch_crc(batch)
+    return bytes(batch)
+
+
+NO_FIELDS = b"\x00"
+MANY = 40_000
+MANY_VARINT = b"\xc1\xb8\x02"
+"""MANY + 1, by which an array says its length."""
+CONTROL_BOMBS = {
+    "voters of a leader change": (LEADER_CHANGE, b"\0\0\0\0\0\1" + MANY_VARINT + b"\0\0\0\1\0" * MANY + b"\1\0"),
+    "voters": (KRAFT_VOTERS, b"\0\0" + MANY_VARINT + (bytes(20) + b"\1\0\0\0\1\0\0") * MANY + NO_FIELDS),
+    "tagged fields": (SNAPSHOT_FOOTER, b"\0\0" + b"\xc0\xb8\x02" + b"\1\0" * MANY),
+}
+
+
+@pytest.mark.parametrize("name", CONTROL_BOMBS)
+def test_control_record_of_many_items_is_refused(name: str) -> None:
+    kind, value = CONTROL_BOMBS[name]
+    with pytest.raises(ProtocolError, match=f"control record: more than {MAX_CONTROL_ITEMS} items"):
+        decode_control_record(struct.pack(">hh", 0, kind), value)
+
+
+def test_compressed_control_batch_is_refused_above_its_bound() -> None:
+    bomb = control_batch((99, bytes(8 * MEBIBYTE)))
+    with pytest.raises(ProtocolError, match=f"more than {MAX_CONTROL_BYTES} bytes when decompressed"):
+        list(decode_control_batch(bomb, 0, peek_header(bomb)))
+    plain = control_batch((99, bytes(8 * MEBIBYTE)), codec=Compression.NONE)
+    assert list(decode_control_batch(plain, 0, peek_header(plain))) == []
+
+
+def test_snapshot_of_many_voter_sets_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `kraft snapshot save` meets it, and a follower that downloads it."""
+    decoded = []
+    decode = batch_module.decode_control_record
+    monkeypatch.setattr(batch_module, "decode_control_record", lambda *of: decoded.append(of) or decode(*of))
+    voters = (KRAFT_VOTERS, b"\0\0\2" + bytes(20) + b"\1\0\0\0\1\0\0" + NO_FIELDS)
+    header = (SNAPSHOT_HEADER, b"\0\0" + bytes(8) + NO_FIELDS)
+    bomb = control_batch(header, *[voters] * 1000)
+    with pytest.raises(ProtocolError, match="expected each of"):
+        list(read_batches(InMemory(bomb)))
+    assert len(decoded) == 4
+
+
+@attrs.frozen
+class InMemory:
+    """See `SnapshotSource`."""
+
+    data: bytes
+
+    def size(self) -> int:
+        return len(self.data)
+
+    def read_at(self, position: int, size: int) -> bytes:
+        return self.data[position : position + size]

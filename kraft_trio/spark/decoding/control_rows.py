@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -12,7 +12,7 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
-from kraft_trio.spark.decoding.numbered_records import numbered_records
+from kraft_trio.spark.decoding.numbered_records import control_records
 from kraft_trio.spark.decoding.rows import Rows, microseconds
 from kraft_trio.spark.decoding.scan import Run
 from kraft_trio.storage.batch import Record
@@ -27,6 +27,8 @@ from kraft_trio.storage.control_records import (
 )
 
 _INT16 = struct.Struct(">h")
+_MOST_ROWS: Final = 1024
+"""Limit for Python objects at a time."""
 
 
 def control_type_name(key: bytes | None) -> str | None:
@@ -61,7 +63,7 @@ def ends_with_footer(run: Run) -> bool:
     if not header.is_control or at in run.damaged:
         return False
     try:
-        records = numbered_records(run.buffer, int(run.positions[at]), header)
+        records = control_records(run.buffer, int(run.positions[at]), header)
     except ProtocolError:
         return False
     return any(control_type_name(record.key) == CONTROL_RECORD_NAMES[SNAPSHOT_FOOTER] for record in records)
@@ -82,15 +84,20 @@ def control_rows(run: Run, rows: Rows, wanted: BatchFilter) -> Iterator[pa.Recor
         error = run.damaged.get(at)
         if error is None:
             try:
-                records = numbered_records(run.buffer, int(run.positions[at]), header)
+                records = control_records(run.buffer, int(run.positions[at]), header)
             except ProtocolError as problem:
                 error = str(problem)
         if error is not None:
             yield rows.one(**place, error=error)
             continue
-        for record in records:
-            if at in run.misplaced or wanted.start_offset <= record.offset < wanted.end_offset:
-                yield rows.one(**place, **_record_values(record, run.misplaced.get(at)))
+        kept = [
+            record
+            for record in records
+            if at in run.misplaced or wanted.start_offset <= record.offset < wanted.end_offset
+        ]
+        for first in range(0, len(kept), _MOST_ROWS):
+            some = kept[first : first + _MOST_ROWS]
+            yield rows.some([{**place, **_record_values(record, run.misplaced.get(at))} for record in some])
 
 
 def _record_values(record: Record, error: str | None) -> dict[str, Any]:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgpack
 import pyarrow as pa
+import pyarrow.compute
+
+C = TypeVar("C", list[Any], dict[Any, Any])
 
 WHOLE_VALUE: Final = "value"
 """The column for the whole value; every other column is an entry of the map."""
 VALUE_TAG: Final = "value_tag"
 VALUE_VERSION: Final = "value_version"
 """The columns for a class's tag and version in values from MsgpackSerde; other columns are the class's fields."""
+
+MOST_ITEMS: Final = 1024 * 1024
+"""Limit for the items of all lists and maps in a value: an empty map of one byte takes a hundred in Python."""
+_SMALL_BYTES: Final = 512 * 1024
+"""Values of this size together are decoded at a time.  A smaller value cannot exceed MOST_ITEMS."""
 
 _TIMESTAMPS_AS_DATETIMES: Final = 3
 _SHOWN_CHARACTERS: Final = 60
@@ -41,6 +49,30 @@ def msgpack_columns(values: pa.Array, fields: Sequence[pa.Field]) -> tuple[list[
     A null value and a missing entry give nulls.  Entries without a field are skipped.
     """
     problems: dict[int, str] = {}
+    parts: list[list[pa.Array]] = []
+    for start, end in _parts(values):
+        columns, found = _columns_of(values[start:end], fields)
+        parts.append(columns)
+        problems |= {start + at: problem for at, problem in found.items()}
+    if len(parts) == 1:
+        return parts[0], problems
+    return [pa.concat_arrays(of_field) for of_field in zip(*parts, strict=True)], problems
+
+
+def _parts(values: pa.Array) -> Iterator[tuple[int, int]]:
+    """Ranges of about _SMALL_BYTES of values; at least one range, the ends exclusive."""
+    start = size = 0
+    lengths = pa.compute.fill_null(pa.compute.binary_length(values), 0).to_pylist()
+    for at, length in enumerate(lengths):
+        if size + length > _SMALL_BYTES and at > start:
+            yield start, at
+            start, size = at, 0
+        size += length
+    yield start, len(lengths)
+
+
+def _columns_of(values: pa.Array, fields: Sequence[pa.Field]) -> tuple[list[pa.Array], Mapping[int, str]]:
+    problems: dict[int, str] = {}
     decoded = [_decoded(value, at, problems) for at, value in enumerate(values.to_pylist())]
     if any(field.name != WHOLE_VALUE for field in fields):
         maps = [_map(value, at, problems) for at, value in enumerate(decoded)]
@@ -51,10 +83,35 @@ def msgpack_columns(values: pa.Array, fields: Sequence[pa.Field]) -> tuple[list[
     return columns, problems
 
 
+class _Items:
+    """Counts the items of a value's lists and maps as they are decoded."""
+
+    def __init__(self) -> None:
+        self._left = MOST_ITEMS
+
+    def __call__(self, found: C) -> C:
+        self._left -= 1 + len(found)
+        if self._left < 0:
+            raise ValueError(f"more than {MOST_ITEMS} items in lists and maps")
+        return found
+
+
 def unpack(value: bytes) -> Any:
-    """Decode a value, timestamps as datetimes.  Raises ValueError if it is invalid or does not fit Python's types."""
+    """Decode a value, timestamps as datetimes.
+
+    Raises ValueError if it is invalid, has more than MOST_ITEMS items, or does not fit Python's types.
+    """
+    limits: dict[str, Any] = {}
+    if len(value) > _SMALL_BYTES:
+        count = _Items()
+        limits = {
+            "list_hook": count,
+            "object_hook": count,
+            "max_array_len": MOST_ITEMS,
+            "max_map_len": MOST_ITEMS,
+        }
     try:
-        return msgpack.unpackb(value, timestamp=_TIMESTAMPS_AS_DATETIMES, strict_map_key=False)
+        return msgpack.unpackb(value, timestamp=_TIMESTAMPS_AS_DATETIMES, strict_map_key=False, **limits)
     except (ValueError, msgpack.UnpackException) as error:
         raise ValueError(f"is not MessagePack: {error or type(error).__name__}") from error
     except (TypeError, OverflowError) as error:  # A list as a map's key; a timestamp beyond the year 9999.

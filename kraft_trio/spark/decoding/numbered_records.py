@@ -8,16 +8,16 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, decode_record, decode_records
 from kraft_trio.storage.batch_header import BatchHeader
 from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.record_limits import RecordLimits
+from kraft_trio.storage.record_limits import MAX_CONTROL_BYTES, RecordLimits
 from kraft_trio.storage.record_window import RecordWindow
 
 
-def numbered_records(buffer: Buffer, position: int, header: BatchHeader) -> list[Record]:
-    """Like `decode_records`, but offsets must rise and belong to the batch.  Compaction may have removed some.
+def control_records(buffer: Buffer, position: int, header: BatchHeader) -> list[Record]:
+    """The records of a control batch.  Offsets must rise and belong to the batch; compaction may have removed some.
 
     Raises ProtocolError otherwise, and whenever `decode_records` does.
     """
-    records = decode_records(buffer, position, header)
+    records = decode_records(buffer, position, header, MAX_CONTROL_BYTES)
     least = header.base_offset
     for record in records:
         least = _next_offset(record, least, header)
@@ -25,7 +25,10 @@ def numbered_records(buffer: Buffer, position: int, header: BatchHeader) -> list
 
 
 def sized_records(buffer: Buffer, position: int, header: BatchHeader) -> Iterator[tuple[Record, int]]:
-    """The same for a batch of any size, one record at a time with its bytes.  The error may follow some records."""
+    """The records of a batch of any size, one at a time with its bytes; offsets as in `control_records`.
+
+    The error may follow some records.
+    """
     window = RecordWindow(buffer, position, header, RecordLimits(None, DEFAULT_MAX_DECOMPRESSED_BYTES))
     least = header.base_offset
     for _ in range(header.record_count):

@@ -16,6 +16,9 @@ from kraft_trio.spark.decoding.payloads import Spans
 from kraft_trio.spark.decoding.record_starts import record_starts
 from kraft_trio.spark.decoding.varints import Bytes, read_varints
 
+_MOST_HEADERS = 512 * 1024
+"""Limit for the headers of all records.  Batches beyond it are unusual: they are decoded a record at a time."""
+
 Bools = npt.NDArray[np.bool_]
 
 
@@ -97,6 +100,7 @@ def read_records(data: bytes, spans: Spans) -> tuple[RecordFields, set[int]]:
     unusual |= (length < 0) | (key_length < -1) | (value_length < -1) | (header_count < 0)
     unusual |= (key_length > end - key_start) | (value_length > end - value_start)
     headers = None
+    unusual |= np.cumsum(np.clip(header_count, 0, _MOST_HEADERS + 1)) > _MOST_HEADERS
     with_headers = np.flatnonzero((header_count != 0) & ~unusual)
     unusual |= (header_count == 0) & (at != end)
     if len(with_headers):

@@ -48,7 +48,8 @@ def snapshot_row(source: ByteSource, snapshot_id: OffsetAndEpoch, rows: Rows) ->
             count.add(batch)
             digest.update(batch.data)
             hashed += len(batch.data)
-            content.update(b"".join(_contents(batch)))
+            for part in _contents(batch):
+                content.update(part)
         summary = count.summary(snapshot_id)
     except ProtocolError as problem:
         error = f"{source.path}: {problem}"
@@ -79,15 +80,18 @@ def snapshot_row(source: ByteSource, snapshot_id: OffsetAndEpoch, rows: Rows) ->
 
 
 def _contents(batch: SnapshotBatch) -> Iterator[bytes]:
-    """An unambiguous form of the records' contents, for hashing.  Raises ProtocolError."""
+    """An unambiguous form of the records' contents, for hashing, in parts.  Raises ProtocolError."""
+    part = bytearray()
     try:
         for record, _ in sized_records(batch.data, 0, batch.header):
-            yield _START_OF_RECORD.pack(batch.header.is_control, len(record.headers))
-            yield from _sized(record.key)
-            yield from _sized(record.value)
+            part += _START_OF_RECORD.pack(batch.header.is_control, len(record.headers))
+            part += b"".join((*_sized(record.key), *_sized(record.value)))
             for name, value in record.headers:
-                yield from _sized(name.encode())
-                yield from _sized(value)
+                part += b"".join((*_sized(name.encode()), *_sized(value)))
+            if len(part) >= _PART_BYTES:
+                yield bytes(part)
+                part.clear()
+        yield bytes(part)
     except ProtocolError as error:
         raise ProtocolError(f"position {batch.position}: {error}") from error
 
