@@ -1,8 +1,8 @@
-"""Encodes batches column by column: one field of all records at once.
+"""Encodes batches column by column: each step encodes one field of all records.
 
-The result equals that of `encode_batch`, which goes record by record and handles the rare cases.  A record is a few
-bytes of lengths and deltas around its key and value.  Each step looks up one of these fields by size for the whole
-batch, and a single join puts all parts together.
+The result equals that of `encode_batch`, which encodes record by record and also handles the rare cases.  A record is
+its key and value with a few bytes of lengths and deltas around them.  Those bytes depend only on sizes, so each step
+looks them up in a table.  A single join then puts all parts together.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.varint import encode_varint
 
 MAX_RECORDS: Final = 4096
-"""In one batch: as many offset deltas are known."""
+"""The most records in a batch: the table of offset deltas ends there."""
 KNOWN_SIZES: Final = 8192
-"""The bytes around a key or value that is smaller are known, and around a record that is."""
+"""The tables cover keys, values and records below this size."""
 
 _DELTAS: Final = tuple(encode_varint(delta) for delta in range(MAX_RECORDS))
 _DELTA_BYTES: Final = tuple(map(len, _DELTAS))
 _SHORT_DELTAS: Final = 64
-"""So many deltas take one byte, the others two."""
+"""Deltas below this take one byte, the others two."""
 _LENGTHS: Final = tuple(encode_varint(size) for size in range(KNOWN_SIZES))
 _NULL: Final = encode_varint(-1)
 _FIELD_BYTES: Final = tuple(len(length) + size for size, length in enumerate(_LENGTHS))
-"""What a key or a value takes with its length, by its size."""
+"""The bytes of a key or value together with its length, by its size."""
 
 
-# All of them begin with the header count of the record before, 0, and end with the attributes.
+# Each starts with the header count of the record before, 0, and ends with the record's attributes.
 _STARTS: Final = tuple(b"\x00" + encode_varint(1 + size + 1) + b"\x00" for size in range(KNOWN_SIZES + 8))
-"""By the bytes of time delta, offset delta, key and value.  (8: a value alone has some of the others too.)"""
+"""By the total bytes of time delta, offset delta, key and value.  The 8 extra entries are for the first three of these
+beside a value of maximum size."""
 
-# For records with only a value and the time delta 0, by the value's size: for offset deltas of one byte and of two.
+# For records with only a value and the time delta 0, by the value's size.  Offset deltas have one byte, or else two.
 _SHORT_VALUE_STARTS: Final = tuple(_STARTS[1 + 1 + 1 + size] + b"\x00" for size in _FIELD_BYTES)
 _LONG_VALUE_STARTS: Final = tuple(_STARTS[1 + 2 + 1 + size] + b"\x00" for size in _FIELD_BYTES)
 _VALUE_LENGTHS: Final = tuple(_NULL + length for length in _LENGTHS)
@@ -48,7 +49,7 @@ _time_delta: Final = lru_cache(maxsize=8192)(encode_varint)
 def encode_values(
     values: Sequence[bytes], sizes: Sequence[int], *, timestamp_ms: int, base_offset: int, leader_epoch: int
 ) -> Buffer:
-    """One batch of records that are these values, which have these sizes, with the batch's time and nothing else."""
+    """Encode one batch whose records have only a value.  `sizes` are the sizes of `values`."""
     if 1 < len(values) <= MAX_RECORDS:
         try:
             parts = _parts_of_values(values, sizes)
@@ -61,7 +62,7 @@ def encode_values(
 
 
 def encode_records(records: Sequence[NewRecord], *, timestamp_ms: int, base_offset: int, leader_epoch: int) -> Buffer:
-    """One batch of these records; raises what `encode_batch` raises."""
+    """Encode one batch.  Raises what `encode_batch` raises."""
     count = len(records)
     values = [record.value for record in records if type(record.value) is bytes and not record.headers]
     keys = [record.key for record in records if record.key is not None]
@@ -81,7 +82,7 @@ def encode_records(records: Sequence[NewRecord], *, timestamp_ms: int, base_offs
 
 
 def _parts_of_values(values: Sequence[bytes], sizes: Sequence[int]) -> list[bytes]:
-    """Of two or more.  Raises IndexError where one is larger than what is known."""
+    """The parts of two or more records.  Raises IndexError if a value is too large for the tables."""
     by_size = itemgetter(*sizes)
     parts = _VALUE_PARTS[: 4 * len(values)]
     parts[0::4] = by_size(_LONG_VALUE_STARTS)
@@ -92,7 +93,10 @@ def _parts_of_values(values: Sequence[bytes], sizes: Sequence[int]) -> list[byte
 
 
 def _parts_of_fields(values: list[bytes], keys: list[bytes], times_ms: list[int]) -> list[bytes]:
-    """Of two or more, all of which have a key, or none.  Raises IndexError where one is larger than what is known."""
+    """The parts of two or more records.  Either all have a key, or `keys` is empty.
+
+    Raises IndexError if a field is too large for the tables.
+    """
     count, first_ms = len(values), times_ms[0]
     parts = [b""] * (7 * count)
     parts[1::7] = times = [_time_delta(time_ms - first_ms) for time_ms in times_ms]
@@ -116,7 +120,11 @@ def _parts_of_fields(values: list[bytes], keys: list[bytes], times_ms: list[int]
 def _joined(
     parts: list[bytes], count: int, base_timestamp_ms: int, max_timestamp_ms: int, base_offset: int, leader_epoch: int
 ) -> bytearray:
-    """The batch: the first part's header count gives place to the batch's header, the last record's is at the end."""
+    """Join the parts to a batch.
+
+    The header count at the start of the first part makes room for the batch header.  That of the last record is added
+    at the end.
+    """
     parts[0] = bytes(HEADER_BYTES) + parts[0][1:]
     parts.append(b"\x00")
     batch = bytearray().join(parts)

@@ -1,7 +1,7 @@
-"""Control records 2-6: what the quorum itself writes into the log and into snapshots (KIP-595, KIP-630, KIP-853).
+"""Control records 2 to 6, which the quorum itself writes into logs and snapshots (KIP-595, KIP-630, KIP-853).
 
 A record's key is an int16 version (0) and an int16 type.  Its value is a flexible-version message that begins with its
-own int16 version.  All of them are written at version 0, whatever the kraft.version, as Apache Kafka does.
+own int16 version.  Like Apache Kafka, this library writes all of them at version 0, at any kraft.version.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ KRAFT_VOTERS = 6
 E = TypeVar("E", bound=Entity)
 
 PRODUCERS_TAG = 10_000
-"""Of the tagged field in a SnapshotHeader that holds the idempotent producers.  Ours: readers that do not know a tag
-pass over it (KIP-482), and Kafka numbers its own from 0."""
+"""The tag of the SnapshotHeader field that holds the idempotent producers.  Kafka does not have this field: it numbers
+its own tags from 0, and readers skip tags that they do not know (KIP-482)."""
 
 REMOVED_VOTERS_TAG = 10_001
-"""The same for the voters that were removed: an array of ids (int32) and directory ids, in the compact encoding."""
+"""The tag of the SnapshotHeader field with the removed voters: a compact array of ids (int32) and directory ids."""
 
 _VERSION = i16(0)
 _KEY = struct.Struct(">hh")
@@ -50,12 +50,12 @@ CONTROL_RECORD_NAMES = {
     KRAFT_VERSION: "KRaftVersion",
     KRAFT_VOTERS: "Voters",
 }
-"""What the types are called, by number."""
+"""The names of the types."""
 
 
 @attrs.frozen
 class LeaderChange:
-    """The first record of every epoch: who leads it, the voters, and those who voted for it (KIP-595)."""
+    """The first record of every epoch: its leader, the voters, and the voters that voted for the leader (KIP-595)."""
 
     leader_id: int
     voter_ids: tuple[int, ...]
@@ -69,16 +69,16 @@ class SnapshotHeader:
     last_contained_log_timestamp_ms: int
     """Append time of the last record that the snapshot covers, in milliseconds since 1970."""
     producers: bytes = b""
-    """The idempotent producers as they were at the snapshot's end, as a producer snapshot encodes them; empty for none.
-    A replica that has the snapshot and not the records before it must know a retry of one of those all the same."""
+    """The idempotent producers at the snapshot's end, encoded as a producer snapshot; empty if there are no producers.
+    A replica that has the snapshot instead of the records can still recognize a retried batch among them."""
     removed_voters: tuple[ReplicaKey, ...] = ()
-    """Who had been a voter and was none at the snapshot's end, oldest removal first.  A replica that was away when it
-    was removed, and has the snapshot in place of the log, must not take itself for one that nobody wanted to go."""
+    """The former voters that had been removed by the snapshot's end, oldest removal first.  A replica that was away
+    when it was removed, and has the snapshot instead of the log, must learn that it may not rejoin by itself."""
 
 
 @attrs.frozen
 class SnapshotFooter:
-    """The last record of a snapshot; one without it is cut short (KIP-630)."""
+    """The last record of a snapshot.  A snapshot without it is incomplete (KIP-630)."""
 
 
 @attrs.frozen
@@ -99,7 +99,7 @@ ControlRecord: TypeAlias = LeaderChange | SnapshotHeader | SnapshotFooter | KRaf
 
 
 def encode_control_record(record: ControlRecord) -> tuple[bytes, bytes]:
-    """The record's (key, value) bytes.  Raises ValueError for an empty voter set, which nobody could change again."""
+    """Return the record's key and value.  Raises ValueError for an empty voter set, which could never change again."""
     match record:
         case LeaderChange():
             control_type = LEADER_CHANGE
@@ -128,7 +128,7 @@ def encode_control_record(record: ControlRecord) -> tuple[bytes, bytes]:
 
 
 class _Buffer(bytearray):
-    """Bytes in memory, with the one method of a file that the schema library's writers call."""
+    """A buffer with `write`, the only method of a file that the schema library's writers call."""
 
     write = bytearray.extend
 
@@ -140,7 +140,7 @@ def _written(entity_type: type[E], entity: E) -> bytes:
 
 
 def _with_tagged_fields(value: bytes, contents: dict[int, bytes]) -> bytes:
-    """The message with those fields that are not empty, by ascending tag; it ends with their count, which was 0."""
+    """Add the fields that are not empty to a message without tagged fields; `contents` is sorted by tag."""
     assert value.endswith(b"\0"), "a message without tagged fields"
     fields = [
         _unsigned_varint(tag) + _unsigned_varint(len(content)) + content for tag, content in contents.items() if content
@@ -193,7 +193,7 @@ def _voters_entity(voters: VoterSet) -> voters_schema.VotersRecord:
 
 
 def control_record_type(key: bytes | None) -> int:
-    """The type a control record's key names.  Raises ProtocolError for a key that is not one."""
+    """Return the type that a control record's key names.  Raises ProtocolError for an invalid key."""
     if key is None or len(key) < _KEY.size:
         raise ProtocolError(f"control record: key {key!r} is not an int16 version and an int16 type")
     version, control_type = _KEY.unpack_from(key)
@@ -203,9 +203,9 @@ def control_record_type(key: bytes | None) -> int:
 
 
 def decode_control_record(key: bytes | None, value: bytes | None) -> ControlRecord | None:
-    """Read one record of a control batch; None for a type that is not ours (transaction markers, later inventions).
+    """Decode one record of a control batch.  Returns None for other types, such as transaction markers.
 
-    Raises ProtocolError, naming the record and what is wrong with it, for anything that none of our writers writes.
+    Raises ProtocolError if the record is malformed.  The error names the record, its field and the expected value.
     """
     control_type = control_record_type(key)
     name = CONTROL_RECORD_NAMES.get(control_type)

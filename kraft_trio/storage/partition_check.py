@@ -46,22 +46,22 @@ class PartitionReport:
     log_start_offset: int = 0
     """Inclusive."""
     log_end_offset: int = 0
-    """Exclusive; of the part that is sound."""
+    """The end (exclusive) of the sound part."""
     segment_count: int = 0
     log_bytes: int = 0
     batch_count: int = 0
     is_damaged: bool = False
-    """Whether the log's end is missing, or a part of it could not be read as batches.  The rest of such a segment was
-    not checked."""
+    """Whether the log's end is missing, or a segment has bytes that are no batch.  The rest of such a segment is not
+    checked."""
     epochs: EpochCache = attrs.field(factory=EpochCache)
     kraft_version: int = 0
     snapshots: list[SnapshotSummary] = attrs.field(factory=list)
-    """The whole ones, oldest first, the bootstrap one included."""
+    """The whole snapshots, oldest first, including the bootstrap checkpoint."""
     election_state: ElectionState | None = None
     problems: list[str] = attrs.field(factory=list)
-    """What is wrong; each names the file."""
+    """The faults.  Each text names the file."""
     notes: list[str] = attrs.field(factory=list)
-    """What the next start will repair."""
+    """The findings that the next start repairs."""
 
     @property
     def log_end(self) -> OffsetAndEpoch:
@@ -73,7 +73,7 @@ class PartitionReport:
 
 
 def bytes_to_read(disk: Disk, directory: str) -> int:
-    """How many bytes `check_partition` reads, roughly.  Raises OSError."""
+    """Return roughly how many bytes `check_partition` reads.  Raises OSError."""
     total = 0
     for name in disk.list_directory(directory):
         if name.endswith((partition_files.LOG, partition_files.CHECKPOINT)):
@@ -83,7 +83,7 @@ def bytes_to_read(disk: Disk, directory: str) -> int:
 
 
 def check_partition(disk: Disk, directory: str, on_progress: OnProgress = lambda _: None) -> PartitionReport:
-    """Read a partition's directory.  What is wrong is in the report.  Raises OSError where it cannot be read."""
+    """Check a partition's directory.  The report lists the faults.  Raises OSError if a file cannot be read."""
     report = PartitionReport(directory)
     names = disk.list_directory(directory)
     boundaries = _Boundaries()
@@ -103,10 +103,12 @@ def check_partition(disk: Disk, directory: str, on_progress: OnProgress = lambda
 
 @attrs.define
 class _Boundaries:
-    """Where batches end, as far as a snapshot could end there."""
+    """The offsets at which snapshots end, and at which batches were found to end."""
 
     wanted: set[int] = attrs.field(factory=set)
+    """The end offsets of snapshots."""
     found: set[int] = attrs.field(factory=set)
+    """Those of them at which a batch ends."""
 
 
 def _check_snapshots(disk: Disk, report: PartitionReport, names: list[str], on_progress: OnProgress) -> None:
@@ -121,7 +123,7 @@ def _check_snapshots(disk: Disk, report: PartitionReport, names: list[str], on_p
 
 
 def read_records(batches: Iterator[SnapshotBatch], on_progress: OnProgress, path: str) -> Iterator[SnapshotBatch]:
-    """The same batches of that file, their records looked at too.  Raises CorruptSnapshotError."""
+    """Yield the batches of the snapshot at `path`, after checking their records.  Raises CorruptSnapshotError."""
     for batch in batches:
         try:
             check_records(batch.data, 0, batch.header, DEFAULT_MAX_DECOMPRESSED_BYTES)
@@ -173,7 +175,7 @@ def _check_segments(
 def _check_batches(
     report: PartitionReport, view: memoryview, boundaries: _Boundaries, on_progress: OnProgress
 ) -> tuple[int, str | None]:
-    """Read on from the log's end.  Returns where this segment's sound batches end, and what is wrong after them."""
+    """Check a segment's batches.  Returns the position where the sound ones end, and the fault there, if any."""
     position = 0
     while position < len(view):
         try:
@@ -208,7 +210,7 @@ def _check_place(report: PartitionReport, header: BatchHeader) -> None:
 
 
 def _is_torn_tail(disk: Disk, report: PartitionReport, names: list[str], view: memoryview, position: int) -> bool:
-    """Whether opening the log would find a torn tail there; see `log_recovery`."""
+    """Whether opening the log would cut a torn tail at `position`; see `log_recovery`."""
     recovery_point = _recovery_point(disk, report.directory, names)
     if report.log_end_offset < max(recovery_point or 0, _known_good_offset(disk, report.directory, names)):
         return False
@@ -241,7 +243,7 @@ def _known_good_offset(disk: Disk, directory: str, names: list[str]) -> int:
 
 
 def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Boundaries) -> None:
-    """A snapshot covers what the log lacks before its start, and each snapshot is of this log."""
+    """Check that a snapshot covers what is missing before the log's start, and that all snapshots match the log."""
     snapshots = [summary.snapshot_id for summary in report.snapshots if summary.snapshot_id.offset > 0]
     start, end = report.log_start_offset, report.log_end_offset
     if start > 0 and not any(snapshot_id.offset >= start for snapshot_id in snapshots):
@@ -259,12 +261,12 @@ def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Bou
         if alignment is Alignment.CONTRADICTS:
             report.problems.append(f"{path}: {alignment.value}")
         elif report.is_damaged:
-            # Where the damaged part ends, and in which epochs it is, nobody knows.
+            # The end and the epochs of the damaged part are unknown.
             continue
         elif alignment is Alignment.REPLACED and snapshot_id == snapshots[-1]:
             report.notes.append(f"{path}: {alignment.value}; the next start lets it take the log's place")
         elif alignment is Alignment.REPLACED and gives_way:
-            # The newest segments go first, and with them what an older snapshot ended with.
+            # The newest segments are removed first, including the batch at the end of an older snapshot.
             report.notes.append(f"{path}: {alignment.value}; the next start removes it with the log")
         elif alignment is Alignment.REPLACED:
             report.problems.append(f"{path}: {alignment.value}, and a newer snapshot is there")
@@ -280,7 +282,7 @@ def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Bou
 
 def _check_synced(disk: Disk, report: PartitionReport, names: list[str]) -> None:
     if report.is_damaged:
-        # Whatever follows the damage was not counted.
+        # The offsets after the damage are unknown.
         return
     end = report.log_end_offset
     synced = {
@@ -303,7 +305,7 @@ def _check_epoch_checkpoint(disk: Disk, report: PartitionReport, names: list[str
     except StorageError as error:
         report.notes.append(f"{error}; the next start makes it anew")
         return
-    # An older file may come back after a power failure, and epochs that never committed may stand in it.
+    # After a power failure the file may be an older one, with epochs that never committed.
     if found != report.epochs.entries and names and not report.is_damaged:
         stands = "missing" if found is None else f"says {_epochs_text(found)}"
         report.notes.append(

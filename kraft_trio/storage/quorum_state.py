@@ -1,7 +1,7 @@
 """The file `quorum-state`: epoch, leader and vote, one line of JSON, replaced atomically and durably.
 
 Version 0 goes with kraft.version 0 (static voters, no directory ids), version 1 with kraft.version 1.  A second line,
-which Kafka does not read, has the CRC-32C of the first: a bit that flips in an epoch leaves sound JSON.
+which Kafka does not read, has the CRC-32C of the first, because a flipped bit in an epoch leaves valid JSON.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from kraft_trio.storage.failures import disk_full_error, is_disk_full, is_out_of
 log = structlog.get_logger(__name__)
 
 RETRY_S: Final = 0.1
-"""After that a state is written again for which no file could be opened."""
+"""Delay before retrying a write that found no free file descriptor."""
 _NOBODY = -1
 _SECOND_LINE: Final = re.compile(rb"([0-9a-f]{8})\n")
 
 
 def encode_quorum_state(state: ElectionState, kraft_version: int, static_voters: VoterSet) -> bytes:
-    """The first line, which is all that Kafka writes, keys in its order."""
+    """Encode the first line as Kafka writes it, with its keys in the same order."""
     leader_id = _NOBODY if state.leader_id is None else state.leader_id
     voted = ReplicaKey(_NOBODY) if state.voted_key is None else state.voted_key
     fields: dict[str, Any]
@@ -57,14 +57,14 @@ def encode_quorum_state(state: ElectionState, kraft_version: int, static_voters:
 
 
 def with_crc(line: bytes) -> bytes:
-    """The file's content: that line, and its CRC."""
+    """Return the file's content: the line and its CRC."""
     return b"%b\n%08x\n" % (line, crc32c(line))
 
 
 def decode_quorum_state(path: str, data: bytes) -> ElectionState:
-    """Raises StorageError naming file, field and what was expected: a vote must not be forgotten or made up.
+    """Decode the file.  A file that Kafka wrote has no second line, and is trusted without a CRC.
 
-    A file of Kafka's has no second line, and is taken for what it says.
+    Raises StorageError, naming file, field and expected value, because a vote must not be forgotten or invented.
     """
     line, _, rest = data.partition(b"\n")
     state = _decode_line(path, line)
@@ -116,13 +116,13 @@ class QuorumStateFile:
     """The quorum-state of one replica; Election is its only writer."""
 
     def __init__(self, disk: Disk, path: str, reserve: DiskReserve | None = None) -> None:
-        """`reserve` is what to release when the disk is full."""
+        """`reserve` is released when the disk is full."""
         self._disk = disk
         self._path = path
         self._reserve = reserve
 
     def read(self) -> ElectionState | None:
-        """The state stored last; None if none was ever stored.  Raises StorageError for a damaged file."""
+        """Return the stored state, or None if there is no file.  Raises StorageError if the file is damaged."""
         try:
             data = self._disk.read_bytes(self._path)
         except FileNotFoundError:
@@ -132,11 +132,11 @@ class QuorumStateFile:
         return decode_quorum_state(self._path, data)
 
     async def write(self, state: ElectionState, kraft_version: int, static_voters: VoterSet) -> None:
-        """Store the state; it is durable on return, also for a caller that is cancelled meanwhile.
+        """Store the state durably.  Shielded during the write itself.
 
-        Raises StorageFailure.  If there is no room, it is written again once the reserve has been released.  If no
-        file can be opened, it is written again until one can be: the caller, who tells nobody before, waits.  A caller
-        that is cancelled in that wait gets Cancelled, and the state need not have been stored.
+        On a full disk, retries once after releasing the reserve.  Without a free file descriptor, retries until there
+        is one; the caller tells nobody of the new state meanwhile.  If it is cancelled during that wait, the state is
+        not stored.  Raises StorageFailure.
         """
         content = with_crc(encode_quorum_state(state, kraft_version, static_voters))
         while True:
@@ -153,7 +153,7 @@ class QuorumStateFile:
             await trio.sleep(RETRY_S)
 
     def _release_reserve(self, error: OSError, size: int) -> bool:
-        """Whether that gives room which was not there."""
+        """Release the reserve if the disk is full.  Returns whether that freed room for a retry."""
         if self._reserve is None or not is_disk_full(error):
             return False
         return self._reserve.release(disk_full_error(f"{self._path}: {size} bytes cannot be written", error))

@@ -23,7 +23,7 @@ _MAX_WRITE_BYTES = 1 << 30
 """Linux writes at most 2 GiB in one call."""
 
 _READ_AHEAD_BYTES = 16 * 1024
-"""Of a log with small batches; one with large ones is looked at here and there only."""
+"""Useful for a log of small batches.  In a log of large ones, only the headers are read."""
 
 _MAX_SCRATCH_BYTES = 1024 * 1024
 
@@ -161,8 +161,8 @@ class RealFile:
         self._fdatasync()
 
     def _fdatasync(self) -> None:
-        # The kernel tells of a failed write-back once for an open file: of two calls at a time, one on the fsync thread
-        # and one in place, the other would hear of a success.  So one at a time, and the first failure for ever.
+        # The kernel reports a failed write-back to only one call per open file.  Of two concurrent calls, on the fsync
+        # thread and in place, the other would report success.  So calls take turns, and the first failure is final.
         with self._sync_lock:
             if self._sync_error is not None:
                 raise self._sync_error
@@ -193,7 +193,7 @@ class RealFile:
 
 
 class RealLock:
-    """A flock, which the operating system releases when the process ends, however it ends."""
+    """A flock.  The operating system releases it when the process ends in any way."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
@@ -216,7 +216,7 @@ class RealDisk:
         return RealFile(path, self._spare.open_own(path, flags, mode), self._threads)
 
     def open_to_read(self, path: str) -> RealFile:
-        # Without O_NONBLOCK to open a named pipe is to wait until somebody writes to it.
+        # Without O_NONBLOCK, opening a named pipe waits for a writer.
         descriptor = self._spare.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
@@ -315,11 +315,11 @@ class RealDisk:
             pass
 
     async def replace(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
-        # Each replacement is a group of its own: two contents of one file must not be taken for each other.
+        # Each replacement forms a group of its own, so that two contents of one file never share an fsync.
         await self._threads.fsync.run(object(), lambda: self.replace_now(path, data, mode=mode))
 
     async def replace_aside(self, path: str, data: bytes) -> None:
-        # Not on the thread that makes every fsync.
+        # Keep it off the thread that does the fsyncs.
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(
                 lambda: self.replace_now(path, data, durable=False), limiter=self._threads.small_files

@@ -1,7 +1,7 @@
-"""Two replicas side by side: the first batch, or the first byte of a snapshot, in which they differ.
+"""Finds the first batch, or the first byte of a snapshot, in which two replicas differ.
 
-What both have must be the same, byte for byte, up to the high watermark.  That is not on disk; but all that a snapshot
-covers was committed, so a difference below its end is a fault.  One above it may be a record that never was committed.
+Both must have the same bytes up to the high watermark, which is not on disk.  But everything that a snapshot covers was
+committed, so a difference below its end is a fault.  A difference above it may be a record that never committed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PIECE_BYTES = 1024 * 1024
 
 @attrs.frozen
 class PlacedBatch:
-    """A batch and where it stands."""
+    """A batch and its position in a file."""
 
     path: str
     position: int
@@ -40,7 +40,7 @@ class PlacedBatch:
 
 
 def log_batches(disk: Disk, report: PartitionReport, from_offset: int) -> Iterator[PlacedBatch]:
-    """The batches that begin at an offset or later, up to the end of the part that is sound.  Raises OSError."""
+    """Yield the batches that begin at `from_offset` or later, up to the end of the sound part.  Raises OSError."""
     for offset in partition_files.offsets_of(disk.list_directory(report.directory), partition_files.LOG):
         path = join(report.directory, partition_files.offset_file_name(offset, partition_files.LOG))
         with closing(disk.open_to_read(path)) as file:
@@ -60,9 +60,9 @@ def log_batches(disk: Disk, report: PartitionReport, from_offset: int) -> Iterat
 def first_difference(
     disk: Disk, one: PartitionReport, other: PartitionReport, on_progress: OnProgress = lambda _: None
 ) -> str | None:
-    """The first difference between two checked replicas, in words; None if everything that both have is equal.
+    """Describe the first difference between two checked replicas; None if everything that both have is equal.
 
-    Logs may begin and end at different offsets; that is no difference.  Raises OSError.
+    It is no difference if the logs begin or end at different offsets.  Raises OSError.
     """
     return _logs(disk, one, other, on_progress) or _snapshots(disk, one, other)
 

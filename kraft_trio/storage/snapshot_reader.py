@@ -33,7 +33,7 @@ _MOST_RECORDS: Final = 4
 
 
 class SnapshotSource(Protocol):
-    """Where the bytes of a snapshot are: an open file, or memory."""
+    """The bytes of a snapshot, in an open file or in memory."""
 
     def size(self) -> int: ...
 
@@ -42,27 +42,27 @@ class SnapshotSource(Protocol):
 
 @attrs.frozen
 class SnapshotBatch:
-    """One sound batch of a snapshot, at `position` bytes into it."""
+    """One sound batch of a snapshot, which begins at byte `position`."""
 
     position: int
     header: BatchHeader
     data: Buffer
     """The whole batch."""
     control_records: tuple[ControlRecord, ...] = ()
-    """The records of a control batch, without those of unknown types."""
+    """The records of a control batch, except those of unknown types."""
 
 
 @attrs.frozen
 class ControlState:
-    """What a snapshot records about the quorum as of its end, in place of the log before it."""
+    """The state of the quorum at a snapshot's end, which the snapshot records in place of the log."""
 
     last_contained_log_timestamp_ms: int
-    """Of the last record that it covers."""
+    """The append time of the last record that the snapshot covers."""
     voters: VoterSet | None = None
     """None at kraft.version 0, where voters are static."""
     kraft_version: int = 0
     producers: bytes = b""
-    """The idempotent producers, as a producer snapshot encodes them; empty for none."""
+    """The idempotent producers, encoded as a producer snapshot; empty if there are no producers."""
     removed_voters: tuple[ReplicaKey, ...] = ()
     """Former voters that had been removed, oldest removal first."""
 
@@ -150,7 +150,7 @@ def _read_batch(source: SnapshotSource, position: int, header: BatchHeader) -> S
 
 
 class _Layout:
-    """Which control records may come next."""
+    """Knows which control records may come next."""
 
     def __init__(self) -> None:
         self._has_begun = False
@@ -224,7 +224,7 @@ class SnapshotCount:
 
 
 def read_control_state(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> ControlState:
-    """What the first batch of a snapshot says; the rest is not read.
+    """Read a snapshot's first batch, and nothing else.
 
     Raises CorruptSnapshotError, naming file, position and what was expected; OSError.
     """
