@@ -112,6 +112,8 @@ def main() -> None:
             print(kraft("metadata-quorum", "--bootstrap-controller", bootstrap, "describe", "--replication"))
             if not once:
                 say(f"up at {clients}, topic quickstart; controllers at {bootstrap}")
+                print(f"write and read: {KRAFT} records append --bootstrap-server {clients} hello")
+                print(f"                {KRAFT} records read --bootstrap-server {clients}")
                 print(f"Ctrl-C stops it and removes {base}", flush=True)
                 signal.pause()
     say("stopped")

@@ -25,6 +25,7 @@ _COMMANDS = {
     "log": ("kraft_trio.cli.log_commands", "log"),
     "metadata-quorum": ("kraft_trio.cli.metadata_quorum", "metadata_quorum"),
     "metrics": ("kraft_trio.cli.metrics", "metrics"),
+    "records": ("kraft_trio.cli.records", "records"),
     "server": ("kraft_trio.cli.server", "server"),
     "simulate": ("kraft_trio.cli.simulate", "simulate"),
     "snapshot": ("kraft_trio.cli.snapshot_commands", "snapshot"),

@@ -15,6 +15,7 @@ import click
 from kraft_trio.cli.log_dump import Damage, DumpedBatch, DumpedRecord, dump_file
 from kraft_trio.cli.output import echo_line, field
 from kraft_trio.cli.progress import NO_BAR, Bar, progress
+from kraft_trio.cli.record_text import bytes_field, headers_field, printable
 from kraft_trio.errors import ConfigError, CorruptLogError
 
 _FILE_NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.")
@@ -108,11 +109,11 @@ def _record_line(dumped: DumpedRecord) -> str:
         words.append(f"{name}: {json.dumps(fields, separators=(',', ':'))}")
     else:
         if record.key is not None:
-            words.append(f"key: {_printable(record.key)}")
+            words.append(f"key: {printable(record.key)}")
         if dumped.metadata is not None:
             words.append(f"payload: {json.dumps(dumped.metadata, separators=(',', ':'))}")
         else:
-            words.append("payload: null" if record.value is None else f"payload: {_printable(record.value)}")
+            words.append(f"payload: {printable(record.value)}")
     return " ".join(words)
 
 
@@ -160,25 +161,9 @@ def _record_fields(dumped: DumpedRecord) -> dict[str, Any]:
     if dumped.control is not None:
         name, values = dumped.control
         return {**fields, "controlType": name, **values}
-    fields |= _bytes_field("key", record.key)
-    fields |= {"metadata": dumped.metadata} if dumped.metadata is not None else _bytes_field("value", record.value)
-    if record.headers:
-        fields["headers"] = [{"name": name, **_bytes_field("value", value)} for name, value in record.headers]
-    return fields
-
-
-def _bytes_field(name: str, data: bytes | None) -> dict[str, str | None]:
-    """Text if the bytes are UTF-8; otherwise hexadecimal under another name, so that the two cannot be confused."""
-    try:
-        return {name: None if data is None else data.decode()}
-    except UnicodeDecodeError:
-        assert data is not None
-        return {f"{name}Hex": data.hex()}
-
-
-def _printable(data: bytes) -> str:
-    text = data.decode(errors="replace")
-    return field(text if text.isprintable() and "\ufffd" not in text else f"0x{data.hex()}")
+    fields |= bytes_field("key", record.key)
+    fields |= {"metadata": dumped.metadata} if dumped.metadata is not None else bytes_field("value", record.value)
+    return fields | headers_field(record)
 
 
 def _size(data: bytes | None) -> int:
