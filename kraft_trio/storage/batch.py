@@ -119,7 +119,8 @@ def encode_batch(
     batch = bytearray().join([header, *parts])
     if len(batch) != HEADER_BYTES + records_bytes:
         raise TypeError(
-            f"records: {len(batch) - HEADER_BYTES} bytes, their lengths say {records_bytes}: one of them is no bytes"
+            f"records: {len(batch) - HEADER_BYTES} bytes, expected {records_bytes} from their lengths: a key or value "
+            "is not bytes"
         )
     patch_crc(batch)
     return bytes(batch)

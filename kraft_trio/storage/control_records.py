@@ -195,7 +195,7 @@ def _voters_entity(voters: VoterSet) -> voters_schema.VotersRecord:
 def control_record_type(key: bytes | None) -> int:
     """Return the type that a control record's key names.  Raises ProtocolError for an invalid key."""
     if key is None or len(key) < _KEY.size:
-        raise ProtocolError(f"control record: key {key!r} is not an int16 version and an int16 type")
+        raise ProtocolError(f"control record: key {key!r}, expected an int16 version and an int16 type")
     version, control_type = _KEY.unpack_from(key)
     if version < 0:
         raise ProtocolError(f"control record: key version {version}, expected 0 or more")
@@ -212,7 +212,7 @@ def decode_control_record(key: bytes | None, value: bytes | None) -> ControlReco
     if name is None:
         return None
     if value is None:
-        raise ProtocolError(f"{name} control record: the value is null")
+        raise ProtocolError(f"{name} control record: value null, expected a message")
     reader = FlexibleReader(bytes(value), f"{name} control record")
     version = reader.int16()
     if version != 0:

@@ -155,7 +155,7 @@ def _check_segments(
         path = join(report.directory, partition_files.offset_file_name(offset, partition_files.LOG))
         if offset != report.log_end_offset:
             report.problems.append(
-                f"{path}: its first offset is {offset}, what is before it ends at {report.log_end_offset}"
+                f"{path}: first offset {offset}, expected {report.log_end_offset}, where the segment before it ends"
             )
             report.log_end_offset = offset
         with closing(disk.open_to_read(path)) as file, file.view() as view:
@@ -264,19 +264,19 @@ def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Bou
             # The end and the epochs of the damaged part are unknown.
             continue
         elif alignment is Alignment.REPLACED and snapshot_id == snapshots[-1]:
-            report.notes.append(f"{path}: {alignment.value}; the next start lets it take the log's place")
+            report.notes.append(f"{path}: {alignment.value}; the next start replaces the log by it")
         elif alignment is Alignment.REPLACED and gives_way:
             # The newest segments are removed first, including the batch at the end of an older snapshot.
             report.notes.append(f"{path}: {alignment.value}; the next start removes it with the log")
         elif alignment is Alignment.REPLACED:
-            report.problems.append(f"{path}: {alignment.value}, and a newer snapshot is there")
+            report.problems.append(f"{path}: {alignment.value}, although a newer snapshot exists")
         elif snapshot_id.offset not in boundaries.found:
-            report.problems.append(f"{path}: it ends inside a batch of the log")
+            report.problems.append(f"{path}: ends inside a batch of the log, expected the end of a batch")
     for snapshot_id in partition_files.checkpoint_ids(names):
         if snapshot_id.offset > end and snapshot_id not in [s.snapshot_id for s in report.snapshots]:
             report.problems.append(
                 f"{report.directory}: the log ends at offset {end}, before the end of the damaged snapshot "
-                f"{snapshot_id}: what lies between was committed, and is lost here"
+                f"{snapshot_id}: the committed records between the two are lost on this replica"
             )
 
 
@@ -292,7 +292,7 @@ def _check_synced(disk: Disk, report: PartitionReport, names: list[str]) -> None
     for name, offset in synced.items():
         if offset > end:
             report.problems.append(
-                f"{report.directory}: the log ends at offset {end}, but was synced up to {offset}, as {name} says: "
+                f"{report.directory}: the log ends at offset {end}, but was synced up to {offset} according to {name}: "
                 "its end is missing"
             )
             report.is_damaged = True
@@ -303,13 +303,13 @@ def _check_epoch_checkpoint(disk: Disk, report: PartitionReport, names: list[str
     try:
         found = tuple(decode_leader_epochs(path, disk.read_bytes(path))) if disk.exists(path) else None
     except StorageError as error:
-        report.notes.append(f"{error}; the next start makes it anew")
+        report.notes.append(f"{error}; the next start rewrites it")
         return
     # After a power failure the file may be an older one, with epochs that never committed.
     if found != report.epochs.entries and names and not report.is_damaged:
         stands = "missing" if found is None else f"says {_epochs_text(found)}"
         report.notes.append(
-            f"{path}: {stands}, the log says {_epochs_text(report.epochs.entries)}; the next start makes it anew"
+            f"{path}: {stands}, the log says {_epochs_text(report.epochs.entries)}; the next start rewrites it"
         )
 
 

@@ -51,7 +51,9 @@ _RECORD_OVERHEAD_BYTES: Final = 32
 def first_records(state: ControlState) -> list[ControlRecord]:
     """Return a snapshot's first records.  Raises ValueError unless voters and kraft.version 1 come together."""
     if (state.voters is None) != (state.kraft_version == 0):
-        raise ValueError(f"voters {state.voters} at kraft.version {state.kraft_version}: expected from 1 on, and then")
+        raise ValueError(
+            f"voters {state.voters} at kraft.version {state.kraft_version}: expected from 1 on, and only then"
+        )
     header = SnapshotHeader(state.last_contained_log_timestamp_ms, state.producers, state.removed_voters)
     records: list[ControlRecord] = [header]
     if state.voters is not None:

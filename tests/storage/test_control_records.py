@@ -87,7 +87,7 @@ def test_records_of_other_types_are_none_whatever_their_value(control_type: int)
         (None, "0000000100", "key None"),
         ("000005", "0000000100", "key b'"),
         ("ffff0005", "0000000100", "key version -1"),
-        ("00000005", None, "the value is null"),
+        ("00000005", None, "value null, expected a message"),
         ("00000005", "", "2 bytes expected at position 0, 0 left"),
         ("00000005", "0001000100", "KRaftVersion control record: version 1, expected 0"),
         ("00000005", "000000010000", "1 bytes after its end at position 5"),

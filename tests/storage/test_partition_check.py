@@ -147,7 +147,10 @@ class TestLog:
     async def test_a_missing_segment(self) -> None:
         disk = await stopped()
         disk.remove(f"{DIRECTORY}/{6:020d}.log")
-        assert problem_of(disk) == f"{DIRECTORY}/{9:020d}.log: its first offset is 9, what is before it ends at 6"
+        assert (
+            problem_of(disk)
+            == f"{DIRECTORY}/{9:020d}.log: first offset 9, expected 6, where the segment before it ends"
+        )
 
     async def test_an_epoch_that_falls(self) -> None:
         disk = await stopped()
@@ -175,8 +178,8 @@ class TestLog:
         disk = await stopped()
         disk.replace_now(LAST, disk.read_bytes(LAST)[:71])
         assert problem_of(disk) == (
-            f"{DIRECTORY}: the log ends at offset 13, but was synced up to 14, as the newest producer snapshot says: "
-            "its end is missing"
+            f"{DIRECTORY}: the log ends at offset 13, but was synced up to 14 according to the newest producer "
+            "snapshot: its end is missing"
         )
 
     @pytest.mark.parametrize("batches", [0, 1])
@@ -190,8 +193,8 @@ class TestLog:
         report = report_of(disk)
         assert (report.problems, report.notes, report.is_damaged) == (
             [
-                f"{DIRECTORY}: the log ends at offset {3 + batches}, but was synced up to 14, as the newest producer "
-                "snapshot says: its end is missing"
+                f"{DIRECTORY}: the log ends at offset {3 + batches}, but was synced up to 14 according to the newest "
+                "producer snapshot: its end is missing"
             ],
             [],
             True,
@@ -206,7 +209,7 @@ class TestLog:
         assert report.problems == []
         assert report.notes == [
             f"{DIRECTORY}/leader-epoch-checkpoint: says epoch 1 from 0, the log says epoch 1 from 0, epoch 2 from 10; "
-            "the next start makes it anew"
+            "the next start rewrites it"
         ]
 
     async def test_an_older_epoch_after_an_uncommitted_one_is_a_note(self) -> None:
@@ -225,7 +228,7 @@ class TestLog:
         assert report.problems == []
         assert report.notes == [
             f"{DIRECTORY}/leader-epoch-checkpoint: says epoch 1 from 0, epoch 2 from 1, the log says epoch 1 from 0; "
-            "the next start makes it anew"
+            "the next start rewrites it"
         ]
 
     async def test_what_follows_from_damage_is_not_said_again(self) -> None:
@@ -263,11 +266,11 @@ class TestSnapshots:
     @pytest.mark.parametrize(
         ("snapshot_id", "problem"),
         [
-            (OffsetAndEpoch(1, 1), "it ends inside a batch of the log"),
+            (OffsetAndEpoch(1, 1), "ends inside a batch of the log, expected the end of a batch"),
             (OffsetAndEpoch(12, 1), "the log has a record of a later epoch where the snapshot ends"),
             (
                 OffsetAndEpoch(7, 3),
-                "the log ends before the snapshot does, or has uncommitted records in its place, and a ",
+                "the log ends before the snapshot does, or has uncommitted records in its place, although a ",
             ),
         ],
     )
@@ -281,10 +284,10 @@ class TestSnapshots:
         await write_snapshot(disk, OffsetAndEpoch(50, 2), ControlState(0, VOTERS, 1), [])
         report = report_of(disk)
         assert report.problems == []
-        assert report.notes[0].endswith("the next start lets it take the log's place")
+        assert report.notes[0].endswith("the next start replaces the log by it")
         disk.damage(f"{DIRECTORY}/{checkpoint_name(OffsetAndEpoch(50, 2))}", 80)
         assert (
-            "before the end of the damaged snapshot 50@2: what lies between was committed"
+            "before the end of the damaged snapshot 50@2: the committed records between the two are lost"
             in (report_of(disk).problems[1])
         )
 
