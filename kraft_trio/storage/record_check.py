@@ -23,6 +23,8 @@ _SLICE_RECORDS: Final = 64
 _STEP_WORK: Final = 256
 """In records and headers; a record that the decoder judges counts as `_DECODED_WORK`."""
 _DECODED_WORK: Final = 8
+_ORDINARY_DELTA_MS: Final = 8191
+"""The most that an ordinary record is later than its batch's base timestamp."""
 
 
 def check_records(buffer: Buffer, position: int, header: BatchHeader, max_decompressed_bytes: int) -> None:
@@ -49,6 +51,11 @@ def is_small_and_sound(buffer: Buffer, position: int, header: BatchHeader) -> bo
     return index == count and at == len(data)
 
 
+def may_be_honest_about_time(header: BatchHeader) -> bool:
+    """Whether ordinary records can be about as late as the batch's maximum timestamp; `check_steps` looks at others."""
+    return header.max_timestamp_ms - header.base_timestamp_ms <= _ORDINARY_DELTA_MS or header.has_log_append_time
+
+
 def check_steps(buffer: Buffer, position: int, header: BatchHeader, limits: RecordLimits) -> Iterator[None]:
     """As `check_records`, in steps of well under a millisecond each; only a snappy block may take longer.
 
@@ -57,6 +64,7 @@ def check_steps(buffer: Buffer, position: int, header: BatchHeader, limits: Reco
     window = RecordWindow(buffer, position, header, limits)
     count = header.record_count
     index = work = header_count = 0
+    latest_ms = header.base_timestamp_ms + _ORDINARY_DELTA_MS
     while index < count:
         yield from window.fill()
         first = index
@@ -72,6 +80,7 @@ def check_steps(buffer: Buffer, position: int, header: BatchHeader, limits: Reco
                     f"record, expected its place in the batch, {index}"
                 )
             index += 1
+            latest_ms = max(latest_ms, record.timestamp_ms)
             headers = len(record.headers)
             work += _DECODED_WORK + headers
         header_count += headers
@@ -83,6 +92,11 @@ def check_steps(buffer: Buffer, position: int, header: BatchHeader, limits: Reco
             work = 0
             yield
     yield from window.end()
+    if limits.honest_time and header.max_timestamp_ms > latest_ms and not header.has_log_append_time:
+        raise ProtocolError(
+            f"batch at offset {header.base_offset}: maximum timestamp {header.max_timestamp_ms}, but no record is "
+            f"later than {latest_ms}"
+        )
 
 
 def _walk_ordinary(data: bytes, at: int, first: int, count: int) -> tuple[int, int, int]:

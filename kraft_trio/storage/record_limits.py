@@ -51,10 +51,14 @@ class RecordLimits:
     as_kafka_reads: bool = False
     """Whether compressed content that Kafka's Java clients cannot read is refused, although this library can read it.
     One such batch would stop every Java consumer."""
+    honest_time: bool = False
+    """Whether a maximum timestamp that no record has is refused.  A search by time would end at such a batch."""
 
 
 def produce_limits(batch_bytes: int, max_record_bytes: int, max_decompressed_bytes: int) -> RecordLimits:
     """The limits for a batch of `batch_bytes` (compressed, if it is) from a client."""
     expanded = max(SMALL_CONTENT_BYTES, MAX_EXPANSION * batch_bytes)
     max_bytes = min(max_decompressed_bytes, expanded)
-    return RecordLimits(max_bytes, max_record_bytes, MAX_RECORDS, MAX_HEADERS, MAX_BATCH_HEADERS, as_kafka_reads=True)
+    return RecordLimits(
+        max_bytes, max_record_bytes, MAX_RECORDS, MAX_HEADERS, MAX_BATCH_HEADERS, as_kafka_reads=True, honest_time=True
+    )

@@ -20,6 +20,7 @@ ATTACKS = (
     "producer-ids",
     "changes",
     "snapshots",
+    "unreadable",
 )
 """A module each, `-` written as `_`: its docstring says what it sends, its `play` sends it.
 

@@ -114,6 +114,8 @@ BOMBS = {
     "claim": bombs.claimed_count(Compression.SNAPPY),
     "window": bombs.zstd_window(),
     "Java cannot read it": bombs.linked_blocks(),
+    "later than its records": bombs.later_than_its_records(),
+    "later than its records, compressed": bombs.later_than_its_records(codec=Compression.LZ4),
 }
 
 

@@ -11,7 +11,13 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.storage.batch import BatchHeader, Compression, NewRecord, decode_records, encode_batch, peek_header
 from kraft_trio.storage.batch_header import HEADER_BYTES
 from kraft_trio.storage.compression import compress
-from kraft_trio.storage.record_check import check_records
+from kraft_trio.storage.record_check import (
+    check_records,
+    check_steps,
+    is_small_and_sound,
+    may_be_honest_about_time,
+)
+from kraft_trio.storage.record_limits import produce_limits
 from kraft_trio.storage.varint import encode_varint
 from tests.storage.support import batch
 from tests.support import sizes
@@ -257,3 +263,26 @@ def test_records_above_the_cap_are_refused() -> None:
     check_records(encoded, 0, peek_header(encoded), 6000)
     with pytest.raises(ProtocolError, match="more than 4000 bytes when decompressed"):
         check_records(encoded, 0, peek_header(encoded), 4000)
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.ZSTD])
+@pytest.mark.parametrize("times", [[0], [0, 8191], [0, 8192], [0, 2**62, 5], [2**62, 0], [2**63 - 1, 0], [-5, -1]])
+def test_a_batch_is_as_late_as_its_latest_record(times: list[int], codec: Compression) -> None:
+    records = [NewRecord(b"v", timestamp_ms=at) for at in times]
+    whole = bytearray(encode_batch(records, timestamp_ms=0, compression=codec))
+    assert is_accepted(whole)
+    whole[35:43] = (2**63 - 1).to_bytes(8, "big")
+    assert is_accepted(whole) == (max(times) > 2**63 - 8192)
+
+
+def is_accepted(whole: bytearray) -> bool:
+    """As a leader judges a produced batch."""
+    header = peek_header(whole)
+    if may_be_honest_about_time(header) and is_small_and_sound(whole, 0, header):
+        return True
+    try:
+        for _ in check_steps(whole, 0, header, produce_limits(len(whole), CAP, CAP)):
+            pass
+    except ProtocolError:
+        return False
+    return True

@@ -212,6 +212,14 @@ def linked_blocks() -> bytes:
     return batch_around(Compression.LZ4, codec.begin() + codec.compress(record(0)) + codec.flush(), 1)
 
 
+def later_than_its_records(by_ms: int = 2**62, codec: Compression = Compression.NONE) -> bytes:
+    """A record of 1970 in a batch whose header claims that it has a later one."""
+    batch = bytearray(batch_around(codec, compressed(codec, [record(0)]), 1))
+    batch[35:43] = by_ms.to_bytes(8, "big")
+    patch_crc(batch)
+    return bytes(batch)
+
+
 def zstd_content_size(size: int = 2**40) -> bytes:
     """A frame that claims so many bytes of content and has one record."""
     content = record(0)
