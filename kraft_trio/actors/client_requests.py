@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
-
 from kraft_trio.actors.answers import Answer, Awaited
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.published import Published
@@ -149,22 +147,16 @@ class ClientRequests:
         """The response with the partitions' names and, if this node does not lead, the leader (KIP-951)."""
         view = self._view.value
         responses = []
+        node_endpoints: tuple[tuple[int, Endpoint], ...] = ()
         for partition, answer in zip(request.partitions, answers, strict=True):
-            elsewhere = answer.error == ErrorCode.not_leader_or_follower
-            leader_id = view.leader_id if elsewhere and view.leader_id is not None else -1
-            responses.append(
-                attrs.evolve(
-                    answer,
-                    topic_name=partition.topic_name,
-                    topic_id=partition.topic_id,
-                    partition=partition.partition,
-                    leader_id=leader_id,
-                    leader_epoch=view.epoch if leader_id >= 0 else -1,
-                )
-            )
-        endpoint = view.leader_endpoint_near(listener_name)
-        told = [response.leader_id for response in responses if response.leader_id >= 0]
-        return ProduceResponse(tuple(responses), ((told[0], endpoint),) if told and endpoint is not None else ())
+            if answer.error != ErrorCode.not_leader_or_follower or view.leader_id is None:
+                responses.append(answer.about(partition))
+                continue
+            responses.append(answer.about(partition, view.leader_id, view.epoch))
+            endpoint = view.leader_endpoint_near(listener_name)
+            if endpoint is not None:
+                node_endpoints = ((view.leader_id, endpoint),)
+        return ProduceResponse(tuple(responses), node_endpoints)
 
     async def _produce_batch(
         self, request: ProduceRequest, records: bytes, header: BatchHeader, reply: Reply[ProducePartitionResponse]
@@ -205,22 +197,23 @@ class ClientRequests:
 
     def _check_batch(self, records: bytes) -> BatchHeader | ProducePartitionResponse:
         """The header of the one whole batch of format v2 that must be there, or a refusal."""
-        if not records:
+        size = len(records)
+        if not size:
             return ProducePartitionResponse.failed(ErrorCode.invalid_record, "records: none given, one batch expected")
-        if len(records) > self._config.max_message_bytes:
+        if size > self._config.max_message_bytes:
             return ProducePartitionResponse.failed(
                 ErrorCode.message_too_large,
-                f"records: {len(records)} bytes, at most {self._config.max_message_bytes} allowed (message.max.bytes)",
+                f"records: {size} bytes, at most {self._config.max_message_bytes} allowed (message.max.bytes)",
             )
-        if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] < 2:
+        if size > MAGIC_POSITION and records[MAGIC_POSITION] < 2:
             return ProducePartitionResponse.failed(
                 ErrorCode.unsupported_for_message_format, f"magic {records[MAGIC_POSITION]}, 2 expected"
             )
         try:
             header = peek_header(records)
-            if header.size_in_bytes != len(records):
+            if header.size_in_bytes != size:
                 return ProducePartitionResponse.failed(
-                    ErrorCode.invalid_record, f"records: {len(records)} bytes, exactly one whole batch expected"
+                    ErrorCode.invalid_record, f"records: {size} bytes, exactly one whole batch expected"
                 )
             check_client_batch(records, 0, header)
         except ProtocolError as error:

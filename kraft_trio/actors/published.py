@@ -17,16 +17,13 @@ class Published(Generic[T]):
     """
 
     def __init__(self, value: T) -> None:
-        self._value = value
+        self.value = value
+        """The newest value, which only `publish` changes."""
         self._readers = ParkingLot()
         self._listeners: list[Callable[[T], object]] = []
 
-    @property
-    def value(self) -> T:
-        return self._value
-
     def publish(self, value: T) -> None:
-        self._value = value
+        self.value = value
         for listener in self._listeners:
             listener(value)
         self._readers.unpark_all()
@@ -41,6 +38,6 @@ class Published(Generic[T]):
 
     async def wait_for(self, condition: Callable[[T], bool]) -> T:
         """Wait for a value that satisfies the condition.  The current value counts."""
-        while not condition(self._value):
+        while not condition(self.value):
             await self._readers.park()
-        return self._value
+        return self.value

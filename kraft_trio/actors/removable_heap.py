@@ -40,9 +40,10 @@ class RemovableHeap(Generic[ItemT]):
         """Add an item, or change its key."""
         numbers = self._numbers
         self._puts = number = self._puts + 1
+        is_moved = item in numbers
         numbers[item] = number
         heappush(self._entries, (key, number, item))
-        if len(self._entries) > 2 * len(numbers) + STALE_ENTRIES:
+        if is_moved and len(self._entries) > 2 * len(numbers) + STALE_ENTRIES:
             self._drop_stale()
 
     def discard(self, item: ItemT) -> None:

@@ -40,7 +40,10 @@ _PRODUCE: Final = PRODUCE.key.to_bytes(2, "big")
 """The first bytes of a Produce request."""
 
 
-@attrs.frozen
+_READS_LOG: Final = (FetchRequest, FetchSnapshotRequest)
+
+
+@attrs.define
 class _InFlight:
     """A request that has been routed."""
 
@@ -172,7 +175,7 @@ class ServerConnection:
                 self._requests += 1
                 if self._may_be_replica and not self.is_of_replica:
                     self.is_of_replica = is_of_replica(request)
-                if isinstance(request, FetchRequest | FetchSnapshotRequest):
+                if isinstance(request, _READS_LOG):
                     held += await self._wait_to_read_log(request)
                 answer = await self._router.route(header, self._listener_name, request, asker=self)
             self._in_flight.append(_InFlight(header, answer, held))

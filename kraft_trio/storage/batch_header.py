@@ -52,6 +52,9 @@ class Compression(enum.IntEnum):
     ZSTD = 4
 
 
+_COMPRESSIONS = tuple(Compression)
+
+
 @attrs.frozen
 class BatchHeader:
     """The header of one batch.  Offsets are inclusive except `next_offset`."""
@@ -98,7 +101,7 @@ class BatchHeader:
         number = self.attributes & COMPRESSION_ATTRIBUTES
         if number > Compression.ZSTD:
             raise ProtocolError(f"batch at offset {self.base_offset}: compression {number} is not one of 0 to 4")
-        return Compression(number)
+        return _COMPRESSIONS[number]
 
 
 def peek_header(buffer: Buffer, position: int = 0, *, named_position: int | None = None) -> BatchHeader:

@@ -136,7 +136,7 @@ def encode_response_parts(
 ) -> list[bytes]:
     """The frame of a response, length included, in parts to send one by one.  Large byte strings are not copied."""
     chunks = _response_chunks(api, version, correlation_id, response)
-    if all(len(chunk) < _PART_BYTES for chunk in chunks):
+    if max(map(len, chunks)) < _PART_BYTES:
         return [b"".join(chunks)]
     parts: list[bytes] = []
     for is_large, neighbours in groupby(chunks, key=lambda chunk: len(chunk) >= _PART_BYTES):

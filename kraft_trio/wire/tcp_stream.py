@@ -85,7 +85,8 @@ class TcpStream(ImmediateStream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Receive up to `max_bytes`.  Returns b"" after the peer has closed its side."""
         while True:
-            await self._wait(trio.lowlevel.wait_readable)
+            self._check_open()
+            await trio.lowlevel.wait_readable(self._socket)
             try:
                 return self._socket.recv(max_bytes or RECEIVE_BYTES)
             except BlockingIOError:

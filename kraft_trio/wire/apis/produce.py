@@ -62,6 +62,23 @@ class ProducePartitionResponse:
         """The answer if nothing was appended, or if that is unknown.  The caller fills in the topic."""
         return cls(error=error, error_message=None if message is None else message[:MAX_MESSAGE_CHARACTERS])
 
+    def about(
+        self, partition: ProducePartition, leader_id: int = -1, leader_epoch: int = -1
+    ) -> ProducePartitionResponse:
+        """The same outcome with the request's names of the partition, and perhaps the leader."""
+        return ProducePartitionResponse(
+            partition.topic_name,
+            partition.topic_id,
+            partition.partition,
+            self.error,
+            self.base_offset,
+            self.log_append_time_ms,
+            self.log_start_offset,
+            self.error_message,
+            leader_id,
+            leader_epoch,
+        )
+
 
 @attrs.frozen
 class ProduceResponse:
