@@ -14,6 +14,7 @@ import attrs
 import structlog
 import trio
 
+from kraft_trio.actors.accepted_appends import AcceptedAppends
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_fetches import LeaderFetches
 from kraft_trio.actors.pending_appends import PendingAppends
@@ -22,7 +23,6 @@ from kraft_trio.actors.request_failures import NODES_OWN
 from kraft_trio.actors.snapshot_scrubber import SnapshotScrubber
 from kraft_trio.actors.snapshot_server import SnapshotServer
 from kraft_trio.channels import drain
-from kraft_trio.errors import DiskFullError
 from kraft_trio.messages import (
     CommittedEndRequested,
     DescribeQuorumReceived,
@@ -76,6 +76,7 @@ class LeaderReplication:
         self._epoch_start_offset = context.log.end_offset
         self.progress = ProgressTable(context.key, trio.current_time())
         self._appends = PendingAppends(context.log, self._expire_at)
+        self._accepted = AcceptedAppends(context, self._appends)
         self.fetches = LeaderFetches(context, lambda: self.high_watermark, self._expire_at)
         """Others may look at it, but must not change it."""
         self.progressed = trio.lowlevel.ParkingLot()
@@ -115,19 +116,21 @@ class LeaderReplication:
                 except trio.WouldBlock:
                     break
                 self._serve(message)
+            self._accepted.write()
             if self._log.end_offset > end_before:
                 self._appended.set()
                 self.fetches.complete()
 
     def _serve(self, message: LeaderMessage) -> None:
+        """Serve one request, except that an accepted batch waits for the next write."""
         try:
             match message:
+                case ProduceReceived():
+                    self._produce(message)
                 case FetchReceived():
                     self._fetch(message)
                 case FetchSnapshotReceived():
                     self._fetch_snapshot(message)
-                case ProduceReceived():
-                    self._produce(message)
                 case ProducerIdRequested():
                     message.reply.answer(new_producer_id(self._log.producers, self._context.secret_bits))
                 case CommittedEndRequested():
@@ -205,9 +208,11 @@ class LeaderReplication:
         return appended.next_offset
 
     def _produce(self, message: ProduceReceived) -> None:
-        """Append one client batch, and answer when it is committed (docs/DECISIONS.md#one-topic-one-partition)."""
+        """Accept one client batch, and answer when it is committed (docs/DECISIONS.md#one-topic-one-partition)."""
         header = message.header
         if header.producer_id >= 0:
+            if self._accepted.has_batch_of(header.producer_id):
+                self._accepted.write()
             match self._log.producers.check(
                 header.producer_id, header.producer_epoch, header.base_sequence, header.record_count
             ):
@@ -215,18 +220,11 @@ class LeaderReplication:
                     message.reply.answer(ProducePartitionResponse.failed(ErrorCode[name.lower()], reason))
                     return
                 case Duplicate(base_offset=base_offset, last_offset=last_offset):
-                    self._appends.await_commit(message, base_offset, last_offset + 1)
+                    self._appends.await_commit(message, base_offset, last_offset + 1, trio.current_time())
                     return
                 case Accept():
                     pass
-        try:
-            appended = self._log.append_as_leader(bytearray(message.records), self._epoch)
-        except DiskFullError:
-            message.reply.answer(
-                ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower, "the leader's disk is full")
-            )
-            raise
-        self._appends.await_commit(message, appended.base_offset, appended.next_offset)
+        self._accepted.add(message)
 
     @property
     def high_watermark(self) -> int | None:
@@ -310,7 +308,10 @@ class LeaderReplication:
     # Ends of waits
 
     def _expire_at(self, deadline: float) -> None:
-        self._next_expiry.deadline = min(self._next_expiry.deadline, deadline)
+        if deadline >= self._next_expiry.deadline:
+            # Most requests expire later than one that waits already, and Trio takes long to set a deadline.
+            return
+        self._next_expiry.deadline = deadline
 
     async def _watch_log_start(self) -> None:
         """Answer the parked fetches whose offsets a trim has removed."""
@@ -332,7 +333,7 @@ class LeaderReplication:
 
         Other tasks run in between, because there may be thousands.  It is shielded, so that each gets an answer.
         """
-        unread = drain(self._mailbox)
+        unread = [*self._accepted.take_all(), *drain(self._mailbox)]
         self._mailbox.close()
         with trio.CancelScope(shield=True):
             while not (self.fetches.abandon_some() and self._appends.abandon_some()):

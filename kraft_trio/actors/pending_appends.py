@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Final
 
 import attrs
-import trio
 
 from kraft_trio.actors.removable_heap import RemovableHeap
 from kraft_trio.channels import Reply
@@ -44,13 +43,13 @@ class PendingAppends:
     def __len__(self) -> int:
         return len(self._by_end)
 
-    def await_commit(self, message: ProduceReceived, base_offset: int, next_offset: int) -> None:
+    def await_commit(self, message: ProduceReceived, base_offset: int, next_offset: int, now_s: float) -> None:
         """Answer the request when everything below `next_offset` is committed."""
         pending = _PendingAppend(base_offset, next_offset, message.reply)
         if self._is_committed(next_offset):
-            self._acknowledge(pending)
+            self._acknowledge(pending, self._log.log_start_offset)
             return
-        deadline = trio.current_time() + message.timeout_ms / 1000
+        deadline = now_s + message.timeout_ms / 1000
         self._by_end.put(pending, next_offset)
         self._by_deadline.put(pending, deadline)
         message.reply.when_abandoned(lambda: self._leave(pending))
@@ -58,9 +57,10 @@ class PendingAppends:
 
     def acknowledge_up_to(self, high_watermark: int) -> None:
         """Answer the appends that end at or below the high watermark (exclusive)."""
+        log_start_offset = self._log.log_start_offset
         while (pending := self._by_end.pop_up_to(high_watermark)) is not None:
             self._by_deadline.discard(pending)
-            self._acknowledge(pending)
+            self._acknowledge(pending, log_start_offset)
 
     def expire(self, now_s: float) -> float:
         """Answer one turn's worth of expired appends.  Returns when to call again; infinity if nothing waits."""
@@ -98,11 +98,13 @@ class PendingAppends:
         self._by_deadline.discard(pending)
 
     def _is_committed(self, next_offset: int) -> bool:
-        return self._log.high_watermark is not None and next_offset <= self._log.high_watermark
+        high_watermark = self._log.high_watermark
+        return high_watermark is not None and next_offset <= high_watermark
 
-    def _acknowledge(self, pending: _PendingAppend) -> None:
+    @staticmethod
+    def _acknowledge(pending: _PendingAppend, log_start_offset: int) -> None:
         pending.reply.answer(
             ProducePartitionResponse(
-                error=ErrorCode.none, base_offset=pending.base_offset, log_start_offset=self._log.log_start_offset
+                error=ErrorCode.none, base_offset=pending.base_offset, log_start_offset=log_start_offset
             )
         )

@@ -187,7 +187,7 @@ def an_append_is_acknowledged_at_once() -> Iterable[Change]:
 
 @mutant(breaks="a leader that has lost its epoch acknowledges nothing", found_by=(7, 21), run=PARTITIONS, seeds=8)
 def pending_appends_are_acknowledged_when_the_epoch_ends() -> Iterable[Change]:
-    return [(PendingAppends, "_abandon", PendingAppends._acknowledge)]
+    return [(PendingAppends, "_abandon", lambda _self, pending: PendingAppends._acknowledge(pending, 0))]
 
 
 @mutant(breaks="a commit needs a majority", found_by=(11,), run=ELECTIONS)
@@ -314,7 +314,7 @@ def repeated_batches_are_appended_again() -> Iterable[Change]:
 def a_repeated_batch_is_acknowledged_at_once() -> Iterable[Change]:
     real = PendingAppends.await_commit
 
-    def wait(self: Any, message: Any, base_offset: int, next_offset: int) -> None:
+    def wait(self: Any, message: Any, base_offset: int, next_offset: int, now_s: float) -> None:
         appended = vars(self).setdefault("appended", set())
         if base_offset in appended:
             message.reply.answer(
@@ -322,7 +322,7 @@ def a_repeated_batch_is_acknowledged_at_once() -> Iterable[Change]:
             )
         else:
             appended.add(base_offset)
-            real(self, message, base_offset, next_offset)
+            real(self, message, base_offset, next_offset, now_s)
 
     return [(PendingAppends, "await_commit", wait)]
 
