@@ -44,9 +44,8 @@ def start_epoch_tasks(
         case Unattached():
             nursery.start_soon(LeaderDiscovery(context).run)
         case Prospective() | Candidate():
-            pre_vote = isinstance(role, Prospective)
-            voters = context.log.voters.voters
-            nursery.start_soon(VoteRound(context, pre_vote=pre_vote, log_end=context.log.end, voters=voters).run)
+            vote_round = VoteRound(context, role, log_end=context.log.end, voters=context.log.voters.voters)
+            nursery.start_soon(vote_round.run)
         case Follower():
             follower = FollowerReplication(context, role)
             nursery.start_soon(follower.run)

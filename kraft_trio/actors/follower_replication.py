@@ -59,6 +59,9 @@ class FollowerReplication:
         self._has_fetched = role.has_fetched
         self._timeout_s = context.config.fetch_timeout_ms / 1000 * context.random.uniform(1.0, 1.0 + TIMEOUT_SPREAD)
         self._successor_deadline = math.inf
+        if role.leader_resigned:
+            # A campaign has failed already.  The next one begins as if this leader had not named this node.
+            self._successor_deadline = trio.current_time() + context.config.election_backoff_max_ms / 1000
         self._lost_leader = False
         self._failure = ""
         self._needs_snapshot = False

@@ -242,7 +242,9 @@ def _on_timeout(now: Situation) -> Change | None:
             endpoints = voter.endpoints if voter is not None else Endpoints()
             return Event.ELECTION_TIMED_OUT, Prospective(role.epoch, role.leader_id, endpoints, role.voted)
         case Follower() if campaigns:
-            known = Prospective(role.epoch, role.leader_id, role.leader_endpoints, role.voted)
+            known = Prospective(
+                role.epoch, role.leader_id, role.leader_endpoints, role.voted, leader_resigned=role.leader_resigned
+            )
             return Event.FETCH_TIMED_OUT, known
         case Prospective():
             return after_lost_pre_vote(role)

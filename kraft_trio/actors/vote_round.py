@@ -8,6 +8,7 @@ import trio
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.errors import ApiNotServedError, NetworkError, UnsupportedVersionError
 from kraft_trio.messages import LeaderHeardOf, VoteRoundEnded
+from kraft_trio.protocol.roles import Candidate, Prospective
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.protocol.votes import VoteTally
@@ -26,11 +27,17 @@ class VoteRound:
     The round ends when it is won or lost, or when the role's timer ends the role.  It asks for a refused pre-vote
     again, because the voter may lose its leader a moment later.  It does not ask for a refused vote again.  A candidate
     has lost for now once some voters have refused and the rest cannot be reached.
+
+    A pre-vote is not lost after the leader has resigned.  A voter refuses until it hears of that, which may be later,
+    and no leader is left that the loser could follow.
     """
 
-    def __init__(self, context: EpochContext, *, pre_vote: bool, log_end: OffsetAndEpoch, voters: VoterSet) -> None:
+    def __init__(
+        self, context: EpochContext, role: Prospective | Candidate, *, log_end: OffsetAndEpoch, voters: VoterSet
+    ) -> None:
         self._context = context
-        self._pre_vote = pre_vote
+        self._pre_vote = isinstance(role, Prospective)
+        self._can_be_lost = not (isinstance(role, Prospective) and role.leader_resigned)
         self._log_end = log_end
         self._voters = voters
         # A candidate that the newest set does not name does not count its own vote.
@@ -116,7 +123,7 @@ class VoteRound:
 
     async def _end_if_decided(self) -> None:
         tally = self._tally
-        if tally.is_won or tally.is_lost or self._is_stalled():
+        if tally.is_won or (tally.is_lost and self._can_be_lost) or self._is_stalled():
             await self._end(VoteRoundEnded(self._context.stamp, won=tally.is_won, granting=tally.granted))
 
     def _is_stalled(self) -> bool:

@@ -141,7 +141,7 @@ def begin_quorum_epoch(
 
     `highest_epoch` (inclusive) is the highest to which a request may move this node (`epoch_limits`).  The request
     comes from the leader itself, so a Prospective that had lost this leader follows it again, and a Follower takes over
-    a new address.
+    a new address.  A leader that has resigned does not lead its epoch again: its request is late.
     """
     refusal = _refuse_sender(role, self_key, leader_id, leader_epoch)
     if refusal is not None:
@@ -150,7 +150,7 @@ def begin_quorum_epoch(
     moved = isinstance(role, Follower) and len(leader_endpoints) > 0 and leader_endpoints != role.leader_endpoints
     if isinstance(learned, AlreadyFollowing) and moved:
         return BecomeFollower(leader_epoch, leader_id, leader_endpoints)
-    if isinstance(learned, AlreadyFollowing) and isinstance(role, Prospective):
+    if isinstance(learned, AlreadyFollowing) and isinstance(role, Prospective) and not role.leader_resigned:
         endpoints = leader_endpoints if len(leader_endpoints) else role.leader_endpoints
         return BecomeFollower(leader_epoch, leader_id, endpoints) if len(endpoints) else learned
     return learned

@@ -42,6 +42,8 @@ class Prospective:
     leader_id: int | None = None
     leader_endpoints: Endpoints = Endpoints()
     voted: ReplicaKey | None = None
+    leader_resigned: bool = False
+    """Whether this leader ended its epoch.  If so, there is no leader to return to, and a refusal is asked again."""
 
 
 @attrs.frozen
@@ -236,7 +238,9 @@ def check_transition(old: Role, event: Event, new: Role, *, self_key: ReplicaKey
 def after_lost_pre_vote(role: Prospective) -> tuple[Event, Unattached | Follower]:
     """The role after a lost or timed-out pre-vote: Follower of the leader if its address is known, else Unattached."""
     if role.leader_id is not None and len(role.leader_endpoints):
-        follower = Follower(role.epoch, role.leader_id, role.leader_endpoints, role.voted)
+        follower = Follower(
+            role.epoch, role.leader_id, role.leader_endpoints, role.voted, leader_resigned=role.leader_resigned
+        )
         return Event.PRE_VOTE_LOST_TO_LEADER, follower
     return Event.PRE_VOTE_LOST, Unattached(role.epoch, role.leader_id, role.voted)
 

@@ -114,7 +114,7 @@ async def test_a_peer_without_pre_votes_makes_one_a_candidate_at_once(cluster: C
     context = attrs.evolve(epoch.context, client=client)
     voters = cluster.initial_voters
     with trio.fail_after(1):
-        await VoteRound(context, pre_vote=True, log_end=context.log.end, voters=voters).run()
+        await VoteRound(context, Prospective(context.epoch), log_end=context.log.end, voters=voters).run()
     assert client.asked >= 1
     [ended] = epoch.told
     assert ended == VoteRoundEnded(stamp, won=False, skip_pre_vote=True)

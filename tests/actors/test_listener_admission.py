@@ -14,6 +14,7 @@ from kraft_trio.config.values import NamedListener
 from kraft_trio.errors import ApiNotServedError, NetworkError
 from kraft_trio.messages import Stamp
 from kraft_trio.node import Node
+from kraft_trio.protocol.roles import Prospective
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID
@@ -151,6 +152,7 @@ async def test_an_address_for_clients_is_no_old_voter(cluster: Cluster) -> None:
     epoch = lone_epoch(cluster, 1, Stamp(3, 1))
     context = attrs.evolve(epoch.context, client=PeersThatListenForClients())  # type: ignore[arg-type]
     with trio.move_on_after(1):
-        await VoteRound(context, pre_vote=True, log_end=context.log.end, voters=cluster.initial_voters).run()
+        role = Prospective(context.epoch)
+        await VoteRound(context, role, log_end=context.log.end, voters=cluster.initial_voters).run()
     assert epoch.told == []
     await context.log.close()

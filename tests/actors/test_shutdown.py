@@ -8,10 +8,12 @@ import trio.testing
 
 from kraft_trio.messages import QuorumView
 from kraft_trio.node import Node
-from kraft_trio.protocol.roles import Follower, Leader
+from kraft_trio.protocol.roles import Follower, Leader, Prospective
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.network.link_faults import FrameFate, frames_of
+from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.wire.api import END_QUORUM_EPOCH
 from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster
@@ -42,6 +44,50 @@ async def wait_until_known_alike(cluster: Cluster, leader: Node) -> None:
 
 def knows_of_the_resignation(view: QuorumView) -> bool:
     return isinstance(view.role, Follower) and view.role.leader_resigned
+
+
+def campaigns_in(events: list[TraceEvent]) -> list[tuple[int | None, object]]:
+    """The steps of campaigns: the node, and the role that it took."""
+    roles = [(event.node, event.details["role"]) for event in events if event.kind == "log" and event.cause == "role"]
+    return [(node, role) for node, role in roles if role in ("Prospective", "Candidate", "Leader")]
+
+
+@on_cluster()
+async def test_a_successor_refused_too_early_asks_again(cluster: Cluster) -> None:
+    """Its pre-vote overtakes the resignation on its way to the other voter, and the leader has a longer log.
+
+    Both refuse, so it cannot win yet.  It must not wait for the other one, whose turn comes after half a second.
+    """
+    leader = await cluster.wait_for_leader()
+    await wait_until_known_alike(cluster, leader)
+    first, second = cluster.others(leader)
+    hosts = {id: machine.host for id, machine in cluster.machines.items()}
+    cluster.network.set_default_link(latency=Latency.constant(0.002))
+    cluster.network.set_link(hosts[leader.key.id], hosts[second.key.id], latency=Latency.constant(0.05))
+    leader.log.append_as_leader(encode_batch([NewRecord(value=b"only here")], timestamp_ms=0), leader.view.epoch)
+    events: list[TraceEvent] = []
+    cluster.trace.listeners.append(events.append)
+    cluster.nursery.start_soon(cluster.machines[leader.key.id].stop)
+    with trio.fail_after(0.25):
+        assert (await cluster.wait_for_leader(other_than=leader)) is first
+    assert campaigns_in(events) == [(first.key.id, role) for role in ("Prospective", "Candidate", "Leader")]
+    refusals = [event.node for event in events if event.cause == "vote requested" and not event.details["granted"]]
+    assert set(refusals[:2]) == {leader.key.id, second.key.id}
+
+
+@on_cluster(settings={"controller.quorum.fetch.timeout.ms": "60000"})
+async def test_a_successor_without_a_majority_asks_on(cluster: Cluster) -> None:
+    """It would wait for the fetch timeout of a leader that is gone if it followed that leader as before."""
+    leader = await cluster.wait_for_leader()
+    await wait_until_known_alike(cluster, leader)
+    down, up = cluster.others(leader)
+    cluster.machines[down.key.id].kill()
+    await cluster.machines[leader.key.id].stop()
+    await up.election.view.wait_for(lambda view: isinstance(view.role, Prospective))
+    await up.election.view.wait_for(lambda view: isinstance(view.role, Follower))
+    await cluster.machines[down.key.id].start()
+    with trio.fail_after(2.5):
+        assert (await cluster.wait_for_leader()) is up
 
 
 @on_cluster(voters=5)

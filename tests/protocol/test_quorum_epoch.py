@@ -126,6 +126,7 @@ def test_begin_and_end_quorum_epoch(role: Role, leader_id: int, epoch: int, outc
         (Prospective(5, 2, AT_2), AT_2, BecomeFollower(5, 2, AT_2)),
         (Prospective(5, 2, AT_2), NONE, BecomeFollower(5, 2, AT_2)),
         (Prospective(5, 2, NONE), NONE, AlreadyFollowing()),
+        (Prospective(5, 2, AT_2, leader_resigned=True), AT_2, AlreadyFollowing()),
     ],
     ids=str,
 )
