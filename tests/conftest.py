@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,6 +50,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def lean_processes() -> Iterator[None]:
+    """The processes that tests start, nodes and Spark's workers, do not import Hypothesis."""
+    folder = str(Path(__file__).parent / "support" / "lean")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", folder, prepend=os.pathsep)
+        yield
 
 
 @pytest.fixture

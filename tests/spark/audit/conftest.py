@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from .directories import write_directories
 
+if TYPE_CHECKING:
+    from kraft_trio.spark.audit import Audit
+
 PARTITION = "__cluster_metadata-0"
+
+
+def audit_of(run_id: str, *, is_violated: bool = True) -> Audit:
+    """An audit of one check."""
+    from kraft_trio.spark.audit import Audit, Result, Violation
+    from kraft_trio.spark.audit.results import Status
+
+    status = Status.VIOLATED if is_violated else Status.PASSED
+    result = Result("log_matching", "orders", status, "error", 7, int(is_violated), "one" if is_violated else "")
+    violation = Violation("log_matching", "orders", "offset 1", "a", "b", "error")
+    violations = (violation,) if is_violated else ()
+    return Audit(run_id, datetime(2026, 11, 22, 3, 4, 5, 678901, tzinfo=UTC), (result,), violations, {})
 
 
 @pytest.fixture(scope="session")

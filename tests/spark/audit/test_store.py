@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Barrier
 from typing import TYPE_CHECKING
@@ -12,21 +11,12 @@ import pytest
 
 from kraft_trio.errors import StorageError
 
+from .conftest import audit_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kraft_trio.spark.audit import Audit
-
 AT_A_TIME = 4
-
-
-def audit_of(run_id: str) -> Audit:
-    from kraft_trio.spark.audit import Audit, Result, Violation
-    from kraft_trio.spark.audit.results import Status
-
-    result = Result("log_matching", "orders", Status.VIOLATED, "error", 7, 1, "one")
-    violation = Violation("log_matching", "orders", "offset 1", "a", "b", "error")
-    return Audit(run_id, datetime(2026, 11, 22, 3, 4, 5, 678901, tzinfo=UTC), (result,), (violation,), {})
 
 
 def test_audits_that_append_at_a_time_are_all_kept(spark: SparkSession, tmp_path: Path) -> None:
