@@ -249,11 +249,11 @@ def only_members_of_the_newest_set_campaign() -> Iterable[Change]:
 def votes_are_counted_by_the_set_from_before() -> Iterable[Change]:
     real = VoteRound.__init__
 
-    def init(self: Any, context: Any, *, voters: VoterSet, **given: Any) -> None:
+    def init(self: Any, context: Any, role: Any, *, voters: VoterSet, **given: Any) -> None:
         history = context.log.voters
         uncommitted = history.uncommitted(context.log.high_watermark)
         before = history.voters_at(uncommitted[-1] - 1) if uncommitted else VoterSet()
-        real(self, context, voters=before if len(before) else voters, **given)
+        real(self, context, role, voters=before if len(before) else voters, **given)
 
     return [(VoteRound, "__init__", init)]
 
