@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,10 @@ def test_the_nightly_audit_tells_what_has_become_worse(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    from kraft_trio.spark import audit as audits
+
+    monkeypatch.setattr(audits, "audit", partial(audits.audit, checks=("log_checksums", "log_torn_tail")))
+
     def nightly() -> tuple[object, list[str]]:
         monkeypatch.setattr(sys, "argv", [str(EXAMPLE), str(nights.parent), str(tmp_path / "out")])
         with pytest.raises(SystemExit) as ended:
