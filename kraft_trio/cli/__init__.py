@@ -111,7 +111,24 @@ def _fail(message: str, exit_code: int) -> int:
     return exit_code
 
 
+def _import_without(unused: str, module: str) -> None:
+    """Import a module as if the package `unused`, which it would import for a feature that no command needs, were not
+    installed.
+    """
+    if unused in sys.modules:
+        return
+    sys.modules[unused] = None  # type: ignore[assignment]
+    try:
+        importlib.import_module(module)
+    finally:
+        del sys.modules[unused]
+
+
 def main() -> None:
-    with standard_streams(in_background=sys.argv[1:3] == ["server", "start"]):
+    is_node = sys.argv[1:3] == ["server", "start"]
+    with standard_streams(in_background=is_node):
+        _import_without("hypothesis", "kio.static._phantom")
+        if is_node:
+            _import_without("rich", "structlog.dev")
         code = run(sys.argv[1:])
     sys.exit(code)
