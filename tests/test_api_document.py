@@ -53,6 +53,7 @@ def test_the_state_machine_starts_from_its_snapshot(programs: Path) -> None:
     assert after == "{b'be': 2, b'is': 1, b'not': 1, b'or': 1, b'that': 1, b'to': 2}"
 
 
+@pytest.mark.xdist_group("mypy")
 def test_the_programs_are_typed_and_formatted(programs: Path) -> None:
     files = sorted(programs.iterdir())
     assert [file.name for file in files] == ["membership.py", "tally.py"]
