@@ -22,6 +22,10 @@ settings.register_profile(
 settings.load_profile("kraft")
 
 
+LONGEST = ("test_attacks.py", "test_stories.py", "test_snapshot_kills.py", "test_membership_commands.py")
+"""Files that several workers begin with: one that begins late would keep the others waiting."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-scenarios",
@@ -42,7 +46,10 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the nightly tests out of the default run; one worker runs all tests that need the Spark session."""
+    """Leave the nightly tests out of the default run, and order the others for several workers.
+
+    One worker runs all tests that need the Spark session.
+    """
     nightly = [] if sizes.IS_ALL else [item for item in items if item.get_closest_marker("nightly")]
     if nightly:
         config.hook.pytest_deselected(items=nightly)
@@ -50,6 +57,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 @pytest.fixture(scope="session", autouse=True)
