@@ -1,6 +1,6 @@
 """Power fails at every storage call of one node's life, once each; the node starts again, and all rules hold.
 
-By default, a quarter of the calls, which changes with the commit: `tests/storage` enumerates all calls of the log.
+By default, an eighth of the calls, which changes with the commit: `tests/storage` enumerates all calls of the log.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def test_a_life_has_every_kind_of_call(undisturbed: list[tuple[str, str]]) -> No
     assert {"sync", "sync_directory", "make_directory", "lock"} <= {operation for operation, _ in undisturbed}
 
 
-@pytest.mark.parametrize("share", sizes.part(range(SHARES), 4))
+@pytest.mark.parametrize("share", sizes.part(range(SHARES), SHARES))
 def test_every_rule_holds_whichever_call_it_crashes_at(share: int, undisturbed: list[tuple[str, str]]) -> None:
     """Before and after each call that changes something; what is lost takes turns."""
     lived = 0

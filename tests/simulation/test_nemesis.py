@@ -56,6 +56,7 @@ def digest_of_plans() -> str:
     return hashlib.sha256(texts.encode()).hexdigest()
 
 
+@pytest.mark.nightly
 def test_a_seed_gives_the_same_plan_in_every_process() -> None:
     program = "from tests.simulation.test_nemesis import digest_of_plans; print(digest_of_plans())"
     command = [sys.executable, "-c", program]

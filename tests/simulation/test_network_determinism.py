@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 
+import pytest
 import trio
 
 from kraft_trio.simulation.deterministic import run_deterministically
@@ -74,6 +75,7 @@ def test_a_seed_gives_one_history_and_another_seed_another() -> None:
     assert history(1) != history(2)
 
 
+@pytest.mark.nightly
 def test_the_history_is_the_same_in_every_process() -> None:
     code = f"from {__name__} import history; print(history(1))"
     digests = {

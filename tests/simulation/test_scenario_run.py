@@ -136,6 +136,7 @@ def test_a_violation_is_told_with_the_step_and_the_whole_report(monkeypatch: pyt
     assert outputs["expect no leader"] == ()
 
 
+@pytest.mark.nightly
 def test_the_outcome_is_the_same_in_every_process() -> None:
     path = SCENARIOS / "s17_all_at_once.txt"
     program = (

@@ -1,7 +1,8 @@
-"""Seeds of the simulator: a virtual minute of all kinds of faults each, with three voters and with five.
+"""Seeds of the simulator: virtual seconds of all kinds of faults each, with three voters and with five.
 
 All invariants hold throughout, and the quorum makes progress when the faults are over.  The default run takes 30 fixed
-seeds and 10 that change with the commit; the nightly run takes 200 and 50.  `kraft simulate --seeds` runs any number.
+seeds and 10 that change with the commit, of 20 seconds each; the nightly run takes 200 and 50, of a minute each.
+`kraft simulate --seeds` runs any number.
 docs/SIMULATION.md lists what seeds have found; scenarios and tests keep each finding.
 """
 
@@ -16,7 +17,7 @@ from kraft_trio.simulation.campaign.seed_run import run_seed
 from kraft_trio.simulation.faults.nemesis import PlanOptions
 from tests.support import sizes
 
-MINUTE_US = 60_000_000
+VIRTUAL_S = 60 if sizes.IS_ALL else 20
 SEEDS = 5
 """How many seeds one test runs."""
 
@@ -30,15 +31,15 @@ def first_seeds() -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(("voters", "first"), first_seeds())
-def test_seeds_of_a_minute(voters: int, first: int) -> None:
-    run = functools.partial(run_seed, options=PlanOptions(voters=voters, duration_us=MINUTE_US))
+def test_invariants_hold_and_the_quorum_recovers(voters: int, first: int) -> None:
+    run = functools.partial(run_seed, options=PlanOptions(voters=voters, duration_us=VIRTUAL_S * 1_000_000))
     summary = run_campaign(range(first, first + SEEDS), run, jobs=1)
     print(*summary.lines(summary.real_s), sep="\n")
     assert not [
         f"kraft simulate --nodes {voters} --seed {outcome.seed}: {outcome.failure}" for outcome in summary.violations
     ]
     assert summary.seeds == SEEDS
-    assert summary.virtual_s > SEEDS * 60
-    # The mean over many seeds is above 60 a seed; five that are harsh by chance may stay below it.
-    assert summary.counts["acknowledged appends"] > SEEDS * 20
-    assert summary.counts["elections"] > SEEDS
+    assert summary.virtual_s > SEEDS * VIRTUAL_S
+    # The mean over many seeds is above one a second; five that are harsh by chance may stay below it.
+    assert summary.counts["acknowledged appends"] > SEEDS * VIRTUAL_S / 3
+    assert summary.counts["elections"] >= SEEDS
