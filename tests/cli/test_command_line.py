@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -160,3 +162,15 @@ def test_main_ends_the_process_with_the_exit_code(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(SystemExit) as exit_:
         main()
     assert exit_.value.code == 2
+
+
+def test_a_node_imports_neither_hypothesis_nor_rich() -> None:
+    """kio and structlog would import them where they are installed."""
+    program = (
+        "import sys; from kraft_trio.cli import main\n"
+        "sys.argv = ['kraft', 'server', 'start', '-c', 'missing.properties']\n"
+        "try: main()\n"
+        "except SystemExit: print({'kio', 'structlog', 'hypothesis', 'rich'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ast.literal_eval(done.stdout) == {"kio", "structlog"}
