@@ -39,7 +39,7 @@ def test_a_quorum_in_the_last_epoch_elects_again(kraft_version: int) -> None:
         for machine in cluster.machines.values():
             await machine.start()
         with pytest.raises(trio.TooSlowError):
-            await cluster.wait_for_leader(within_s=30)
+            await cluster.wait_for_leader(within_s=10)
         await kill_all(cluster)
         for node_id, machine in cluster.machines.items():
             recovery = await lowered(machine, 2)
