@@ -45,6 +45,7 @@ def pytest_report_header() -> str:
     return f"size: {covered}; KRAFT_TEST_BASE={sizes.base()} repeats it"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the nightly tests out of the default run, and order the others for several workers.
 

@@ -9,6 +9,7 @@ from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.readers import assert_written_once_in_order, read_with_every_client, read_with_kcat
 from tests.acceptance.rounds import ROUNDS
 from tests.acceptance.writers import KCAT, all_writers, wait_for_progress, writing
+from tests.support import sizes
 
 
 def kill_the_leader_and_restart_it(quorum: Quorum) -> None:
@@ -21,7 +22,7 @@ def kill_the_leader_and_restart_it(quorum: Quorum) -> None:
     quorum.wait_until_holds(old.id, committed)
 
 
-@pytest.mark.parametrize(("voters", "observers"), [(3, 0), (5, 0), (3, 1)])
+@pytest.mark.parametrize(("voters", "observers"), sizes.part([(3, 0), (5, 0), (3, 1)], 3))
 def test_acknowledged_records_survive_killed_leaders_and_quorums(
     make_quorum: MakeQuorum, voters: int, observers: int
 ) -> None:

@@ -22,8 +22,9 @@ from tests.acceptance.stateful_quorum import (
     make_stateful_quorum,
 )
 from tests.acceptance.tallied_values import NAME
+from tests.support import sizes
 
-RECORDS = int(os.environ.get("KRAFT_ACCEPTANCE_RECORDS", "20000"))
+RECORDS = int(os.environ.get("KRAFT_ACCEPTANCE_RECORDS", "20000" if sizes.IS_ALL else "10000"))
 
 
 def snapshot_and_log(node: NodeProcess, writer: KeyedWriter) -> OffsetAndEpoch:

@@ -121,7 +121,7 @@ def test_every_story_is_listed_with_its_first_line() -> None:
         assert line.split(None, 1)[1] in (module.__doc__ or "")
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signal_number", sizes.part([signal.SIGINT, signal.SIGTERM], 2))
 def test_a_story_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, signal_number: signal.Signals) -> None:
     command = [sys.executable, "-m", "scripts.stories", "three-voters"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
