@@ -63,8 +63,9 @@ def listening() -> Iterator[int]:
 
 class TestRefusals:
     def test_a_wrong_value(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["server", "start", "-c", properties(**{"node.id": "x"})]) == 1
-        assert capsys.readouterr().err.startswith("kraft: error: node.id=x; expected a whole number")
+        path = properties(**{"node.id": "x"})
+        assert run(["server", "start", "-c", path]) == 1
+        assert capsys.readouterr().err.startswith(f"kraft: error: {path}: node.id=x; expected a whole number")
 
     def test_a_wrong_override(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
         command = ["server", "start", "-c", properties()]

@@ -61,13 +61,13 @@ def test_the_allowance_is_spent_and_refills() -> None:
 
 
 def test_a_flood_of_requests_moves_no_faster_than_the_refill() -> None:
-    """A request every millisecond for an hour, each for as much as it may take."""
+    """A request every millisecond for ten minutes, each for as much as it may take."""
     now_s, epoch, allowance = 0.0, 0, EpochAllowance(at_s=0.0)
-    while now_s < 3600:
+    while now_s < 600:
         named = highest_requested_epoch(epoch, allowance.available(now_s))
         allowance, epoch = allowance.spend(named - epoch, now_s), named
         now_s += 0.001
-    assert epoch <= EPOCHS_AT_ONCE + 3600 * EPOCHS_PER_S
+    assert epoch <= EPOCHS_AT_ONCE + 600 * EPOCHS_PER_S
 
 
 def test_elections_never_wait_for_each_other() -> None:

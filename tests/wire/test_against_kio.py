@@ -19,6 +19,7 @@ from kraft_trio.wire.codec import encode_request
 from kraft_trio.wire.schema import message_shape
 from kraft_trio.wire.schema_reader import RESPONSE_ELEMENTS, message_reader
 from kraft_trio.wire.schema_writer import entity_writer
+from tests.support import sizes
 from tests.wire.values import ALL_VERSIONS, VALUES
 
 st.register_type_strategy(Records, st.binary(max_size=200))
@@ -35,7 +36,7 @@ KAFKAS = [row for row in ALL_VERSIONS if row[0].own_shape is None]
 @pytest.mark.parametrize(
     ("api", "version", "kind"), KAFKAS, ids=[f"{api.name}-{kind}-v{number}" for api, number, kind in KAFKAS]
 )
-@settings(max_examples=8)
+@settings(max_examples=8 if sizes.IS_ALL else 3)
 @given(data=st.data())
 def test_what_kio_writes_is_read_and_written_again_the_same(api, version, kind, data):
     entity_type = kio_type(api, version, kind)

@@ -22,6 +22,7 @@ from kraft_trio.wire.apis.update_features import UpdateFeaturesRequest
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
 from kraft_trio.wire.codec import decode_request, decode_response, encode_request, encode_response
 from kraft_trio.wire.error_codes import ErrorCode
+from tests.support import sizes
 from tests.wire.strategies import NO_ID
 from tests.wire.values import ALL_VERSIONS, VALUES, cut_down
 
@@ -42,7 +43,7 @@ def sent(api, version, kind, value):
     ALL_VERSIONS,
     ids=[f"{api.name}-{kind}-v{version}" for api, version, kind in ALL_VERSIONS],
 )
-@settings(max_examples=25)
+@settings(max_examples=25 if sizes.IS_ALL else 10)
 @given(data=st.data())
 def test_a_value_comes_back_as_far_as_its_version_goes(api, version, kind, data):
     value = data.draw(VALUES[api.name, kind])
