@@ -7,6 +7,7 @@ import structlog
 from kraft_trio.errors import StorageError
 from kraft_trio.storage.directory import partition_path
 from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.partition_files import QUORUM_STATE
 
 log = structlog.get_logger(__name__)
@@ -16,9 +17,14 @@ def warn_of_other_logs(disk: Disk, directory: str, topic_name: str) -> None:
     """Log a warning for each other log of a quorum.
 
     Raises StorageError if the node's own log is missing beside one: it would start without its vote and its records.
+    Raises StorageFailure if the directory cannot be listed.
     """
     own = partition_path(directory, topic_name)
-    others = [path for name in sorted(disk.list_directory(directory)) if _is_log(disk, path := join(directory, name))]
+    try:
+        names = sorted(disk.list_directory(directory))
+    except OSError as error:
+        raise storage_failure(f"{directory}: cannot be listed", error) from error
+    others = [path for name in names if _is_log(disk, path := join(directory, name))]
     for path in others:
         if path == own:
             continue
@@ -31,7 +37,8 @@ def warn_of_other_logs(disk: Disk, directory: str, topic_name: str) -> None:
 
 
 def _is_log(disk: Disk, path: str) -> bool:
+    """False for a file, and for a directory that cannot be read, such as lost+found."""
     try:
         return QUORUM_STATE in disk.list_directory(path)
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
         return False

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 
 import pytest
 import structlog.testing
 
-from kraft_trio.errors import StorageError
+from kraft_trio.errors import StorageError, StorageFailure
 from kraft_trio.protocol.roles import ElectionState, Unattached
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
@@ -91,3 +92,24 @@ def test_a_renamed_log_is_not_replaced_by_an_empty_one() -> None:
     disk.replace_now("/data/events-0.old/quorum-state", b"{}")
     with pytest.raises(StorageError, match=r"^/data/events-0: missing, but /data/events-0\.old holds a log: "):
         warn_of_other_logs(disk, "/data", "events")
+
+
+class WithLostAndFound(SimulatedDisk):
+    """Only root may read lost+found, which every ext4 has at its top."""
+
+    def list_directory(self, path: str) -> list[str]:
+        if path == "/data/lost+found":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return super().list_directory(path)
+
+
+def test_a_directory_that_only_root_may_read_is_no_log() -> None:
+    disk = WithLostAndFound()
+    for name in ("/data", "/data/lost+found", "/data/events-0"):
+        disk.make_directory(name)
+    warn_of_other_logs(disk, "/data", "events")
+
+
+def test_a_directory_that_cannot_be_listed_is_a_failed_disk() -> None:
+    with pytest.raises(StorageFailure, match=r"^/data: cannot be listed: "):
+        warn_of_other_logs(SimulatedDisk(), "/data", "events")

@@ -22,6 +22,10 @@ SEEDS = 5
 """How many seeds one test runs."""
 
 
+REGRESSIONS = ((3, 1040),)
+"""The number of voters and a first seed: disks that crash as a start lists the directory."""
+
+
 def first_seeds() -> list[tuple[int, int]]:
     """The number of voters and the first seed of each test: three quarters of the seeds run with three voters."""
     fixed, rotating = (40, 10) if sizes.IS_ALL else (6, 2)
@@ -30,7 +34,7 @@ def first_seeds() -> list[tuple[int, int]]:
     return [((voters := 5 if index % 4 == 3 else 3), voters * 1000 + first) for index, first in enumerate(firsts)]
 
 
-@pytest.mark.parametrize(("voters", "first"), first_seeds())
+@pytest.mark.parametrize(("voters", "first"), [*first_seeds(), *REGRESSIONS])
 def test_invariants_hold_and_the_quorum_recovers(voters: int, first: int) -> None:
     run = functools.partial(run_seed, options=PlanOptions(voters=voters, duration_us=VIRTUAL_S * 1_000_000))
     summary = run_campaign(range(first, first + SEEDS), run, jobs=1)
