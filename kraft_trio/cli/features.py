@@ -9,10 +9,16 @@ import trio
 
 from kraft_trio.cli.output import echo, field
 from kraft_trio.cli.quorum_options import QuorumOptions, quorum_options
+from kraft_trio.cli.release_version import kraft_version_of_release
 from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.errors import ConfigError, KraftError, NetworkError, OutcomeUnknownError
+from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS
 
 _MAX_LEVEL = 2**15 - 1
+
+_release_option = click.option(
+    "--release-version", metavar="RELEASE", help="The level of that release of Apache Kafka, such as 4.1."
+)
 
 
 @click.group()
@@ -49,20 +55,21 @@ def describe(context: click.Context) -> None:
     "--feature",
     "texts",
     multiple=True,
-    required=True,
     metavar="NAME=LEVEL",
     help="The new level, such as kraft.version=1.",
 )
+@_release_option
 @click.option("--dry-run", is_flag=True, help="Only ask whether the upgrade would succeed.")
 @click.pass_context
-def upgrade(context: click.Context, texts: tuple[str, ...], dry_run: bool) -> None:
-    """Finalize a feature level.
+def upgrade(context: click.Context, texts: tuple[str, ...], release_version: str | None, dry_run: bool) -> None:
+    """Finalize a feature level, by default the newest kraft.version that this command knows.
 
     kraft.version 1 moves the voters into the log, where they can be changed.
 
     Refused while a voter or observer does not support the level.  There is no way back.
     """
-    _update(context, "upgrade", texts, dry_run)
+    levels = _levels(texts, release_version) or {KRAFT_VERSION: SUPPORTED_KRAFT_VERSIONS.maximum}
+    _update(context, "upgrade", levels, dry_run)
 
 
 @features.command()
@@ -70,20 +77,31 @@ def upgrade(context: click.Context, texts: tuple[str, ...], dry_run: bool) -> No
     "--feature",
     "texts",
     multiple=True,
-    required=True,
     metavar="NAME=LEVEL",
     help="The new level, such as kraft.version=0.",
 )
+@_release_option
 @click.option("--dry-run", is_flag=True, help="Only ask whether the downgrade would succeed.")
 @click.pass_context
-def downgrade(context: click.Context, texts: tuple[str, ...], dry_run: bool) -> None:
+def downgrade(context: click.Context, texts: tuple[str, ...], release_version: str | None, dry_run: bool) -> None:
     """Ask for a lower level.  The leader never lowers kraft.version (KIP-853)."""
-    _update(context, "downgrade", texts, dry_run)
+    levels = _levels(texts, release_version)
+    if not levels:
+        raise ConfigError("one of --feature and --release-version must name the lower level")
+    _update(context, "downgrade", levels, dry_run)
 
 
-def _update(context: click.Context, what: str, texts: Sequence[str], dry_run: bool) -> None:
+def _levels(texts: Sequence[str], release_version: str | None) -> dict[str, int]:
+    """The levels that the flags name, if any."""
+    if release_version is None:
+        return _parse_levels(texts)
+    if texts:
+        raise ConfigError("--feature and --release-version exclude each other")
+    return {KRAFT_VERSION: kraft_version_of_release(release_version)}
+
+
+def _update(context: click.Context, what: str, levels: Mapping[str, int], dry_run: bool) -> None:
     options: QuorumOptions = context.obj
-    levels = _parse_levels(texts)
     text = ", ".join(f"{name} to {level}" for name, level in levels.items())
     client = options.client(context)
     try:

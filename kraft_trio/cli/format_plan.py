@@ -105,9 +105,9 @@ def _check_kraft_version(bootstrap: Bootstrap | None, kraft_version: int | None,
     if kraft_version is None:
         return 0 if has_static_voters else 1
     if kraft_version == 0 and bootstrap in (Bootstrap.STANDALONE, Bootstrap.INITIAL_CONTROLLERS):
-        raise ConfigError(f"--feature kraft.version=0: {bootstrap.value} needs kraft.version 1")
+        raise ConfigError(f"kraft.version=0: {bootstrap.value} needs kraft.version 1")
     if kraft_version == 1 and has_static_voters:
-        raise ConfigError("--feature kraft.version=1: controller.quorum.voters names static voters, kraft.version 0")
+        raise ConfigError("kraft.version=1: controller.quorum.voters names static voters, kraft.version 0")
     return kraft_version
 
 

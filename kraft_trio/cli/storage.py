@@ -22,6 +22,7 @@ from kraft_trio.cli.format_plan import (
 from kraft_trio.cli.known_voter import OVERRIDE, refuse_known_voter
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.recover_command import recover_command
+from kraft_trio.cli.release_version import kraft_version_of_release
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import directory_id_to_text
@@ -60,6 +61,9 @@ def random_uuid() -> None:
 )
 @click.option("-N", "--no-initial-controllers", is_flag=True, help="Join an existing quorum.")
 @click.option("-f", "--feature", metavar="kraft.version=N", help="kraft.version 0: static voters; 1: dynamic voters.")
+@click.option(
+    "-r", "--release-version", metavar="RELEASE", help="A release of Apache Kafka.  Before 3.9: kraft.version 0."
+)
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Succeed without changes if the directory is formatted.")
 @click.option(OVERRIDE, is_flag=True, help="Format a voter even if a running quorum knows it.")
 def format_(
@@ -69,6 +73,7 @@ def format_(
     initial_controllers: str | None,
     no_initial_controllers: bool,
     feature: str | None,
+    release_version: str | None,
     ignore_formatted: bool,
     unsafe_format_again: bool,
 ) -> None:
@@ -83,7 +88,7 @@ def format_(
         cluster_id=cluster_id,
         bootstrap=_bootstrap(standalone, initial_controllers, no_initial_controllers),
         initial_controllers=() if initial_controllers is None else parse_initial_controllers(initial_controllers),
-        kraft_version=None if feature is None else parse_feature(feature),
+        kraft_version=_kraft_version(feature, release_version),
         new_directory_id=lambda: random_directory_id(random.SystemRandom()),
     )
     for warning in plan.warnings:
@@ -103,6 +108,15 @@ def format_(
         f"Formatted {config.metadata_log_dir} {how}: cluster id {plan.cluster_id}, "
         f"node id {plan.key.id}, directory id {directory_id_to_text(plan.key.directory_id)}"
     )
+
+
+def _kraft_version(feature: str | None, release_version: str | None) -> int | None:
+    if feature is not None and release_version is not None:
+        raise ConfigError("--feature and --release-version exclude each other")
+    if release_version is not None:
+        # A newer release also allows static voters, and so leaves the choice to the other flags.
+        return None if kraft_version_of_release(release_version) else 0
+    return None if feature is None else parse_feature(feature)
 
 
 def _bootstrap(standalone: bool, initial_controllers: str | None, no_initial_controllers: bool) -> Bootstrap | None:

@@ -1,8 +1,8 @@
 """The metrics: their names in the KIPs and in Prometheus, and what they mean.
 
-They come from KIP-595, KIP-853 and KIP-859, with some of our own.  The Prometheus names are those that the usual rules
-of the JMX exporter give to Kafka's metrics (`kafka_server_raftmetrics_...`), so dashboards for Kafka's controllers work
-with these nodes too.  Metrics that Kafka does not have begin with `kraft_`.
+They come from KIP-595, KIP-853, KIP-859 and KIP-1180, with some of our own.  The Prometheus names are those that the
+usual rules of the JMX exporter give to Kafka's metrics (`kafka_server_raftmetrics_...`), so dashboards for Kafka's
+controllers work with these nodes too.  Metrics that Kafka does not have begin with `kraft_`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import attrs
 
 _RAFT_METRICS: Final = "kafka_server_raftmetrics"
 _BROKER_METADATA_METRICS: Final = "kafka_server_brokermetadatametrics"
+_METADATA_LOADER: Final = "kafka_server_metadataloader"
 _SNAPSHOT_EMITTER: Final = "kafka_server_snapshotemitter"
 _KAFKA_CONTROLLER: Final = "kafka_controller_kafkacontroller"
 
@@ -35,6 +36,8 @@ class Metric:
     unit: str = ""
     label: str = ""
     """The label that holds a text value in Prometheus; the sample is then 1."""
+    tags: tuple[tuple[str, str], ...] = ()
+    """Labels with fixed values, as KIP-1180 tags a metric with its feature."""
     role: str = ""
     """Restricts the metric to nodes with this process role; empty for all nodes."""
 
@@ -98,6 +101,12 @@ METRICS: Final[tuple[Metric, ...]] = (
     _raft(
         "number-unknown-voter-connections",
         "Other voters without an endpoint on the listener that this node would use to reach them.",
+    ),
+    Metric(
+        "finalized-level",
+        "The committed kraft.version, as far as this node knows.",
+        f"{_METADATA_LOADER}_finalizedlevel",
+        tags=(("featurename", "kraftVersion"),),
     ),
     Metric(
         "ignored-static-voters",

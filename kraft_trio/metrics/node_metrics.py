@@ -131,6 +131,7 @@ class NodeMetrics(Collector):
             "number-of-voters": len(history.voters),
             "uncommitted-voter-change": int(high_watermark is not None and bool(history.uncommitted(high_watermark))),
             "number-unknown-voter-connections": len(unreachable),
+            "finalized-level": None if high_watermark is None else history.kraft_version_at(high_watermark - 1),
             "ignored-static-voters": int(history.ignores_static_voters),
             "is-observer": int(not history.voters.is_voter(self._key)),
         }
@@ -205,13 +206,14 @@ class NodeMetrics(Collector):
         """Called by the registry."""
         values, node = self.values(), str(self._key.id)
         for metric in self._metrics:
-            labels = (NODE_LABEL, metric.label) if metric.label else (NODE_LABEL,)
+            fixed = (node, *(value for _, value in metric.tags))
+            labels = (NODE_LABEL, *(name for name, _ in metric.tags), *((metric.label,) if metric.label else ()))
             family = GaugeMetricFamily(metric.prometheus_name, metric.meaning, labels=labels)
             value = values.get(metric.name)
             if isinstance(value, str):
-                family.add_metric((node, value), 1)
+                family.add_metric((*fixed, value), 1)
             elif value is not None:
-                family.add_metric((node,), value)
+                family.add_metric(fixed, value)
             yield family
         collected = GaugeMetricFamily(COLLECTED_AT, "When these values were collected.", labels=(NODE_LABEL,))
         collected.add_metric((node,), self._wall_clock_ms() / 1000)

@@ -36,6 +36,10 @@ def test_describe_in_kafkas_words(fake: FakeQuorum, capsys: pytest.CaptureFixtur
             (True, False),
             "kraft.version can be upgraded to 1.\n",
         ),
+        (["upgrade"], 1, (False, False), "kraft.version was upgraded to 1.\n"),
+        (["upgrade", "--release-version", "4.1"], 1, (False, False), "kraft.version was upgraded to 1.\n"),
+        (["upgrade", "--release-version", "3.9-IV0"], 1, (False, False), "kraft.version was upgraded to 1.\n"),
+        (["downgrade", "--release-version", "3.8.1"], 0, (False, True), "kraft.version is 0 already.\n"),
         (["downgrade", "--feature", "a.feature=3"], 3, (False, True), "a.feature was downgraded to 3.\n"),
     ],
 )
@@ -108,6 +112,22 @@ def test_a_level_that_is_there_already(fake: FakeQuorum, capsys: pytest.CaptureF
 def test_no_feature(text: str, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*FEATURES, "upgrade", "--feature", text]) == 1
     assert f"--feature {text}: expected NAME=LEVEL" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["downgrade"], "one of --feature and --release-version must name the lower level"),
+        (["upgrade", "--feature", "a=1", "--release-version", "4.1"], "--feature and --release-version exclude each"),
+        (["upgrade", "--release-version", "4.x"], "--release-version 4.x: expected a release of Kafka from 3.0 on"),
+    ],
+)
+def test_flags_that_name_no_one_level(
+    arguments: list[str], said: str, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*FEATURES, *arguments]) == 1
+    assert said in capsys.readouterr().err
+    assert not fake.asked
 
 
 def test_one_feature_twice(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:

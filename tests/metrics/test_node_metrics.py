@@ -18,6 +18,7 @@ from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, 
 from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
 from kraft_trio.simulation import Cluster, simulate
 from tests.support.on_cluster import on_cluster
+from tests.support.voter_change_requests import beside, held, until_asked, upgrade
 
 NOBODY = "AAAAAAAAAAAAAAAAAAAAAA"
 
@@ -51,6 +52,7 @@ def followers_of(cluster: Cluster, leader: Node) -> list[Node]:
 
 
 KIP_859 = "latest-snapshot-generated-bytes latest-snapshot-generated-age-ms"
+KIP_1180 = "finalized-level"
 OURS = """
     log-start-offset log-size-bytes number-of-failed-requests
     number-of-log-trims number-of-snapshots snapshot-download-ratio log-lines-lost
@@ -63,6 +65,7 @@ def test_every_metric_of_the_kips_is_there_by_its_name() -> None:
         *KIP_595.split(),
         *KIP_853.split(),
         *KIP_859.split(),
+        *KIP_1180.split(),
         *OURS.split(),
     }
 
@@ -249,6 +252,23 @@ async def test_static_voters_are_ignored_from_kraft_version_1_on(cluster: Cluste
     await trio.sleep(1.0)
     assert values_of(node)["ignored-static-voters"] == 1
     assert said == [(3, [1, 2, 3])]
+
+
+@on_cluster(voters=3, kraft_version=0)
+async def test_a_feature_level_is_finalized_once_committed(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await trio.sleep(5.0)
+    async with trio.open_nursery() as nursery:
+        with held(cluster, leader):
+            upgraded = beside(nursery, upgrade, cluster, leader)
+            await until_asked()
+            assert leader.log.voters.kraft_version == 1
+            assert values_of(leader)["finalized-level"] == 0
+        await upgraded.wait()
+    assert values_of(leader)["finalized-level"] == 1
+    assert 'kafka_server_metadataloader_finalizedlevel{featurename="kraftVersion",node_id="' in (
+        leader.metrics.exposition().decode()
+    )
 
 
 @on_cluster(voters=1, observers=0, settings={"process.roles": "controller,broker"})
