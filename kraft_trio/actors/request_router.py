@@ -90,7 +90,7 @@ class RequestRouter:
         self._admission = ListenerAdmission(context.config.controller_listener_names)
         self._leader = LeaderRequests(context, view)
         self._replica_snapshots = ReplicaSnapshotRequests(context, take_snapshot)
-        self._voter_changes = VoterChangeRequests(context, view)
+        self._voter_changes = VoterChangeRequests(context, view, forwarder)
         self._list_offsets = ListOffsetsRequests(context, view)
         self._clients = ClientRequests(context, view, checker)
 

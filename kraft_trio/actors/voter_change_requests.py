@@ -9,8 +9,10 @@ import attrs
 import trio
 
 from kraft_trio.actors.answers import Answer, Awaited, Ready
+from kraft_trio.actors.change_forwarding import ChangeForwarding
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.leader_requests import leader_check
+from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.channels import Reply, deliver
 from kraft_trio.messages import (
@@ -21,6 +23,7 @@ from kraft_trio.messages import (
     UpdateVoterReceived,
     VoterChangeMessage,
 )
+from kraft_trio.wire.api import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_FEATURES, Api
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kraft_trio.wire.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -28,6 +31,7 @@ from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest, Updat
 from kraft_trio.wire.error_codes import ErrorCode
 
 T = TypeVar("T")
+RequestT = TypeVar("RequestT")
 
 VoterChangeRequest = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest | UpdateFeaturesRequest
 
@@ -41,37 +45,46 @@ MAX_TIMEOUT_MS: Final = 600_000
 class VoterChangeRequests:
     """Routes AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter and UpdateFeatures.
 
-    A node that does not lead answers with the leader, so that an administrator's client can go there.
+    A node that does not lead names the leader to a client of its controller listeners.  On any other listener it passes
+    the request on, except UpdateRaftVoter, which only replicas send.
     """
 
-    def __init__(self, context: NodeContext, view: Published[QuorumView]) -> None:
+    def __init__(self, context: NodeContext, view: Published[QuorumView], forwarder: NetworkClient) -> None:
         self._config = context.config
         self._cluster_id = context.cluster_id
         self._view = view
+        self._forwarding = ChangeForwarding(forwarder)
 
     async def route(self, request: VoterChangeRequest, listener_name: str) -> Answer:
         """Put the request into the coordinator's mailbox, waiting while that is full."""
         match request:
             case AddRaftVoterRequest():
+                error = self._cluster_error(request.cluster_id) or self._timeout_error(request.timeout_ms)
+                forwarded = self._forwarded(ADD_RAFT_VOTER, request, request.timeout_ms, AddRaftVoterResponse)
                 return await self._deliver(
                     lambda reply: AddVoterReceived(request, self._deadline(request.timeout_ms), reply),
                     AddRaftVoterResponse,
                     listener_name,
-                    self._cluster_error(request.cluster_id) or self._timeout_error(request.timeout_ms),
+                    error,
+                    forwarded,
                 )
             case RemoveRaftVoterRequest():
+                forwarded = self._forwarded(REMOVE_RAFT_VOTER, request, REMOVE_TIMEOUT_MS, RemoveRaftVoterResponse)
                 return await self._deliver(
                     lambda reply: RemoveVoterReceived(request, self._deadline(REMOVE_TIMEOUT_MS), reply),
                     RemoveRaftVoterResponse,
                     listener_name,
                     self._cluster_error(request.cluster_id),
+                    forwarded,
                 )
             case UpdateFeaturesRequest():
+                forwarded = self._forwarded(UPDATE_FEATURES, request, request.timeout_ms, UpdateFeaturesResponse)
                 return await self._deliver(
                     lambda reply: UpdateFeaturesReceived(request, self._deadline(request.timeout_ms), reply),
                     UpdateFeaturesResponse,
                     listener_name,
                     self._timeout_error(request.timeout_ms),
+                    forwarded,
                 )
             case UpdateRaftVoterRequest():
                 error = self._cluster_error(request.cluster_id or "")  # a voter names it
@@ -89,13 +102,34 @@ class VoterChangeRequests:
         respond: Callable[[ErrorCode, str], T],
         listener_name: str,
         error: tuple[ErrorCode, str] | None,
+        forwarded: Callable[[], Answer | None] = lambda: None,
     ) -> Answer:
         if error is not None:
             return Ready(respond(*error))
         reply: Reply[T] = Reply()
         if await deliver(self._view.value.voter_changes, message(reply)):
             return Awaited((reply,), _told_to_look_again)
+        if listener_name not in self._config.controller_listener_names and (answer := forwarded()) is not None:
+            return answer
         return Ready(_told_to_look_again((respond(ErrorCode.not_leader_or_follower, self._who_leads(listener_name)),)))
+
+    def _forwarded(
+        self,
+        api: Api[RequestT, T],
+        request: RequestT,
+        timeout_ms: int,
+        respond: Callable[[ErrorCode, str], T],
+    ) -> Callable[[], Answer | None]:
+        """A function that passes the request on.  It returns None if this node does not know where the leader is."""
+
+        def forward() -> Answer | None:
+            leader = self._view.value.leader_endpoint(self._config.controller_listener_name)
+            if leader is None:
+                return None
+            wait_ms = min(timeout_ms, MAX_TIMEOUT_MS) + self._config.request_timeout_ms
+            return self._forwarding.forward(leader, api, request, wait_ms, respond)
+
+        return forward
 
     def _deadline(self, timeout_ms: int) -> float:
         return trio.current_time() + min(timeout_ms, MAX_TIMEOUT_MS) / 1000

@@ -51,13 +51,17 @@ def at_clients(node_id: int) -> Endpoint:
     return Endpoint(f"node-{node_id}", CLIENTS)
 
 
+async def start_with_client_listener(cluster: Cluster, node_id: int) -> None:
+    config = cluster.config_of(node_id)
+    both = (*config.listeners, NamedListener("CLIENT", at_clients(node_id)))
+    cluster._configs[node_id] = attrs.evolve(config, listeners=both, advertised_listeners=both)
+    await cluster.machines[node_id].start()
+
+
 async def with_client_listeners(cluster: Cluster) -> Node:
     """Start every machine with a listener for clients besides; the leader."""
-    for node_id, machine in cluster.machines.items():
-        config = cluster.config_of(node_id)
-        both = (*config.listeners, NamedListener("CLIENT", at_clients(node_id)))
-        cluster._configs[node_id] = attrs.evolve(config, listeners=both, advertised_listeners=both)
-        await machine.start()
+    for node_id in cluster.machines:
+        await start_with_client_listener(cluster, node_id)
     leader = await cluster.wait_for_leader()
     await leader.append([b"first"])
     await cluster.wait_until_alike()

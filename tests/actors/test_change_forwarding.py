@@ -1,0 +1,120 @@
+"""A node passes changes of the voters on to the leader, if they come from a client listener (KIP-853 "AddVoter")."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from kraft_trio.actors.change_forwarding import MOST_AT_ONCE
+from kraft_trio.node import Node
+from kraft_trio.protocol.types import Endpoints, ReplicaKey
+from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
+from kraft_trio.wire.api import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_FEATURES
+from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest
+from kraft_trio.wire.error_codes import ErrorCode
+from tests.actors.test_listener_admission import at_clients, start_with_client_listener, with_client_listeners
+from tests.support.on_cluster import on_cluster
+from tests.support.raw_client import RawClient
+from tests.support.voter_change_requests import add_voter, beside, held, until_asked
+
+BROKER = 4
+
+
+def adding(cluster: Cluster, key: ReplicaKey, timeout_ms: int = 10_000) -> AddRaftVoterRequest:
+    listeners = Endpoints({LISTENER: cluster.endpoint_of(key.id)})
+    return AddRaftVoterRequest(CLUSTER_ID, timeout_ms, key.id, key.directory_id, listeners)
+
+
+async def add_by_broker(cluster: Cluster, timeout_ms: int = 10_000) -> AddRaftVoterResponse:
+    async with RawClient.connected(cluster, BROKER, at_clients(BROKER)) as client:
+        return await client.ask(ADD_RAFT_VOTER, adding(cluster, cluster.key_of(BROKER), timeout_ms))
+
+
+async def remove_by_broker(cluster: Cluster, key: ReplicaKey) -> RemoveRaftVoterResponse:
+    async with RawClient.connected(cluster, BROKER, at_clients(BROKER)) as client:
+        return await client.ask(REMOVE_RAFT_VOTER, RemoveRaftVoterRequest(CLUSTER_ID, key.id, key.directory_id))
+
+
+def a_follower(cluster: Cluster, leader: Node) -> Node:
+    return next(node for node in cluster.others(leader) if node.key.id != BROKER)
+
+
+@on_cluster(observers=1, started=())
+async def test_a_broker_passes_voter_changes_on(cluster: Cluster) -> None:
+    leader = await with_client_listeners(cluster)
+    added = await add_by_broker(cluster)
+    assert (added.error, leader.log.voters.voters.ids) == (ErrorCode.none, (1, 2, 3, 4))
+    again = await add_by_broker(cluster)
+    assert again.error == ErrorCode.duplicate_voter, "the leader's own answer"
+    removed = await remove_by_broker(cluster, a_follower(cluster, leader).key)
+    assert removed.error == ErrorCode.none
+    assert len(leader.log.voters.voters) == 3
+
+
+@on_cluster(observers=1, kraft_version=0, started=())
+async def test_a_broker_passes_an_upgrade_on(cluster: Cluster) -> None:
+    leader = await with_client_listeners(cluster)
+    await trio.sleep(1)
+    request = UpdateFeaturesRequest((FeatureUpdate("kraft.version", 1),), 5000)
+    async with RawClient.connected(cluster, BROKER, at_clients(BROKER)) as client:
+        assert (await client.ask(UPDATE_FEATURES, request)).error == ErrorCode.none
+    assert leader.log.voters.kraft_version == 1
+
+
+@on_cluster(observers=1, started=())
+async def test_a_controller_listener_names_the_leader_instead(cluster: Cluster) -> None:
+    leader = await with_client_listeners(cluster)
+    follower = a_follower(cluster, leader)
+    refused = await add_voter(cluster, follower, cluster.key_of(BROKER))
+    assert refused.error == ErrorCode.not_leader_or_follower
+    assert f"node {leader.key.id} leads" in str(refused.error_message)
+    assert leader.log.voters.voters.ids == (1, 2, 3)
+
+
+@on_cluster(observers=1, started=())
+async def test_a_lost_answer_leaves_it_open(cluster: Cluster) -> None:
+    """NOT_LEADER_OR_FOLLOWER would say that another node can be asked, as if nothing had happened."""
+    leader = await with_client_listeners(cluster)
+    async with trio.open_nursery() as nursery:
+        with held(cluster, leader):
+            asked = beside(nursery, remove_by_broker, cluster, a_follower(cluster, leader).key)
+            await until_asked()
+            assert len(leader.log.voters.voters) == 2
+            cluster.machines[leader.key.id].kill()
+        answer = await asked.wait()
+    assert answer.error == ErrorCode.request_timed_out
+    assert "the change may have been made" in str(answer.error_message)
+
+
+@on_cluster(observers=1, started=())
+async def test_without_a_known_leader_nothing_is_passed_on(cluster: Cluster) -> None:
+    await start_with_client_listener(cluster, BROKER)
+    refused = await add_by_broker(cluster)
+    assert refused.error == ErrorCode.not_leader_or_follower
+    assert "knows no leader" in str(refused.error_message)
+
+
+@on_cluster(observers=1, started=())
+async def test_few_changes_are_passed_on_at_once(cluster: Cluster) -> None:
+    leader = await with_client_listeners(cluster)
+    async with trio.open_nursery() as nursery:
+        with held(cluster, leader):
+            asked = [
+                beside(nursery, remove_by_broker, cluster, a_follower(cluster, leader).key)
+                for _ in range(MOST_AT_ONCE + 1)
+            ]
+            await until_asked()
+            refused = [each.answer for each in asked if each.answered.is_set()]
+            assert [answer.error for answer in refused] == [ErrorCode.request_timed_out]
+        answers = [await each.wait() for each in asked]
+    assert [answer.error for answer in answers].count(ErrorCode.none) == 1
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+@on_cluster(observers=1, started=())
+async def test_a_broker_refuses_what_no_leader_takes(cluster: Cluster, timeout_ms: int) -> None:
+    await with_client_listeners(cluster)
+    assert (await add_by_broker(cluster, timeout_ms)).error == ErrorCode.invalid_request
