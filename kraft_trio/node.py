@@ -285,7 +285,8 @@ class Node:
     def observer_supports(self, observer: ReplicaKey, kraft_versions: VersionRange | None) -> None:
         """Tell the leader which kraft.versions an observer supports, or None if it is gone (KIP-853).
 
-        An upgrade that one of the observers does not support is refused.
+        An upgrade that one of the observers does not support is refused.  Observers of this implementation tell it
+        themselves; this call takes precedence.
         """
         if kraft_versions is None:
             self._observer_versions.pop(observer, None)

@@ -286,7 +286,14 @@ class LeaderReplication:
             self.fetches.answer(message, diverging=diverging, snapshot_id=snapshot)
             return
         now_s = trio.current_time()
-        if self.progress.fetched(replica, partition.fetch_offset, leader_end_offset=self._log.end_offset, now_s=now_s):
+        is_news = self.progress.fetched(
+            replica,
+            partition.fetch_offset,
+            leader_end_offset=self._log.end_offset,
+            now_s=now_s,
+            kraft_versions=message.request.kraft_versions,
+        )
+        if is_news:
             self._advance_for_fetch()
         self._snapshots.fetched(replica, partial(self.progress.is_caught_up, replica), now_s=now_s)
         if self.progressed:

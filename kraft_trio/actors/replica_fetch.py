@@ -7,7 +7,7 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.messages import LeaderHeardOf
 from kraft_trio.protocol.check_quorum import SIGN_OF_LIFE_BYTES
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
-from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, VoterSet
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 
@@ -47,12 +47,14 @@ def replica_fetch_request(context: EpochContext, *, max_wait_ms: int) -> FetchRe
     log, config = context.log, context.config
     assert log.end_offset == log.synced_end_offset, "a Fetch position must be durable"
     high_watermark = log.high_watermark
+    is_voter = log.voters.voters.is_voter(context.key)
     return FetchRequest(
         cluster_id=context.cluster_id,
         replica_id=context.key.id,
         max_wait_ms=max_wait_ms,
         min_bytes=0,
         max_bytes=config.fetch_max_bytes,
+        kraft_versions=None if is_voter else SUPPORTED_KRAFT_VERSIONS,
         partitions=(
             FetchPartition(
                 topic_name=config.topic_name,

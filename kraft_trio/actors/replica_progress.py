@@ -7,7 +7,7 @@ import math
 import attrs
 
 from kraft_trio.protocol.check_quorum import ReplicaPosition
-from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
 
@@ -30,6 +30,8 @@ class ReplicaProgress:
     position: ReplicaPosition = attrs.field(factory=ReplicaPosition)
     last_caught_up_s: float = -math.inf
     leader_end_offset_at_last_fetch: int = -1
+    kraft_versions: VersionRange | None = None
+    """What the replica supports, as its last Fetch told; None if it did not tell."""
 
 
 class ProgressTable:
@@ -40,7 +42,15 @@ class ProgressTable:
         self._epoch_started_s = epoch_started_s
         self._replicas: dict[ReplicaKey, ReplicaProgress] = {}
 
-    def fetched(self, replica: ReplicaKey, end_offset: int, *, leader_end_offset: int, now_s: float) -> bool:
+    def fetched(
+        self,
+        replica: ReplicaKey,
+        end_offset: int,
+        *,
+        leader_end_offset: int,
+        now_s: float,
+        kraft_versions: VersionRange | None = None,
+    ) -> bool:
         """Note a valid Fetch at `end_offset`.  Returns whether the replica's end has changed."""
         progress = self._replicas.get(replica)
         is_news = progress is None or progress.end_offset != end_offset
@@ -55,6 +65,7 @@ class ProgressTable:
         progress.end_offset = end_offset
         progress.last_fetch_s = now_s
         progress.leader_end_offset_at_last_fetch = leader_end_offset
+        progress.kraft_versions = kraft_versions
         return is_news
 
     def fetched_snapshot(
@@ -139,6 +150,15 @@ class ProgressTable:
         """How many observers have fetched lately (KIP-853 "number-of-observers")."""
         self._forget_lost_observers(voters, now_s)
         return sum(not voters.is_voter(key) for key in self._replicas)
+
+    def observer_versions(self, voters: VoterSet, now_s: float) -> dict[ReplicaKey, VersionRange]:
+        """The kraft.versions that each observer supports, if it has fetched lately and told them."""
+        self._forget_lost_observers(voters, now_s)
+        return {
+            key: progress.kraft_versions
+            for key, progress in self._replicas.items()
+            if progress.kraft_versions is not None and not voters.is_voter(key)
+        }
 
     def number_of_silent_voters(self, voters: VoterSet, timeout_s: float, now_s: float) -> int:
         """How many other voters have had no contact for `timeout_s`.  The start of the epoch counts as contact."""

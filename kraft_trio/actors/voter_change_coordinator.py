@@ -74,11 +74,15 @@ class VoterChangeCoordinator:
         mailbox: trio.MemoryReceiveChannel[VoterChangeMessage],
         observer_versions: Mapping[ReplicaKey, VersionRange],
     ) -> None:
-        """`observer_versions`: the kraft.versions that observers support, as the application has reported them."""
+        """`observer_versions`: the kraft.versions that observers support, as the application has reported them.
+
+        They take precedence over what the observers themselves tell when they fetch.
+        """
         self._context = context
         self._key = context.key
         self._log = context.log
         self._mailbox = mailbox
+        self._progress = leader.progress
         self._observer_versions = observer_versions
         self._steps = VoterChangeSteps(context, leader)
         self._under_way: list[VoterChange] = []
@@ -247,7 +251,7 @@ class VoterChangeCoordinator:
         """KIP-853 "UpdateFeatures", "Handling", in the change's turn.
 
         1. Check that the voters support the version, as they have reported.
-        2. Check that the observers support it, as the application has reported.
+        2. Check that the observers support it, as they have told or the application has reported.
         3. Append the version and the voters in one batch.
         4. Answer when the batch is committed.
         """
@@ -257,9 +261,9 @@ class VoterChangeCoordinator:
             current = self._log.voters.kraft_version
             require(check_kraft_version(current, wanted, SUPPORTED_KRAFT_VERSIONS, is_downgrade=is_downgrade))
             if wanted > current:
-                voters = require(
-                    upgrade_voters(self._steps.voters, self._reported, wanted, self._observer_versions)
-                )  # 1, 2
+                told = self._progress.observer_versions(self._steps.voters, trio.current_time())
+                observers = {**told, **self._observer_versions}
+                voters = require(upgrade_voters(self._steps.voters, self._reported, wanted, observers))  # 1, 2
                 if not request.validate_only:
                     await self._steps.append(change, KRaftVersion(wanted), VotersRecord(voters))  # 3
                     await self._steps.until_committed(change)

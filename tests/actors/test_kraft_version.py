@@ -8,6 +8,8 @@ from uuid import UUID
 import pytest
 import trio
 
+from kraft_trio.actors import replica_fetch
+from kraft_trio.actors.replica_progress import OBSERVER_FORGOTTEN_AFTER_S
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import VoterSet
@@ -20,7 +22,7 @@ from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest, UpgradeType
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.on_cluster import on_cluster
-from tests.support.raw_client import TOPIC
+from tests.support.raw_client import FORGED, STRANGER, TOPIC, RawClient
 from tests.support.voter_change_requests import (
     add_voter,
     ask,
@@ -103,6 +105,43 @@ async def test_whoever_does_not_support_it_is_named(cluster: Cluster) -> None:
     assert leader.log.voters.kraft_version == 0
     leader.observer_supports(broker, None)
     await update_voter(cluster, leader, old)
+    assert (await upgrade(cluster, leader)).error == ErrorCode.none
+
+
+@on_cluster(kraft_version=0, invariants=FORGED)
+async def test_an_observers_fetch_tells_what_it_supports(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await trio.sleep(1)
+    async with RawClient.connected(cluster, leader.key.id) as client:
+
+        async def fetch(versions: VersionRange) -> None:
+            epoch = leader.view.epoch
+            await client.fetch(0, epoch=epoch, last_fetched_epoch=0, replica=STRANGER, kraft_versions=versions)
+
+        await fetch(VersionRange(0, 0))
+        refused = await upgrade(cluster, leader)
+        assert refused.error == ErrorCode.invalid_update_version
+        assert f"observer {STRANGER} supports 0 to 0" in str(refused.error_message)
+        await fetch(VersionRange(0, 1))
+        assert (await upgrade(cluster, leader)).error == ErrorCode.none
+
+
+@on_cluster(kraft_version=0, observers=1, started=(1, 2, 3))
+async def test_observers_tell_what_they_support(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The application's word takes precedence, and an observer that has left does not matter."""
+    leader = await cluster.wait_for_leader()
+    await trio.sleep(1)
+    monkeypatch.setattr(replica_fetch, "SUPPORTED_KRAFT_VERSIONS", VersionRange(0, 0))
+    observer = (await cluster.machines[4].start()).key
+    await cluster.wait_until_alike()
+    refused = await upgrade(cluster, leader, validate_only=True)
+    assert refused.error_message == f"kraft.version 1: observer {observer} supports 0 to 0"
+    leader.observer_supports(observer, VersionRange(0, 1))
+    assert (await upgrade(cluster, leader, validate_only=True)).error == ErrorCode.none
+    leader.observer_supports(observer, None)
+    assert (await upgrade(cluster, leader, validate_only=True)).error == ErrorCode.invalid_update_version
+    await cluster.machines[4].stop()
+    await trio.sleep(OBSERVER_FORGOTTEN_AFTER_S)
     assert (await upgrade(cluster, leader)).error == ErrorCode.none
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import attrs
 
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, ReplicaKey
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.invariants import INVARIANTS, NothingFromStrangers
 from kraft_trio.simulation.setup import CLUSTER_ID
@@ -96,6 +96,7 @@ class RawClient:
         high_watermark: int = -1,
         topic_id: UUID = TOPIC_ID,
         max_bytes: int = 2**20,
+        kraft_versions: VersionRange | None = None,
     ) -> FetchPartitionResponse:
         """As that replica, or as a consumer."""
         partition = FetchPartition(
@@ -115,6 +116,7 @@ class RawClient:
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             partitions=(partition,),
+            kraft_versions=kraft_versions,
         )
         response = await self.ask(FETCH, request)
         if not response.partitions:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from kraft_trio.wire.apis.describe_quorum import (
@@ -164,6 +164,7 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
         isolation_level=int8,
         session_id=int32,
         session_epoch=int32,
+        kraft_versions=st.none() | st.builds(VersionRange, int16, int16).filter(lambda it: it != VersionRange(-1, -1)),
         partitions=tuples(
             st.builds(
                 FetchPartition,
@@ -281,6 +282,7 @@ ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
         "cluster_id": (12, FOREVER, None),
         "session_id": (7, FOREVER, 0),
         "session_epoch": (7, FOREVER, -1),
+        "kraft_versions": (17, FOREVER, None),
     },
     ("Fetch", FetchPartition): {
         "topic_name": (4, 12, ""),

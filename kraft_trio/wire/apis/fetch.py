@@ -1,6 +1,9 @@
 """Fetch: replicas and consumers read batches.  A replica's position is also its acknowledgement (KIP-595).
 
 A topic is named up to version 12 and has an id from version 13 on (KIP-516); the other field is then empty.
+
+KIP-853 leaves it to the application to tell the leader which kraft.versions an observer supports.  Our request has a
+tagged field for them; a leader that does not know it skips it.
 """
 
 from __future__ import annotations
@@ -10,17 +13,23 @@ from uuid import UUID
 
 import attrs
 
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, OffsetAndEpoch
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, OffsetAndEpoch, VersionRange
 from kraft_trio.wire.apis.endpoints import fields_of_node_endpoints, node_endpoints_of_fields
 from kraft_trio.wire.apis.topics import NO_TOPIC_ID, by_topic
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.schema import Fields
+from kraft_trio.wire.schema import ENTITY, EntityShape, Fields, FieldShape
 
 UNSUPPORTED_HIGH_WATERMARK: Final = 2**63 - 1
 """The high watermark of a replica that does not send it (KIP-1166, below version 18).  -1 means that it is unknown."""
 
 CONSUMER_REPLICA_ID: Final = -1
+
+KRAFT_VERSIONS_SINCE: Final = 17
+"""The first version that names the replica's directory id, by which the leader knows an observer."""
+
+KRAFT_VERSIONS_TAG: Final = 10_001
+"""Far above the tags that Kafka uses."""
 
 
 @attrs.frozen
@@ -52,6 +61,8 @@ class FetchRequest:
     session_id: int = 0
     session_epoch: int = -1
     partitions: tuple[FetchPartition, ...] = ()
+    kraft_versions: VersionRange | None = None
+    """What an observer supports.  Voters tell it with UpdateRaftVoter."""
 
 
 @attrs.frozen
@@ -97,6 +108,13 @@ def _fields_of_partition(partition: FetchPartition) -> Fields:
     }
 
 
+_NO_VERSIONS: Final[Fields] = {"minimum": -1, "maximum": -1}
+
+
+def _fields_of_versions(versions: VersionRange | None) -> Fields:
+    return _NO_VERSIONS if versions is None else {"minimum": versions.minimum, "maximum": versions.maximum}
+
+
 def _fields_of_request(request: FetchRequest, version: int) -> Fields:
     return {
         "cluster_id": request.cluster_id,
@@ -114,6 +132,7 @@ def _fields_of_request(request: FetchRequest, version: int) -> Fields:
         ],
         "forgotten_topics_data": (),
         "rack_id": "",
+        "kraft_versions": _fields_of_versions(request.kraft_versions),
     }
 
 
@@ -139,6 +158,7 @@ def _request_of_fields(fields: Fields, version: int) -> FetchRequest:
         for topic in fields["topics"]
         for partition in topic["partitions"]
     ]
+    versions = fields.get("kraft_versions", _NO_VERSIONS)
     return FetchRequest(
         fields.get("cluster_id"),
         fields["replica_state"]["replica_id"] if version >= 15 else fields["replica_id"],
@@ -149,6 +169,7 @@ def _request_of_fields(fields: Fields, version: int) -> FetchRequest:
         fields.get("session_id", 0),
         fields.get("session_epoch", -1),
         tuple(partitions),
+        None if versions == _NO_VERSIONS else VersionRange(versions["minimum"], versions["maximum"]),
     )
 
 
@@ -227,6 +248,15 @@ def _response_of_fields(fields: Fields, version: int) -> FetchResponse:
     )
 
 
+def _with_kraft_versions(kind: str, version: int, shape: EntityShape) -> EntityShape:
+    if kind == "response" or version < KRAFT_VERSIONS_SINCE:
+        return shape
+    ends = tuple(FieldShape(name, "int16", None, False, False, None, None) for name in ("minimum", "maximum"))
+    entity = EntityShape("KRaftVersions", flexible=True, fields=ends, tagged=())
+    versions = FieldShape("kraft_versions", ENTITY, entity, False, False, KRAFT_VERSIONS_TAG, _NO_VERSIONS)
+    return attrs.evolve(shape, tagged=(*shape.tagged, versions))
+
+
 FETCH: Final = Api(
     key=1,
     name="Fetch",
@@ -239,4 +269,5 @@ FETCH: Final = Api(
     fields_of_response=_fields_of_response,
     response_of_fields=_response_of_fields,
     error_response=lambda error, _message: FetchResponse(error=error),
+    extended=_with_kraft_versions,
 )
