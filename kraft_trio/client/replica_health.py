@@ -2,33 +2,8 @@
 
 from __future__ import annotations
 
-import enum
-
-import attrs
-
 from kraft_trio.client.quorum_description import UNKNOWN, QuorumDescription, ReplicaState
-
-
-class Health(enum.Enum):
-    """Only a replica that is UP takes part in the next commit."""
-
-    UP = "up"
-    LAGGING = "lagging"
-    """The replica fetches, but has not held the leader's whole log for longer than the fetch timeout."""
-    OFFLINE = "offline"
-    """The replica has not fetched for longer than the fetch timeout."""
-
-
-@attrs.frozen
-class ReplicaHealth:
-    """The health of one replica, and the reason in words."""
-
-    status: Health
-    reason: str = ""
-
-    @property
-    def is_up(self) -> bool:
-        return self.status is Health.UP
+from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 
 
 def health_of(quorum: QuorumDescription, state: ReplicaState, fetch_timeout_ms: int) -> ReplicaHealth:

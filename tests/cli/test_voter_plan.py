@@ -8,7 +8,8 @@ from quorums import CLUSTER_ID, END, FETCH_TIMEOUT_MS, NOW_MS, key, lagging, lea
 
 from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
 from kraft_trio.client.quorum_description import ReplicaState
-from kraft_trio.client.replica_health import Health, health_of
+from kraft_trio.client.replica_health import health_of
+from kraft_trio.protocol.replica_health import Health
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey
 
 
