@@ -180,4 +180,5 @@ class SnapshotTaker:
         voters = history.voters_at(self._end_offset - 1) if kraft_version else None
         producers = encode_producer_snapshot(self._producers) if len(self._producers) else b""
         removed = history.removed_at(self._end_offset - 1) if kraft_version else ()
-        return ControlState(self._timestamp_ms, voters, kraft_version, producers, removed)
+        target = history.target_at(self._end_offset - 1) if kraft_version else ()
+        return ControlState(self._timestamp_ms, voters, kraft_version, producers, removed, target)

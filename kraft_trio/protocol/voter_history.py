@@ -83,20 +83,22 @@ class VoterHistory:
     Only the log that owns this object changes it, in the step in which it appends or truncates (rule R2).
     """
 
-    __slots__ = ("_kraft_versions", "_removed", "_voters")
+    __slots__ = ("_kraft_versions", "_removed", "_targets", "_voters")
 
     def __init__(self, static_voters: VoterSet) -> None:
         self._voters = _History("voters", static_voters)
         self._kraft_versions = _History("kraft.version", 0)
-        # Its offsets are those of the voters.
+        # Their offsets are those of the voters.
         self._removed: _History[tuple[ReplicaKey, ...]] = _History("removed voters", ())
+        self._targets: _History[tuple[ReplicaKey, ...]] = _History("target voters", ())
 
-    def add_voters(self, offset: int, voters: VoterSet) -> None:
+    def add_voters(self, offset: int, voters: VoterSet, target: tuple[ReplicaKey, ...] = ()) -> None:
         """Add the VotersRecord at `offset`.  Raises ValueError if that is not above all earlier ones."""
         # The static voters are the configuration's, which may differ from replica to replica.
         before = self._voters.newest if self._voters.offsets else VoterSet()
         self._voters.add(offset, voters)
         self._removed.add(offset, removed_after(self._removed.newest, before, voters))
+        self._targets.add(offset, target)
 
     def add_kraft_version(self, offset: int, version: int) -> None:
         """Add the KRaftVersionRecord at `offset`.  Raises ValueError if that is not above all earlier ones."""
@@ -105,6 +107,7 @@ class VoterHistory:
     def truncate_to(self, offset: int) -> bool:
         """Drop everything from `offset` on, where the log now ends.  Returns whether anything was dropped."""
         self._removed.truncate_to(offset)
+        self._targets.truncate_to(offset)
         voters_dropped = self._voters.truncate_to(offset)
         return self._kraft_versions.truncate_to(offset) or voters_dropped
 
@@ -115,20 +118,27 @@ class VoterHistory:
         """
         self._voters.trim_prefix_to(offset)
         self._removed.trim_prefix_to(offset)
+        self._targets.trim_prefix_to(offset)
         self._kraft_versions.trim_prefix_to(offset)
 
     def install_snapshot(
-        self, end_offset: int, voters: VoterSet | None, kraft_version: int, removed: tuple[ReplicaKey, ...] = ()
+        self,
+        end_offset: int,
+        voters: VoterSet | None,
+        kraft_version: int,
+        removed: tuple[ReplicaKey, ...] = (),
+        target: tuple[ReplicaKey, ...] = (),
     ) -> None:
         """Replace everything by the content of a snapshot that ends at `end_offset` (exclusive; scenario S11).
 
         `voters` is None for a snapshot without a VotersRecord (kraft.version 0).  The static voters are then in force.
-        `removed` are the removed voters that the snapshot names.
+        `removed` and `target` are the removed voters and the target of a reassignment that the snapshot names.
         """
         self.truncate_to(BOOTSTRAP_OFFSET)
         if voters is not None:
             self._voters.add(end_offset - 1, voters)
             self._removed.add(end_offset - 1, removed)
+            self._targets.add(end_offset - 1, target)
         if kraft_version:
             self.add_kraft_version(end_offset - 1, kraft_version)
 
@@ -178,6 +188,15 @@ class VoterHistory:
     def removed_at(self, offset: int) -> tuple[ReplicaKey, ...]:
         """The former voters after the record at `offset`."""
         return self._removed.at(offset)
+
+    @property
+    def target(self) -> tuple[ReplicaKey, ...]:
+        """The voters that the quorum shall have, as the newest set says; empty without a reassignment (KIP-642)."""
+        return self._targets.newest
+
+    def target_at(self, offset: int) -> tuple[ReplicaKey, ...]:
+        """The target after the record at `offset`."""
+        return self._targets.at(offset)
 
     def uncommitted(self, high_watermark: int | None) -> tuple[int, ...]:
         """The offsets of VotersRecords at or above the high watermark (exclusive), at most one on a leader.

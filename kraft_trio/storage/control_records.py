@@ -40,6 +40,10 @@ its own tags from 0, and readers skip tags that they do not know (KIP-482)."""
 REMOVED_VOTERS_TAG = 10_001
 """The tag of the SnapshotHeader field with the removed voters: a compact array of ids (int32) and directory ids."""
 
+TARGET_VOTERS_TAG = 10_000
+"""The tag of the VotersRecord field with the target of a reassignment, encoded like the removed voters.  Kafka skips
+it; a leader of Kafka that rewrites the set drops it, and so ends the reassignment."""
+
 _VERSION = i16(0)
 _KEY = struct.Struct(">hh")
 _REPLICA_ID = struct.Struct(">i")
@@ -93,6 +97,8 @@ class VotersRecord:
     """The whole set of voters from this offset on, committed or not (KIP-853)."""
 
     voters: VoterSet
+    target: tuple[ReplicaKey, ...] = ()
+    """The voters that the quorum shall have, sorted; empty unless the leader is reassigning the voters (KIP-642)."""
 
 
 ControlRecord: TypeAlias = LeaderChange | SnapshotHeader | SnapshotFooter | KRaftVersion | VotersRecord
@@ -119,11 +125,12 @@ def encode_control_record(record: ControlRecord) -> tuple[bytes, bytes]:
             control_type = KRAFT_VERSION
             kraft_version = kraft_version_schema.KRaftVersionRecord(version=_VERSION, k_raft_version=i16(version))
             value = _written(kraft_version_schema.KRaftVersionRecord, kraft_version)
-        case VotersRecord(voters):
+        case VotersRecord(voters, target):
             control_type = KRAFT_VOTERS
             if not len(voters):
                 raise ValueError("voters: empty; a VotersRecord names at least one voter")
             value = _written(voters_schema.VotersRecord, _voters_entity(voters))
+            value = _with_tagged_fields(value, {TARGET_VOTERS_TAG: _replica_keys(target) if target else b""})
     return _KEY.pack(0, control_type), value
 
 
@@ -234,15 +241,24 @@ def decode_control_record(key: bytes | None, value: bytes | None) -> ControlReco
         return attrs.evolve(
             record,
             producers=tagged_fields.get(PRODUCERS_TAG, b""),
-            removed_voters=_read_replica_keys(tagged_fields.get(REMOVED_VOTERS_TAG, b"")),
+            removed_voters=_read_replica_keys(
+                tagged_fields.get(REMOVED_VOTERS_TAG, b""), f"{name} control record: removed voters"
+            ),
+        )
+    if isinstance(record, VotersRecord):
+        return attrs.evolve(
+            record,
+            target=_read_replica_keys(
+                tagged_fields.get(TARGET_VOTERS_TAG, b""), f"{name} control record: target voters"
+            ),
         )
     return record
 
 
-def _read_replica_keys(content: bytes) -> tuple[ReplicaKey, ...]:
+def _read_replica_keys(content: bytes, what: str) -> tuple[ReplicaKey, ...]:
     if not content:
         return ()
-    reader = FlexibleReader(content, "SnapshotHeader control record: removed voters")
+    reader = FlexibleReader(content, what)
     keys = reader.compact_array(lambda: ReplicaKey(reader.int32(), reader.uuid()))
     reader.end()
     return keys

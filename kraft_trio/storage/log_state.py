@@ -145,7 +145,9 @@ class LogState:
         newest = snapshots.newest
         assert newest is not None
         state = snapshots.control_state(newest)
-        self.voters.install_snapshot(newest.offset, state.voters, state.kraft_version, state.removed_voters)
+        self.voters.install_snapshot(
+            newest.offset, state.voters, state.kraft_version, state.removed_voters, state.target_voters
+        )
         return newest.offset
 
 
@@ -153,7 +155,7 @@ def fold_control_record(voters: VoterHistory, offset: int, record: ControlRecord
     """Fold the control record at `offset`.  Voters and kraft.version take effect when appended (KIP-853)."""
     match record:
         case VotersRecord():
-            voters.add_voters(offset, record.voters)
+            voters.add_voters(offset, record.voters, record.target)
         case KRaftVersion():
             voters.add_kraft_version(offset, record.version)
 

@@ -65,6 +65,8 @@ class ControlState:
     """The idempotent producers, encoded as a producer snapshot; empty if there are no producers."""
     removed_voters: tuple[ReplicaKey, ...] = ()
     """Former voters that had been removed, oldest removal first."""
+    target_voters: tuple[ReplicaKey, ...] = ()
+    """The target of a reassignment that was under way (KIP-642)."""
 
 
 @attrs.frozen
@@ -235,8 +237,13 @@ def read_control_state(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> Co
 def _control_state(records: tuple[ControlRecord, ...]) -> ControlState:
     header = records[0]
     assert isinstance(header, SnapshotHeader), "a snapshot's first record was let pass"
-    voters = next((record.voters for record in records if isinstance(record, VotersRecord)), None)
+    voters = next((record for record in records if isinstance(record, VotersRecord)), None)
     kraft_version = next((record.version for record in records if isinstance(record, KRaftVersion)), 0)
     return ControlState(
-        header.last_contained_log_timestamp_ms, voters, kraft_version, header.producers, header.removed_voters
+        header.last_contained_log_timestamp_ms,
+        None if voters is None else voters.voters,
+        kraft_version,
+        header.producers,
+        header.removed_voters,
+        () if voters is None else voters.target,
     )

@@ -57,7 +57,7 @@ def first_records(state: ControlState) -> list[ControlRecord]:
     header = SnapshotHeader(state.last_contained_log_timestamp_ms, state.producers, state.removed_voters)
     records: list[ControlRecord] = [header]
     if state.voters is not None:
-        records += [KRaftVersion(state.kraft_version), VotersRecord(state.voters)]
+        records += [KRaftVersion(state.kraft_version), VotersRecord(state.voters, state.target_voters)]
     return records
 
 

@@ -221,3 +221,22 @@ def test_static_voters_are_not_counted_as_removed() -> None:
     history.add_voters(5, VoterSet([Voter(ReplicaKey(1)), Voter(ReplicaKey(2, UUID(int=2)))]))
     history.add_voters(6, VoterSet([Voter(ReplicaKey(2, UUID(int=2)))]))
     assert history.removed == ()
+
+
+def test_target_belongs_to_the_set_that_names_it() -> None:
+    """Truncating, trimming and a snapshot treat it as they treat the voters."""
+    target = (key(4),)
+    built = VoterHistory(STATIC)
+    built.add_voters(3, BOOTSTRAP)
+    built.add_voters(7, BOOTSTRAP, target)
+    built.add_voters(9, FIRST)
+    assert [built.target_at(offset) for offset in (2, 3, 7, 8, 9)] == [(), (), target, target, ()]
+    assert built.target == ()
+    built.trim_prefix_to(8)
+    built.truncate_to(9)
+    assert built.target == target
+    later = VoterHistory(STATIC)
+    later.install_snapshot(9, built.voters_at(8), 1, built.removed_at(8), built.target_at(8))
+    assert later.target == target
+    built.truncate_to(7)
+    assert built.target == ()

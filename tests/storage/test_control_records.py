@@ -137,12 +137,14 @@ VOTER = st.builds(
     st.lists(ENDPOINT, max_size=3).map(Endpoints),
     st.builds(VersionRange, INT16, INT16),
 )
+VOTERS = st.lists(VOTER, min_size=1, max_size=5, unique_by=lambda voter: voter.id).map(VoterSet)
+TARGETS = st.lists(st.builds(ReplicaKey, IDS, st.uuids(allow_nil=True)), max_size=200).map(tuple)
 RECORDS = st.one_of(
     st.builds(LeaderChange, IDS, st.lists(IDS).map(tuple), st.lists(IDS).map(tuple)),
     st.builds(SnapshotHeader, st.integers(-(2**63), 2**63 - 1)),
     st.just(SnapshotFooter()),
     st.builds(KRaftVersion, INT16),
-    st.builds(VotersRecord, st.lists(VOTER, min_size=1, max_size=5, unique_by=lambda voter: voter.id).map(VoterSet)),
+    st.builds(VotersRecord, VOTERS),
 )
 ENTITIES = {
     2: LeaderChangeMessage,
@@ -177,6 +179,25 @@ def test_cut_or_altered_values_raise_protocol_error_or_decode(record: ControlRec
     except ProtocolError:
         return
     assert type(decoded) is type(record)
+
+
+@given(VOTERS, TARGETS)
+def test_target_is_a_tagged_field_that_kafka_skips(voters: VoterSet, target: tuple[ReplicaKey, ...]) -> None:
+    record = VotersRecord(voters, target)
+    key, value = encode_control_record(record)
+    assert decode_control_record(key, value) == record
+    without_key, without_target = encode_control_record(VotersRecord(voters))
+    assert key == without_key
+    assert value.startswith(without_target[:-1])
+    if not target:
+        assert value == without_target, "the bytes that Kafka writes"
+
+
+def test_damaged_targets_are_refused() -> None:
+    key, value = encode_control_record(VotersRecord(ONE_VOTER, (ReplicaKey(4, UUID(int=4)),)))
+    at = value.index(b"\x02\x00\x00\x00\x04")
+    with pytest.raises(ProtocolError, match="Voters control record: target voters"):
+        decode_control_record(key, value[:at] + b"\x03" + value[at + 1 :])
 
 
 def test_removed_voters_of_a_snapshot_are_a_tagged_field() -> None:
