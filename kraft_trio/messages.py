@@ -250,7 +250,28 @@ class UpdateFeaturesReceived:
     reply: Reply[UpdateFeaturesResponse]
 
 
-VoterChangeMessage = AddVoterReceived | RemoveVoterReceived | UpdateVoterReceived | UpdateFeaturesReceived
+@attrs.frozen
+class ReassignmentAnswer:
+    """Whether the target is set or, with `error`, why it is not."""
+
+    error: ErrorCode
+    reason: str | None = None
+
+
+@attrs.frozen
+class ReassignVotersReceived:
+    """The ids of the target voters, or None to cancel the reassignment."""
+
+    target: tuple[int, ...] | None
+    deadline: float
+    reply: Reply[ReassignmentAnswer]
+    may_change_count: bool = True
+    """Whether the target may have more or fewer voters than there are."""
+
+
+VoterChangeMessage = (
+    AddVoterReceived | RemoveVoterReceived | UpdateVoterReceived | UpdateFeaturesReceived | ReassignVotersReceived
+)
 
 LeaderMessage = (
     FetchReceived

@@ -35,7 +35,7 @@ class AutoJoin:
     voter.
 
     A replica that was a voter and was removed does not join (KAFKA-19850).  It must be formatted again, or added by an
-    operator.  A broker never joins.
+    operator.  A broker never joins, and nobody joins while the leader is reassigning the voters (KIP-642).
     """
 
     def __init__(self, context: EpochContext, role: Follower) -> None:
@@ -49,6 +49,9 @@ class AutoJoin:
         history, history_changed = self._context.log.voters, self._context.log.voters_changed
         while True:
             if history.voters.is_voter(self._key) or history.kraft_version == 0:
+                await history_changed.park()
+            elif history.target:
+                log.info("not joining by itself: the voters are being reassigned", replica=str(self._key))
                 await history_changed.park()
             elif self._key in history.removed or self._context.removal.is_set:
                 log.info("not joining by itself: this replica was a voter and was removed", replica=str(self._key))

@@ -81,6 +81,8 @@ class LeaderReplication:
         """Others may look at it, but must not change it."""
         self.progressed = trio.lowlevel.ParkingLot()
         """Wakes its waiters when a replica has fetched."""
+        self.reassignment_status: str | None = None
+        """What a reassignment is doing; the Reassignment of this epoch sets it."""
         self._next_expiry = trio.CancelScope(deadline=math.inf)
         self._appended = trio.Event()
         self._snapshots = SnapshotServer(context.log.snapshots)
@@ -151,8 +153,13 @@ class LeaderReplication:
             leader_end_offset=self._log.synced_end_offset,
             now_s=trio.current_time(),
             now_ms=self._context.wall_clock_ms(),
+            target=self._log.voters.target,
         )
-        return attrs.evolve(described, committed_voters=self._committed_voters(described))
+        return attrs.evolve(
+            described,
+            committed_voters=self._committed_voters(described),
+            reassignment_status=self.reassignment_status if described.target_voters else None,
+        )
 
     def _committed_voters(self, described: DescribeQuorumResponse) -> tuple[QuorumReplica, ...]:
         """The replicas of the newest committed voter set, if a newer set is uncommitted."""
@@ -181,11 +188,11 @@ class LeaderReplication:
             )
         ]
         if history.came_from_bootstrap:
-            records += [KRaftVersion(history.kraft_version), VotersRecord(voters)]
+            records += [KRaftVersion(history.kraft_version), VotersRecord(voters, history.target)]
         elif (
             history.kraft_version > 0 and voters != history.voters and not history.uncommitted(self._log.high_watermark)
         ):
-            records.append(VotersRecord(voters))
+            records.append(VotersRecord(voters, history.target))
         self._append_control(records)
 
     def _with_own_entry(self, voters: VoterSet) -> VoterSet:
@@ -292,6 +299,7 @@ class LeaderReplication:
             leader_end_offset=self._log.end_offset,
             now_s=now_s,
             kraft_versions=message.request.kraft_versions,
+            listeners=message.request.listeners,
         )
         if is_news:
             self._advance_for_fetch()

@@ -6,7 +6,7 @@ from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import LeaderHeardOf
 from kraft_trio.protocol.check_quorum import SIGN_OF_LIFE_BYTES
-from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
+from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, VoterSet
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
@@ -55,6 +55,7 @@ def replica_fetch_request(context: EpochContext, *, max_wait_ms: int) -> FetchRe
         min_bytes=0,
         max_bytes=config.fetch_max_bytes,
         kraft_versions=None if is_voter else SUPPORTED_KRAFT_VERSIONS,
+        listeners=Endpoints() if is_voter else _own_listeners(config),
         partitions=(
             FetchPartition(
                 topic_name=config.topic_name,
@@ -70,6 +71,11 @@ def replica_fetch_request(context: EpochContext, *, max_wait_ms: int) -> FetchRe
             ),
         ),
     )
+
+
+def _own_listeners(config: NodeConfig) -> Endpoints:
+    """Where the quorum would reach this replica as a voter; empty for a broker, which never is one."""
+    return config.advertised_endpoints() if "controller" in config.process_roles else Endpoints()
 
 
 def fetch_snapshot_request(context: EpochContext, snapshot_id: OffsetAndEpoch) -> FetchSnapshotRequest:

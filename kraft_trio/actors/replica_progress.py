@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import attrs
 
 from kraft_trio.protocol.check_quorum import ReplicaPosition
-from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange
+from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
 
+NO_LISTENERS = Endpoints()
 OBSERVER_FORGOTTEN_AFTER_S = 300.0
 MAX_REPLICAS = 1000
 """Limit for known replicas.  Beyond it, the observer that has been silent longest is forgotten."""
@@ -32,6 +34,8 @@ class ReplicaProgress:
     leader_end_offset_at_last_fetch: int = -1
     kraft_versions: VersionRange | None = None
     """What the replica supports, as its last Fetch told; None if it did not tell."""
+    listeners: Endpoints = Endpoints()
+    """As it has told them in its last Fetch; empty for a voter."""
 
 
 class ProgressTable:
@@ -50,6 +54,7 @@ class ProgressTable:
         leader_end_offset: int,
         now_s: float,
         kraft_versions: VersionRange | None = None,
+        listeners: Endpoints = NO_LISTENERS,
     ) -> bool:
         """Note a valid Fetch at `end_offset`.  Returns whether the replica's end has changed."""
         progress = self._replicas.get(replica)
@@ -66,6 +71,7 @@ class ProgressTable:
         progress.last_fetch_s = now_s
         progress.leader_end_offset_at_last_fetch = leader_end_offset
         progress.kraft_versions = kraft_versions
+        progress.listeners = listeners
         return is_news
 
     def fetched_snapshot(
@@ -89,6 +95,14 @@ class ProgressTable:
         """Whether, at some time since `since_s`, the replica held all that the leader's log had."""
         progress = self._replicas.get(key)
         return progress is not None and progress.last_caught_up_s >= since_s
+
+    def get(self, key: ReplicaKey) -> ReplicaProgress | None:
+        """The progress of exactly that replica, or None if it has not fetched in this epoch."""
+        return self._replicas.get(key)
+
+    def observers(self, voters: VoterSet) -> dict[ReplicaKey, ReplicaProgress]:
+        """The other replicas that have fetched in this epoch."""
+        return {key: progress for key, progress in self._replicas.items() if not voters.is_voter(key)}
 
     def of_voter(self, voter: Voter) -> ReplicaProgress | None:
         """The progress of the incarnation that is the voter, or None while it has not fetched in this epoch."""
@@ -174,6 +188,7 @@ class ProgressTable:
         leader_end_offset: int,
         now_s: float,
         now_ms: int,
+        target: Iterable[ReplicaKey] = (),
     ) -> DescribeQuorumResponse:
         """KIP-595 "DescribeQuorum", KIP-836 timestamps, KIP-853 directory ids and nodes."""
         self._forget_lost_observers(voters, now_s)
@@ -199,6 +214,7 @@ class ProgressTable:
             voters=tuple(replica(voter.key, self.of_voter(voter)) for voter in voters),
             observers=tuple(replica(key, progress) for key, progress in sorted(observers, key=lambda item: item[0])),
             nodes=voters,
+            target_voters=tuple(replica(key, self._replicas.get(key)) for key in target),
         )
 
     def _forget_lost_observers(self, voters: VoterSet, now_s: float) -> None:

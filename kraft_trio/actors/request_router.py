@@ -18,6 +18,7 @@ from kraft_trio.actors.list_offsets_requests import ListOffsetsRequests
 from kraft_trio.actors.listener_admission import REPLICAS_ONLY, ListenerAdmission
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
+from kraft_trio.actors.reassignment_requests import ReassignmentRequests
 from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.replica_snapshot_requests import ReplicaSnapshotRequests, TakeSnapshot
 from kraft_trio.actors.voter_change_requests import VoterChangeRequests
@@ -35,6 +36,7 @@ from kraft_trio.messages import (
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS
 from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, INIT_PRODUCER_ID, Api, advertised_ranges
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
+from kraft_trio.wire.apis.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from kraft_trio.wire.apis.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -50,6 +52,7 @@ from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest
 from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kraft_trio.wire.apis.list_offsets import ListOffsetsRequest
+from kraft_trio.wire.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest
 from kraft_trio.wire.apis.produce import ProduceRequest
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
@@ -91,6 +94,7 @@ class RequestRouter:
         self._leader = LeaderRequests(context, view)
         self._replica_snapshots = ReplicaSnapshotRequests(context, take_snapshot)
         self._voter_changes = VoterChangeRequests(context, view, forwarder)
+        self._reassignments = ReassignmentRequests(context, view)
         self._list_offsets = ListOffsetsRequests(context, view)
         self._clients = ClientRequests(context, view, checker)
 
@@ -113,6 +117,10 @@ class RequestRouter:
                 return await self._describe_quorum(header, request)
             case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest() | UpdateFeaturesRequest():
                 return await self._voter_changes.route(request, listener_name)
+            case AlterPartitionReassignmentsRequest():
+                return await self._reassignments.alter(request, listener_name)
+            case ListPartitionReassignmentsRequest():
+                return self._reassignments.list(request, listener_name)
             case FetchSnapshotRequest():
                 return await self._leader.fetch_snapshot(request, listener_name)
             case ReplicaSnapshotsRequest():

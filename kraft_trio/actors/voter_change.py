@@ -18,7 +18,7 @@ from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import Refused
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, Voter, VoterSet
-from kraft_trio.storage.control_records import ControlRecord
+from kraft_trio.storage.control_records import ControlRecord, VotersRecord
 from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -170,6 +170,12 @@ class VoterChangeSteps:
             change.waits_for = f"an answer of replica {voter.key} at {endpoint}: {problem}"
             await trio.sleep(wait_s * self._context.random.uniform(0.8, 1.2))
             wait_s = min(longest_s, wait_s * 2)
+
+    def record_of(self, voters: VoterSet) -> VotersRecord:
+        """The record of a set that follows the one in force.  It keeps the target, unless the set reaches it."""
+        target = self._log.voters.target
+        is_reached = {voter.key for voter in voters} == set(target)
+        return VotersRecord(voters, () if is_reached else target)
 
     async def append(self, change: VoterChange, *records: ControlRecord) -> None:
         """Append the records of the change as one batch; they are in force at once.

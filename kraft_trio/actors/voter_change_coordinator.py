@@ -16,11 +16,14 @@ import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_replication import LeaderReplication
+from kraft_trio.actors.reassignment import Reassignment
 from kraft_trio.actors.voter_change import ChangeRefusedError, VoterChange, VoterChangeSteps, answering, require
 from kraft_trio.channels import drain
 from kraft_trio.messages import (
     AddVoterReceived,
     LeadershipLost,
+    ReassignmentAnswer,
+    ReassignVotersReceived,
     RemoveVoterReceived,
     UpdateFeaturesReceived,
     UpdateVoterReceived,
@@ -85,6 +88,7 @@ class VoterChangeCoordinator:
         self._progress = leader.progress
         self._observer_versions = observer_versions
         self._steps = VoterChangeSteps(context, leader)
+        self._reassignment = Reassignment(context, leader, self._steps)
         self._under_way: list[VoterChange] = []
         self._own = context.config.as_voter(context.key.directory_id)
         self._reported = {context.key.id: self._own}
@@ -95,6 +99,7 @@ class VoterChangeCoordinator:
         try:
             async with trio.open_nursery() as nursery:
                 self._begin(nursery, VoterChange.unasked("update own entry"), self._update_own_entry)
+                nursery.start_soon(self._reassignment.run)
                 async for message in self._mailbox:
                     change, make = self._change_of(message)
                     self._begin(nursery, change, make)
@@ -128,6 +133,10 @@ class VoterChangeCoordinator:
                 give_answer = answering(upgraded, lambda error, reason: _features_response(features, error, reason))
                 change = VoterChange("upgrade kraft.version", deadline, give_answer)
                 return change, lambda change: self._upgrade(change, features)
+            case ReassignVotersReceived(target=target, deadline=deadline, reply=reassigned):
+                what = "cancel reassignment" if target is None else f"reassign to {', '.join(map(str, target))}"
+                change = VoterChange(what, deadline, answering(reassigned, ReassignmentAnswer))
+                return change, lambda change: self._reassign(change, message)
 
     async def _make(self, change: VoterChange, make: MakeChange) -> None:
         """Take the steps of one change, until its deadline."""
@@ -172,6 +181,7 @@ class VoterChangeCoordinator:
         require(check_new_voter(voter, self._context.config.controller_listener_name))
         async with self._steps.in_turn(change):  # 1, 2
             self._require_dynamic_voters()
+            self._require_no_reassignment()
             require(add_voter(self._steps.voters, voter))
         versions = await self._steps.ask_versions(change, voter)  # 3
         self._require_supported(voter.key, versions)  # 4
@@ -179,8 +189,9 @@ class VoterChangeCoordinator:
             await self._steps.until_caught_up(change, voter.key)  # 5
             async with self._steps.in_turn(change):
                 if self._steps.is_caught_up(voter.key):
+                    self._require_no_reassignment()
                     voters = require(add_voter(self._steps.voters, attrs.evolve(voter, kraft_versions=versions)))
-                    await self._steps.append(change, VotersRecord(voters))  # 6, 7
+                    await self._steps.append(change, self._steps.record_of(voters))  # 6, 7
                     if not ack_when_committed:
                         change.answer(ErrorCode.none)
                     await self._steps.until_committed(change)  # 8, 9
@@ -198,7 +209,9 @@ class VoterChangeCoordinator:
         """
         async with self._steps.in_turn(change):  # 1, 2
             self._require_dynamic_voters()
-            await self._steps.append(change, VotersRecord(require(remove_voter(self._steps.voters, key))))  # 3, 4
+            self._require_no_reassignment()
+            voters = require(remove_voter(self._steps.voters, key))
+            await self._steps.append(change, self._steps.record_of(voters))  # 3, 4
             await self._steps.until_committed(change)  # 5, 6
             if not self._steps.voters.is_voter(self._key):  # 7
                 await self._context.tell_election(LeadershipLost(self._context.stamp, "removed from the voters"))
@@ -228,7 +241,7 @@ class VoterChangeCoordinator:
             if self._log.voters.kraft_version == 0:
                 self._reported[voter.id] = voter  # 5
             elif voters != self._steps.voters:
-                await self._steps.append(change, VotersRecord(voters))  # 5, 6
+                await self._steps.append(change, self._steps.record_of(voters))  # 5, 6
                 await self._steps.until_committed(change)  # 7
         change.answer(ErrorCode.none)  # 8
 
@@ -244,7 +257,7 @@ class VoterChangeCoordinator:
             own = self._own
             known = self._steps.voters.get(own.id)
             if self._log.voters.kraft_version > 0 and known is not None and known.key == own.key and known != own:
-                await self._steps.append(change, VotersRecord(require(update_voter(self._steps.voters, own))))
+                await self._steps.append(change, self._steps.record_of(require(update_voter(self._steps.voters, own))))
                 await self._steps.until_committed(change)
 
     async def _upgrade(self, change: VoterChange, request: UpdateFeaturesRequest) -> None:
@@ -269,7 +282,32 @@ class VoterChangeCoordinator:
                     await self._steps.until_committed(change)
         change.answer(ErrorCode.none)  # 4
 
+    async def _reassign(self, change: VoterChange, message: ReassignVotersReceived) -> None:
+        """KIP-642 "AlterPartitionReassignments Request Handling", in the change's turn.
+
+        1. Find the replicas that the ids name.
+        2. If the target is new, append it with the voters in force.
+        3. Answer when it is committed.  Reassignment takes the steps.
+        """
+        async with self._steps.in_turn(change):
+            self._require_dynamic_voters()
+            target = require(self._reassignment.target_of(message.target, message.may_change_count))  # 1
+            if target != self._log.voters.target:
+                await self._steps.append(change, VotersRecord(self._steps.voters, target))  # 2
+                await self._steps.until_committed(change)
+        change.answer(ErrorCode.none)  # 3
+
     # Checks
+
+    def _require_no_reassignment(self) -> None:
+        target = self._log.voters.target
+        if target:
+            names = ", ".join(map(str, target))
+            raise ChangeRefusedError(
+                Refused(
+                    "REASSIGNMENT_IN_PROGRESS", f"the voters are being reassigned to {names}: wait for it, or cancel it"
+                )
+            )
 
     def _require_dynamic_voters(self) -> None:
         if self._log.voters.kraft_version == 0:

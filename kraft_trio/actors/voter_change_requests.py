@@ -59,7 +59,7 @@ class VoterChangeRequests:
         """Put the request into the coordinator's mailbox, waiting while that is full."""
         match request:
             case AddRaftVoterRequest():
-                error = self._cluster_error(request.cluster_id) or self._timeout_error(request.timeout_ms)
+                error = self._cluster_error(request.cluster_id) or timeout_error(request.timeout_ms)
                 forwarded = self._forwarded(ADD_RAFT_VOTER, request, request.timeout_ms, AddRaftVoterResponse)
                 return await self._deliver(
                     lambda reply: AddVoterReceived(request, self._deadline(request.timeout_ms), reply),
@@ -83,7 +83,7 @@ class VoterChangeRequests:
                     lambda reply: UpdateFeaturesReceived(request, self._deadline(request.timeout_ms), reply),
                     UpdateFeaturesResponse,
                     listener_name,
-                    self._timeout_error(request.timeout_ms),
+                    timeout_error(request.timeout_ms),
                     forwarded,
                 )
             case UpdateRaftVoterRequest():
@@ -111,7 +111,8 @@ class VoterChangeRequests:
             return Awaited((reply,), _told_to_look_again)
         if listener_name not in self._config.controller_listener_names and (answer := forwarded()) is not None:
             return answer
-        return Ready(_told_to_look_again((respond(ErrorCode.not_leader_or_follower, self._who_leads(listener_name)),)))
+        reason = who_leads(self._view.value, listener_name)
+        return Ready(_told_to_look_again((respond(ErrorCode.not_leader_or_follower, reason),)))
 
     def _forwarded(
         self,
@@ -139,19 +140,6 @@ class VoterChangeRequests:
             return None
         return ErrorCode.inconsistent_cluster_id, f"cluster id {cluster_id}: this node is of cluster {self._cluster_id}"
 
-    @staticmethod
-    def _timeout_error(timeout_ms: int) -> tuple[ErrorCode, str] | None:
-        if timeout_ms > 0:
-            return None
-        return ErrorCode.invalid_request, f"timeout {timeout_ms} ms: expected more than 0"
-
-    def _who_leads(self, listener_name: str) -> str:
-        view = self._view.value
-        endpoint = view.leader_endpoint_near(listener_name)
-        if view.leader_id is None:
-            return f"this node knows no leader of epoch {view.epoch}"
-        return f"node {view.leader_id} leads epoch {view.epoch}" + (f", at {endpoint}" if endpoint else "")
-
     def _update_response(self, error: ErrorCode, listener_name: str) -> UpdateRaftVoterResponse:
         view = self._view.value
         return UpdateRaftVoterResponse(
@@ -160,6 +148,21 @@ class VoterChangeRequests:
             view.epoch,
             view.leader_endpoint_near(listener_name),
         )
+
+
+def timeout_error(timeout_ms: int) -> tuple[ErrorCode, str] | None:
+    """The error for a deadline that a request sets."""
+    if timeout_ms > 0:
+        return None
+    return ErrorCode.invalid_request, f"timeout {timeout_ms} ms: expected more than 0"
+
+
+def who_leads(view: QuorumView, listener_name: str) -> str:
+    """Tell an administrator which node to ask."""
+    endpoint = view.leader_endpoint_near(listener_name)
+    if view.leader_id is None:
+        return f"this node knows no leader of epoch {view.epoch}"
+    return f"node {view.leader_id} leads epoch {view.epoch}" + (f", at {endpoint}" if endpoint else "")
 
 
 def _told_to_look_again(responses: Sequence[T]) -> T:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kraft_trio.wire.apis.add_raft_voter import ADD_RAFT_VOTER
+from kraft_trio.wire.apis.alter_partition_reassignments import ALTER_PARTITION_REASSIGNMENTS
 from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiRange
 from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH
 from kraft_trio.wire.apis.describe_cluster import DESCRIBE_CLUSTER
@@ -17,6 +18,7 @@ from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT
 from kraft_trio.wire.apis.find_coordinator import FIND_COORDINATOR
 from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID
 from kraft_trio.wire.apis.list_offsets import LIST_OFFSETS
+from kraft_trio.wire.apis.list_partition_reassignments import LIST_PARTITION_REASSIGNMENTS
 from kraft_trio.wire.apis.metadata import METADATA
 from kraft_trio.wire.apis.produce import PRODUCE
 from kraft_trio.wire.apis.remove_raft_voter import REMOVE_RAFT_VOTER
@@ -28,6 +30,7 @@ from kraft_trio.wire.descriptor import Api
 
 __all__ = [
     "ADD_RAFT_VOTER",
+    "ALTER_PARTITION_REASSIGNMENTS",
     "APIS",
     "API_VERSIONS",
     "BEGIN_QUORUM_EPOCH",
@@ -39,6 +42,7 @@ __all__ = [
     "FIND_COORDINATOR",
     "INIT_PRODUCER_ID",
     "LIST_OFFSETS",
+    "LIST_PARTITION_REASSIGNMENTS",
     "METADATA",
     "PRODUCE",
     "REMOVE_RAFT_VOTER",
@@ -58,6 +62,8 @@ _ALL: Final[tuple[Api[Any, Any], ...]] = (
     FIND_COORDINATOR,
     API_VERSIONS,
     INIT_PRODUCER_ID,
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
     VOTE,
     BEGIN_QUORUM_EPOCH,
     END_QUORUM_EPOCH,

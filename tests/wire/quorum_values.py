@@ -8,6 +8,12 @@ from hypothesis import strategies as st
 
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from kraft_trio.wire.apis.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignedPartition,
+    ReassignmentResult,
+)
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from kraft_trio.wire.apis.describe_quorum import (
     DescribeQuorumRequest,
@@ -24,6 +30,11 @@ from kraft_trio.wire.apis.fetch import (
     FetchResponse,
 )
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from kraft_trio.wire.apis.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingReassignment,
+)
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kraft_trio.wire.apis.replica_snapshots import (
     ReplicaSnapshot,
@@ -180,6 +191,7 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
                 high_watermark=int64,
             )
         ),
+        listeners=listeners,
     ),
     ("Fetch", "response"): st.builds(
         FetchResponse,
@@ -238,6 +250,31 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
         observers=tuples(st.builds(QuorumReplica, keys, int64, int64, int64)),
         nodes=tuples(st.builds(QuorumNode, int32, listeners)),
         committed_voters=tuples(st.builds(QuorumReplica, keys, int64, int64, int64)),
+        target_voters=tuples(st.builds(QuorumReplica, keys, int64, int64, int64)),
+        reassignment_status=st.none() | texts,
+    ),
+    ("AlterPartitionReassignments", "request"): st.builds(
+        AlterPartitionReassignmentsRequest,
+        timeout_ms=int32,
+        partitions=tuples(st.builds(ReassignedPartition, texts, int32, st.none() | tuples(int32))),
+        allow_replication_factor_change=st.booleans(),
+    ),
+    ("AlterPartitionReassignments", "response"): st.builds(
+        AlterPartitionReassignmentsResponse,
+        error=errors,
+        error_message=st.none() | texts,
+        results=tuples(st.builds(ReassignmentResult, texts, int32, errors, st.none() | texts)),
+    ),
+    ("ListPartitionReassignments", "request"): st.builds(
+        ListPartitionReassignmentsRequest,
+        timeout_ms=int32,
+        partitions=st.none() | tuples(st.tuples(texts, int32)).map(lambda pairs: tuple(sorted(pairs))),
+    ),
+    ("ListPartitionReassignments", "response"): st.builds(
+        ListPartitionReassignmentsResponse,
+        error=errors,
+        error_message=st.none() | texts,
+        reassignments=tuples(st.builds(OngoingReassignment, texts, int32, tuples(int32), tuples(int32), tuples(int32))),
     ),
     ("ReplicaSnapshots", "request"): st.builds(
         ReplicaSnapshotsRequest, cluster_id=st.none() | texts, take=st.booleans()
@@ -283,6 +320,7 @@ ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
         "session_id": (7, FOREVER, 0),
         "session_epoch": (7, FOREVER, -1),
         "kraft_versions": (17, FOREVER, None),
+        "listeners": (17, FOREVER, Endpoints()),
     },
     ("Fetch", FetchPartition): {
         "topic_name": (4, 12, ""),
@@ -314,6 +352,11 @@ ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
         "partition_error_message": (2, FOREVER, None),
         "nodes": (2, FOREVER, ()),
         "committed_voters": (2, FOREVER, ()),
+        "target_voters": (2, FOREVER, ()),
+        "reassignment_status": (2, FOREVER, None),
+    },
+    ("AlterPartitionReassignments", AlterPartitionReassignmentsRequest): {
+        "allow_replication_factor_change": (1, FOREVER, True),
     },
     ("DescribeQuorum", QuorumReplica): {
         "last_fetch_timestamp_ms": (1, FOREVER, -1),

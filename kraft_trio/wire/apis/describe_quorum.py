@@ -1,7 +1,8 @@
 """DescribeQuorum: what the leader knows about voters and observers (KIP-595, KIP-836 timestamps, KIP-853 nodes).
 
 According to KIP-853, the status shows the committed voters if they differ from the current ones.  Kafka's response has
-no field for them.  Ours has a tagged field, which is sent only then; a reader that does not know it skips it.
+no field for them.  Ours has a tagged field, which is sent only then; a reader that does not know it skips it.  Two
+more tell the target voters of a reassignment, and what it is doing (KIP-642).
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.schema import ENTITY, EntityShape, Fields, FieldShape
 
 COMMITTED_VOTERS_TAG: Final = 10_000
+TARGET_VOTERS_TAG: Final = 10_001
+REASSIGNMENT_STATUS_TAG: Final = 10_002
 """Far above the tags that Kafka uses."""
 
 
@@ -73,6 +76,10 @@ class DescribeQuorumResponse:
     nodes: tuple[QuorumNode, ...] = ()
     committed_voters: tuple[QuorumReplica, ...] = ()
     """The newest committed voter set while a newer one is uncommitted; otherwise, and below version 2, empty."""
+    target_voters: tuple[QuorumReplica, ...] = ()
+    """The voters that a reassignment leads to; without a reassignment, and below version 2, empty."""
+    reassignment_status: str | None = None
+    """What the reassignment is doing or waiting for."""
 
     @classmethod
     def described(
@@ -86,6 +93,7 @@ class DescribeQuorumResponse:
         observers: tuple[QuorumReplica, ...],
         nodes: Iterable[Voter],
         committed_voters: tuple[QuorumReplica, ...] = (),
+        target_voters: tuple[QuorumReplica, ...] = (),
     ) -> DescribeQuorumResponse:
         """The leader's answer to `request`."""
         return cls(
@@ -98,6 +106,7 @@ class DescribeQuorumResponse:
             observers=observers,
             nodes=tuple(QuorumNode(voter.id, voter.endpoints) for voter in nodes),
             committed_voters=committed_voters,
+            target_voters=target_voters,
         )
 
     @classmethod
@@ -166,6 +175,8 @@ def _fields_of_response(response: DescribeQuorumResponse, version: int) -> Field
         "topics": fields_of_answered_topic(response.error, response.topic, partition),
         "nodes": [{"node_id": node.id, "listeners": fields_of_listeners(node.endpoints)} for node in response.nodes],
         "committed_voters": [_fields_of_replica(replica) for replica in response.committed_voters],
+        "target_voters": [_fields_of_replica(replica) for replica in response.target_voters],
+        "reassignment_status": response.reassignment_status,
     }
 
 
@@ -188,15 +199,21 @@ def _response_of_fields(fields: Fields, version: int) -> DescribeQuorumResponse:
             QuorumNode(node["node_id"], listeners_of_fields(node["listeners"])) for node in fields.get("nodes", ())
         ),
         committed_voters=tuple(_replica_of_fields(replica) for replica in fields.get("committed_voters", ())),
+        target_voters=tuple(_replica_of_fields(replica) for replica in fields.get("target_voters", ())),
+        reassignment_status=fields.get("reassignment_status"),
     )
 
 
-def _with_committed_voters(kind: str, version: int, shape: EntityShape) -> EntityShape:
+def _with_own_fields(kind: str, version: int, shape: EntityShape) -> EntityShape:
     if kind == "request" or version < 2:
         return shape
     voters = _field(_field(_field(shape, "topics"), "partitions"), "current_voters")
-    committed = FieldShape("committed_voters", ENTITY, voters, True, False, COMMITTED_VOTERS_TAG, [])
-    return attrs.evolve(shape, tagged=(*shape.tagged, committed))
+    own = (
+        FieldShape("committed_voters", ENTITY, voters, True, False, COMMITTED_VOTERS_TAG, []),
+        FieldShape("target_voters", ENTITY, voters, True, False, TARGET_VOTERS_TAG, []),
+        FieldShape("reassignment_status", "string", None, False, True, REASSIGNMENT_STATUS_TAG, None),
+    )
+    return attrs.evolve(shape, tagged=(*shape.tagged, *own))
 
 
 def _field(shape: EntityShape, name: str) -> EntityShape:
@@ -217,5 +234,5 @@ DESCRIBE_QUORUM: Final = Api(
     fields_of_response=_fields_of_response,
     response_of_fields=_response_of_fields,
     error_response=lambda error, message: DescribeQuorumResponse(error=error, error_message=message),
-    extended=_with_committed_voters,
+    extended=_with_own_fields,
 )

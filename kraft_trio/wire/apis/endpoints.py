@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from kraft_trio.protocol.types import Endpoint, Endpoints
-from kraft_trio.wire.schema import Fields
+from kraft_trio.wire.schema import EntityShape, Fields, FieldShape
+
+LISTENER_SHAPE: Final = EntityShape(
+    "Listener",
+    flexible=True,
+    fields=tuple(
+        FieldShape(name, kind, None, False, False, None, None)
+        for name, kind in (("name", "string"), ("host", "string"), ("port", "uint16"))
+    ),
+    tagged=(),
+)
+"""A listener in a field of our own."""
 
 
 def fields_of_listeners(endpoints: Endpoints) -> list[Fields]:

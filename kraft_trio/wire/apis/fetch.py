@@ -3,7 +3,8 @@
 A topic is named up to version 12 and has an id from version 13 on (KIP-516); the other field is then empty.
 
 KIP-853 leaves it to the application to tell the leader which kraft.versions an observer supports.  Our request has a
-tagged field for them; a leader that does not know it skips it.
+tagged field for them; a leader that does not know it skips it.  Another one has the listeners of a controller that is
+no voter, so that the leader can make it a voter when an administrator names nothing but its id (KIP-642).
 """
 
 from __future__ import annotations
@@ -13,8 +14,14 @@ from uuid import UUID
 
 import attrs
 
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, OffsetAndEpoch, VersionRange
-from kraft_trio.wire.apis.endpoints import fields_of_node_endpoints, node_endpoints_of_fields
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, OffsetAndEpoch, VersionRange
+from kraft_trio.wire.apis.endpoints import (
+    LISTENER_SHAPE,
+    fields_of_listeners,
+    fields_of_node_endpoints,
+    listeners_of_fields,
+    node_endpoints_of_fields,
+)
 from kraft_trio.wire.apis.topics import NO_TOPIC_ID, by_topic
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
@@ -25,9 +32,10 @@ UNSUPPORTED_HIGH_WATERMARK: Final = 2**63 - 1
 
 CONSUMER_REPLICA_ID: Final = -1
 
-KRAFT_VERSIONS_SINCE: Final = 17
+OWN_FIELDS_SINCE: Final = 17
 """The first version that names the replica's directory id, by which the leader knows an observer."""
 
+LISTENERS_TAG: Final = 10_000
 KRAFT_VERSIONS_TAG: Final = 10_001
 """Far above the tags that Kafka uses."""
 
@@ -63,6 +71,8 @@ class FetchRequest:
     partitions: tuple[FetchPartition, ...] = ()
     kraft_versions: VersionRange | None = None
     """What an observer supports.  Voters tell it with UpdateRaftVoter."""
+    listeners: Endpoints = Endpoints()
+    """The listeners of a controller that is no voter; otherwise, and below version 17, empty."""
 
 
 @attrs.frozen
@@ -133,6 +143,7 @@ def _fields_of_request(request: FetchRequest, version: int) -> Fields:
         "forgotten_topics_data": (),
         "rack_id": "",
         "kraft_versions": _fields_of_versions(request.kraft_versions),
+        "listeners": fields_of_listeners(request.listeners),
     }
 
 
@@ -170,6 +181,7 @@ def _request_of_fields(fields: Fields, version: int) -> FetchRequest:
         fields.get("session_epoch", -1),
         tuple(partitions),
         None if versions == _NO_VERSIONS else VersionRange(versions["minimum"], versions["maximum"]),
+        listeners_of_fields(fields.get("listeners", ())),
     )
 
 
@@ -248,13 +260,14 @@ def _response_of_fields(fields: Fields, version: int) -> FetchResponse:
     )
 
 
-def _with_kraft_versions(kind: str, version: int, shape: EntityShape) -> EntityShape:
-    if kind == "response" or version < KRAFT_VERSIONS_SINCE:
+def _with_own_fields(kind: str, version: int, shape: EntityShape) -> EntityShape:
+    if kind == "response" or version < OWN_FIELDS_SINCE:
         return shape
     ends = tuple(FieldShape(name, "int16", None, False, False, None, None) for name in ("minimum", "maximum"))
     entity = EntityShape("KRaftVersions", flexible=True, fields=ends, tagged=())
     versions = FieldShape("kraft_versions", ENTITY, entity, False, False, KRAFT_VERSIONS_TAG, _NO_VERSIONS)
-    return attrs.evolve(shape, tagged=(*shape.tagged, versions))
+    listeners = FieldShape("listeners", ENTITY, LISTENER_SHAPE, True, False, LISTENERS_TAG, [])
+    return attrs.evolve(shape, tagged=(*shape.tagged, listeners, versions))
 
 
 FETCH: Final = Api(
@@ -269,5 +282,5 @@ FETCH: Final = Api(
     fields_of_response=_fields_of_response,
     response_of_fields=_response_of_fields,
     error_response=lambda error, _message: FetchResponse(error=error),
-    extended=_with_kraft_versions,
+    extended=_with_own_fields,
 )

@@ -28,3 +28,17 @@ def by_topic(partitions: Sequence[PartitionT]) -> list[tuple[str, UUID, Sequence
         return [(only.topic_name, only.topic_id, partitions)]
     groups = groupby(partitions, key=lambda partition: (partition.topic_name, partition.topic_id))
     return [(name, topic_id, list(members)) for (name, topic_id), members in groups]
+
+
+class _OfNamedTopic(Protocol):
+    @property
+    def topic_name(self) -> str: ...
+
+
+NamedT = TypeVar("NamedT", bound=_OfNamedTopic)
+
+
+def by_name(partitions: Sequence[NamedT]) -> list[tuple[str, list[NamedT]]]:
+    """Groups neighbouring partitions of one topic in an API without topic ids."""
+    groups = groupby(partitions, key=lambda partition: partition.topic_name)
+    return [(name, list(members)) for name, members in groups]

@@ -1,0 +1,138 @@
+"""AlterPartitionReassignments: sets or cancels the target voters of the quorum's partition (KIP-455, KIP-642)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from kraft_trio.wire.apis.topics import by_name
+from kraft_trio.wire.descriptor import Api
+from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.schema import Fields
+
+
+@attrs.frozen
+class ReassignedPartition:
+    """`replicas` are the ids of the target voters; None cancels the reassignment."""
+
+    topic_name: str
+    partition: int
+    replicas: tuple[int, ...] | None
+
+
+@attrs.frozen
+class AlterPartitionReassignmentsRequest:
+    """`timeout_ms` bounds the leader's wait for the commit of the target, not the reassignment itself."""
+
+    timeout_ms: int
+    partitions: tuple[ReassignedPartition, ...]
+    allow_replication_factor_change: bool = True
+    """Whether the target may have another number of voters (KIP-860); below version 1 it may."""
+
+
+@attrs.frozen
+class ReassignmentResult:
+    """The outcome for one partition."""
+
+    topic_name: str
+    partition: int
+    error: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+@attrs.frozen
+class AlterPartitionReassignmentsResponse:
+    """With `error`, which is about the whole request, there are no results."""
+
+    error: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+    results: tuple[ReassignmentResult, ...] = ()
+
+
+def _fields_of_request(request: AlterPartitionReassignmentsRequest, version: int) -> Fields:
+    return {
+        "timeout": request.timeout_ms,
+        "allow_replication_factor_change": request.allow_replication_factor_change,
+        "topics": [
+            {
+                "name": name,
+                "partitions": [
+                    {
+                        "partition_index": partition.partition,
+                        "replicas": None if partition.replicas is None else list(partition.replicas),
+                    }
+                    for partition in partitions
+                ],
+            }
+            for name, partitions in by_name(request.partitions)
+        ],
+    }
+
+
+def _request_of_fields(fields: Fields, version: int) -> AlterPartitionReassignmentsRequest:
+    return AlterPartitionReassignmentsRequest(
+        fields["timeout"],
+        tuple(
+            ReassignedPartition(
+                topic["name"],
+                partition["partition_index"],
+                None if partition["replicas"] is None else tuple(partition["replicas"]),
+            )
+            for topic in fields["topics"]
+            for partition in topic["partitions"]
+        ),
+        fields.get("allow_replication_factor_change", True),
+    )
+
+
+def _fields_of_response(response: AlterPartitionReassignmentsResponse, version: int) -> Fields:
+    return {
+        "throttle_time": 0,
+        "allow_replication_factor_change": True,
+        "error_code": response.error,
+        "error_message": response.error_message,
+        "responses": [
+            {
+                "name": name,
+                "partitions": [
+                    {
+                        "partition_index": result.partition,
+                        "error_code": result.error,
+                        "error_message": result.error_message,
+                    }
+                    for result in results
+                ],
+            }
+            for name, results in by_name(response.results)
+        ],
+    }
+
+
+def _response_of_fields(fields: Fields, version: int) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        fields["error_code"],
+        fields["error_message"],
+        tuple(
+            ReassignmentResult(
+                topic["name"], partition["partition_index"], partition["error_code"], partition["error_message"]
+            )
+            for topic in fields["responses"]
+            for partition in topic["partitions"]
+        ),
+    )
+
+
+ALTER_PARTITION_REASSIGNMENTS: Final = Api(
+    key=45,
+    name="AlterPartitionReassignments",
+    package="alter_partition_reassignments",
+    min_version=0,
+    max_version=1,
+    flexible_version=0,
+    fields_of_request=_fields_of_request,
+    request_of_fields=_request_of_fields,
+    fields_of_response=_fields_of_response,
+    response_of_fields=_response_of_fields,
+    error_response=AlterPartitionReassignmentsResponse,
+)
