@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from harness.ports import free_ports
 from harness.quorum import Quorum
 
 LIBRARIES = Path(os.environ.get("KAFKA_HOME", "/nowhere")) / "libs"
@@ -96,6 +97,28 @@ def test_voters_are_added_and_removed_the_leader_too(quorum: Quorum) -> None:
     )
     quorum.leader(besides=leader)
     assert voters(quorum, rest[1]) == expected_voters(quorum, *rest)
+
+
+def test_brokers_pass_changes_on_to_the_leader(make_quorum: Any) -> None:
+    """With --bootstrap-server the client asks any node that Metadata names, on its listener for clients."""
+    quorum: Quorum = make_quorum(3, 1)
+    for node, port in zip(quorum.nodes.values(), free_ports(4), strict=True):
+        controller = f"listeners=CONTROLLER://{node.endpoint}"
+        text = node.properties.read_text()
+        assert controller in text
+        node.properties.write_text(text.replace(controller, f"{controller},CLIENT://127.0.0.1:{port}"))
+        clients = f"127.0.0.1:{port}"
+    quorum.start()
+    quorum.produce(["one"])
+    quorum.wait_until_caught_up()
+    config = ["--command-config", str(quorum.nodes[4].properties)]
+    added = tool("MetadataQuorumCommand", "--bootstrap-server", clients, *config, "add-controller")
+    assert added.stdout.startswith("Added controller 4"), added.stdout + added.stderr
+    for node_id in (4, quorum.leader().id):
+        removing = ["--controller-id", str(node_id), "--controller-directory-id", directory_id(quorum, node_id)]
+        removed = tool("MetadataQuorumCommand", "--bootstrap-server", clients, "remove-controller", *removing)
+        assert f"controller {node_id}" in removed.stdout, removed.stdout + removed.stderr
+    assert len(voters(quorum, quorum.leader().id)) == 2
 
 
 def test_features_are_described_and_never_taken_back(quorum: Quorum) -> None:
