@@ -11,6 +11,7 @@ import structlog
 import trio
 
 from kraft_trio.actors.appender import Appender
+from kraft_trio.actors.bootstrap_servers import BootstrapServers
 from kraft_trio.actors.election import Election
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.internal_listener import InternalListener, OwnRemoval
@@ -25,6 +26,8 @@ from kraft_trio.actors.request_router import FORWARDER_CLIENT_ID, RequestRouter
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.actors.state_machine_driver import OnCommit, StateMachineDriver, committed_batches
+from kraft_trio.actors.voter_addresses import VoterAddresses
+from kraft_trio.actors.voter_gossip import VoterGossip
 from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import StateSnapshots
 from kraft_trio.channels import Reply
@@ -36,6 +39,7 @@ from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.protocol.waits import reconnect_backoff_max_ms
+from kraft_trio.storage.boot_counter import BootCounter
 from kraft_trio.storage.directory import LockedDirectory
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.log import Log
@@ -94,6 +98,8 @@ class Node:
             snapshot_fetch=self._snapshot_fetch,
             removal=removal,
             client=self._client,
+            addresses=VoterAddresses(self._client, config.controller_listener_name),
+            bootstrap=BootstrapServers(environment.network, config),
             random=environment.random,
             secret_bits=environment.secret_bits,
             wall_clock_ms=environment.wall_clock_ms,
@@ -103,6 +109,10 @@ class Node:
         self.election = Election(
             context, QuorumStateFile(environment.disk, quorum_state_path, reserve), self._observer_versions
         )
+        self._gossip: VoterGossip | None = None
+        if config.voter_gossip:
+            boots = BootCounter(environment.disk, directory.path)
+            self._gossip = VoterGossip(context, self.election.view, boots)
         self._internal_listener = InternalListener(
             log, self.election.tell, (self._client, self._forwarder), OwnRemoval(log, self.key, removal)
         )
@@ -120,6 +130,7 @@ class Node:
             self._forwarder,
             None if snapshots is None else self.take_snapshot,
             RecordChecker(environment.off_loop, config.max_message_bytes, config.max_decompressed_bytes),
+            self._gossip,
         )
         self._server = NetworkServer(environment.network, config, router, self._memory, self._failures)
         self._environment = environment
@@ -157,6 +168,8 @@ class Node:
                 await nursery.start(self._snapshot_fetch.run)
                 nursery.start_soon(self.election.run)
                 nursery.start_soon(self._appender.run)
+                if self._gossip is not None:
+                    nursery.start_soon(self._gossip.run)
                 nursery.start_soon(self._end_with_the_disk)
                 if self.config.metrics_interval_ms > 0:
                     nursery.start_soon(self.metrics.run)

@@ -11,7 +11,7 @@ from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.messages import HandedOver, LeaderHeardOf
 from kraft_trio.protocol.roles import Resigned
-from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.voter_set import Voter
 from kraft_trio.protocol.waits import vote_wait_ms
 from kraft_trio.wire.apis.end_quorum_epoch import END_QUORUM_EPOCH, EndQuorumEpochRequest
 from kraft_trio.wire.error_codes import ErrorCode
@@ -35,23 +35,22 @@ class EndEpochSender:
         self._untold: set[int] = set()
 
     async def run(self) -> None:
-        endpoints = {
-            voter.id: endpoint
+        others = [
+            voter
             for voter in self._context.log.voters.voters
-            if voter.id != self._context.key.id
-            and (endpoint := voter.endpoints.get(self._context.config.controller_listener_name)) is not None
-        }
-        self._untold = set(endpoints)
+            if voter.id != self._context.key.id and self._context.addresses.endpoint_of(voter) is not None
+        ]
+        self._untold = {voter.id for voter in others}
         await self._hand_over_if_told()
         async with trio.open_nursery() as nursery:
-            for voter_id, endpoint in endpoints.items():
-                nursery.start_soon(self._tell_until_acknowledged, voter_id, endpoint)
+            for voter in others:
+                nursery.start_soon(self._tell_until_acknowledged, voter)
 
-    async def _tell_until_acknowledged(self, voter_id: int, endpoint: Endpoint) -> None:
+    async def _tell_until_acknowledged(self, voter: Voter) -> None:
         for attempt in itertools.count(1):
-            acknowledged = await self._tell(voter_id, endpoint)
+            acknowledged = await self._tell(voter)
             if acknowledged or attempt == ATTEMPTS_BEFORE_HAND_OVER:
-                self._untold.discard(voter_id)
+                self._untold.discard(voter.id)
                 await self._hand_over_if_told()
             if acknowledged:
                 return
@@ -61,7 +60,7 @@ class EndEpochSender:
         if not self._untold:
             await self._context.tell_election(HandedOver(self._context.stamp))
 
-    async def _tell(self, voter_id: int, endpoint: Endpoint) -> bool:
+    async def _tell(self, voter: Voter) -> bool:
         """Send the request once.  Returns whether the voter is done."""
         config = self._context.config
         request = EndQuorumEpochRequest(
@@ -75,12 +74,12 @@ class EndEpochSender:
         )
         wait_ms = vote_wait_ms(config.election_timeout_ms, config.request_timeout_ms)
         try:
-            response = await self._context.client.request(endpoint, END_QUORUM_EPOCH, request, wait_ms)
+            response = await self._context.addresses.ask(voter, END_QUORUM_EPOCH, request, wait_ms)
         except (NetworkError, UnsupportedVersionError) as error:
-            log.info("end of epoch not delivered", voter_id=voter_id, epoch=self._context.epoch, reason=str(error))
+            log.info("end of epoch not delivered", voter_id=voter.id, epoch=self._context.epoch, reason=str(error))
             return False
         if response.error != ErrorCode.none:
-            log.warning("end of epoch refused", voter_id=voter_id, error=response.error.name)
+            log.warning("end of epoch refused", voter_id=voter.id, error=response.error.name)
         elif response.leader_epoch > self._context.epoch:
             await self._context.tell_election(
                 LeaderHeardOf.of_response(

@@ -9,19 +9,29 @@ from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.messages import LeaderHeardOf
-from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter
 from kraft_trio.protocol.waits import announcement_wait_ms
-from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH, BeginQuorumEpochRequest
+from kraft_trio.wire.apis.begin_quorum_epoch import (
+    BEGIN_QUORUM_EPOCH,
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+)
 from kraft_trio.wire.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
+
+ANY_VOTER = ReplicaKey(-1)
+"""The sender does not know which node it asks."""
 
 
 class EpochAnnouncer:
     """Announces one epoch of this node's leadership (KIP-595 "BeginQuorumEpoch").
 
     It tells every other voter at once.  Every half fetch timeout, it tells those that have not fetched for that long.
+
+    A leader that a majority has left may have a successor that it cannot reach (KIP-642 "Zombie Leader").  So it also
+    announces itself to the bootstrap servers until a majority fetches again.  A node that knows a newer epoch says so.
     """
 
     def __init__(self, context: EpochContext, progress: ProgressTable) -> None:
@@ -31,36 +41,68 @@ class EpochAnnouncer:
     async def run(self) -> None:
         interval_s = self._context.config.fetch_timeout_ms / 2 / 1000
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._look_for_successor)
             while True:
                 silent_since = trio.current_time() - interval_s
                 for voter in self._context.log.voters.voters:
-                    endpoint = voter.endpoints.get(self._context.config.controller_listener_name)
+                    endpoint = self._context.addresses.endpoint_of(voter)
                     silent = self._progress.last_fetch_s(voter) <= silent_since
                     if voter.id != self._context.key.id and endpoint is not None and silent:
-                        nursery.start_soon(self._announce, voter, endpoint)
+                        nursery.start_soon(self._announce, voter)
                 await trio.sleep(interval_s)
 
-    async def _announce(self, voter: Voter, endpoint: Endpoint) -> None:
-        request = BeginQuorumEpochRequest(
+    async def _look_for_successor(self) -> None:
+        """Announce to the bootstrap servers while a majority is silent."""
+        timeout_s = self._context.config.fetch_timeout_ms / 2 / 1000
+        while True:
+            voters = self._context.log.voters.voters
+            contact_ends_at = self._progress.majority_contact_ends_at(voters, timeout_s, trio.current_time())
+            if len(voters) <= 1 or contact_ends_at > trio.current_time():
+                await trio.sleep_until(contact_ends_at + 0.001)
+                continue
+            with trio.move_on_after(timeout_s):
+                await self._context.bootstrap.ask_all(self._announce_to_server)
+            await trio.sleep(self._context.retry_backoff_s())
+
+    async def _announce_to_server(self, endpoint: Endpoint) -> None:
+        request = self._request(ANY_VOTER)
+        try:
+            response = await self._context.client.request_apart(endpoint, BEGIN_QUORUM_EPOCH, request, self._timeout_ms)
+        except (NetworkError, UnsupportedVersionError) as error:
+            log.debug("announcement failed", endpoint=str(endpoint), epoch=self._context.epoch, reason=str(error))
+            return
+        await self._learn(response)
+
+    @property
+    def _timeout_ms(self) -> int:
+        config = self._context.config
+        return announcement_wait_ms(config.fetch_timeout_ms, config.request_timeout_ms)
+
+    def _request(self, voter: ReplicaKey) -> BeginQuorumEpochRequest:
+        return BeginQuorumEpochRequest(
             cluster_id=self._context.cluster_id,
             voter_id=voter.id,
             topic=self._context.config.topic_name,
             partition=0,
-            voter_directory_id=voter.key.directory_id,
+            voter_directory_id=voter.directory_id,
             leader_id=self._context.key.id,
             leader_epoch=self._context.epoch,
             leader_endpoints=self._context.config.advertised_endpoints(),
         )
-        config = self._context.config
-        timeout_ms = announcement_wait_ms(config.fetch_timeout_ms, config.request_timeout_ms)
+
+    async def _announce(self, voter: Voter) -> None:
+        request = self._request(voter.key)
         try:
-            response = await self._context.client.request(endpoint, BEGIN_QUORUM_EPOCH, request, timeout_ms)
+            response = await self._context.addresses.ask(voter, BEGIN_QUORUM_EPOCH, request, self._timeout_ms)
         except (NetworkError, UnsupportedVersionError) as error:
             log.debug("announcement failed", voter_id=voter.id, epoch=self._context.epoch, reason=str(error))
             return
         if response.error != ErrorCode.none:
             log.warning("announcement refused", voter_id=voter.id, error=response.error.name)
             return
+        await self._learn(response)
+
+    async def _learn(self, response: BeginQuorumEpochResponse) -> None:
         if response.leader_epoch > self._context.epoch:
             await self._context.tell_election(
                 LeaderHeardOf.of_response(

@@ -8,9 +8,11 @@ from typing import TypeAlias
 
 import attrs
 
+from kraft_trio.actors.bootstrap_servers import BootstrapServers
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
+from kraft_trio.actors.voter_addresses import VoterAddresses
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import ElectionMessage, Stamp
 from kraft_trio.protocol.types import ReplicaKey
@@ -32,6 +34,8 @@ class NodeContext:
     snapshot_fetch: SnapshotFetch
     removal: RemovalMarker
     client: NetworkClient
+    addresses: VoterAddresses
+    bootstrap: BootstrapServers
     random: random.Random
     secret_bits: Callable[[int], int]
     """Returns that many unpredictable bits."""

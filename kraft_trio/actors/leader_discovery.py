@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import attrs
 import structlog
 import trio
@@ -13,7 +15,7 @@ from kraft_trio.protocol.types import Endpoint, Endpoints
 from kraft_trio.protocol.waits import discovery_wait_ms
 from kraft_trio.wire.api import DESCRIBE_CLUSTER
 from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
-from kraft_trio.wire.apis.fetch import FETCH
+from kraft_trio.wire.apis.fetch import FETCH, FetchResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
@@ -50,14 +52,20 @@ class LeaderDiscovery:
             if self._namesake is not None and self._namesake not in endpoints:
                 endpoints.append(self._namesake)
             if endpoints:
-                await self._ask(self._context.random.choice(endpoints))
+                server = self._context.random.choice(endpoints)
+                addresses = await self._context.bootstrap.addresses_of(server)
+                if len(addresses) > 1:
+                    # The name stands for several nodes, and only some of them may know the leader.
+                    await self._ask(self._context.random.choice(addresses), self._context.client.request_apart)
+                else:
+                    await self._ask(server, self._context.client.request)
 
-    async def _ask(self, endpoint: Endpoint) -> None:
+    async def _ask(self, endpoint: Endpoint, send: Callable[..., Awaitable[FetchResponse]]) -> None:
         config = self._context.config
         request = replica_fetch_request(self._context, max_wait_ms=0)
         try:
             wait_ms = discovery_wait_ms(config.fetch_timeout_ms, config.request_timeout_ms)
-            response = await self._context.client.request(endpoint, FETCH, request, wait_ms)
+            response = await send(endpoint, FETCH, request, wait_ms)
         except (NetworkError, UnsupportedVersionError) as error:
             self._note(endpoint, "no leader found", str(error))
             return

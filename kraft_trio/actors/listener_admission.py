@@ -10,15 +10,18 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, UPDATE_RAFT_VOTER, VOTE
+from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, DISCOVER_VOTERS, END_QUORUM_EPOCH, UPDATE_RAFT_VOTER, VOTE
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
+from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 from kraft_trio.wire.apis.fetch import FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest
 from kraft_trio.wire.apis.vote import VoteRequest
 
-REPLICAS_ONLY: Final = frozenset(api.key for api in (VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, UPDATE_RAFT_VOTER))
+REPLICAS_ONLY: Final = frozenset(
+    api.key for api in (VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, UPDATE_RAFT_VOTER, DISCOVER_VOTERS)
+)
 """Keys of the APIs that only replicas use.  Other listeners do not advertise them."""
 
 
@@ -39,7 +42,9 @@ class ListenerAdmission:
         if listener_name in self._controller_listeners:
             return
         match request:
-            case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest() | UpdateRaftVoterRequest():
+            case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest():
+                pass
+            case UpdateRaftVoterRequest() | DiscoverVotersRequest():
                 pass
             case FetchRequest(replica_id=replica_id) | FetchSnapshotRequest(replica_id=replica_id) if replica_id >= 0:
                 pass

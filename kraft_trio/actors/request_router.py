@@ -22,6 +22,7 @@ from kraft_trio.actors.reassignment_requests import ReassignmentRequests
 from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.replica_snapshot_requests import ReplicaSnapshotRequests, TakeSnapshot
 from kraft_trio.actors.voter_change_requests import VoterChangeRequests
+from kraft_trio.actors.voter_gossip import VoterGossip
 from kraft_trio.channels import Reply, deliver
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.messages import (
@@ -34,7 +35,7 @@ from kraft_trio.messages import (
     VoteReceived,
 )
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS
-from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, INIT_PRODUCER_ID, Api, advertised_ranges
+from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, DISCOVER_VOTERS, INIT_PRODUCER_ID, Api, advertised_ranges
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from kraft_trio.wire.apis.api_versions import (
@@ -46,6 +47,7 @@ from kraft_trio.wire.apis.api_versions import (
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from kraft_trio.wire.apis.describe_cluster import DescribeClusterRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from kraft_trio.wire.apis.fetch import FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
@@ -82,6 +84,7 @@ class RequestRouter:
         forwarder: NetworkClient,
         take_snapshot: TakeSnapshot | None,
         checker: RecordChecker,
+        gossip: VoterGossip | None,
     ) -> None:
         """`forwarder` passes clients' requests on to the leader; its client id is FORWARDER_CLIENT_ID."""
         self._cluster_id = context.cluster_id
@@ -97,6 +100,8 @@ class RequestRouter:
         self._reassignments = ReassignmentRequests(context, view)
         self._list_offsets = ListOffsetsRequests(context, view)
         self._clients = ClientRequests(context, view, checker)
+        self._gossip = gossip
+        self._not_served = frozenset({DISCOVER_VOTERS.key} if gossip is None else ())
 
     async def route(
         self, header: RequestHeader, listener_name: str, request: Any, *, asker: Asker | None = None
@@ -123,6 +128,8 @@ class RequestRouter:
                 return self._reassignments.list(request, listener_name)
             case FetchSnapshotRequest():
                 return await self._leader.fetch_snapshot(request, listener_name)
+            case DiscoverVotersRequest() if self._gossip is not None:
+                return Ready(await self._gossip.answer(request))
             case ReplicaSnapshotsRequest():
                 return self._replica_snapshots.route(request)
             case ApiVersionsRequest():
@@ -153,7 +160,9 @@ class RequestRouter:
     def _api_versions(self, listener_name: str) -> ApiVersionsResponse:
         finalized = self._finalized_kraft_version()
         return ApiVersionsResponse(
-            apis=advertised_ranges(() if self._admission.is_for_replicas(listener_name) else REPLICAS_ONLY),
+            apis=advertised_ranges(
+                self._not_served if self._admission.is_for_replicas(listener_name) else REPLICAS_ONLY
+            ),
             supported_features=(KRAFT_VERSIONS,),
             finalized_features=(FinalizedFeature(KRAFT_VERSIONS.name, finalized),) if finalized else (),
             finalized_features_epoch=-1 if finalized is None else self._view.value.epoch,
@@ -236,7 +245,13 @@ def is_of_replica(request: Any) -> bool:
     match request:
         case FetchRequest() | FetchSnapshotRequest():
             return request.replica_id >= 0
-        case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest() | UpdateRaftVoterRequest():
+        case (
+            VoteRequest()
+            | BeginQuorumEpochRequest()
+            | EndQuorumEpochRequest()
+            | UpdateRaftVoterRequest()
+            | DiscoverVotersRequest()
+        ):
             return True
         case _:
             return False

@@ -56,12 +56,11 @@ class VoteRound:
                     nursery.start_soon(self._ask, voter)
 
     async def _ask(self, voter: Voter) -> None:
-        endpoint = voter.endpoints.get(self._context.config.controller_listener_name)
         config = self._context.config
         wait_ms = vote_wait_ms(config.election_timeout_ms, config.request_timeout_ms)
-        while endpoint is not None and not self._ended:
+        while self._context.addresses.endpoint_of(voter) is not None and not self._ended:
             try:
-                response = await self._context.client.request(endpoint, VOTE, self._request(voter), wait_ms)
+                response = await self._context.addresses.ask(voter, VOTE, self._request(voter), wait_ms)
             except (NetworkError, ApiNotServedError) as error:
                 log.debug("no vote", voter_id=voter.id, epoch=self._context.epoch, reason=str(error))
                 self._unreachable.add(voter.id)

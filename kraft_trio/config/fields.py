@@ -253,6 +253,13 @@ class ConfigFields:
         "Whether a controller outside the voter set adds itself to it (KIP-853).",
         default=False,
     )
+    voter_gossip: bool = config_key(
+        "kraft.voter.gossip.enable",
+        Truth(),
+        "Whether nodes without a leader tell each other where the voters listen, so that voters whose addresses "
+        "have all changed still find each other (KIP-642).",
+        default=True,
+    )
     shutdown_grace_ms: int = config_key(
         "kraft.shutdown.grace.ms",
         Integer(0),

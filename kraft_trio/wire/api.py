@@ -12,6 +12,7 @@ from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiRange
 from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH
 from kraft_trio.wire.apis.describe_cluster import DESCRIBE_CLUSTER
 from kraft_trio.wire.apis.describe_quorum import DESCRIBE_QUORUM
+from kraft_trio.wire.apis.discover_voters import DISCOVER_VOTERS
 from kraft_trio.wire.apis.end_quorum_epoch import END_QUORUM_EPOCH
 from kraft_trio.wire.apis.fetch import FETCH
 from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT
@@ -36,6 +37,7 @@ __all__ = [
     "BEGIN_QUORUM_EPOCH",
     "DESCRIBE_CLUSTER",
     "DESCRIBE_QUORUM",
+    "DISCOVER_VOTERS",
     "END_QUORUM_EPOCH",
     "FETCH",
     "FETCH_SNAPSHOT",
@@ -75,6 +77,7 @@ _ALL: Final[tuple[Api[Any, Any], ...]] = (
     REMOVE_RAFT_VOTER,
     UPDATE_RAFT_VOTER,
     REPLICA_SNAPSHOTS,
+    DISCOVER_VOTERS,
 )
 
 APIS: Final[Mapping[int, Api[Any, Any]]] = MappingProxyType({api.key: api for api in _ALL})

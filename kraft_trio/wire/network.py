@@ -52,5 +52,8 @@ class Network(Protocol):
     async def connect(self, endpoint: Endpoint) -> ImmediateStream:
         """Open a stream to the endpoint.  Raises NetworkError if it cannot be resolved or connected to."""
 
+    async def addresses(self, host: str) -> tuple[str, ...]:
+        """All addresses of a host name, looked up now.  Raises NetworkError if it cannot be resolved."""
+
     async def listen(self, endpoint: Endpoint) -> Listener:
         """Bind a listener.  Raises OSError if the address is in use or does not belong to this machine."""

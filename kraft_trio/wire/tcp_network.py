@@ -57,6 +57,14 @@ class TcpNetwork:
         await trio.aclose_forcefully(stream)
         return taken
 
+    async def addresses(self, host: str) -> tuple[str, ...]:
+        resolver = name_resolver()
+        resolver.forget(host)
+        try:
+            return await resolver.addresses(host)
+        except ValueError as error:
+            raise NetworkError(f"{host!r} is not a host name: {error}") from error
+
     async def listen(self, endpoint: Endpoint) -> Listener:
         if not endpoint.host:
             return TcpListener(_listening_on_every_interface(endpoint.port))

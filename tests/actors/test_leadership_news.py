@@ -10,12 +10,14 @@ import trio
 
 from kraft_trio.actors.role_changes import Situation, judge
 from kraft_trio.actors.vote_round import VoteRound
+from kraft_trio.actors.voter_addresses import VoterAddresses
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.messages import Stamp, VoteRoundEnded
 from kraft_trio.protocol.roles import Candidate, Event, Follower, Prospective
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.catalog import parse_step
+from kraft_trio.simulation.setup import LISTENER
 from kraft_trio.wire.api import API_VERSIONS, BEGIN_QUORUM_EPOCH
 from kraft_trio.wire.apis.vote import VOTE, VoteResponse
 from kraft_trio.wire.error_codes import ErrorCode
@@ -111,7 +113,7 @@ async def test_a_peer_without_pre_votes_makes_one_a_candidate_at_once(cluster: C
     client = PeersOfBeforePreVote(refuse_by)
     stamp = Stamp(3, 1)
     epoch = lone_epoch(cluster, 1, stamp)
-    context = attrs.evolve(epoch.context, client=client)
+    context = attrs.evolve(epoch.context, addresses=VoterAddresses(client, LISTENER))  # type: ignore[arg-type]
     voters = cluster.initial_voters
     with trio.fail_after(1):
         await VoteRound(context, Prospective(context.epoch), log_end=context.log.end, voters=voters).run()

@@ -10,17 +10,20 @@ import pytest
 import trio
 
 from kraft_trio.actors.vote_round import VoteRound
+from kraft_trio.actors.voter_addresses import VoterAddresses
 from kraft_trio.config.values import NamedListener
 from kraft_trio.errors import ApiNotServedError, NetworkError
 from kraft_trio.messages import Stamp
 from kraft_trio.node import Node
+from kraft_trio.protocol.gossip import Advertisement
 from kraft_trio.protocol.roles import Prospective
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.setup import CLUSTER_ID
+from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
 from kraft_trio.wire.api import (
     BEGIN_QUORUM_EPOCH,
     DESCRIBE_QUORUM,
+    DISCOVER_VOTERS,
     END_QUORUM_EPOCH,
     FETCH,
     FETCH_SNAPSHOT,
@@ -31,6 +34,7 @@ from kraft_trio.wire.api import (
 )
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
+from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
@@ -98,10 +102,14 @@ def forged(leader: Node, victim: ReplicaKey) -> dict[str, tuple[Any, Any]]:
             UPDATE_RAFT_VOTER,
             UpdateRaftVoterRequest(CLUSTER_ID, epoch, victim.id, victim.directory_id, elsewhere, VersionRange(0, 1)),
         ),
+        "discover": (
+            DISCOVER_VOTERS,
+            DiscoverVotersRequest(CLUSTER_ID, (Advertisement(victim, 1, epoch, elsewhere),)),
+        ),
     }
 
 
-@pytest.mark.parametrize("what", ["vote", "begin", "end", "fetch", "piece", "update"])
+@pytest.mark.parametrize("what", ["vote", "begin", "end", "fetch", "piece", "update", "discover"])
 @on_cluster(started=())
 async def test_a_client_listener_closes_on_replicas_requests(cluster: Cluster, what: str) -> None:
     leader = await with_client_listeners(cluster)
@@ -154,7 +162,8 @@ class PeersThatListenForClients:
 async def test_an_address_for_clients_is_no_old_voter(cluster: Cluster) -> None:
     """A voter that is too old to know pre-votes makes one a candidate at once; this one is merely not reached."""
     epoch = lone_epoch(cluster, 1, Stamp(3, 1))
-    context = attrs.evolve(epoch.context, client=PeersThatListenForClients())  # type: ignore[arg-type]
+    addresses = VoterAddresses(PeersThatListenForClients(), LISTENER)  # type: ignore[arg-type]
+    context = attrs.evolve(epoch.context, addresses=addresses)
     with trio.move_on_after(1):
         role = Prospective(context.epoch)
         await VoteRound(context, role, log_end=context.log.end, voters=cluster.initial_voters).run()

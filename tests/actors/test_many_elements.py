@@ -15,6 +15,7 @@ import trio
 from kraft_trio.actors.answers import Worked
 from kraft_trio.errors import ProtocolError
 from kraft_trio.node import Node
+from kraft_trio.protocol.gossip import Advertisement
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
@@ -24,6 +25,7 @@ from kraft_trio.wire.api import (
     APIS,
     BEGIN_QUORUM_EPOCH,
     DESCRIBE_QUORUM,
+    DISCOVER_VOTERS,
     END_QUORUM_EPOCH,
     FETCH,
     FETCH_SNAPSHOT,
@@ -39,6 +41,7 @@ from kraft_trio.wire.api import (
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
+from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
@@ -122,6 +125,9 @@ def one_of_each() -> Iterator[tuple[Api[Any, Any], int, object, str]]:
     yield ADD_RAFT_VOTER, 1, add, "listeners"
     update = UpdateRaftVoterRequest(CLUSTER_ID, 1, 9, UUID(int=9), with_listeners(1), VersionRange(0, 1))
     yield UPDATE_RAFT_VOTER, 0, update, "listeners"
+    advertised = Advertisement(STRANGER_KEY, 1, 1, with_listeners(1))
+    discover = DiscoverVotersRequest(CLUSTER_ID, (advertised,))
+    yield DISCOVER_VOTERS, 0, discover, "advertisements"
 
 
 ARRAYS: Final = tuple(one_of_each())

@@ -104,6 +104,8 @@ def test_one_is_taken_after_so_many_bytes() -> None:
         leader = await cluster.wait_for_leader()
         for number in range(0, 200, 10):
             await leader.append(values(number, 10))
+            # A snapshot is due again once the previous one is on disk.
+            await trio.sleep(0.1)
         await cluster.wait_until_alike()
         await trio.sleep(1)
         for node in cluster.nodes.values():

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 
 import attrs
 
+from kraft_trio.actors.bootstrap_servers import BootstrapServers
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
+from kraft_trio.actors.voter_addresses import VoterAddresses
 from kraft_trio.messages import ElectionMessage, Stamp
 from kraft_trio.protocol.types import Endpoints, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
@@ -49,6 +51,8 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp) -> LoneEpoch:
     async def tell_election(message: ElectionMessage) -> None:
         told.append(message)
 
+    network = cluster.network.seen_from(machine.host)
+    client = NetworkClient(network, "test", random.Random(0), 1024 * 1024)
     context = EpochContext(
         stamp=stamp,
         key=cluster.key_of(node_id),
@@ -57,7 +61,9 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp) -> LoneEpoch:
         log=log,
         snapshot_fetch=SnapshotFetch(machine.disk, log),
         removal=RemovalMarker(machine.disk, machine.partition_path, cluster.key_of(node_id)),
-        client=NetworkClient(cluster.network.seen_from(machine.host), "test", random.Random(0), 1024 * 1024),
+        client=client,
+        addresses=VoterAddresses(client, LISTENER),
+        bootstrap=BootstrapServers(network, config),
         random=random.Random(0),
         secret_bits=random.Random(0).getrandbits,
         wall_clock_ms=lambda: 0,

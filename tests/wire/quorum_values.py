@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from kraft_trio.protocol.gossip import Advertisement
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kraft_trio.wire.apis.alter_partition_reassignments import (
@@ -21,6 +22,7 @@ from kraft_trio.wire.apis.describe_quorum import (
     QuorumNode,
     QuorumReplica,
 )
+from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest, DiscoverVotersResponse
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from kraft_trio.wire.apis.fetch import (
     UNSUPPORTED_HIGH_WATERMARK,
@@ -74,6 +76,8 @@ from tests.wire.strategies import (
     version_ranges,
     voter_changes,
 )
+
+advertisements = st.builds(Advertisement, keys, int64, int32, listeners)
 
 VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("AddRaftVoter", "request"): st.builds(
@@ -291,6 +295,12 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
         high_watermark=int64,
         snapshots=tuples(st.builds(ReplicaSnapshot, ends, int64, int64)),
         took_ms=int64,
+    ),
+    ("DiscoverVoters", "request"): st.builds(
+        DiscoverVotersRequest, cluster_id=texts, advertisements=tuples(advertisements)
+    ),
+    ("DiscoverVoters", "response"): st.builds(
+        DiscoverVotersResponse, error=errors, advertisements=tuples(advertisements)
     ),
 }
 

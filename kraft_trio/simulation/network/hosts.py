@@ -94,6 +94,10 @@ class Hosts(ABC):
         self.listeners: dict[tuple[str, int], SimulatedListener] = {}
         self.lives: Counter[str] = Counter()
         """How many processes of each host have ended."""
+        self.names: dict[str, tuple[str, ...]] = {}
+        """The hosts that a name stands for, if it is not the name of a single host."""
+        self.balanced: Counter[str] = Counter()
+        """How many connections were opened to each of these names."""
         self._seed = random_source.getrandbits(64)
         self._hosts: dict[str, bool] = {}
         """Whether the machine is on."""
@@ -212,7 +216,7 @@ class HostNetwork:
         if self._is_over:
             raise _failed(errno.ENETDOWN)
         network.power_on(self.host)
-        target = self.host if endpoint.host in _LOOPBACK_NAMES else endpoint.host
+        target = self.host if endpoint.host in _LOOPBACK_NAMES else self._host_of(endpoint.host)
         if not network.knows(target):
             await trio.lowlevel.checkpoint()
             raise NetworkError(f"cannot connect: {endpoint.host}: the name is not known")
@@ -257,6 +261,18 @@ class HostNetwork:
     def _refuse_if_cut(self, there: Link, back: Link) -> None:
         if there.resets or back.resets:
             raise _failed(errno.ECONNREFUSED)
+
+    def _host_of(self, name: str) -> str:
+        """The host behind a name, as a load balancer chooses it: another one for each connection."""
+        hosts = self.network.names.get(name)
+        if not hosts:
+            return name
+        self.network.balanced[name] += 1
+        return hosts[self.network.balanced[name] % len(hosts)]
+
+    async def addresses(self, host: str) -> tuple[str, ...]:
+        """What the name server says now.  Looking up a host that has no other name takes no time."""
+        return self.network.names.get(host, (host,))
 
     async def listen(self, endpoint: Endpoint) -> SimulatedListener:
         await trio.lowlevel.checkpoint()

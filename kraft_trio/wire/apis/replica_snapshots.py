@@ -13,7 +13,8 @@ import attrs
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.schema import ENTITY, EntityShape, Fields, FieldShape
+from kraft_trio.wire.own_shape import own_shape
+from kraft_trio.wire.schema import Fields
 
 NO_NODE: Final = ReplicaKey(-1)
 _NO_END: Final = OffsetAndEpoch(-1, -1)
@@ -111,22 +112,9 @@ def _response_of_fields(fields: Fields, version: int) -> ReplicaSnapshotsRespons
     )
 
 
-def _structure(name: str, **kinds: str | EntityShape) -> EntityShape:
-    """A field in the compact encoding (KIP-482): a type name, with `?` if it may be null, or the items of an array."""
-    fields = []
-    for field, kind in kinds.items():
-        if isinstance(kind, EntityShape):
-            fields.append(FieldShape(field, ENTITY, kind, is_array=True, nullable=False, tag=None, default=None))
-        else:
-            is_nullable = kind.endswith("?")
-            shape = FieldShape(field, kind.rstrip("?"), None, False, is_nullable, None, None)
-            fields.append(shape)
-    return EntityShape(name, flexible=True, fields=tuple(fields), tagged=())
-
-
 _SHAPES: Final = {
-    "request": _structure("ReplicaSnapshotsRequest", cluster_id="string?", take="bool"),
-    "response": _structure(
+    "request": own_shape("ReplicaSnapshotsRequest", cluster_id="string?", take="bool"),
+    "response": own_shape(
         "ReplicaSnapshotsResponse",
         error_code="error_code",
         error_message="string?",
@@ -138,7 +126,7 @@ _SHAPES: Final = {
         log_end_epoch="int32",
         log_size="int64",
         high_watermark="int64",
-        snapshots=_structure(
+        snapshots=own_shape(
             "ReplicaSnapshot",
             end_offset="int64",
             epoch="int32",

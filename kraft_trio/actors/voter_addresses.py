@@ -1,0 +1,92 @@
+"""Sends requests to voters: to the endpoint in the log, or to the advertised one if that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.protocol.gossip import Whereabouts, choose_endpoint
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.voter_set import Voter
+from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, VOTE, Api
+from kraft_trio.wire.error_codes import ErrorCode
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+
+NAMING_THEIR_VOTER: Final[Mapping[int, Api[Any, Any]]] = {
+    api.key: attrs.evolve(api, min_version=1) for api in (VOTE, BEGIN_QUORUM_EPOCH)
+}
+"""Vote and BeginQuorumEpoch from the version on that names the voter it is meant for (KIP-853).
+
+Before, a node would vote in place of another one at whose advertised endpoint it listens.
+"""
+
+_SOMEBODY_ELSE: Final = frozenset({ErrorCode.invalid_voter_key, ErrorCode.inconsistent_cluster_id})
+
+
+class VoterAddresses:
+    """Where one node looks for the voters.  VoterGossip keeps `whereabouts` up to date."""
+
+    def __init__(self, client: NetworkClient, listener_name: str) -> None:
+        self._client = client
+        self._listener_name = listener_name
+        self.whereabouts = Whereabouts()
+        self._failed: dict[int, Endpoint] = {}
+        """By voter id, the endpoint that failed last."""
+
+    def endpoint_of(self, voter: Voter) -> Endpoint | None:
+        """Where the next request to the voter goes; None if neither the log nor an advertisement has an endpoint."""
+        logged = voter.endpoints.get(self._listener_name)
+        return choose_endpoint(logged, self._hinted(voter), self._failed.get(voter.id))
+
+    def _hinted(self, voter: Voter) -> Endpoint | None:
+        advertised = self.whereabouts.by_id.get(voter.id)
+        if advertised is None or not voter.key.names(voter.id, advertised.key.directory_id):
+            return None
+        return advertised.endpoints.get(self._listener_name)
+
+    async def ask(self, voter: Voter, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int) -> ResponseT:
+        """Send one request to the voter, and wait up to `timeout_ms` for the response.
+
+        Raises what `NetworkClient.request` raises, and NetworkError if another node answered at the endpoint although
+        the voter may be at a different one.  The next request then goes to that one.
+        """
+        endpoint, logged = self.endpoint_of(voter), voter.endpoints.get(self._listener_name)
+        if endpoint is None:
+            raise NetworkError(f"{api.name} to voter {voter.key}: its endpoint is not known")
+        try:
+            if endpoint == logged:
+                response = await self._client.request(endpoint, api, request, timeout_ms)
+            else:
+                response = await self._ask_hinted(endpoint, api, request, timeout_ms)
+        except NetworkError:
+            self._fail(voter, endpoint)
+            raise
+        hinted = self._hinted(voter)
+        errors = (getattr(response, "error", None), getattr(response, "partition_error", None))
+        if hinted is not None and hinted != logged and any(error in _SOMEBODY_ELSE for error in errors):
+            self._fail(voter, endpoint)
+            raise NetworkError(f"{api.name} to voter {voter.key}: another node answers at {endpoint}")
+        if endpoint == hinted:
+            self.whereabouts = self.whereabouts.trusting(voter.id)
+        return response
+
+    async def _ask_hinted(
+        self, endpoint: Endpoint, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int
+    ) -> ResponseT:
+        """Over a connection of its own: a false advertisement leaves nothing behind."""
+        named = NAMING_THEIR_VOTER.get(api.key, api)
+        try:
+            return await self._client.request_apart(endpoint, named, request, timeout_ms)
+        except UnsupportedVersionError as error:
+            raise NetworkError(f"{api.name} to {endpoint}: {error}") from error
+
+    def _fail(self, voter: Voter, endpoint: Endpoint) -> None:
+        self._failed[voter.id] = endpoint
+        if endpoint == self._hinted(voter):
+            self.whereabouts = self.whereabouts.doubting(voter.id)

@@ -1,0 +1,46 @@
+"""The file `boot-counter`: how often a process on this directory has advertised itself (docs/PROTOCOL.md#gossip).
+
+One line of JSON and its CRC-32C, like quorum-state, replaced atomically and durably.  Kafka ignores it.
+"""
+
+from __future__ import annotations
+
+import json
+
+import structlog
+
+from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.quorum_state import with_crc
+
+log = structlog.get_logger(__name__)
+
+BOOT_COUNTER = "boot-counter"
+
+
+class BootCounter:
+    """A number that only grows, in one node's directory; one task changes it."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        """Read the file.  A missing, damaged or unreadable one counts as 0: peers that know a higher number tell it."""
+        self._disk = disk
+        self._path = join(directory, BOOT_COUNTER)
+        self.value = 0
+        try:
+            found = disk.read_bytes(self._path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            log.warning("the boot counter cannot be read, and begins again", file=self._path, reason=str(error))
+            return
+        line = found.partition(b"\n")[0]
+        if with_crc(line) == found:
+            self.value = json.loads(line)["boot"]
+        else:
+            log.warning("the boot counter is damaged, and begins again", file=self._path)
+
+    async def raise_to(self, value: int) -> None:
+        """Store a higher number durably; it counts once it is stored.  Raises OSError."""
+        assert value > self.value, f"boot {value} after {self.value}"
+        line = json.dumps({"boot": value, "data_version": 0}, separators=(",", ":")).encode()
+        await self._disk.replace(self._path, with_crc(line))
+        self.value = value
