@@ -111,15 +111,19 @@ class VoterGossip:
             if advertisement.key.id == self._context.key.id:
                 of_own_id.append(advertisement)
             elif whereabouts.refusal(advertisement, voters) is None:
-                log.info(
-                    "voter advertised",
-                    voter=str(advertisement.key),
-                    boot=advertisement.boot,
-                    endpoints=[f"{name}://{endpoint}" for name, endpoint in advertisement.endpoints],
-                )
+                self._log_move(whereabouts.by_id.get(advertisement.key.id), advertisement)
                 whereabouts = whereabouts.with_advertisement(advertisement)
         addresses.whereabouts = whereabouts
         await self._overtake(of_own_id)
+
+    def _log_move(self, before: Advertisement | None, now: Advertisement) -> None:
+        """Log that a voter is not where the log, or an earlier advertisement, says."""
+        listener = self._context.config.controller_listener_name
+        voter = self._context.log.voters.voters.get(now.key.id)
+        logged = None if voter is None else voter.endpoints.get(listener)
+        endpoint, known = now.endpoints.get(listener), logged if before is None else before.endpoints.get(listener)
+        if endpoint not in (logged, known):
+            log.info("voter advertised", voter=str(now.key), boot=now.boot, endpoint=str(endpoint))
 
     async def _overtake(self, heard: list[Advertisement]) -> None:
         """Raise this node's boot number above wrong advertisements of itself."""

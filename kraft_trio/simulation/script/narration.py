@@ -287,6 +287,11 @@ def _joined(values: Iterable[Any]) -> str:
 
 Tell = Callable[["Cluster", TraceEvent], Iterator[str]]
 
+
+def _advertised(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
+    yield f"{event.node} hears that {event.details['voter']} is at {event.details['endpoint']}"
+
+
 _OF_LOG_LINE: Final[Mapping[str, Tell]] = {
     "role": _role,
     "vote requested": _vote,
@@ -298,6 +303,7 @@ _OF_LOG_LINE: Final[Mapping[str, Tell]] = {
     "snapshot taken": _snapshot_taken,
     "damaged snapshot ignored": _error,
     "two nodes share one id": _shared_id,
+    "voter advertised": _advertised,
 }
 """How a log line of a node reads, by its text."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import commits, elections, following, membership, snapshots, storage
+from . import commits, elections, following, gossip, membership, snapshots, storage
 from .mutant import MUTANTS, Found, Mutant, violation_of
 from .runs import Run
 
@@ -14,6 +14,7 @@ __all__ = [
     "commits",
     "elections",
     "following",
+    "gossip",
     "membership",
     "snapshots",
     "storage",
