@@ -9,6 +9,7 @@ STORIES = (
     "disk-failure",
     "node-failure",
     "listener-upgrade",
+    "moved-quorum",
     "version-upgrade",
     "restore",
 )

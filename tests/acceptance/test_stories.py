@@ -36,6 +36,7 @@ VOTERS_IN_THE_END = {
     "disk-failure": [1, 2, 3],
     "node-failure": [1, 2, 4],
     "listener-upgrade": [1, 2, 3],
+    "moved-quorum": [1, 2, 3],
     "version-upgrade": [1, 2, 3, 4],
     "restore": [4, 5, 6],
 }
@@ -80,7 +81,7 @@ def values_before_the_log(node: Node) -> list[str]:
 TOPIC_DIRECTORY = f"{TOPIC}-0"
 
 
-TOLD = tuple(STORIES) if sizes.IS_ALL else ("disk-failure", "auto-join", "restore")
+TOLD = tuple(STORIES) if sizes.IS_ALL else ("disk-failure", "auto-join", "moved-quorum", "restore")
 """By default, the stories that take the most paths: each change of voters is also tested with commands of its own."""
 
 
