@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -36,32 +37,49 @@ class Controllers:
         return self._directory / f"controller-{node_id}.properties"
 
     def start(self) -> None:
-        for node_id, port in self.ports.items():
-            settings = {
-                "process.roles": "controller",
-                "node.id": node_id,
-                "listeners": f"CONTROLLER://127.0.0.1:{port}",
-                "controller.listener.names": "CONTROLLER",
-                "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.ports[1]}",
-                "metadata.log.dir": self._directory / f"controller-{node_id}",
-                "log.dirs": self._directory / f"controller-{node_id}",
-                # They write a record every half second.
-                "metadata.log.max.record.bytes.between.snapshots": 2000,
-            }
-            self.properties(node_id).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        """Format and run both."""
+        for node_id in self.ports:
+            self.write_properties(node_id)
             how = "--standalone" if node_id == 1 else "--no-initial-controllers"
             formatting = ["format", "-t", self.cluster_id, "-c", str(self.properties(node_id)), how]
             subprocess.run(
                 java("kafka.tools.StorageTool", *formatting), check=True, capture_output=True, timeout=JVM_SECONDS
             )
-            with (self._directory / f"controller-{node_id}.log").open("wb") as log:
-                command = java("kafka.Kafka", str(self.properties(node_id)))
-                self._processes.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=self._directory))
+            self.run(node_id)
+
+    def write_properties(self, node_id: int) -> None:
+        """Configure the node for its port."""
+        settings = {
+            "process.roles": "controller",
+            "node.id": node_id,
+            "listeners": f"CONTROLLER://127.0.0.1:{self.ports[node_id]}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.ports[1]}",
+            "metadata.log.dir": self._directory / f"controller-{node_id}",
+            "log.dirs": self._directory / f"controller-{node_id}",
+            # They write a record every half second.
+            "metadata.log.max.record.bytes.between.snapshots": 2000,
+        }
+        self.properties(node_id).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+
+    def run(self, node_id: int) -> None:
+        """Start a process, without waiting for it."""
+        with (self._directory / f"controller-{node_id}.log").open("ab") as log:
+            command = java("kafka.Kafka", str(self.properties(node_id)))
+            self._processes.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=self._directory))
 
     def stop(self) -> None:
         for process in self._processes:
             process.kill()
             process.wait(JVM_SECONDS)
+        self._processes.clear()
+
+    def log_end(self, node_id: int) -> tuple[int, int]:
+        """Epoch and end offset (exclusive) of a stopped node's log, as `kraft storage recover` shows them."""
+        shown = kraft("storage", "recover", "-c", str(self.properties(node_id)), "--unsafe-only-voter").stdout
+        match = re.search(r"LogEnd: +offset (\d+) \(exclusive\), epoch (\d+)", shown)
+        assert match is not None, shown
+        return int(match[2]), int(match[1])
 
     def ask(self, asked: int, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return kraft(command, "--bootstrap-controller", f"127.0.0.1:{self.ports[asked]}", *arguments)
