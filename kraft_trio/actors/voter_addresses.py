@@ -40,7 +40,7 @@ class VoterAddresses:
         """By voter id, the endpoint that failed last."""
 
     def endpoint_of(self, voter: Voter) -> Endpoint | None:
-        """Where the next request to the voter goes; None if neither the log nor an advertisement has an endpoint."""
+        """Where the next request to the voter goes.  None if no endpoint is known."""
         logged = voter.endpoints.get(self._listener_name)
         return choose_endpoint(logged, self._hinted(voter), self._failed.get(voter.id))
 
