@@ -229,14 +229,3 @@ async def test_a_zombie_leader_learns_of_its_successor(cluster: Cluster) -> None
     cluster.network.bridge("node-4", [f"node-{zombie.key.id}"], others, silent=False)
     cluster.network.heal(apart)
     await cluster.wait_until(lambda: zombie.view.epoch == successor.view.epoch, within_s=FETCH_TIMEOUT_S / 8)
-
-
-@on_cluster()
-async def test_a_zombie_leader_steps_down_when_the_network_heals(cluster: Cluster) -> None:
-    zombie = await cluster.wait_for_leader()
-    await cluster.wait_until_alike()
-    cluster.partition([zombie.key.id], [node.key.id for node in cluster.others(zombie)])
-    successor = await cluster.wait_for_leader(other_than=zombie)
-    assert isinstance(zombie.view.role, Leader)
-    cluster.heal()
-    await cluster.wait_until(lambda: zombie.view.leader_id == successor.key.id, within_s=FETCH_TIMEOUT_S / 8)
