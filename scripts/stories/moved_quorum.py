@@ -17,7 +17,6 @@ def tell(story: Story) -> None:
     story.begin_with(voters)
     story.start(*voters)
     story.expect(voters=voters)
-    story.quorum("describe")
 
     with story.application(*moved.values()):
         story.say("All machines go down together, and come back with other addresses.")
@@ -36,4 +35,3 @@ def tell(story: Story) -> None:
             lambda quorum: {id: dict(quorum.endpoints.get(id, ())).get("CONTROLLER") for id in moved} == moved,
         )
         story.expect(voters=voters)
-    story.quorum("describe")
