@@ -86,9 +86,9 @@ def test_a_log_that_cannot_be_read_at_start_is_named(quorum: tuple[Quorum, dict[
 
 def test_a_log_that_cannot_be_read_while_it_runs_ends_the_node(quorum: tuple[Quorum, dict[int, FailingDisk]]) -> None:
     nodes, disks = quorum
-    leader = nodes.leader()
-    nodes.produce(["value"], leader)
+    nodes.produce(["value"])
     nodes.wait_until_caught_up()
+    leader = nodes.leader()
     (log,) = leader.partition_directory.glob("*.log")
     disks[leader.id].forget_cached(log)
     disks[leader.id].fail()

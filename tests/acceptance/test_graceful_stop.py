@@ -74,7 +74,7 @@ def test_a_stopped_follower_is_not_missed(make_quorum: MakeQuorum) -> None:
     leader, before = quorum.described_by_leader()
     follower = next(node for node in quorum.nodes.values() if node is not leader)
     assert follower.stop(signal.SIGTERM, seconds=5) == 0
-    quorum.produce(["without it"], leader)
+    quorum.produce(["without it"])
     assert quorum.described_by_leader()[1].leader_epoch == before.leader_epoch
 
 

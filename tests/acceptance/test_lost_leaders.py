@@ -56,8 +56,7 @@ def test_a_killed_leader_truncates_what_it_alone_had(make_quorum: MakeQuorum) ->
             connection.read_frame()
     for follower in others(quorum, old):
         follower.resume()
-    new = quorum.leader(besides=old.id)
-    quorum.produce(["after"], new)
+    quorum.produce(["after"], besides=old.id)
     quorum.start([old.id])
     log = quorum.assert_logs_equal()
     assert b"lost" not in log
@@ -75,8 +74,7 @@ def test_a_paused_leader_acknowledges_nothing_when_it_wakes(make_quorum: MakeQuo
     with RawConnection(old.endpoint, seconds=30) as connection:
         old.pause()
         version = connection.send_request(PRODUCE, produce_request("stale"), PRODUCE_BY_NAME)
-        new = quorum.leader(besides=old.id)
-        quorum.produce(["after"], new)
+        quorum.produce(["after"], besides=old.id)
         old.resume()
         answer = connection.read_response(PRODUCE, version).partitions[0]
     assert answer.error is ErrorCode.not_leader_or_follower

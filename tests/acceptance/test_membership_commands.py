@@ -76,7 +76,7 @@ def follower_that_is_behind(quorum: Quorum) -> NodeProcess:
     leader = quorum.leader()
     survivor = others_of(quorum, leader)[0]
     survivor.kill()
-    quorum.produce(["lost 1", "lost 2"], quorum.leader())
+    quorum.produce(["lost 1", "lost 2"])
     return survivor
 
 
@@ -125,7 +125,7 @@ def test_one_replica_of_three_continues_with_what_it_said(
 
     survivor.start()
     survivor.wait_until_listening()
-    quorum.produce(["new"], quorum.leader())
+    quorum.produce(["new"])
     assert voters(quorum, survivor) == [survivor.id]
     records = read_with_confluent(str(survivor.endpoint))
     assert [value for offset, value in records if offset < end_offset] == ["kept 1", "kept 2", *further]

@@ -53,7 +53,7 @@ def test_voters_come_and_go_while_a_query_runs(spark: SparkSession, make_quorum:
             "metadata-quorum", "--bootstrap-controller", str(second.endpoint), "remove-controller", "-i", str(first.id)
         )
         first.kill()
-        query.wait_until_written(quorum.produce(["two voters"], quorum.leader(besides=first.id)))
+        query.wait_until_written(quorum.produce(["two voters"], besides=first.id))
     quorum.wait_until_caught_up([second.id, third.id])
     assert query.rows() == committed_rows(second)
 
