@@ -161,7 +161,7 @@ def test_no_chunk_is_larger_than_it_may_be(codec: Compression) -> None:
 
 @pytest.mark.parametrize("codec", bombs.FRAMED_CODECS, ids=lambda codec: codec.name)
 def test_frames_in_a_row_are_fed_in_small_pieces(codec: Compression) -> None:
-    """Content that a codec has not consumed is not copied anew for each frame of it."""
+    """Content that a codec has not consumed is not copied again for each frame of it."""
     batch = bombs.empty_frames(codec, 500_000)
     check = partial(check_records, batch, 0, peek_header(batch), CAP)
     assert peak_of(check) < len(batch) + 16 * CHUNK_BYTES
