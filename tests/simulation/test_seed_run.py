@@ -96,7 +96,7 @@ class TestStepsOfPlans:
             ("pause", "fault", "paused"),
         ],
     )
-    def test_whoever_leads_is_struck(self, blow: str, kind: str, cause: str) -> None:
+    def test_the_current_leader_is_struck(self, blow: str, kind: str, cause: str) -> None:
         struck = self.events_after(StrikeLeader(blow))
         assert [(event.kind, event.cause, event.role) for event in struck if event.kind in ("end", "fault")][:1] == [
             (kind, cause, "Leader")
@@ -288,7 +288,7 @@ class TestRecovery:
         assert_no_progress(run_plan(plan), "no more changes have been asked for", "10 leaders, one after the other")
 
     def test_a_leader_need_not_stay_until_all_follow_it(self) -> None:
-        """Whoever does not may have won a pre-vote before, and campaign in a later epoch."""
+        """A node that does not may have won a pre-vote before, and may campaign in a later epoch."""
 
         async def main(cluster: Cluster) -> None:
             for step in (Isolate(3), Elect(1)):
