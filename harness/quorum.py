@@ -35,7 +35,16 @@ QUICK = {
     "controller.quorum.fetch.timeout.ms": "1000",
     "controller.quorum.election.backoff.max.ms": "500",
 }
-"""Timeouts that replace a lost leader within a second or two."""
+"""Timeouts that replace a lost leader within a second or two.
+
+On a busy machine leadership may move at any time.
+"""
+
+STEADY = {"controller.quorum.fetch.timeout.ms": "60000"}
+"""No pause of a process or of the whole machine is taken for a lost leader.
+
+A leader stays until it is stopped or killed.  A killed one is missed no sooner than that.
+"""
 
 ASK_AGAIN = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.request_timed_out})
 """Answers to Produce that leave open whether the batch commits."""
@@ -173,25 +182,31 @@ class Quorum:
 
         Returns the first offset.  Asks again when leadership moves or no answer arrives.  Raises Overdue.
         """
-        producer_id = secrets.randbits(62)
         batch = encode_batch(
             [NewRecord(value.encode()) for value in values],
             timestamp_ms=0,
-            producer_id=producer_id,
+            producer_id=secrets.randbits(62),
             producer_epoch=0,
             base_sequence=0,
         )
+        answer = self.produce_batch(batch, besides=besides)
+        assert answer.error is ErrorCode.none, f"{answer.error.name}: {answer.error_message}"
+        return answer.base_offset
 
-        def committed() -> ProducePartitionResponse | None:
+    def produce_batch(self, batch: bytes, *, besides: int | None = None) -> ProducePartitionResponse:
+        """Send a batch until a leader, other than node `besides`, commits or refuses it.  Raises Overdue.
+
+        A batch with a producer id is committed at most once; without one, perhaps several times.
+        """
+
+        def answered() -> ProducePartitionResponse | None:
             try:
                 answer = produce_batch(self.leader(besides=besides), batch)
             except OSError:
                 return None
             return None if answer.error in ASK_AGAIN else answer
 
-        answer = wait_until("the leader commits a batch", committed)
-        assert answer.error is ErrorCode.none, f"{answer.error.name}: {answer.error_message}"
-        return answer.base_offset
+        return wait_until("a leader answers for a batch", answered)
 
     def wait_until_caught_up(self, node_ids: Iterable[int] = (), seconds: float = WAIT_SECONDS) -> int:
         """Wait until these nodes, by default all, have the leader's log and all of it is committed.

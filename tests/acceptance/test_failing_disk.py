@@ -16,10 +16,13 @@ from tests.acceptance.mounts import FailingDisk, failing_disk, quorum_on
 from tests.acceptance.readers import read_with_confluent
 from tests.acceptance.writers import ConfluentWriter
 
+FETCH_TIMEOUT_MS = "5000"
+"""A busy machine moves no leadership, and a leader whose disk failed is soon replaced."""
+
 
 @pytest.fixture
 def quorum(make_quorum: MakeQuorum) -> Iterator[tuple[Quorum, dict[int, FailingDisk]]]:
-    with quorum_on(make_quorum, failing_disk) as found:
+    with quorum_on(make_quorum, failing_disk, controller_quorum_fetch_timeout_ms=FETCH_TIMEOUT_MS) as found:
         yield found
 
 

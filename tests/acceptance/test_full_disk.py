@@ -25,7 +25,7 @@ ROOM_BYTES = 48 * 1024
 
 @pytest.fixture
 def quorum(make_quorum: MakeQuorum) -> Iterator[tuple[Quorum, dict[int, SmallDisk]]]:
-    with quorum_on(make_quorum, small_disk) as found:
+    with quorum_on(make_quorum, small_disk, is_steady=True) as found:
         yield found
 
 

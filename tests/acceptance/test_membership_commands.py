@@ -25,10 +25,6 @@ from kraft_trio.wire.error_codes import ErrorCode
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.readers import read_with_confluent, read_with_kafka_python
 
-PATIENT = {"controller_quorum_fetch_timeout_ms": "20000"}
-"""A leader does not resign while its followers are paused, or started again."""
-
-
 PIPE_BYTES = 4096
 """The least that a pipe can be made to hold."""
 
@@ -96,7 +92,7 @@ def leader_that_is_ahead(quorum: Quorum) -> NodeProcess:
 def test_one_replica_of_three_continues_with_what_it_said(
     make_quorum: MakeQuorum, lose_the_majority: Any, further: list[str]
 ) -> None:
-    quorum = make_quorum(voters=3, **PATIENT)
+    quorum = make_quorum(voters=3, is_steady=True)
     quorum.start()
     quorum.produce(["kept 1", "kept 2"])
     quorum.wait_until_caught_up()
@@ -142,7 +138,7 @@ def test_one_replica_of_three_continues_with_what_it_said(
 
 def test_a_change_that_is_not_committed_upsets_no_other_client(make_quorum: MakeQuorum) -> None:
     """The committed voters are in a tagged field that Kafka does not have."""
-    quorum = make_quorum(voters=3, observers=1, **PATIENT)
+    quorum = make_quorum(voters=3, observers=1, is_steady=True)
     quorum.start()
     quorum.wait_until_caught_up()
     leader = quorum.leader()
