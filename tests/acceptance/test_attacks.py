@@ -36,7 +36,7 @@ def test_the_gate_sees_a_dead_node_and_a_new_leader(tmp_path: Path) -> None:
         arena.leader.kill()
 
     attack.play = play  # type: ignore[attr-defined]
-    quorum = AttackedQuorum(tmp_path, {})
+    quorum = AttackedQuorum(tmp_path, {}, is_patient=True)
     try:
         quorum.start()
         leader, described = quorum.described_by_leader()
