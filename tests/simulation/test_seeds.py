@@ -1,7 +1,7 @@
 """Seeds of the simulator: virtual seconds of all kinds of faults each, with three voters and with five.
 
 All invariants hold throughout, and the quorum makes progress when the faults are over.  The default run takes 30 fixed
-seeds and 10 that change with the commit, of 20 seconds each; the nightly run takes 200 and 50, of a minute each.
+seeds and 10 that change with the commit, of 12 seconds each; the nightly run takes 200 and 50, of a minute each.
 `kraft simulate --seeds` runs any number.
 docs/SIMULATION.md lists what seeds have found; scenarios and tests keep each finding.
 """
@@ -17,7 +17,7 @@ from kraft_trio.simulation.campaign.seed_run import run_seed
 from kraft_trio.simulation.faults.nemesis import PlanOptions
 from tests.support import sizes
 
-VIRTUAL_S = 60 if sizes.IS_ALL else 20
+VIRTUAL_S = 60 if sizes.IS_ALL else 12
 SEEDS = 5
 """How many seeds one test runs."""
 
