@@ -12,7 +12,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from uuid import UUID
 
-from harness.node import NodeProcess, kraft
+from harness.command import kraft
+from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.raw_connection import RawConnection
 from harness.waiting import WAIT_SECONDS, wait_until

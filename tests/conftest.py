@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from harness.command import FORK_SERVER
 from kraft_trio.actors import leader_replication
 from kraft_trio.simulation.clients.operations import OPERATIONS
 from tests.support import sizes
@@ -63,12 +64,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
-def lean_processes() -> Iterator[None]:
-    """The processes that tests start, nodes and Spark's workers, do not import Hypothesis."""
+def cheap_processes() -> Iterator[None]:
+    """The processes that tests start do not import Hypothesis, and `kraft` is forked."""
     folder = str(Path(__file__).parent / "support" / "lean")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", folder, prepend=os.pathsep)
+        if not sizes.IS_ALL:
+            patch.setenv(FORK_SERVER, "1")
         yield
+
+
+@pytest.fixture
+def by_exec(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kraft` processes start as they do for users."""
+    monkeypatch.delenv(FORK_SERVER, raising=False)
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from types import MappingProxyType, TracebackType
 
 import trio
 
-from harness.node import KRAFT, stop_all
+from harness.command import kraft
+from harness.node import stop_all
 from harness.ports import free_ports
 from harness.waiting import Overdue, wait_until
 from kraft_trio.client.admin import AdminClient
@@ -86,9 +87,7 @@ class Story:
         return output
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [KRAFT, *arguments], cwd=self.home, capture_output=True, text=True, timeout=COMMAND_WITHIN_S, check=False
-        )
+        return kraft(*arguments, seconds=COMMAND_WITHIN_S, cwd=self.home)
 
     def quorum(self, *arguments: str, refused: bool = False) -> str:
         """Run `kraft metadata-quorum` against the running nodes."""

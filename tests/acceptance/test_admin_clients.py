@@ -10,7 +10,7 @@ from typing import Any
 import kafka
 import pytest
 
-from harness.node import kraft
+from harness.command import kraft
 from harness.quorum import TOPIC, Quorum
 
 VOTERS = [1, 2, 3]

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.node import NodeProcess, kraft
+from harness.command import kraft
+from harness.node import NodeProcess
 from harness.quorum import Quorum
 from harness.waiting import wait_until
 from kraft_trio.errors import StorageFailure

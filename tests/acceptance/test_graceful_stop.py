@@ -68,6 +68,7 @@ def test_a_stopping_leader_hands_over_at_once(make_quorum: MakeQuorum, signal_nu
     quorum.assert_logs_equal()
 
 
+@pytest.mark.usefixtures("by_exec")
 def test_a_stopped_follower_is_not_missed(make_quorum: MakeQuorum) -> None:
     quorum = make_quorum(is_steady=True)
     quorum.start()

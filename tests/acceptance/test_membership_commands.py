@@ -17,7 +17,8 @@ import kafka
 import kafka.errors
 import pytest
 
-from harness.node import COMMAND_SECONDS, KRAFT, NodeProcess, kraft
+from harness.command import COMMAND_SECONDS, KRAFT, kraft
+from harness.node import NodeProcess
 from harness.quorum import Quorum, produce_batch, random_uuid
 from harness.waiting import wait_until
 from kraft_trio.storage.batch import NewRecord, encode_batch

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from harness.node import NodeProcess, kraft
+from harness.command import kraft
+from harness.node import NodeProcess
 from harness.waiting import wait_until
 from tests.acceptance.conftest import MakeQuorum
 

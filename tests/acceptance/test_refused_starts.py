@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.node import NodeProcess, kraft
+from harness.command import kraft
+from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.quorum import Quorum
 from harness.waiting import wait_until
@@ -91,6 +92,7 @@ def test_the_node_starts_when_nothing_is_wrong_with_it(quorum: Quorum, lone: Nod
     lone.kill()
 
 
+@pytest.mark.usefixtures("by_exec")
 def test_formatting_twice(quorum: Quorum, lone: NodeProcess) -> None:
     before = files_below(lone.directory)
     again = quorum.format(lone)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from harness.node import NodeProcess, kraft
+from harness.command import kraft
+from harness.node import NodeProcess
 from harness.quorum import QUICK, Quorum
 from harness.raw_connection import RawConnection
 from harness.waiting import WAIT_SECONDS, wait_until

@@ -85,10 +85,13 @@ TOPIC_DIRECTORY = f"{TOPIC}-0"
 
 TOLD = tuple(STORIES) if sizes.IS_ALL else ("disk-failure", "auto-join", "restore")
 """By default, the stories that take the most paths: each change of voters is also tested with commands of its own."""
+BY_EXEC = "auto-join"
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_the_story_comes_true(name: str, story: Story) -> None:
+def test_the_story_comes_true(name: str, story: Story, request: pytest.FixtureRequest) -> None:
+    if name == BY_EXEC:
+        request.getfixturevalue("by_exec")
     importlib.import_module(f"scripts.stories.{name.replace('-', '_')}").tell(story)
 
     answer = described_by_leader(story)
@@ -125,6 +128,7 @@ def test_every_story_is_listed_with_its_first_line() -> None:
 
 
 @pytest.mark.parametrize("signal_number", sizes.part([signal.SIGINT, signal.SIGTERM], 2))
+@pytest.mark.usefixtures("by_exec")
 def test_a_story_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, signal_number: signal.Signals) -> None:
     command = [sys.executable, "-m", "scripts.stories", "three-voters"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
