@@ -27,6 +27,10 @@ LONGEST = ("test_attacks.py", "test_stories.py", "test_snapshot_kills.py", "test
 """Files that several workers begin with: one that begins late would keep the others waiting."""
 
 
+SPARK_FILES = frozenset(sizes.part(sorted((Path(__file__).parent / "spark").rglob("test_*.py")), 4))
+"""Files whose tests of Spark belong to this commit's part of the default run."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-scenarios",
@@ -46,18 +50,28 @@ def pytest_report_header() -> str:
     return f"size: {covered}; KRAFT_TEST_BASE={sizes.base()} repeats it"
 
 
+def needs_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
+
+
+def is_covered(item: pytest.Item) -> bool:
+    """Return whether this run covers the test: see `scripts/test --help`."""
+    is_in_part = item.path in SPARK_FILES or not (sizes.IS_WHOLE and needs_spark(item))
+    return sizes.IS_ALL or (is_in_part and not item.get_closest_marker("nightly"))
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the nightly tests out of the default run, and order the others for several workers.
+    """Leave out what this run does not cover, and order the others for several workers.
 
     One worker runs all tests that need the Spark session.
     """
-    nightly = [] if sizes.IS_ALL else [item for item in items if item.get_closest_marker("nightly")]
-    if nightly:
-        config.hook.pytest_deselected(items=nightly)
-        items[:] = [item for item in items if item not in nightly]
+    left_out = [item for item in items if not is_covered(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if is_covered(item)]
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        if needs_spark(item):
             item.add_marker(pytest.mark.xdist_group("spark"))
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.path.name not in LONGEST)
