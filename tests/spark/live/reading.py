@@ -45,9 +45,15 @@ def make_reader_of(bootstrap_servers: str, schema: StructType | None = None, **o
     return reader
 
 
+def latest_once(reader: KraftStreamReader, start: Offset, most: int | None = None) -> Offset:
+    """Ask as Spark does for a micro-batch, which may bring no news of the log."""
+    limit: ReadLimit = reader.getDefaultReadLimit() if most is None else ReadMaxRows(most)
+    offset: Offset = json.loads(json.dumps(reader.latestOffset(start, limit)))
+    return offset
+
+
 def latest(reader: KraftStreamReader, start: Offset, most: int | None = None) -> Offset:
     """Ask again while the reader has no news of the log, because the leader has not answered soon enough."""
-    limit: ReadLimit = reader.getDefaultReadLimit() if most is None else ReadMaxRows(most)
 
     def told() -> Offset | None:
         no_news: list[logging.LogRecord] = []
@@ -59,7 +65,7 @@ def latest(reader: KraftStreamReader, start: Offset, most: int | None = None) ->
 
         stream_reader.log.addFilter(note)
         try:
-            offset: Offset = json.loads(json.dumps(reader.latestOffset(start, limit)))
+            offset = latest_once(reader, start, most)
         finally:
             stream_reader.log.removeFilter(note)
         return None if no_news else offset
