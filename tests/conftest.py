@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,19 @@ def needs_spark(item: pytest.Item) -> bool:
 
 def is_covered(item: pytest.Item) -> bool:
     """Return whether this run covers the test: see `scripts/test --help`."""
-    is_in_part = item.path in SPARK_FILES or not (sizes.IS_WHOLE and needs_spark(item))
-    return sizes.IS_ALL or (is_in_part and not item.get_closest_marker("nightly"))
+    if sizes.IS_ALL:
+        return True
+    if item.get_closest_marker("nightly"):
+        return False
+    return not sizes.IS_WHOLE or is_in_part(item)
+
+
+def is_in_part(item: pytest.Item) -> bool:
+    """Return whether the test belongs to this commit's part of the default run."""
+    if needs_spark(item):
+        return item.path in SPARK_FILES
+    rotating = item.get_closest_marker("rotating")
+    return rotating is None or zlib.crc32(item.nodeid.encode()) % rotating.args[0] == sizes.base() % rotating.args[0]
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
+
 from harness.command import kraft
 from harness.node import NodeProcess
 from harness.quorum import QUICK, Quorum
@@ -91,6 +93,7 @@ def wait_until_installed(node: NodeProcess) -> OffsetAndEpoch:
     return installed(node)[0]
 
 
+@pytest.mark.rotating(3)
 def test_a_download_continues_with_the_next_leader(make_quorum: MakeQuorum) -> None:
     """Both have the snapshot, which is the same on all replicas."""
     quorum, writer = made(make_quorum)
@@ -115,6 +118,7 @@ def test_a_download_continues_with_the_next_leader(make_quorum: MakeQuorum) -> N
     assert_states_are_what_was_written(quorum, writer)
 
 
+@pytest.mark.rotating(3)
 def test_a_download_restarts_if_the_next_leader_has_a_newer_one(make_quorum: MakeQuorum) -> None:
     quorum, writer = made(make_quorum)
     node = quorum.nodes[quorum.leader().id % 3 + 1]
@@ -145,6 +149,7 @@ def voters_seen_by(quorum: Quorum) -> set[int]:
     return {replica.key.id for replica in quorum.described_by_leader()[1].voters}
 
 
+@pytest.mark.rotating(3)
 def test_an_observer_becomes_a_voter_while_it_fetches_a_snapshot(make_quorum: MakeQuorum) -> None:
     """The snapshot that it gets has the voters of before the change; those of the log behind it are in force."""
     quorum, writer = made(make_quorum, observers=1)
@@ -206,6 +211,7 @@ def make_leader(quorum: Quorum, node: NodeProcess) -> None:
     raise AssertionError(f"node {node.id} was never elected")
 
 
+@pytest.mark.rotating(3)
 def test_a_leader_knows_a_repeated_batch_from_a_snapshot(make_quorum: MakeQuorum) -> None:
     quorum, writer = made(make_quorum, controller_quorum_fetch_timeout_ms=QUICK["controller.quorum.fetch.timeout.ms"])
     written: dict[int, tuple[bytes, bytes]] = {}

@@ -85,13 +85,10 @@ TOPIC_DIRECTORY = f"{TOPIC}-0"
 
 TOLD = tuple(STORIES) if sizes.IS_ALL else ("disk-failure", "auto-join", "restore")
 """By default, the stories that take the most paths: each change of voters is also tested with commands of its own."""
-BY_EXEC = "auto-join"
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_the_story_comes_true(name: str, story: Story, request: pytest.FixtureRequest) -> None:
-    if name == BY_EXEC:
-        request.getfixturevalue("by_exec")
+def test_the_story_comes_true(name: str, story: Story) -> None:
     importlib.import_module(f"scripts.stories.{name.replace('-', '_')}").tell(story)
 
     answer = described_by_leader(story)

@@ -65,6 +65,9 @@ FOUND_BY_CHANCE = (
     "a change is answered when it is appended",
 )
 
+COMPARED = sizes.part(tuple(MUTANTS), 4)
+"""Mutants whose run is repeated with the rules as they are."""
+
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_rule_is_found(name: str) -> None:
@@ -72,6 +75,8 @@ def test_a_broken_rule_is_found(name: str) -> None:
     found = mutant.hunt()
     assert found is not None, f"{mutant.seeds} seeds, and nothing was violated"
     assert found.violation.invariant in mutant.found_by, str(found.violation)
+    if name not in COMPARED:
+        return
     until_s = math.inf if sizes.IS_ALL else found.violation.time_s
     lawful = _without_mutants(mutant.run, found.seed, until_s)
     assert lawful is None, f"the same run finds as much in the rules as they are: {lawful}"

@@ -41,6 +41,7 @@ SECOND = 1_000_000
 
 
 class TestTheSameEveryTime:
+    @pytest.mark.rotating(3)
     @pytest.mark.parametrize("seed", [1, 2, 3])
     def test_a_plan_has_one_history(self, seed: int) -> None:
         plan = make_plan(seed, SHORT)
