@@ -69,7 +69,7 @@ class Appends:
                     self.values.append(value)
 
     def longest_gap_ms(self, since: float, until: float) -> float:
-        """Between two acknowledgements, of which at least a part lies in that time (`time.perf_counter`)."""
+        """The longest gap between acknowledgements that overlaps that time (`time.perf_counter`)."""
         return longest_gap(self.times, since, until) * 1000
 
 

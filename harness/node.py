@@ -7,25 +7,17 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from harness.command import KraftProcess, start_kraft
 from harness.waiting import WAIT_SECONDS, Overdue, wait_until
 from kraft_trio.protocol.types import Endpoint
 
-KRAFT = str(Path(sys.executable).with_name("kraft"))
-COMMAND_SECONDS = 30.0
-
 _START = "--- start ---\n"
 """Separates the processes in the node's log."""
-
-
-def kraft(*arguments: str, seconds: float = COMMAND_SECONDS) -> subprocess.CompletedProcess[str]:
-    """Run a `kraft` command to its end; any exit code is returned."""
-    return subprocess.run([KRAFT, *arguments], capture_output=True, text=True, timeout=seconds, check=False)
 
 
 class NodeProcess:
@@ -42,7 +34,7 @@ class NodeProcess:
         self.endpoint = Endpoint("127.0.0.1", port)
         self.properties = directory.with_suffix(".properties")
         self.log = directory.with_suffix(".stderr")
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: KraftProcess | None = None
 
     def __str__(self) -> str:
         return f"node {self.id}"
@@ -89,14 +81,14 @@ class NodeProcess:
         with self.log.open("ab") as log:
             log.write(_START.encode())
             log.flush()
-            command = [KRAFT, "server", "start", "-c", str(self.properties), "--log-format", self.log_format]
-            self._process = subprocess.Popen(
-                [*prefix, *command, *arguments],
-                stdin=subprocess.DEVNULL,
+            command = ["server", "start", "-c", str(self.properties), "--log-format", self.log_format]
+            self._process = start_kraft(
+                [*command, *arguments],
                 stdout=log,
                 stderr=stderr or log,
                 cwd=self.working_directory,
-                env={**os.environ, **(environment or {})},
+                prefix=prefix,
+                environment=environment,
                 start_new_session=self.has_own_session,
             )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import secrets
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -11,16 +12,17 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from uuid import UUID
 
-from harness.node import NodeProcess, kraft
+from harness.command import kraft
+from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.raw_connection import RawConnection
 from harness.waiting import WAIT_SECONDS, wait_until
 from kraft_trio.cli import run as run_command_line
-from kraft_trio.protocol.types import directory_id_to_text
+from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from kraft_trio.storage.directory import random_directory_id
 from kraft_trio.wire.api import DESCRIBE_QUORUM, PRODUCE
-from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.produce import ProducePartition, ProducePartitionResponse, ProduceRequest
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -34,7 +36,19 @@ QUICK = {
     "controller.quorum.fetch.timeout.ms": "1000",
     "controller.quorum.election.backoff.max.ms": "500",
 }
-"""Timeouts that replace a lost leader within a second or two."""
+"""Timeouts that replace a lost leader within a second or two.
+
+On a busy machine leadership may move at any time.
+"""
+
+STEADY = {"controller.quorum.fetch.timeout.ms": "60000"}
+"""No pause of a process or of the whole machine is taken for a lost leader.
+
+A leader stays until it is stopped or killed.  A killed one is missed no sooner than that.
+"""
+
+ASK_AGAIN = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.request_timed_out})
+"""Answers to Produce that leave open whether the batch commits."""
 
 
 def random_uuid() -> str:
@@ -143,15 +157,20 @@ class Quorum:
             return None
 
     def described_by_leader(self, *, besides: int | None = None) -> tuple[NodeProcess, DescribeQuorumResponse]:
-        """Return a leader that knows its high watermark, other than node `besides`, and its answer.  Raises Overdue."""
+        """Return the leader, which knows its high watermark, and its answer.  Node `besides` is not asked.
+
+        If several nodes say that they lead, it is the one with the newest epoch.  Raises Overdue.
+        """
 
         def find() -> tuple[NodeProcess, DescribeQuorumResponse] | None:
-            for node in self.nodes.values():
-                if node.running and node.id != besides and (answer := self.describe(node)) is not None:
-                    is_leader = answer.partition_error is ErrorCode.none and answer.leader_id == node.id
-                    if is_leader and answer.high_watermark >= 0:
-                        return node, answer
-            return None
+            found = [
+                (node, answer)
+                for node in self.nodes.values()
+                if node.running and node.id != besides and (answer := self.describe(node)) is not None
+                if answer.partition_error is ErrorCode.none and answer.leader_id == node.id
+            ]
+            node, answer = max(found, key=lambda pair: pair[1].leader_epoch, default=(None, None))
+            return (node, answer) if node and answer and answer.high_watermark >= 0 else None
 
         return wait_until("a leader", find)
 
@@ -159,12 +178,36 @@ class Quorum:
         """Return the leader, other than node `besides`.  Raises Overdue if there is no leader for too long."""
         return self.described_by_leader(besides=besides)[0]
 
-    def produce(self, values: Iterable[str], leader: NodeProcess | None = None) -> int:
-        """Commit the values as one batch, without an idempotent producer; return the first offset."""
-        batch = encode_batch([NewRecord(value.encode()) for value in values], timestamp_ms=0)
-        answer = produce_batch(leader or self.leader(), batch)
+    def produce(self, values: Iterable[str], *, besides: int | None = None) -> int:
+        """Commit the values as one batch, exactly once, by a leader other than node `besides`.
+
+        Returns the first offset.  Asks again when leadership moves or no answer arrives.  Raises Overdue.
+        """
+        batch = encode_batch(
+            [NewRecord(value.encode()) for value in values],
+            timestamp_ms=0,
+            producer_id=secrets.randbits(62),
+            producer_epoch=0,
+            base_sequence=0,
+        )
+        answer = self.produce_batch(batch, besides=besides)
         assert answer.error is ErrorCode.none, f"{answer.error.name}: {answer.error_message}"
         return answer.base_offset
+
+    def produce_batch(self, batch: bytes, *, besides: int | None = None) -> ProducePartitionResponse:
+        """Send a batch until a leader, other than node `besides`, commits or refuses it.  Raises Overdue.
+
+        A batch with a producer id is committed at most once; without one, perhaps several times.
+        """
+
+        def answered() -> ProducePartitionResponse | None:
+            try:
+                answer = produce_batch(self.leader(besides=besides), batch)
+            except OSError:
+                return None
+            return None if answer.error in ASK_AGAIN else answer
+
+        return wait_until("a leader answers for a batch", answered)
 
     def wait_until_caught_up(self, node_ids: Iterable[int] = (), seconds: float = WAIT_SECONDS) -> int:
         """Wait until these nodes, by default all, have the leader's log and all of it is committed.
@@ -172,17 +215,18 @@ class Quorum:
         Returns the log's end offset (exclusive).  Raises Overdue.
         """
         wanted = set(node_ids or self.nodes)
+        return wait_until(f"nodes {sorted(wanted)} catch up", lambda: self.caught_up(wanted), seconds).offset
 
-        def caught_up() -> int | None:
-            leader, answer = self.described_by_leader()
-            replicas: dict[int, QuorumReplica] = {
-                replica.key.id: replica for replica in (*answer.voters, *answer.observers)
-            }
-            end = replicas[leader.id].log_end_offset
-            others = {node_id for node_id, replica in replicas.items() if replica.log_end_offset == end}
-            return end if answer.high_watermark == end and wanted <= others else None
+    def caught_up(self, node_ids: Iterable[int]) -> OffsetAndEpoch | None:
+        """Return the end of the leader's log and the leader's epoch, or None.
 
-        return wait_until(f"nodes {sorted(wanted)} catch up", caught_up, seconds)
+        None means that some of these nodes do not have the whole log, or that not all of it is committed.
+        """
+        leader, answer = self.described_by_leader()
+        ends = {replica.key.id: replica.log_end_offset for replica in (*answer.voters, *answer.observers)}
+        end = ends[leader.id]
+        is_everywhere = answer.high_watermark == end and all(ends.get(node_id) == end for node_id in node_ids)
+        return OffsetAndEpoch(end, answer.leader_epoch) if is_everywhere else None
 
     def wait_until_holds(self, node_id: int, end_offset: int) -> None:
         """Wait until the leader knows that the node has the log up to `end_offset` (exclusive).  Raises Overdue."""
@@ -197,10 +241,15 @@ class Quorum:
     def assert_logs_equal(self) -> bytes:
         """Wait until all nodes have caught up, compare their logs byte for byte, and return the log.
 
-        Nothing may write meanwhile.
+        The logs are read again if a leader was elected or appended something meanwhile.
         """
-        self.wait_until_caught_up()
-        logs = {node.id: node.log_bytes() for node in self.nodes.values()}
+
+        def read_at_rest() -> dict[int, bytes] | None:
+            before = self.caught_up(self.nodes)
+            logs = {node.id: node.log_bytes() for node in self.nodes.values()}
+            return logs if before is not None and before == self.caught_up(self.nodes) else None
+
+        logs = wait_until("all nodes have the leader's log", read_at_rest)
         first = logs[1]
         assert first
         for node_id, log in logs.items():

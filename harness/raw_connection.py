@@ -15,7 +15,7 @@ RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 CLIENT_ID = "acceptance"
-ANSWER_SECONDS = 10.0
+ANSWER_SECONDS = 30.0
 
 
 class RawConnection:

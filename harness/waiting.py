@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 """Limit for a step that normally takes a second or two: the machine may be busy."""
 
 

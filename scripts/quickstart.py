@@ -13,7 +13,8 @@ from pathlib import Path
 
 import trio
 
-from harness.node import KRAFT, NodeProcess, stop_all
+from harness.command import KRAFT
+from harness.node import NodeProcess, stop_all
 from harness.ports import free_ports
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.protocol.types import Endpoint

@@ -164,9 +164,12 @@ def _leader(quorum: Quorum) -> NodeProcess | None:
 
 
 def _voters(quorum: Quorum) -> list[int]:
-    leader = wait_until("a leader", lambda: _leader(quorum), PATIENCE_SECONDS)
-    answer = quorum.describe(leader)
-    return [] if answer is None else sorted(voter.key.id for voter in answer.voters)
+    def described() -> list[int] | None:
+        with suppress(Overdue):
+            return sorted(voter.key.id for voter in quorum.described_by_leader()[1].voters)
+        return None
+
+    return wait_until("a leader", described, PATIENCE_SECONDS)
 
 
 def _caught_up(quorum: Quorum) -> int:

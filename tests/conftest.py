@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from harness.command import FORK_SERVER
 from kraft_trio.actors import leader_replication
 from kraft_trio.simulation.clients.operations import OPERATIONS
 from tests.support import sizes
@@ -24,6 +26,10 @@ settings.load_profile("kraft")
 
 LONGEST = ("test_attacks.py", "test_stories.py", "test_snapshot_kills.py", "test_membership_commands.py")
 """Files that several workers begin with: one that begins late would keep the others waiting."""
+
+
+SPARK_FILES = frozenset(sizes.part(sorted((Path(__file__).parent / "spark").rglob("test_*.py")), 4))
+"""Files whose tests of Spark belong to this commit's part of the default run."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,30 +51,59 @@ def pytest_report_header() -> str:
     return f"size: {covered}; KRAFT_TEST_BASE={sizes.base()} repeats it"
 
 
+def needs_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
+
+
+def is_covered(item: pytest.Item) -> bool:
+    """Return whether this run covers the test: see `scripts/test --help`."""
+    if sizes.IS_ALL:
+        return True
+    if item.get_closest_marker("nightly"):
+        return False
+    return not sizes.IS_WHOLE or is_in_part(item)
+
+
+def is_in_part(item: pytest.Item) -> bool:
+    """Return whether the test belongs to this commit's part of the default run."""
+    if needs_spark(item):
+        return item.path in SPARK_FILES
+    rotating = item.get_closest_marker("rotating")
+    return rotating is None or zlib.crc32(item.nodeid.encode()) % rotating.args[0] == sizes.base() % rotating.args[0]
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the nightly tests out of the default run, and order the others for several workers.
+    """Leave out what this run does not cover, and order the others for several workers.
 
     One worker runs all tests that need the Spark session.
     """
-    nightly = [] if sizes.IS_ALL else [item for item in items if item.get_closest_marker("nightly")]
-    if nightly:
-        config.hook.pytest_deselected(items=nightly)
-        items[:] = [item for item in items if item not in nightly]
+    left_out = [item for item in items if not is_covered(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if is_covered(item)]
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        if needs_spark(item):
             item.add_marker(pytest.mark.xdist_group("spark"))
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def lean_processes() -> Iterator[None]:
-    """The processes that tests start, nodes and Spark's workers, do not import Hypothesis."""
+def cheap_processes() -> Iterator[None]:
+    """The processes that tests start do not import Hypothesis, and `kraft` is forked."""
     folder = str(Path(__file__).parent / "support" / "lean")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", folder, prepend=os.pathsep)
+        if not sizes.IS_ALL:
+            patch.setenv(FORK_SERVER, "1")
         yield
+
+
+@pytest.fixture
+def by_exec(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kraft` processes start as they do for users."""
+    monkeypatch.delenv(FORK_SERVER, raising=False)
 
 
 @pytest.fixture

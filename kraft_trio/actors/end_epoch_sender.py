@@ -9,7 +9,7 @@ import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
-from kraft_trio.messages import HandedOver, LeaderHeardOf
+from kraft_trio.messages import HandedOver
 from kraft_trio.protocol.roles import Resigned
 from kraft_trio.protocol.voter_set import Voter
 from kraft_trio.protocol.waits import vote_wait_ms
@@ -81,12 +81,5 @@ class EndEpochSender:
         if response.error != ErrorCode.none:
             log.warning("end of epoch refused", voter_id=voter.id, error=response.error.name)
         elif response.leader_epoch > self._context.epoch:
-            await self._context.tell_election(
-                LeaderHeardOf.of_response(
-                    response.leader_epoch,
-                    response.leader_id,
-                    response.leader_endpoint,
-                    config.controller_listener_name,
-                )
-            )
+            await self._context.tell_of_leader(response.leader_epoch, response.leader_id, response.leader_endpoint)
         return True

@@ -8,7 +8,6 @@ import trio
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
-from kraft_trio.messages import LeaderHeardOf
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter
 from kraft_trio.protocol.waits import announcement_wait_ms
@@ -104,11 +103,4 @@ class EpochAnnouncer:
 
     async def _learn(self, response: BeginQuorumEpochResponse) -> None:
         if response.leader_epoch > self._context.epoch:
-            await self._context.tell_election(
-                LeaderHeardOf.of_response(
-                    response.leader_epoch,
-                    response.leader_id,
-                    response.leader_endpoint,
-                    self._context.config.controller_listener_name,
-                )
-            )
+            await self._context.tell_of_leader(response.leader_epoch, response.leader_id, response.leader_endpoint)

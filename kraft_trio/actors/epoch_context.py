@@ -14,8 +14,8 @@ from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.voter_addresses import VoterAddresses
 from kraft_trio.config import NodeConfig
-from kraft_trio.messages import ElectionMessage, Stamp
-from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.messages import ElectionMessage, LeaderHeardOf, Stamp
+from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.protocol.waits import retry_backoff_ms
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.removal_marker import RemovalMarker
@@ -60,6 +60,11 @@ class EpochContext(NodeContext):
 
     stamp: Stamp
     tell_election: TellElection
+
+    async def tell_of_leader(self, epoch: int, leader_id: int, endpoint: Endpoint | None) -> None:
+        """Tell Election which epoch and leader a response names."""
+        listener_name = self.config.controller_listener_name
+        await self.tell_election(LeaderHeardOf.of_response(epoch, leader_id, endpoint, listener_name))
 
     @property
     def epoch(self) -> int:

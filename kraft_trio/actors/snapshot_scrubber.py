@@ -99,7 +99,7 @@ class SnapshotScrubber:
             snapshots.found_corrupt(snapshot_id, f"{path}: {error}")
             instead = snapshots.newest_intact
             log.error(
-                "damaged snapshot: no replica is given it any more",
+                "damaged snapshot: not served any more",
                 reason=f"{path}: {error}",
                 instead="none" if instead is None else str(instead),
             )

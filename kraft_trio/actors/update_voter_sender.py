@@ -7,10 +7,9 @@ import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
-from kraft_trio.messages import LeaderHeardOf
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.voter_set import Voter
-from kraft_trio.wire.apis.update_raft_voter import UPDATE_RAFT_VOTER, UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from kraft_trio.wire.apis.update_raft_voter import UPDATE_RAFT_VOTER, UpdateRaftVoterRequest
 from kraft_trio.wire.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
@@ -75,16 +74,6 @@ class UpdateVoterSender:
             return False
         if response.error != ErrorCode.none:
             log.info("voter update refused", leader_id=self._role.leader_id, error=response.error.name)
-            await self._learn(response)
+            if response.leader_epoch > self._context.epoch:
+                await self._context.tell_of_leader(response.leader_epoch, response.leader_id, response.leader_endpoint)
         return response.error in SETTLED
-
-    async def _learn(self, response: UpdateRaftVoterResponse) -> None:
-        if response.leader_epoch > self._context.epoch:
-            await self._context.tell_election(
-                LeaderHeardOf.of_response(
-                    response.leader_epoch,
-                    response.leader_id,
-                    response.leader_endpoint,
-                    self._context.config.controller_listener_name,
-                )
-            )

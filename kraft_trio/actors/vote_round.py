@@ -7,7 +7,7 @@ import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.errors import ApiNotServedError, NetworkError, UnsupportedVersionError
-from kraft_trio.messages import LeaderHeardOf, VoteRoundEnded
+from kraft_trio.messages import VoteRoundEnded
 from kraft_trio.protocol.roles import Candidate, Prospective
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import Voter, VoterSet
@@ -107,14 +107,7 @@ class VoteRound:
         if response.error != ErrorCode.none:
             self._tally = self._tally.rejected_by(voter.key)
         elif response.leader_epoch > self._context.epoch or response.leader_id >= 0:
-            await self._context.tell_election(
-                LeaderHeardOf.of_response(
-                    response.leader_epoch,
-                    response.leader_id,
-                    response.leader_endpoint,
-                    self._context.config.controller_listener_name,
-                )
-            )
+            await self._context.tell_of_leader(response.leader_epoch, response.leader_id, response.leader_endpoint)
         if response.error == ErrorCode.none:
             granted = response.vote_granted and response.partition_error == ErrorCode.none
             self._tally = self._tally.granted_by(voter.key) if granted else self._tally.rejected_by(voter.key)

@@ -111,7 +111,7 @@ def _fail(message: str, exit_code: int) -> int:
     return exit_code
 
 
-def _import_without(unused: str, module: str) -> None:
+def import_without(unused: str, module: str) -> None:
     """Import a module as if the package `unused`, which it would import for a feature that no command needs, were not
     installed.
     """
@@ -127,8 +127,8 @@ def _import_without(unused: str, module: str) -> None:
 def main() -> None:
     is_node = sys.argv[1:3] == ["server", "start"]
     with standard_streams(in_background=is_node):
-        _import_without("hypothesis", "kio.static._phantom")
+        import_without("hypothesis", "kio.static._phantom")
         if is_node:
-            _import_without("rich", "structlog.dev")
+            import_without("rich", "structlog.dev")
         code = run(sys.argv[1:])
     sys.exit(code)

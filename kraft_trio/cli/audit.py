@@ -37,7 +37,7 @@ def audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, 
     clusters.  The audit checks every guarantee that the data can show, and reports each violation with the two facts
     that contradict each other.
 
-    Exit code: 1 if a check is violated, 2 if the audit could not run.  Warnings do not change the exit code.
+    The exit code is 1 if a check is violated, 2 if the audit could not run.  Warnings do not change it.
     """
     try:
         found = _audit(paths, are_traces, out, master, checks)

@@ -22,6 +22,12 @@ def config_option(function: F) -> F:
     )
 
 
+override_option = click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key of the file; may be repeated."
+)
+"""Adds `--override KEY=VALUE`, passed on as `overrides`, for `parse_overrides`."""
+
+
 def read_config(path: str, overrides: Mapping[str, str] | None = None) -> NodeConfig:
     """Load a configuration and print its warnings on stderr.  Raises ConfigError naming the file or the override."""
     given = overrides or {}

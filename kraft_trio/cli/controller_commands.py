@@ -14,6 +14,7 @@ import trio
 from kraft_trio.cli.config_option import read_config
 from kraft_trio.cli.output import echo, echo_line, field
 from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
+from kraft_trio.cli.timeout_option import timeout_option
 from kraft_trio.cli.voter_change_run import ChangeRefused, ChangeRun
 from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
 from kraft_trio.cli.whole_number import WholeNumber
@@ -41,16 +42,7 @@ def change_options(function: F) -> F:
     for option in (
         click.option("--force", is_flag=True, help="Send the request even if it would stop the quorum."),
         click.option("--dry-run", is_flag=True, help="Show what would change and whether it would be refused."),
-        click.option(
-            "--timeout",
-            "--timeout-ms",
-            "timeout_ms",
-            metavar="MS",
-            type=WholeNumber(1, MAX_INT32),
-            default=30_000,
-            show_default=True,
-            help="Time limit, including the time a new controller takes to catch up.",
-        ),
+        timeout_option("--timeout-ms", help="Time limit, including the time a new controller takes to catch up."),
     ):
         function = option(function)
     return function
@@ -132,9 +124,9 @@ def remove_controller(
     dry_run: bool,
     force: bool,
 ) -> None:
-    """Remove a voter.  If it is no voter, the command changes nothing and succeeds.
+    """Remove a voter.  If it is not a voter, the command changes nothing and succeeds.
 
-    Name it by its id, or by its id and directory id.
+    Give its id, or its id and directory id.
     """
     options: QuorumOptions = context.obj
     directory_id = None if controller_directory_id is None else parse_directory_id(controller_directory_id)

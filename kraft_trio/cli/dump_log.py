@@ -26,7 +26,7 @@ _FILE_NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.")
 @click.option("--files", "more_files", multiple=True, help="The files, separated by commas, as in kafka-dump-log.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch.")
 @click.option("--cluster-metadata-decoder", is_flag=True, help="Decode values as Apache Kafka's metadata records.")
-@click.option("--skip-records", is_flag=True, help="Batches only.")
+@click.option("--skip-records", is_flag=True, help="Print the batches without their records.")
 def dump_log(
     files: tuple[str, ...],
     more_files: tuple[str, ...],

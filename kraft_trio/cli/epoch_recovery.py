@@ -9,10 +9,8 @@ from __future__ import annotations
 import random
 
 import attrs
-from structlog.testing import capture_logs
 
-from kraft_trio.cli.preview_disk import PreviewDisk
-from kraft_trio.cli.recovery import Agreed, Recovery, note, open_log
+from kraft_trio.cli.recovery import Agreed, Recovery, note, preview_log
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.roles import ElectionState
@@ -55,8 +53,7 @@ async def lower_epoch(
     with LockedDirectory.open(disk, directory, config.node_id, random.SystemRandom()) as locked:
         identity = locked.meta_properties
         quorum_state = QuorumStateFile(disk, locked.quorum_state_path(config.topic_name))
-        with capture_logs():  # opening the preview logs actions that nobody has carried out
-            log = open_log(PreviewDisk(disk), config, now_ms)
+        log = preview_log(disk, config, now_ms)
         try:
             state, end, history = quorum_state.read(), log.end, log.voters
             epoch = max(end.epoch, 0 if state is None else state.epoch)

@@ -23,16 +23,17 @@ _release_option = click.option(
 
 @click.group()
 @quorum_options
-@click.pass_context
-def features(
-    context: click.Context,
-    bootstrap_controller: str | None,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    timeout_ms: int,
-) -> None:
+def features() -> None:
     """Describe or raise the feature levels of a running quorum.  The only feature is kraft.version."""
-    context.obj = QuorumOptions(bootstrap_controller, bootstrap_server, command_config, timeout_ms)
+
+
+_level_option = click.option(
+    "--feature",
+    "texts",
+    multiple=True,
+    metavar="NAME=LEVEL",
+    help="A feature and its new level, such as kraft.version=1.",
+)
 
 
 @features.command()
@@ -51,13 +52,7 @@ def describe(context: click.Context) -> None:
 
 
 @features.command()
-@click.option(
-    "--feature",
-    "texts",
-    multiple=True,
-    metavar="NAME=LEVEL",
-    help="The new level, such as kraft.version=1.",
-)
+@_level_option
 @_release_option
 @click.option("--dry-run", is_flag=True, help="Only ask whether the upgrade would succeed.")
 @click.pass_context
@@ -66,20 +61,14 @@ def upgrade(context: click.Context, texts: tuple[str, ...], release_version: str
 
     kraft.version 1 moves the voters into the log, where they can be changed.
 
-    Refused while a voter or observer does not support the level.  There is no way back.
+    The leader refuses while a voter or observer does not support the level.  An upgrade cannot be undone.
     """
     levels = _levels(texts, release_version) or {KRAFT_VERSION: SUPPORTED_KRAFT_VERSIONS.maximum}
     _update(context, "upgrade", levels, dry_run)
 
 
 @features.command()
-@click.option(
-    "--feature",
-    "texts",
-    multiple=True,
-    metavar="NAME=LEVEL",
-    help="The new level, such as kraft.version=0.",
-)
+@_level_option
 @_release_option
 @click.option("--dry-run", is_flag=True, help="Only ask whether the downgrade would succeed.")
 @click.pass_context

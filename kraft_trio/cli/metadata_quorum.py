@@ -26,16 +26,8 @@ from kraft_trio.errors import KraftError, NetworkError
 
 @click.group("metadata-quorum")
 @quorum_options
-@click.pass_context
-def metadata_quorum(
-    context: click.Context,
-    bootstrap_controller: str | None,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    timeout_ms: int,
-) -> None:
+def metadata_quorum() -> None:
     """Describe a running quorum, or change its voters.  Any of its nodes can locate the leader."""
-    context.obj = QuorumOptions(bootstrap_controller, bootstrap_server, command_config, timeout_ms)
 
 
 @metadata_quorum.command()

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from kraft_trio.cli.config_option import config_option, parse_overrides, read_config
+from kraft_trio.cli.config_option import config_option, override_option, parse_overrides, read_config
 from kraft_trio.cli.output import echo
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import StorageError
@@ -21,16 +21,16 @@ _STALE_AFTER_AT_LEAST_S = 3.0
 
 @click.command()
 @config_option
-@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key, overriding the file.")
+@override_option
 @click.option("--prometheus", is_flag=True, help="Print the file as it is, in Prometheus text format.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON value.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
 @click.pass_context
 def metrics(
     context: click.Context, config_path: str, overrides: tuple[str, ...], prometheus: bool, as_json: bool
 ) -> None:
     """Print a running node's metrics, and their age.
 
-    If the node has stopped writing, print its last metrics and exit with 1.
+    If the node has stopped writing them, the command prints the last ones and exits with 1.
     """
     if prometheus and as_json:
         raise click.UsageError("--prometheus and --json exclude each other", context)

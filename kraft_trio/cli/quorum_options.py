@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -27,26 +28,33 @@ FETCH_TIMEOUT_MS: Final = 2000
 _NO_LEADER = "no leader: {} of the {} nodes asked could be reached"
 
 
-def quorum_options(function: F) -> F:
-    """Add the options, passed on as `bootstrap_controller`, `bootstrap_server`, `command_config` and `timeout_ms`."""
+def quorum_options(function: Callable[[], None]) -> Callable[..., None]:
+    """Add the options to a group.  Its commands find their values, `QuorumOptions`, in the context."""
+
+    @functools.wraps(function)
+    @click.pass_context
+    def group(context: click.Context, /, **values: Any) -> None:
+        context.obj = QuorumOptions(**values)
+        function()
+
     for option in (
         click.option(
             "--timeout-ms",
             type=WholeNumber(1, MAX_INT32),
             default=5000,
             show_default=True,
-            help="How long to look for a leader.",
+            help="Time limit for finding the leader.",
         ),
         click.option(
             "--command-config",
             metavar="FILE",
-            help="Kafka's alternative to add-controller -c; read for nothing else.",
+            help="The FILE of add-controller, as in Kafka's tools; other commands ignore it.",
         ),
         click.option("--bootstrap-server", metavar="HOST:PORT[,…]", help="An alias of --bootstrap-controller."),
         click.option("--bootstrap-controller", metavar="HOST:PORT[,…]", help="Any nodes of the quorum."),
     ):
-        function = option(function)
-    return function
+        group = option(group)
+    return group
 
 
 def node_options(function: F) -> F:

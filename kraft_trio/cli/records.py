@@ -16,8 +16,9 @@ import trio
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.record_access import RecordAccess
 from kraft_trio.cli.record_text import bytes_field, headers_field, printable
+from kraft_trio.cli.timeout_option import timeout_option
 from kraft_trio.cli.whole_number import WholeNumber
-from kraft_trio.config.key import MAX_INT32, MAX_INT64
+from kraft_trio.config.key import MAX_INT64
 from kraft_trio.config.values import BOOTSTRAP_SERVERS
 from kraft_trio.errors import ConfigError
 from kraft_trio.storage.batch import NewRecord, Record
@@ -30,15 +31,7 @@ _READ_BYTES: Final = 64 * 1024
 def access_options(function: F) -> F:
     """Add the options that locate the quorum: `nodes` and `timeout_ms`."""
     for option in (
-        click.option(
-            "--timeout",
-            "timeout_ms",
-            metavar="MS",
-            type=WholeNumber(1, MAX_INT32),
-            default=30_000,
-            show_default=True,
-            help="Time limit for each step.",
-        ),
+        timeout_option(help="Time limit for each step."),
         click.option(
             "--bootstrap-server",
             "--bootstrap-controller",
@@ -61,11 +54,12 @@ def records() -> None:
 @click.argument("values", nargs=-1, metavar="[VALUE]…")
 @access_options
 @click.option("--key", help="The key of every record.")
-@click.option("--key-separator", metavar="TEXT", help="Take what precedes the first TEXT of each value as its key.")
+@click.option("--key-separator", metavar="TEXT", help="Split each VALUE at the first TEXT into key and value.")
 def append(values: tuple[str, ...], nodes: str, timeout_ms: int, key: str | None, key_separator: str | None) -> None:
-    """Append each VALUE, or each line of stdin if there is no VALUE, and print its offset.
+    """Append records and print their offsets.
 
-    An offset is printed once a majority has synced the record.
+    Each VALUE is a record.  Without a VALUE, each line of stdin is one.  The command prints an offset once a majority
+    has synced the record.
     """
     if key is not None and key_separator is not None:
         raise click.UsageError("--key and --key-separator exclude each other", click.get_current_context())
@@ -97,7 +91,11 @@ def append(values: tuple[str, ...], nodes: str, timeout_ms: int, key: str | None
 @records.command()
 @access_options
 @click.option(
-    "--from", "from_offset", metavar="OFFSET", type=WholeNumber(0, MAX_INT64), help="Default: the log's first offset."
+    "--from",
+    "from_offset",
+    metavar="OFFSET",
+    type=WholeNumber(0, MAX_INT64),
+    help="The first offset to read (default: the start of the log).",
 )
 @click.option("--count", metavar="N", type=WholeNumber(1), help="Stop after N records.")
 @click.option("--follow", is_flag=True, help="Wait for further records instead of stopping at the log's end.")

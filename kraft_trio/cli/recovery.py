@@ -141,8 +141,7 @@ async def recover(
     with LockedDirectory.open(disk, directory, config.node_id, random.SystemRandom()) as locked:
         identity = locked.meta_properties
         quorum_state = QuorumStateFile(disk, locked.quorum_state_path(config.topic_name))
-        with capture_logs():  # opening the preview logs actions that nobody has carried out
-            log = open_log(PreviewDisk(disk), config, now_ms)
+        log = preview_log(disk, config, now_ms)
         try:
             recovery = _plan(disk, config, identity, log, quorum_state.read(), change)
         finally:
@@ -182,6 +181,12 @@ def past_recoveries(disk: Disk, directory: str) -> Iterator[str]:
             yield told
         elif number == len(lines):
             yield f"{told}; begun, but not noted as done"
+
+
+def preview_log(disk: Disk, config: NodeConfig, now_ms: int) -> Log:
+    """Open the log as `open_log` does, but leave the disk unchanged."""
+    with capture_logs():  # opening logs repairs, which the preview does not carry out
+        return open_log(PreviewDisk(disk), config, now_ms)
 
 
 def open_log(disk: Disk, config: NodeConfig, now_ms: int) -> Log:

@@ -28,15 +28,15 @@ from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
 
 _CLOCK_JITTER_MS: Final = 100
-"""Tolerance for comparing two answers: a leader reports the time of one fetch slightly differently each time.  A
-follower fetches every 500 ms.
-"""
+"""Tolerance for comparing two answers, because a leader reports the time of one fetch slightly differently each time.
+A follower fetches every 500 ms."""
 
 
 @attrs.frozen
 class Replacement:
-    """What remains to be done.  `old` is None if it is removed already; `new` is None if no replacement follows the
-    leader.
+    """What remains to be done.
+
+    `old` is None once it is removed.  `new` is None while no replacement follows the leader.
     """
 
     old: ReplicaState | None = None
@@ -92,9 +92,7 @@ def may_have_died(
     metavar="ID",
     help="The id of the controller with the new disk.",
 )
-@click.option(
-    "-c", "--config", "config_path", metavar="FILE", help="Its .properties file; only on the node's own machine."
-)
+@click.option("-c", "--config", "config_path", metavar="FILE", help="Its .properties file, if you are on its machine.")
 @click.option(
     "--listeners",
     metavar="NAME://HOST:PORT[,…]",
@@ -184,7 +182,7 @@ class Replacing:
             raise ChangeRefused(f"would be refused: {'; '.join(objections)}")
 
     async def run(self) -> None:
-        """Take the remaining steps, each after another look."""
+        """Take the remaining steps.  Look at the quorum again before each one."""
         while True:
             quorum, left = await self._until_new_is_up()
             if left.is_done:

@@ -9,7 +9,7 @@ from typing import Final
 import click
 import trio
 
-from kraft_trio.cli.config_option import config_option, parse_overrides, read_config
+from kraft_trio.cli.config_option import config_option, override_option, parse_overrides, read_config
 from kraft_trio.cli.logging import configure_logging
 
 _LEVELS = ("debug", "info", "warning", "error")
@@ -24,14 +24,15 @@ def server() -> None:
 
 @server.command()
 @config_option
-@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key, overriding the file.")
+@override_option
 @click.option("--log-format", type=click.Choice(["console", "json"]), default="console", show_default=True)
 @click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
 @click.option("--trace", metavar="FILE", help="Write a trace of every event; an existing FILE is renamed.")
 def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_level: str, trace: str | None) -> None:
-    """Start the node that FILE describes; it runs in the foreground and logs to stderr.
+    """Start the node that FILE describes.
 
-    SIGTERM, SIGINT (Ctrl-C), SIGQUIT and SIGHUP stop it; a leader first hands over to a successor.
+    The node runs in the foreground and logs to stderr.  SIGTERM, SIGINT (Ctrl-C), SIGQUIT and SIGHUP stop it.  A leader
+    first hands over to a successor.
     """
     configure_logging(log_format, log_level, traced=trace is not None)
     config = read_config(config_path, parse_overrides(overrides))

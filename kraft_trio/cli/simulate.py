@@ -94,12 +94,13 @@ def simulate(
 ) -> int:
     """Simulate clusters and check invariants.
 
-    Clusters of whole nodes run in virtual time, and every step is checked.  With seeds, the faults are random, and each
-    run ends by demanding that a majority makes progress.  With --clique the faults stay: links around a majority break
-    for good, and the majority must go on committing.  With FILEs, run these scenario scripts and print the effects
-    below each step.
+    Clusters of whole nodes run in virtual time, and every step is checked.  With seeds, the faults are random.  They
+    end before the run does, and a majority must then make progress.  With --clique the faults stay: links around a
+    majority break for good, and the majority must go on committing.  With FILEs, the command runs these scenario
+    scripts and prints the effects of each step.
 
-    Exit code 1 if an invariant is violated or an expectation fails; the output has the command that repeats the run.
+    The exit code is 1 if an invariant is violated or an expectation fails.  The output then contains the command that
+    repeats the run.
     """
     if files and (option := _given_for_seeds(context)) is not None:
         raise click.UsageError(f"{option} and FILE exclude each other: a script is complete in itself", context)

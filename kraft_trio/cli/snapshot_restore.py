@@ -41,8 +41,8 @@ def restore_command(file: str, config_path: str, cluster_id: str, end_offset: in
     """Start a new cluster with the state in FILE.
 
     The node that -c names becomes its only voter; its directory must be empty.  FILE is a saved snapshot or a node's
-    .checkpoint, of kraft-trio or Apache Kafka; every byte is checked first.  Offsets continue where the snapshot ends.
-    Afterwards start the node and add other voters.
+    .checkpoint file, from kraft-trio or Apache Kafka.  The command first checks every byte of it.  Offsets continue
+    where the snapshot ends.  Afterwards, start the node and add other voters.
     """
     config = read_config(config_path)
     check_cluster_id(cluster_id)

@@ -14,9 +14,8 @@ from kraft_trio.cli.progress import progress
 from kraft_trio.cli.quorum_options import node_options
 from kraft_trio.cli.snapshot_origin import origin_path, write_origin
 from kraft_trio.cli.snapshot_take import nodes_of
-from kraft_trio.cli.whole_number import WholeNumber
+from kraft_trio.cli.timeout_option import timeout_option
 from kraft_trio.client.snapshot_saver import SavedSnapshot, SnapshotSaver
-from kraft_trio.config.key import MAX_INT32
 from kraft_trio.errors import ConfigError, DiskFullError, StorageError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.disk import Disk
@@ -26,15 +25,7 @@ from kraft_trio.storage.real_disk import RealDisk
 
 @click.command()
 @node_options
-@click.option(
-    "--timeout",
-    "timeout_ms",
-    metavar="MS",
-    type=WholeNumber(1, MAX_INT32),
-    default=30_000,
-    show_default=True,
-    help="How long to continue without receiving a byte, across lost connections and elections.",
-)
+@timeout_option(help="How long to wait for the next byte, across lost connections and elections.")
 @click.argument("file", type=click.Path())
 @click.pass_context
 def save(
@@ -42,8 +33,8 @@ def save(
 ) -> None:
     """Copy a running quorum's newest snapshot to FILE.
 
-    The leader's snapshot is copied, from kraft-trio or Apache Kafka; all of it is committed.  If FILE is a directory,
-    the snapshot keeps its own name there.  Until it is complete and checked, it is called FILE.part.  FILE.properties
+    The leader may be kraft-trio or Apache Kafka.  Everything in a snapshot is committed.  If FILE is a directory, the
+    snapshot keeps its own name there.  Until it is complete and checked, it is called FILE.part.  FILE.properties
     beside it records its id and cluster.  Existing files are never overwritten.  For the current state, first take a
     new snapshot (kraft snapshot take).
     """

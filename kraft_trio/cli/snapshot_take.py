@@ -12,11 +12,10 @@ from kraft_trio.cli.counted import counted
 from kraft_trio.cli.each_node import Told, ask_each, endpoints_of_voters
 from kraft_trio.cli.output import echo
 from kraft_trio.cli.quorum_options import described, node_options
-from kraft_trio.cli.whole_number import WholeNumber
+from kraft_trio.cli.timeout_option import timeout_option
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.replica_snapshots import ReplicaSnapshots
 from kraft_trio.config import NodeConfig
-from kraft_trio.config.key import MAX_INT32
 from kraft_trio.config.values import BOOTSTRAP_SERVERS
 from kraft_trio.errors import ConfigError, KraftError, NetworkError
 from kraft_trio.protocol.types import Endpoint
@@ -29,15 +28,7 @@ _FIND_LEADER_MS = 5000
 @click.option(
     "--all", "all_voters", is_flag=True, help="Ask every voter that the leader knows, starting from any node."
 )
-@click.option(
-    "--timeout",
-    "timeout_ms",
-    metavar="MS",
-    type=WholeNumber(1, MAX_INT32),
-    default=600_000,
-    show_default=True,
-    help="Time limit for each node.",
-)
+@timeout_option(default_ms=600_000, help="Time limit for each node.")
 @click.pass_context
 def take(
     context: click.Context,

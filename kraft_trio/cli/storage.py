@@ -40,7 +40,7 @@ from kraft_trio.storage.real_disk import RealDisk
 
 @click.group()
 def storage() -> None:
-    """Format, inspect and recover directories."""
+    """Format, inspect and recover nodes' directories."""
 
 
 @storage.command("random-uuid")
@@ -57,7 +57,7 @@ def random_uuid() -> None:
     "-I",
     "--initial-controllers",
     metavar="ID@HOST:PORT:DIRECTORY-ID,…",
-    help="The initial voters, including this node; the same text on each of them.",
+    help="The initial voters, including this node; give each of them the same list.",
 )
 @click.option("-N", "--no-initial-controllers", is_flag=True, help="Join an existing quorum.")
 @click.option("-f", "--feature", metavar="kraft.version=N", help="kraft.version 0: static voters; 1: dynamic voters.")
@@ -80,7 +80,7 @@ def format_(
     """Format the directory of the node that FILE describes.
 
     A node with static voters (controller.quorum.voters) takes none of -s, -I and -N; any other controller needs one.
-    With -I, the command asks the other voters whether they know this one already, and then refuses to format it.
+    With -I, the command first asks the other voters, and refuses if a running quorum already knows this one.
     """
     config = read_config(config_path)
     plan = plan_format(
@@ -186,7 +186,10 @@ def _write(disk: Disk, config: NodeConfig, plan: FormatPlan) -> None:
 @storage.command()
 @config_option
 def info(config_path: str) -> None:
-    """Show a node's directory, and exit with 1 if anything is wrong with it."""
+    """Show what is in a node's directory.
+
+    The exit code is 1 if anything is wrong with it.
+    """
     config = read_config(config_path)
     with contextlib.closing(RealDisk()) as disk:
         description = describe_directory(disk, config)

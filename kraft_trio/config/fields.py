@@ -149,7 +149,7 @@ class ConfigFields:
     snapshot_max_new_bytes: int = config_key(
         "metadata.log.max.record.bytes.between.snapshots",
         Integer(1, MAX_INT64),
-        "Size of the new log at which the state machine takes its next snapshot.",
+        "Bytes appended since the last snapshot at which the state machine takes the next one.",
         default=20 * _MEBIBYTE,
         unit="bytes",
     )

@@ -101,7 +101,7 @@ class ProducerStates:
         return producer_id in self._producers
 
     def __iter__(self) -> Iterator[ProducerSummary]:
-        """All producers, the one that has not written for longest first."""
+        """All producers, beginning with the one that has been silent longest."""
         for producer_id, (epoch, batches, timestamp_ms, _) in self._producers.items():
             yield ProducerSummary(producer_id, epoch, tuple(RememberedBatch(*batch) for batch in batches), timestamp_ms)
 

@@ -70,7 +70,7 @@ _RECORD = (
     Column("value", pa.binary(), "the value; may be null"),
 )
 _RECORD_END = (
-    Column("crc_ok", pa.bool_(), "whether the batch's CRC is right"),
+    Column("crc_ok", pa.bool_(), "whether the batch's CRC is correct"),
     Column("size", pa.int32(), "bytes of the record including its length; in a row with `error`, bytes skipped"),
 )
 RECORD_HEADERS = Column("headers", HEADERS, "the record's headers, with `includeHeaders=true`")
@@ -115,7 +115,7 @@ CONTROL = (
     Column("granting_voters", _list(pa.int32()), "LeaderChange: ids of the voters that elected the leader"),
     Column("voters", VOTERS, "Voters: the voter set from this offset on"),
     Column("kraft_version", pa.int32(), "KRaftVersion: the version from this offset on"),
-    Column("crc_ok", pa.bool_(), "whether the batch's CRC is right"),
+    Column("crc_ok", pa.bool_(), "whether the batch's CRC is correct"),
     ERROR,
 )
 SNAPSHOTS = (

@@ -47,7 +47,7 @@ class StreamPosition:
         """The position after reading more of the same log."""
         return attrs.evolve(self, offset=offset, epoch=epoch)
 
-    def begun_anew(self, offset: int) -> StreamPosition:
+    def after_loss(self, offset: int) -> StreamPosition:
         """The position at the first existing offset after a loss."""
         return attrs.evolve(self, offset=offset, epoch=UNKNOWN_EPOCH, began_at=offset, losses=self.losses + 1)
 
@@ -81,8 +81,8 @@ class StreamPosition:
 def first_offset_between(start: StreamPosition, end: StreamPosition) -> int:
     """Return the first offset (inclusive) of the micro-batch between these two positions.
 
-    It is the start position's offset, except for two batches that start over: the batch after a loss, and the first
-    batch, whose start Spark asks for again after a restart, when the log may begin elsewhere.
+    It is the start position's offset, except for two batches that start over.  One is the batch after a loss.  The
+    other is the first batch: after a restart, Spark asks for its start again, and the log may begin elsewhere by then.
     """
     starts_over = (start.losses, start.began_at) != (end.losses, end.began_at)
     return end.began_at if starts_over else start.offset

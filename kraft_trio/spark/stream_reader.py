@@ -168,10 +168,10 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             loss = await find_loss(leader, position)
             return await question(leader, position if loss is None else await self._after(loss, leader, position))
 
-        async def begun_anew(leader: QuorumLeader, loss: str) -> T:
+        async def after_loss(leader: QuorumLeader, loss: str) -> T:
             return await question(leader, await self._after(loss, leader, position))
 
-        return self._ask(checked, patience_ms, begun_anew)
+        return self._ask(checked, patience_ms, after_loss)
 
     async def _after(self, loss: str, leader: QuorumLeader, position: StreamPosition) -> StreamPosition:
         """The log's start, with a warning.  Raises DataLossError with failOnDataLoss=true."""
@@ -179,7 +179,7 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise DataLossError(f"{loss} (failOnDataLoss=false goes on at the log's start)")
         begins = await leader.log_start_offset()
         log.warning("%s; going on at offset %d, the log's start (failOnDataLoss=false)", loss, begins)
-        return position.begun_anew(begins)
+        return position.after_loss(begins)
 
 
 async def _nothing(_leader: QuorumLeader, _begin: StreamPosition) -> None:

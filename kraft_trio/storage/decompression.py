@@ -27,7 +27,7 @@ XERIAL_BLOCK_LENGTH: Final = struct.Struct(">i")
 
 _PIECE_BYTES: Final = 16 * 1024
 _EMPTY_CHUNKS: Final = 32
-"""One of this many empty chunks is passed on."""
+"""Every 32nd empty chunk is passed on, so that the caller can pause; the others are left out."""
 _GZIP_WINDOW: Final = 31
 _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 _LZ4_INDEPENDENT_BLOCKS: Final = 0x20
@@ -37,9 +37,9 @@ _ZSTD_END: Final = zstandard.ZstdCompressor().compress(_ZSTD_END_CONTENT)
 _ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
 """What zstd's highest level needs.  Memory is touched only as far as content has been produced."""
 _SNAPPY_MOST_EXPANSION: Final = 22
-"""Three bytes of snappy expand to 64 at most."""
+"""Three bytes of snappy expand to at most 64."""
 _SNAPPY_LENGTH_BYTES: Final = 64
-"""More than the length in front of a block takes, so that a tiny block passes."""
+"""Allows for the length in front of a block, so that a tiny block is accepted."""
 
 
 def decompressed_chunks(
@@ -47,8 +47,8 @@ def decompressed_chunks(
 ) -> Iterator[bytes]:
     """The content of `data`, in order; a chunk may be empty.
 
-    Raises ProtocolError for data that the codec does not accept, and for a snappy block of more than `max_block_bytes`;
-    with `as_kafka_reads` also for data that Kafka's Java clients do not accept.
+    Raises ProtocolError if the codec does not accept the data, or if a snappy block exceeds `max_block_bytes`.  With
+    `as_kafka_reads`, also raises it if Kafka's Java clients do not accept the data.
     """
     empty = 0
     try:

@@ -3,8 +3,8 @@
 Every fake passes the same contract tests as the real thing (tests/storage/test_disk_contract.py).  Paths are text with
 "/" between their parts.  All calls raise OSError as the operating system would; nothing here is retried.
 
-Blocking and not: appends, reads and the calls named `..._now` block the event loop for as long as the page cache takes
-or, where they say so, for as long as the device takes.  `sync` and `replace` wait for the device without blocking it.
+Blocking: appends, reads and the calls named `..._now` block the event loop while the page cache works, or while the
+device does if they say so.  `sync` and `replace` wait for the device without blocking the loop.
 
 Cancellation: an fsync cannot be cancelled.  So `DiskFile.sync` and `Disk.replace` always wait until it ends, and then
 return (or raise OSError) as usual.  The caller is cancelled at its next checkpoint.  When a nursery has ended, no sync
@@ -61,9 +61,9 @@ class DiskFile(Protocol):
         ...
 
     def overwrite(self, position: int, data: Buffer) -> None:
-        """Write all of `data` over what the file has from `position` on; not beyond its end.
+        """Overwrite existing bytes from `position` on with all of `data`.  The file does not grow.
 
-        Until the next sync a crash may leave any part of it.  Raises OSError, after which any part of it is written.
+        Until the next sync, a crash may leave any part of it.  Raises OSError; any part of it may then be written.
         """
         ...
 
@@ -89,8 +89,8 @@ class DiskFile(Protocol):
     def forget_cached(self, position: int) -> None:
         """Let reads from `position` on come from the device.
 
-        After a failed fsync the page cache may hold, as clean, bytes that never reached the device; a later process
-        would read them, and a later fsync would claim them durable.  Call it after a successful `sync_now`.
+        After a failed fsync, the page cache may call bytes clean that never reached the device.  A later process would
+        read them, and a later fsync would claim them durable.  Call this after a successful `sync_now`.
         """
         ...
 
@@ -200,7 +200,7 @@ class Disk(Protocol):
         ...
 
     def close(self) -> None:
-        """End what the disk itself started; files opened from it are closed by whoever opened them."""
+        """Stop the disk's own threads.  Callers close the files that they opened."""
         ...
 
 

@@ -141,7 +141,7 @@ def plan_follower_append(
             if crc32c(view[position + CRC_START : position + size]) != crc:
                 check_crc(buffer, position, peek_header(buffer, position))
             if base_offset != end_offset:
-                raise ProtocolError(f"batch at offset {base_offset}: the log goes on at offset {end_offset}")
+                raise ProtocolError(f"batch at offset {base_offset}: expected offset {end_offset}, the end of the log")
             if leader_epoch < latest_epoch or (max_epoch is not None and leader_epoch > max_epoch):
                 highest = "" if max_epoch is None else f" to {max_epoch}"
                 raise ProtocolError(

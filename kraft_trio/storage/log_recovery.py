@@ -61,10 +61,12 @@ class LoadedLog:
 def load_log(disk: Disk, directory: str, topic_id: UUID, static_voters: VoterSet) -> LoadedLog:
     """Open the log in a directory, or create it.  Blocks for reads and fsyncs.
 
-    First the log as it stands, then what the newest snapshot makes of it, then what derives from both: voters,
-    producers, epochs, indexes.  Raises CorruptLogError, naming file, position and reason, for damage that is no torn
-    tail, and for records that neither the log nor a whole snapshot has; StorageError for other files that cannot be
-    used or belong to another topic; OSError.
+    Reads the log as it stands, compares it with the newest snapshot, and then derives voters, producers, epochs and
+    indexes from both.
+
+    Raises CorruptLogError, naming file, position and reason, if damage is not a torn tail, or if neither the log nor a
+    whole snapshot has a committed record.  Raises StorageError if another file cannot be used or belongs to another
+    topic.  Raises OSError.
     """
     disk.make_directory(directory)
     _check_topic(disk, directory, topic_id)
@@ -112,8 +114,8 @@ def check_log_start(directory: str, log_start_offset: int, snapshots: Snapshots)
     newest = snapshots.newest
     if log_start_offset > 0 and (newest is None or newest.offset < log_start_offset):
         raise CorruptLogError(
-            f"{directory}: the log starts at offset {log_start_offset}, and no snapshot reaches up to it: "
-            f"{_what_there_is(snapshots)}"
+            f"{directory}: the log starts at offset {log_start_offset}; expected a whole snapshot that ends there "
+            f"or later; {_what_there_is(snapshots)}"
         )
 
 
@@ -122,23 +124,23 @@ def is_replaced(
 ) -> bool:
     """Whether the newest snapshot was about to replace the log when the node stopped.
 
-    Raises CorruptLogError where the two cannot both be true, and where the log ends below the end of a damaged
-    snapshot: what lies between was committed, and this replica has it no more.
+    Raises CorruptLogError if the two contradict each other, or if the log ends before a damaged snapshot does: the
+    records in between were committed, and this replica has lost them.
     """
     newest, damaged = snapshots.newest, snapshots.newest_damaged
     reached = max(log_end_offset, newest.offset if newest is not None else 0)
     if damaged is not None and damaged.offset > reached:
         raise CorruptLogError(
-            f"{directory}: there was a snapshot up to offset {damaged.offset}, and what is left reaches up to offset "
-            f"{reached}: {_what_there_is(snapshots)}"
+            f"{directory}: the log and the whole snapshots end at offset {reached}, expected at least "
+            f"{damaged.offset}, where a damaged snapshot ends; {_what_there_is(snapshots)}"
         )
     if newest is None:
         return False
     alignment = align(newest, log_start_offset, log_end_offset, epochs)
     if alignment is Alignment.CONTRADICTS:
         raise CorruptLogError(
-            f"{snapshots.path(newest)}: {alignment.value}: the log has offsets {log_start_offset} to {log_end_offset}, "
-            f"its epochs and where they begin are {', '.join(f'{epoch} at {at}' for epoch, at in epochs)}"
+            f"{snapshots.path(newest)}: {alignment.value}: the log has offsets {log_start_offset} to {log_end_offset} "
+            f"and its epochs begin at offsets {', '.join(f'{at} (epoch {epoch})' for epoch, at in epochs)}"
         )
     return alignment is Alignment.REPLACED
 
@@ -158,7 +160,7 @@ def _finish_replacing(segments: Segments, snapshots: Snapshots) -> None:
         log_start_offset=segments.start_offset,
         log_end_offset=segments.end_offset,
         snapshot_id=str(newest),
-        reason="the node stopped while it was",
+        reason="the node had stopped before it was done",
     )
     RecoveryPoint(segments.disk, segments.directory, segments.start_offset).close()
     segments.replace_all(newest.offset)
@@ -172,7 +174,7 @@ def _check_topic(disk: Disk, directory: str, topic_id: UUID) -> None:
     found = decode_partition_metadata(path, disk.read_bytes(path))
     if found != topic_id:
         raise StorageError(
-            f"{path}: topic_id {directory_id_to_text(found)}, the configuration says {directory_id_to_text(topic_id)}"
+            f"{path}: topic_id {directory_id_to_text(found)}, expected {directory_id_to_text(topic_id)} as configured"
         )
 
 
@@ -215,18 +217,18 @@ def _scan_segments(segments: list[Segment], scan: LogScan, known_good_offset: in
         if segment.base_offset != scan.next_offset:
             _refuse_damaged_last_batch(scan)
             raise CorruptLogError(
-                f"{segment.file.path}: its first offset is {segment.base_offset}, the segment before it ends at "
-                f"{scan.next_offset}"
+                f"{segment.file.path}: its first offset is {segment.base_offset}, expected "
+                f"{scan.next_offset}, where the segment before it ends"
             )
         end = _scan_segment(segment, scan, known_good_offset)
         if end.damage is not None:
             _refuse_damaged_last_batch(scan)
             where = f"{segment.file.path}: position {end.position}: {end.damage}"
             if segment is not last:
-                raise CorruptLogError(f"{where}; later segments follow, so this is no torn tail")
+                raise CorruptLogError(f"{where}; later segments follow, so this is not a torn tail")
             if scan.next_offset < synced_offset:
                 raise CorruptLogError(
-                    f"{where}; the log was synced up to offset {synced_offset}, so this is no torn tail"
+                    f"{where}; the log was synced up to offset {synced_offset}, so this is not a torn tail"
                 )
             _cut(segment, scan, end, knows_synced_offset=recovery_point is not None)
     if scan.next_offset < synced_offset:
@@ -248,7 +250,7 @@ def _refuse_damaged_last_batch(scan: LogScan) -> None:
         _read_checked_batch(segment, position)
     except ProtocolError as error:
         raise CorruptLogError(
-            f"{segment.file.path}: position {position}: {error}; what follows does not fit, so this is no torn tail"
+            f"{segment.file.path}: position {position}: {error}; what follows does not fit, so this is not a torn tail"
         ) from error
 
 
@@ -273,8 +275,8 @@ def _cut(segment: Segment, scan: LogScan, end: ScanEnd, *, knows_synced_offset: 
         )
     if found is not None:
         raise CorruptLogError(
-            f"{segment.file.path}: position {end.position}: {end.damage}; a batch with a right CRC is at position "
-            f"{found}, so this is no torn tail"
+            f"{segment.file.path}: position {end.position}: {end.damage}; a batch with a correct CRC is at position "
+            f"{found}, so this is not a torn tail"
         )
     log.warning(
         "torn tail cut",

@@ -67,7 +67,7 @@ class LogTrimmer:
     def _next_drop(
         self, limits: RetentionLimits, spared: Collection[OffsetAndEpoch]
     ) -> SealedSegment | SnapshotFile | None:
-        """Decide after each wait again: appends, new snapshots and new downloads change the plan."""
+        """Decide again after each wait: appends, new snapshots and new downloads change the plan."""
         self._durability.check_usable()
         try:
             files = self._snapshots.files()

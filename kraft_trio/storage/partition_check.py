@@ -248,7 +248,7 @@ def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Bou
     start, end = report.log_start_offset, report.log_end_offset
     if start > 0 and not any(snapshot_id.offset >= start for snapshot_id in snapshots):
         report.problems.append(
-            f"{report.directory}: the log starts at offset {start}, and no whole snapshot reaches up to it"
+            f"{report.directory}: the log starts at offset {start}; expected a whole snapshot that ends there or later"
         )
     gives_way = bool(snapshots) and snapshots[-1].offset >= start
     gives_way = gives_way and align(snapshots[-1], start, end, report.epochs) is Alignment.REPLACED

@@ -258,13 +258,16 @@ def _undamaged(segment: Segment, position: int, data: bytes) -> bytes:
         while start < end:
             left = end - start
             if left < HEADER_BYTES:
-                raise CorruptLogError(f"{segment.file.path}: position {position + start}: {left} bytes are no batch")
+                raise CorruptLogError(
+                    f"{segment.file.path}: position {position + start}: {left} bytes are left, expected at least "
+                    f"{HEADER_BYTES}"
+                )
             base_offset, length, crc = _CHECKED_FIELDS.unpack_from(data, start)
             size = length + FRAME_BYTES
             if not HEADER_BYTES <= size <= left or crc32c(view[start + CRC_START : start + size]) != crc:
                 raise CorruptLogError(
                     f"{segment.file.path}: position {position + start}: the batch at offset {base_offset} is damaged: "
-                    f"its {size} bytes do not have the CRC {crc:#010x} that its header says"
+                    f"expected {size} bytes with the CRC {crc:#010x}"
                 )
             start += size
     return data

@@ -31,14 +31,15 @@ from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.snapshot_reader import ControlState, SnapshotSummary
 
 CHECKPOINT_MODE: Final = 0o400
-"""A snapshot never changes once it is there."""
+"""Read-only: a finished snapshot never changes."""
 
 SNAPSHOT_BATCH_BYTES: Final = 64 * 1024
-"""Records are gathered up to this size; a larger one is a batch of its own.  Encoding a batch takes a tenth of a
-millisecond, or one or two if it goes record by record.  Nothing else runs meanwhile."""
+"""The size of a batch; a larger record is a batch of its own.  Encoding a batch blocks the event loop for 0.1 ms, or
+for up to 2 ms if each record is encoded separately."""
 
 CONSIDERATE_BYTES: Final = 8 * 1024 * 1024
-"""Bytes written in small steps each time the log has grown: some tens of milliseconds of writing."""
+"""Whenever the log has grown, the next bytes, up to this number, are written in small steps.  That takes some tens of
+milliseconds."""
 MAX_PAUSE_S: Final = 0.005
 
 RECORDS_AT_A_TIME: Final = 512

@@ -14,15 +14,15 @@ from kraft_trio.storage.created_files import FILE_MODE, open_own
 
 SPARE: Final = 8
 LEFT_FOR_CONNECTIONS: Final = 64
-"""Descriptors that the log's segments leave free.  A log of many small segments would otherwise take them all, and no
-peer could connect."""
+"""The log starts no new segment if fewer descriptors than this are left.  Otherwise a log of many small segments would
+use them all, and no peer could connect."""
 _DESCRIPTORS: Final = "/dev/fd"
 """A directory with an entry for each open descriptor of this process."""
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def descriptors_left() -> int:
-    """How many more descriptors this process may open; many if the operating system does not tell."""
+    """The number of descriptors that this process may still open; `sys.maxsize` if that is unknown."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return sys.maxsize

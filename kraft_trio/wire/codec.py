@@ -33,7 +33,7 @@ _REQUEST_START: Final = Struct(">hhi")
 """The beginning of the header, which is the same in every version of every API."""
 
 _RESPONSE_HEADERS: Final = (Struct(">ii"), Struct(">iix"))
-"""The frame length and the correlation id, by header version.  Version 1 adds tagged fields, of which we send none."""
+"""The frame length and the correlation id, by header version.  Version 1 adds tagged fields; we send none."""
 
 _REQUEST_FRAME_START: Final = Struct(">ihhih")
 """The frame length and _REQUEST_HEADER."""

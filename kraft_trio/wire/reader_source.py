@@ -77,7 +77,7 @@ class _ReaderSource:
         return self._bytes(field, flexible)
 
     def _varint(self, variable: str) -> None:
-        """KIP-482; all but the first byte of it is read by a call."""
+        """An unsigned varint (KIP-482).  A function call reads all but its first byte."""
         self._source.line(f"{variable} = data[position]")
         self._source.line("position += 1")
         with self._source.block(f"if {variable} >= 128:"):

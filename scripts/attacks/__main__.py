@@ -28,7 +28,7 @@ def _first_line(name: str) -> str:
 
 @click.command(context_settings={"max_content_width": 140})
 @click.argument("names", nargs=-1, type=click.Choice(ATTACKS), metavar="[NAME...]")
-@click.option("--short", is_flag=True, help="Send less; this is what the tests run.")
+@click.option("--short", is_flag=True, help="Send less, with a longer fetch timeout; this is what the tests run.")
 @click.option("--list", "is_listing", is_flag=True, help="List the attacks without running them.")
 @click.option("--keep", type=click.Path(path_type=Path), help="A directory for the nodes' files, kept afterwards.")
 def main(names: tuple[str, ...], short: bool, is_listing: bool, keep: Path | None) -> None:
@@ -57,7 +57,7 @@ def main(names: tuple[str, ...], short: bool, is_listing: bool, keep: Path | Non
 def _play_all(names: list[str], home: Path, is_short: bool) -> list[Verdict]:
     kinds = list(dict.fromkeys(quorum_kind(_module(name)) for name in ATTACKS))
     verdicts = []
-    with OneQuorum(home) as quorums:
+    with OneQuorum(home, is_patient=is_short) as quorums:
         # Those that share a quorum one after the other, so that there is only one at a time.
         for name in sorted(names, key=lambda name: kinds.index(quorum_kind(_module(name)))):
             module = _module(name)

@@ -19,8 +19,9 @@ def quorum_kind(module: ModuleType) -> QuorumKind:
 class OneQuorum:
     """At most one quorum at a time, each in a new directory; leaving the block kills it."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, is_patient: bool) -> None:
         self._home = home
+        self._is_patient = is_patient
         self._made = 0
         self._kind: QuorumKind = ((), None)
         self._quorum: AttackedQuorum | None = None
@@ -43,7 +44,7 @@ class OneQuorum:
         directory = self._home / f"quorum-{self._made}"
         directory.mkdir()
         settings, start = kind
-        self._kind, self._quorum = kind, AttackedQuorum(directory, dict(settings))
+        self._kind, self._quorum = kind, AttackedQuorum(directory, dict(settings), is_patient=self._is_patient)
         if start is None:
             for node in self._quorum.nodes.values():
                 node.start()

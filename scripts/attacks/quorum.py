@@ -20,15 +20,18 @@ DEFAULT_TIMEOUTS = {
     "controller.quorum.fetch.timeout.ms": "2000",
     "controller.quorum.election.backoff.max.ms": "1000",
 }
+PATIENT = {**DEFAULT_TIMEOUTS, "controller.quorum.fetch.timeout.ms": "6000"}
+"""Beside other work a machine may pause a leader for some seconds, and no attack is to blame."""
 METRICS_EVERY = {"kraft.metrics.interval.ms": "200"}
 
 
 class AttackedQuorum(Quorum):
-    """Three voters with the timeouts that they have by default."""
+    """Three voters with the timeouts that they have by default, or PATIENT ones."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str], *, is_patient: bool = False) -> None:
         self.client_endpoints: dict[int, Endpoint] = {}
-        super().__init__(directory, settings={**DEFAULT_TIMEOUTS, **METRICS_EVERY, **settings})
+        timeouts = PATIENT if is_patient else DEFAULT_TIMEOUTS
+        super().__init__(directory, settings={**METRICS_EVERY, **settings}, timeouts=timeouts)
 
     def write_properties(self, node: NodeProcess) -> None:
         client = self.client_endpoints.setdefault(node.id, Endpoint("127.0.0.1", self._unused_port()))

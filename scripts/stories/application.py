@@ -13,8 +13,8 @@ from kraft_trio.protocol.types import Endpoint
 from scripts.stories.node import StoryError
 
 PAUSE_S = 0.02
-ACKNOWLEDGED_WITHIN_MS = 30_000
-READ_WITHIN_S = 30
+ACKNOWLEDGED_WITHIN_MS = 60_000
+READ_WITHIN_S = 120
 
 
 class Application:

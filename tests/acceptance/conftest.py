@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.quorum import Quorum
+from harness.quorum import STEADY, Quorum
 from tests.acceptance.kafka_controllers import Controllers
 
 _HERE = Path(__file__).parent
@@ -40,11 +40,15 @@ def _quorums(session: pytest.Session, directory: Path) -> Iterator[MakeQuorum]:
     shown = session.stash.setdefault(_LOGS, [])
     made: list[Quorum] = []
 
-    def make(voters: int = 3, observers: int = 0, **settings: str) -> Quorum:
-        """Format nodes below a directory of their own; `settings` are configuration keys, `_` for the dots."""
+    def make(voters: int = 3, observers: int = 0, *, is_steady: bool = False, **settings: str) -> Quorum:
+        """Format nodes below a directory of their own; `settings` are configuration keys, `_` for the dots.
+
+        With `is_steady`, the leader stays until a test stops it.
+        """
         home = directory / f"quorum-{len(made)}"
         home.mkdir()
-        quorum = Quorum(home, voters, observers, {key.replace("_", "."): value for key, value in settings.items()})
+        keys = {key.replace("_", "."): value for key, value in settings.items()}
+        quorum = Quorum(home, voters, observers, {**(STEADY if is_steady else {}), **keys})
         made.append(quorum)
         shown.append(quorum)
         return quorum

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.node import kraft
+from harness.command import kraft
 from harness.ports import free_ports
 from harness.quorum import random_uuid
 

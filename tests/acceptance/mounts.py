@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import pytest
 
@@ -66,10 +66,10 @@ DiskT = TypeVar("DiskT")
 
 @contextmanager
 def quorum_on(
-    make_quorum: MakeQuorum, mount: Callable[[Path], AbstractContextManager[DiskT]]
+    make_quorum: MakeQuorum, mount: Callable[[Path], AbstractContextManager[DiskT]], **settings: Any
 ) -> Iterator[tuple[Quorum, dict[int, DiskT]]]:
-    """Three voters, each on a disk of its own that `mount` makes, which run."""
-    quorum = make_quorum()
+    """Three voters, each on a disk of its own that `mount` makes, which run.  `settings` are those of `make_quorum`."""
+    quorum = make_quorum(**settings)
     with ExitStack() as stack:
         disks = {node.id: stack.enter_context(mount(node.directory)) for node in quorum.nodes.values()}
         stack.callback(quorum.kill_all)

@@ -16,7 +16,7 @@ from harness.quorum import TOPIC
 from harness.waiting import Overdue
 from tests.acceptance.writers import KCAT, Writer
 
-READ_SECONDS = 30.0
+READ_SECONDS = 120.0
 
 Consumed = list[tuple[int, str]]
 """Offset and value of each record, in the order in which the client gave them."""

@@ -10,7 +10,7 @@ from typing import Any
 import kafka
 import pytest
 
-from harness.node import kraft
+from harness.command import kraft
 from harness.quorum import TOPIC, Quorum
 
 VOTERS = [1, 2, 3]
@@ -18,11 +18,8 @@ VOTERS = [1, 2, 3]
 
 @pytest.fixture(scope="module")
 def described_quorum(make_module_quorum: Any) -> Quorum:
-    """Three voters and an observer, all of them caught up, and nobody writing.
-
-    The leader stays, because no follower takes a busy machine for a lost leader within this fetch timeout.
-    """
-    quorum: Quorum = make_module_quorum(3, 1, controller_quorum_fetch_timeout_ms="60000")
+    """Three voters and an observer, all of them caught up, and nobody writing."""
+    quorum: Quorum = make_module_quorum(3, 1, is_steady=True)
     quorum.start()
     quorum.produce(["one", "two"])
     quorum.wait_until_caught_up()

@@ -36,7 +36,7 @@ def test_the_gate_sees_a_dead_node_and_a_new_leader(tmp_path: Path) -> None:
         arena.leader.kill()
 
     attack.play = play  # type: ignore[attr-defined]
-    quorum = AttackedQuorum(tmp_path, {})
+    quorum = AttackedQuorum(tmp_path, {}, is_patient=True)
     try:
         quorum.start()
         leader, described = quorum.described_by_leader()
@@ -51,7 +51,7 @@ def test_the_gate_sees_a_dead_node_and_a_new_leader(tmp_path: Path) -> None:
 
 
 def test_the_quorum_withstands_attacks() -> None:
-    """In short form, a third of them by default; `scripts/attack` sends more of the same."""
-    command = [sys.executable, "-m", "scripts.attacks", "--short", *sizes.part(list(ATTACKS), 3)]
+    """In short form, a sixth of them by default; `scripts/attack` sends more of the same."""
+    command = [sys.executable, "-m", "scripts.attacks", "--short", *sizes.part(list(ATTACKS), 6)]
     played = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert played.returncode == 0, played.stdout + played.stderr

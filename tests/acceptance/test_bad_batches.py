@@ -12,6 +12,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from harness.quorum import NO_TOPIC_ID, TOPIC, Quorum, produce_batch
 from harness.raw_connection import RawConnection
+from harness.waiting import WAIT_SECONDS
 from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
 from kraft_trio.storage.batch_header import patch_crc
 from kraft_trio.wire.api import PRODUCE
@@ -25,7 +26,9 @@ MAX_MESSAGE_BYTES = 20_000
 
 @pytest.fixture(scope="module")
 def quorum(make_module_quorum: MakeQuorum) -> Quorum:
-    quorum = make_module_quorum(message_max_bytes=str(MAX_MESSAGE_BYTES), kraft_decompressed_max_bytes="1000000")
+    quorum = make_module_quorum(
+        is_steady=True, message_max_bytes=str(MAX_MESSAGE_BYTES), kraft_decompressed_max_bytes="1000000"
+    )
     quorum.start()
     return quorum
 
@@ -154,7 +157,7 @@ def test_kafka_python_is_told_that_a_record_is_too_large(quorum: Quorum) -> None
     with unharmed(quorum):
         producer = kafka.KafkaProducer(bootstrap_servers=quorum.bootstrap_servers.split(","), acks="all")
         with pytest.raises(MessageSizeTooLargeError):
-            producer.send(TOPIC, b"x" * MAX_MESSAGE_BYTES, partition=0).get(timeout=10)
+            producer.send(TOPIC, b"x" * MAX_MESSAGE_BYTES, partition=0).get(timeout=WAIT_SECONDS)
         producer.close(timeout=5)
 
 
@@ -163,5 +166,5 @@ def test_librdkafka_is_told_that_a_record_is_too_large(quorum: Quorum) -> None:
     with unharmed(quorum):
         producer = confluent_kafka.Producer({"bootstrap.servers": quorum.bootstrap_servers, "acks": "all"})
         producer.produce(TOPIC, b"x" * MAX_MESSAGE_BYTES, partition=0, on_delivery=lambda error, _: told.append(error))
-        assert producer.flush(10) == 0
+        assert producer.flush(WAIT_SECONDS) == 0
     assert [error and error.code() for error in told] == [confluent_kafka.KafkaError.MSG_SIZE_TOO_LARGE]

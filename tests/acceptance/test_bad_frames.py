@@ -28,7 +28,7 @@ CLOSED = "connection closed"
 
 @pytest.fixture(scope="module")
 def quorum(make_module_quorum: MakeQuorum) -> Quorum:
-    quorum = make_module_quorum()
+    quorum = make_module_quorum(is_steady=True)
     quorum.start()
     return quorum
 

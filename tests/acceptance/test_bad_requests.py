@@ -74,7 +74,7 @@ class Sound:
 @pytest.fixture(scope="module")
 def quorum(make_module_quorum: MakeQuorum) -> Quorum:
     """In an epoch with others before it: a candidate that cannot win has raised it."""
-    quorum = make_module_quorum()
+    quorum = make_module_quorum(is_steady=True)
     quorum.start()
     quorum.wait_until_caught_up()
     sound = Sound.of(quorum)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.node import NodeProcess, kraft
+from harness.command import kraft
+from harness.node import NodeProcess
 from harness.quorum import Quorum
 from harness.waiting import wait_until
 from kraft_trio.errors import StorageFailure
@@ -16,10 +17,13 @@ from tests.acceptance.mounts import FailingDisk, failing_disk, quorum_on
 from tests.acceptance.readers import read_with_confluent
 from tests.acceptance.writers import ConfluentWriter
 
+FETCH_TIMEOUT_MS = "5000"
+"""A busy machine moves no leadership, and a leader whose disk failed is soon replaced."""
+
 
 @pytest.fixture
 def quorum(make_quorum: MakeQuorum) -> Iterator[tuple[Quorum, dict[int, FailingDisk]]]:
-    with quorum_on(make_quorum, failing_disk) as found:
+    with quorum_on(make_quorum, failing_disk, controller_quorum_fetch_timeout_ms=FETCH_TIMEOUT_MS) as found:
         yield found
 
 
@@ -86,9 +90,9 @@ def test_a_log_that_cannot_be_read_at_start_is_named(quorum: tuple[Quorum, dict[
 
 def test_a_log_that_cannot_be_read_while_it_runs_ends_the_node(quorum: tuple[Quorum, dict[int, FailingDisk]]) -> None:
     nodes, disks = quorum
-    leader = nodes.leader()
-    nodes.produce(["value"], leader)
+    nodes.produce(["value"])
     nodes.wait_until_caught_up()
+    leader = nodes.leader()
     (log,) = leader.partition_directory.glob("*.log")
     disks[leader.id].forget_cached(log)
     disks[leader.id].fail()

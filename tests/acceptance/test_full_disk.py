@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.node import NodeProcess, kraft
+from harness.command import kraft
+from harness.node import NodeProcess
 from harness.quorum import Quorum
 from harness.waiting import wait_until
 from kraft_trio.errors import DiskFullError
@@ -25,7 +26,7 @@ ROOM_BYTES = 48 * 1024
 
 @pytest.fixture
 def quorum(make_quorum: MakeQuorum) -> Iterator[tuple[Quorum, dict[int, SmallDisk]]]:
-    with quorum_on(make_quorum, small_disk) as found:
+    with quorum_on(make_quorum, small_disk, is_steady=True) as found:
         yield found
 
 

@@ -31,7 +31,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def quorum(make_module_quorum: Any) -> Quorum:
     """Three voters, and an observer that may become one."""
-    made: Quorum = make_module_quorum(3, 1)
+    made: Quorum = make_module_quorum(3, 1, is_steady=True)
     made.start()
     made.produce(["one", "two"])
     made.wait_until_caught_up()

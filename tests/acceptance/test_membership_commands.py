@@ -17,17 +17,14 @@ import kafka
 import kafka.errors
 import pytest
 
-from harness.node import COMMAND_SECONDS, KRAFT, NodeProcess, kraft
+from harness.command import COMMAND_SECONDS, KRAFT, kraft
+from harness.node import NodeProcess
 from harness.quorum import Quorum, produce_batch, random_uuid
 from harness.waiting import wait_until
 from kraft_trio.storage.batch import NewRecord, encode_batch
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.readers import read_with_confluent, read_with_kafka_python
-
-PATIENT = {"controller_quorum_fetch_timeout_ms": "20000"}
-"""A leader does not resign while its followers are paused, or started again."""
-
 
 PIPE_BYTES = 4096
 """The least that a pipe can be made to hold."""
@@ -76,7 +73,7 @@ def follower_that_is_behind(quorum: Quorum) -> NodeProcess:
     leader = quorum.leader()
     survivor = others_of(quorum, leader)[0]
     survivor.kill()
-    quorum.produce(["lost 1", "lost 2"], quorum.leader())
+    quorum.produce(["lost 1", "lost 2"])
     return survivor
 
 
@@ -96,7 +93,7 @@ def leader_that_is_ahead(quorum: Quorum) -> NodeProcess:
 def test_one_replica_of_three_continues_with_what_it_said(
     make_quorum: MakeQuorum, lose_the_majority: Any, further: list[str]
 ) -> None:
-    quorum = make_quorum(voters=3, **PATIENT)
+    quorum = make_quorum(voters=3, is_steady=True)
     quorum.start()
     quorum.produce(["kept 1", "kept 2"])
     quorum.wait_until_caught_up()
@@ -125,7 +122,7 @@ def test_one_replica_of_three_continues_with_what_it_said(
 
     survivor.start()
     survivor.wait_until_listening()
-    quorum.produce(["new"], quorum.leader())
+    quorum.produce(["new"])
     assert voters(quorum, survivor) == [survivor.id]
     records = read_with_confluent(str(survivor.endpoint))
     assert [value for offset, value in records if offset < end_offset] == ["kept 1", "kept 2", *further]
@@ -142,7 +139,7 @@ def test_one_replica_of_three_continues_with_what_it_said(
 
 def test_a_change_that_is_not_committed_upsets_no_other_client(make_quorum: MakeQuorum) -> None:
     """The committed voters are in a tagged field that Kafka does not have."""
-    quorum = make_quorum(voters=3, observers=1, **PATIENT)
+    quorum = make_quorum(voters=3, observers=1, is_steady=True)
     quorum.start()
     quorum.wait_until_caught_up()
     leader = quorum.leader()

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from harness.node import NodeProcess, kraft
+from harness.command import kraft
+from harness.node import NodeProcess
 from harness.waiting import wait_until
 from tests.acceptance.conftest import MakeQuorum
+
+SETTINGS = {"kraft_metrics_interval_ms": "200", "controller_quorum_fetch_timeout_ms": "6000"}
+"""No busy machine moves the leadership within this fetch timeout, after which a leader misses a voter."""
 
 
 def metrics_of(node: NodeProcess) -> dict[str, Any]:
@@ -18,7 +22,7 @@ def metrics_of(node: NodeProcess) -> dict[str, Any]:
 
 
 def test_a_quorum_is_seen_through_its_nodes_metrics(make_quorum: MakeQuorum) -> None:
-    quorum = make_quorum(voters=3, observers=1, kraft_metrics_interval_ms="200")
+    quorum = make_quorum(voters=3, observers=1, **SETTINGS)
     quorum.start()
     leader_id = quorum.leader().id
     states = dict.fromkeys(quorum.voter_ids, "follower") | {leader_id: "leader", 4: "observer"}
@@ -26,7 +30,13 @@ def test_a_quorum_is_seen_through_its_nodes_metrics(make_quorum: MakeQuorum) -> 
         "every node's metrics say what it is",
         lambda: {id: metrics_of(node).get("current-state") for id, node in quorum.nodes.items()} == states,
     )
-    of_leader = metrics_of(quorum.nodes[leader_id])
+
+    def after_a_commit() -> dict[str, Any] | None:
+        quorum.produce(["value"])
+        found = metrics_of(quorum.nodes[leader_id])
+        return found if "commit-latency-avg" in found else None
+
+    of_leader = wait_until("the leader has measured a commit", after_a_commit)
     assert (of_leader["current-leader"], of_leader["number-of-voters"], of_leader["is-observer"]) == (leader_id, 3, 0)
     assert (of_leader["number-of-observers"], of_leader["number-of-offline-voters"]) == (1, 0)
     assert 0 < of_leader["poll-idle-ratio-avg"] <= 1

@@ -13,7 +13,7 @@ from harness.node import NodeProcess
 from harness.quorum import Quorum
 from harness.waiting import wait_until
 from kraft_trio.storage.batch import peek_header
-from kraft_trio.tracing.events import TraceEvent
+from kraft_trio.tracing.events import Detail, TraceEvent
 from kraft_trio.tracing.files import TraceFileError, TraceHeader, open_trace
 from tests.acceptance.conftest import MakeQuorum
 
@@ -55,14 +55,37 @@ def batches_of(log: bytes) -> Iterator[tuple[int, int, int]]:
         position += header.size_in_bytes
 
 
+def told_ends(events: list[TraceEvent]) -> dict[int, int]:
+    """The epoch of the last record before each offset at which the appends ended, as far as they were not truncated."""
+    epochs: dict[int, int] = {}
+    log_end = 0
+    for event in events:
+        if event.kind == "append":
+            begin, end, epoch = (event.details[name] for name in ("base_offset", "next_offset", "record_epoch"))
+            assert isinstance(end, int)
+            assert isinstance(epoch, int)
+            assert begin == log_end < end, "each append begins at the end of the log"
+            log_end, epochs[end] = end, epoch
+        elif event.kind == "truncate":
+            to = event.details["to"]
+            assert isinstance(to, int)
+            assert (event.high_watermark or 0) <= to < log_end, "a truncation takes some of the uncommitted records"
+            log_end = to
+            epochs = {end: epoch for end, epoch in epochs.items() if end <= to}
+    assert log_end == events[-1].log_end
+    return epochs
+
+
 def test_traces_tell_what_the_logs_hold(quorum: Quorum) -> None:
     for number in range(20):
         quorum.produce([f"{number}-a", f"{number}-b"])
-    end = quorum.wait_until_caught_up()
-    leader = quorum.leader()
     log = quorum.assert_logs_equal()
+    leader, described = quorum.described_by_leader()
     for node in quorum.nodes.values():
         assert node.stop(signal.SIGTERM) == 0
+    ends = {next_offset: epoch for _, next_offset, epoch in batches_of(log)}
+    winners: dict[Detail, int] = {}
+    follows: list[tuple[Detail, Detail]] = []
     for node in quorum.nodes.values():
         header, events = read(trace_of(node))
         assert (header.cluster_id, header.node, header.is_simulated) == (quorum.cluster_id, node.id, False)
@@ -71,21 +94,23 @@ def test_traces_tell_what_the_logs_hold(quorum: Quorum) -> None:
         assert {event.node for event in events} == {node.id}
         assert (events[0].kind, events[-1].kind, events[-1].cause) == ("start", "end", "stopped")
         assert events[0].details["directory_id"] == f"{node.id}-{header.directory_id}"
-        appended = [event.details for event in events if event.kind == "append"]
-        told = [(d["base_offset"], d["next_offset"]) for d in appended]
-        assert [begin for begin, _ in told] == [0, *(next_offset for _, next_offset in told[:-1])]
-        ends = {next_offset: epoch for _, next_offset, epoch in batches_of(log)}
-        in_log = [d for d in appended if isinstance(d["next_offset"], int) and d["next_offset"] <= end]
+        in_log = {end: epoch for end, epoch in told_ends(events).items() if end <= max(ends)}
         assert in_log
-        assert all(ends[d["next_offset"]] == d["record_epoch"] for d in in_log), "each append ends where a batch does"
+        assert in_log.items() <= ends.items(), "each append ends where a batch does"
         committed = [event.high_watermark or 0 for event in events if event.kind == "high_watermark"]
         assert committed == sorted(set(committed)), "each is an advance"
-        assert end in committed or node is not leader
+        assert described.high_watermark in committed or node is not leader
         assert events[-1].synced_end is not None
-        assert events[-1].synced_end >= end
+        assert events[-1].synced_end >= max(ends)
         assert events[-1].voters == (1, 2, 3)
-        became = [event.details["by"] for event in events if event.cause == "role"]
-        assert ("ELECTION_WON" if node is leader else "LEADER_DISCOVERED") in became
+        became = [event.details for event in events if event.cause == "role"]
+        won = [details["epoch"] for details in became if details["by"] == "ELECTION_WON"]
+        assert not winners.keys() & set(won), "each epoch has one leader"
+        winners.update(dict.fromkeys(won, node.id))
+        follows += [(d["epoch"], d["leader_id"]) for d in became if d["by"] == "LEADER_DISCOVERED"]
+    assert winners[described.leader_epoch] == leader.id
+    assert follows
+    assert all(winners[epoch] == leader_id for epoch, leader_id in follows), "nodes follow the leader of their epoch"
 
 
 def test_a_killed_nodes_trace_reaches_its_last_moments(quorum: Quorum) -> None:
@@ -104,7 +129,7 @@ def test_a_killed_nodes_trace_reaches_its_last_moments(quorum: Quorum) -> None:
     assert first[-1].kind != "end"
     start(leader)
     leader.wait_until_listening()
-    quorum.produce(["after"], quorum.leader())
+    quorum.produce(["after"])
     end = quorum.wait_until_caught_up()
     assert leader.stop(signal.SIGTERM) == 0
     assert read(trace_of(leader).with_name(f"{trace_of(leader).name}.1"))[1] == first, "it is renamed, not overwritten"

@@ -60,9 +60,17 @@ def log_start_offset(node: NodeProcess) -> int:
 
 
 def newest_snapshot(node: NodeProcess) -> tuple[int, list[Record]]:
-    """Its end offset (exclusive), and its records; a newer one takes its place only after a write."""
-    path = max(node.partition_directory.glob("*.checkpoint"))
-    return int(path.name[:20]), [record for record in read_checkpoint(path.read_bytes()) if isinstance(record, Record)]
+    """Its end offset (exclusive), and its records."""
+
+    def read() -> tuple[int, bytes] | None:
+        path = max(node.partition_directory.glob("*.checkpoint"))
+        try:
+            return int(path.name[:20]), path.read_bytes()
+        except FileNotFoundError:  # a newer one has taken its place
+            return None
+
+    end_offset, data = wait_until("a snapshot stays", read)
+    return end_offset, [record for record in read_checkpoint(data) if isinstance(record, Record)]
 
 
 def test_the_latest_values_are_all_that_is_kept(make_quorum: MakeQuorum) -> None:

@@ -17,7 +17,7 @@ from harness.node import NodeProcess
 from harness.quorum import Quorum
 from harness.waiting import WAIT_SECONDS, wait_until
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.partition_files import CHECKPOINT, LOG, checkpoint_ids
+from kraft_trio.storage.partition_files import CHECKPOINT, LOG, checkpoint_ids, checkpoint_name
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.directory_events import Change, DirectoryEvents, Event
 from tests.acceptance.keyed_writer import BackgroundWriter, KeyedWriter
@@ -27,7 +27,6 @@ from tests.acceptance.snapshot_files import (
     PART,
     log_start_of,
     names_in,
-    snapshot_path,
     snapshots_of,
     verified,
 )
@@ -91,13 +90,13 @@ def newest_offset(node: NodeProcess) -> int:
 
 def snapshot_bytes(quorum: Quorum) -> int:
     """How large one is now: all keys have been written, and all values are of one size."""
-    node = quorum.leader()
-    return snapshot_path(node, snapshots_of(node)[-1]).stat().st_size
+    node = quorum.nodes[1]
+    return wait_until("a snapshot stays", lambda: max(0, size_of(node, checkpoint_name(snapshots_of(node)[-1]))))
 
 
 def kill_when(node: NodeProcess, events: DirectoryEvents, wanted: Callable[[Event], bool]) -> None:
     """SIGKILL at the first event that is wanted, and wait for the end of the process."""
-    for event in events.within(WAIT_SECONDS):
+    for event in events.within(2 * WAIT_SECONDS):
         if wanted(event):
             node.send(signal.SIGKILL)
             break
@@ -162,13 +161,14 @@ def collect(attempt: Callable[[], Hit | None]) -> list[Hit]:
             hits.append(hit)
         if len(hits) >= ROUNDS:
             break
-        assert tries < 10 + 5 * ROUNDS, f"of {tries} kills {len(hits)} have hit: {hits}"
+        assert tries < 20 + 10 * ROUNDS, f"of {tries} kills {len(hits)} have hit: {hits}"
     for hit in hits:
         print(f"node {hit.node_id}: {hit.stage}")
     print(f"{len(hits)} of {tries} kills have hit")
     return hits
 
 
+@pytest.mark.rotating(3)
 def test_killed_while_a_snapshot_is_written(quorum: Quorum, writer: KeyedWriter) -> None:
     victims = cycle(quorum.nodes.values())
     shares = cycle([0.5, None, 0.0, 0.95, 0.25])
@@ -204,6 +204,7 @@ def test_killed_while_a_snapshot_is_written(quorum: Quorum, writer: KeyedWriter)
     assert_states_are_what_was_written(quorum, writer)
 
 
+@pytest.mark.rotating(3)
 def test_killed_while_the_log_is_trimmed(quorum: Quorum, writer: KeyedWriter) -> None:
     victims = cycle(quorum.nodes.values())
     stages = cycle([(Change.RENAMED_TO, 1), (Change.RENAMED_TO, 8), (Change.REMOVED, 1), (Change.RENAMED_TO, 3)])
@@ -223,7 +224,7 @@ def test_killed_while_the_log_is_trimmed(quorum: Quorum, writer: KeyedWriter) ->
         left = deleted_files(node)
         assert report["logStartOffset"] <= min(snapshot_id.offset for snapshot_id in snapshots_of(node))
         restart(quorum, node)
-        assert not set(left) & set(names_in(node)), "what was dropped is still there"
+        wait_until("what was dropped is removed", lambda: not set(left) & set(names_in(node)))
         what = "removed" if change is Change.REMOVED else "renamed"
         return Hit(node.id, f"{number} segments {what}, {len(left)} files yet to be removed") if left else None
 
@@ -232,6 +233,7 @@ def test_killed_while_the_log_is_trimmed(quorum: Quorum, writer: KeyedWriter) ->
     assert_states_are_what_was_written(quorum, writer)
 
 
+@pytest.mark.rotating(3)
 def test_killed_while_a_fetched_snapshot_replaces_the_log(quorum: Quorum, writer: KeyedWriter) -> None:
     node = quorum.nodes[quorum.leader().id % 3 + 1]
     size = snapshot_bytes(quorum)

@@ -14,7 +14,7 @@ import pytest
 
 from harness.quorum import TOPIC
 from harness.raw_connection import RawConnection
-from harness.waiting import wait_until
+from harness.waiting import WAIT_SECONDS, wait_until
 from kraft_trio.storage.batch import Record
 from kraft_trio.storage.checkpoint import read_checkpoint
 from kraft_trio.wire.api import DESCRIBE_QUORUM
@@ -56,8 +56,11 @@ def described_by_leader(story: Story) -> DescribeQuorumResponse:
     def ask() -> DescribeQuorumResponse | None:
         for node in story.nodes.values():
             if node.running:
-                with RawConnection(node.endpoint, seconds=5) as connection:
-                    answer = connection.request(DESCRIBE_QUORUM, DescribeQuorumRequest(TOPIC))
+                try:
+                    with RawConnection(node.endpoint, seconds=5) as connection:
+                        answer = connection.request(DESCRIBE_QUORUM, DescribeQuorumRequest(TOPIC))
+                except OSError:
+                    continue
                 if answer.partition_error is ErrorCode.none and answer.high_watermark >= 0:
                     return answer
         return None
@@ -123,6 +126,7 @@ def test_every_story_is_listed_with_its_first_line() -> None:
 
 
 @pytest.mark.parametrize("signal_number", sizes.part([signal.SIGINT, signal.SIGTERM], 2))
+@pytest.mark.usefixtures("by_exec")
 def test_a_story_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, signal_number: signal.Signals) -> None:
     command = [sys.executable, "-m", "scripts.stories", "three-voters"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -137,7 +141,7 @@ def test_a_story_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, signa
         assert list(tmp_path.iterdir())
         process.send_signal(signal_number)
         process.stdout.read()
-        assert process.wait(30) == 130
+        assert process.wait(WAIT_SECONDS) == 130
     assert len(started) == 3
     for pid in started:
         with pytest.raises(ProcessLookupError):

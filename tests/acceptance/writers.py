@@ -27,7 +27,8 @@ KCAT = shutil.which("kcat")
 IN_FLIGHT = 20
 """How many records a writer sends before it waits for the oldest."""
 
-FLUSH_SECONDS = 30.0
+PROGRESS_SECONDS = 120.0
+FLUSH_SECONDS = 120.0
 
 PAUSE_SECONDS = 0.005
 """Between two records of a writer: several of them and the nodes share a small machine."""
@@ -222,7 +223,7 @@ def wait_for_progress(writers: Iterable[Writer], records: int = 20) -> None:
         ]
 
     try:
-        wait_until("every writer goes on", lambda: not missing())
+        wait_until("every writer goes on", lambda: not missing(), PROGRESS_SECONDS)
     except Overdue:
         raise Overdue(f"writers without {records} more acknowledged records: {missing()}") from None
 

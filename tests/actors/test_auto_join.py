@@ -72,7 +72,7 @@ async def test_static_voters_are_not_joined(cluster: Cluster) -> None:
 
 
 @on_cluster(settings=JOIN)
-async def test_whoever_was_removed_stays_away(cluster: Cluster) -> None:
+async def test_a_removed_voter_stays_away(cluster: Cluster) -> None:
     """KAFKA-19850, over restarts too; on a new disk, it is another replica and joins."""
     leader = await cluster.wait_for_leader()
     machine = cluster.machines[cluster.others(leader)[0].key.id]

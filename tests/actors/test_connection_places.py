@@ -55,7 +55,7 @@ async def test_voter_gets_in_when_idle_clients_hold_all_places(cluster: Cluster)
     cluster.machines[voter].kill()
     async with AsyncExitStack() as stack:
         for _ in range(20):
-            # Whoever is refused comes again.
+            # A client that is refused tries again.
             stream = await cluster.network.seen_from(CLIENT).connect(cluster.endpoint_of(leader.key.id))
             stack.push_async_callback(stream.aclose)
             await stream.send_all(HELLO)

@@ -39,7 +39,7 @@ def beginnings(requests: Requests) -> int:
 
 @on_trimming_cluster(observers=1, started=(1, 2, 3))
 async def test_the_leader_takes_another_one_in_place_of_a_damaged_one(cluster: Cluster) -> None:
-    """Whoever fetched it says so by beginning anew; it is never put in a log's place, and written again once."""
+    """A replica that fetched it starts over.  It never replaces a log, and the leader writes another one once."""
     leader = await cluster.wait_for_leader()
     snapshot_id = await trimmed(leader)
     whole = content_of(cluster, leader, snapshot_id)

@@ -84,6 +84,7 @@ async def follower_of(cluster: Cluster, leader: Node) -> int:
     return cluster.others(leader)[0].key.id
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 @on_cluster(invariants=FORGED)
@@ -104,6 +105,7 @@ async def test_a_request_moves_by_the_allowance_at_most(cluster: Cluster, kind: 
     await (await cluster.wait_for_leader()).append([b"after a restart"])
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("named", "behind"),

@@ -161,7 +161,7 @@ async def test_one_that_was_trimmed_meanwhile_is_not_found(cluster: Cluster) -> 
 
 
 @on_cluster(invariants=FORGED)
-async def test_whoever_has_nothing_is_told_of_the_snapshot(cluster: Cluster) -> None:
+async def test_an_empty_replica_is_told_of_the_snapshot(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     snapshot_id = await with_snapshot(cluster, leader)
     async with RawClient.connected(cluster, leader.key.id) as client:

@@ -91,7 +91,7 @@ async def test_a_voter_that_has_told_nothing_is_in_the_way(cluster: Cluster) -> 
 
 
 @on_cluster(kraft_version=0)
-async def test_whoever_does_not_support_it_is_named(cluster: Cluster) -> None:
+async def test_a_replica_that_does_not_support_it_is_named(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     await trio.sleep(1)
     old = cluster.others(leader)[0].key

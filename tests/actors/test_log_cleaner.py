@@ -67,7 +67,7 @@ LARGE_STATE = {
     "metadata.max.retention.bytes": "4000",
     "metadata.log.max.record.bytes.between.snapshots": "4000",
 }
-"""A state of 40,000 bytes and more, of which a snapshot is taken every few seconds."""
+"""With a state of 40,000 bytes or more, the nodes take a snapshot every few seconds."""
 
 
 async def slow_observer(cluster: Cluster) -> Node:
@@ -103,7 +103,7 @@ async def test_a_slow_replica_gets_a_state_larger_than_the_buffer(cluster: Clust
                 taken.update(leader.log.snapshots.ids)
                 check_what_is_kept(leader)
         (fetched,) = [event["snapshot_id"] for event in events if event["event"] == "fetching a snapshot"]
-        assert len([id for id in taken if str(id) > fetched]) >= 3, "it would have begun anew with each of these"
+        assert len([id for id in taken if str(id) > fetched]) >= 3, "it would have started over with each of these"
         # Caught up, it needs nothing any more, and what was spared for it goes.
         await cluster.wait_until(lambda: fetched not in {str(id) for id in leader.log.snapshots.ids})
         nursery.cancel_scope.cancel()

@@ -226,7 +226,7 @@ async def test_an_append_that_does_not_commit_in_time_is_said_to(cluster: Cluste
 
 
 @on_cluster()
-async def test_whoever_waits_when_the_leader_resigns_is_told(cluster: Cluster) -> None:
+async def test_waiting_clients_are_told_when_the_leader_resigns(cluster: Cluster) -> None:
     """Check-quorum ends the epoch: appends and parked fetches get NOT_LEADER_OR_FOLLOWER, at once."""
     leader = await cluster.wait_for_leader()
     cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id})

@@ -139,7 +139,7 @@ def test_bomb_is_refused_and_commits_go_on(name: str) -> None:
 @pytest.mark.parametrize("codec", bombs.CODECS, ids=lambda codec: codec.name)
 @on_cluster(settings={"message.max.bytes": "100000"})
 async def test_record_is_bounded_like_a_batch_once_decompressed(cluster: Cluster, codec: Compression) -> None:
-    """Whoever keeps the record keeps all of it, not what it took in the batch."""
+    """A state machine keeps the decompressed record, so its decompressed size counts."""
     leader = await cluster.wait_for_leader()
     around = len(bombs.record(0, bytes(90_000))) - 90_000
     async with RawClient.connected(cluster, leader.key.id) as client:

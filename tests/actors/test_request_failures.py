@@ -170,7 +170,7 @@ async def test_storage_and_invariants_end_the_node(
 async def test_batch_that_cannot_be_folded_ends_the_node(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is in the file and not in memory: whoever sent it, this is the node's own state."""
+    """The batch is in the file and not in memory.  That is the node's own state, whichever client sent it."""
     cluster = Cluster(Setup(voters=1))
 
     async def ask() -> None:

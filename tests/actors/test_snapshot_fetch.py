@@ -190,7 +190,7 @@ async def test_putting_a_snapshot_in_place_keeps_the_contact(cluster: Cluster) -
 
 @pytest.mark.parametrize("lose", ["nothing", "some", "all"])
 def test_a_download_is_interrupted_at_every_piece(lose: Literal["nothing", "some", "all"]) -> None:
-    """Scenario S16: killed or without power after each piece in turn, it begins anew, and ends with all of it."""
+    """Scenario S16: a replica that is killed or loses power after any piece starts over and gets the whole."""
 
     async def test(cluster: Cluster) -> None:
         leader = await cluster.wait_for_leader()

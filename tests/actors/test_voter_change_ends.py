@@ -137,7 +137,7 @@ async def test_by_resignation(cluster: Cluster) -> None:
 
 @on_cluster(observers=1)
 async def test_by_truncation(cluster: Cluster) -> None:
-    """The set in force is that of the log that survives, and the connections to whoever is not in it go."""
+    """The surviving log's set is in force, and connections to replicas outside it are closed."""
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
     async with trio.open_nursery() as nursery:

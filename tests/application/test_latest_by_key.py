@@ -170,7 +170,7 @@ def test_a_snapshot_that_was_given_up_leaves_the_state_as_it_is() -> None:
 
 
 def test_one_that_ends_late_does_not_disturb_the_next() -> None:
-    """As where whoever wrote it was cancelled, and is cleared away only now."""
+    """As if the task that wrote it had been cancelled, and were cleared away only now."""
     machine = LatestByKey()
     committed(machine, record(0, "a", "1"), record(1, "b", "1"))
     given_up = machine.save()

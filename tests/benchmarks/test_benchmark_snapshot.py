@@ -40,6 +40,7 @@ def test_each_round_is_held_against_its_own_copy(
     assert section.rows[0][3:] == (share, f"{sorted(written)[1]:.2f}", "0.10", f"{max(written):.1f}", "50")
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_programs_measure_one_snapshot(kind: str, tmp_path: Path) -> None:
     sizes = set()

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,8 @@ import pytest
 import structlog
 import trio
 
+from harness.ports import free_ports
+from harness.waiting import WAIT_SECONDS
 from kraft_trio.cli import run
 from kraft_trio.cli.config_option import parse_overrides
 from kraft_trio.cli.logging import configure_logging
@@ -50,15 +51,6 @@ def properties(tmp_path: Path) -> Callable[..., str]:
 def _structlog_as_it_was() -> Iterator[None]:
     yield
     structlog.reset_defaults()
-
-
-@contextmanager
-def listening() -> Iterator[int]:
-    """A port of this machine that is taken while the block lasts, and most likely free after it."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        yield taken.getsockname()[1]
 
 
 class TestRefusals:
@@ -109,7 +101,8 @@ class TestRefusals:
         assert "quorum-state: not a line of JSON" in capsys.readouterr().err
 
     def test_a_port_in_use(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
-        with listening() as port:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
             path = properties(port)
             assert run(["storage", "format", "-t", CLUSTER_ID, "-c", path, "-s"]) == 0
             assert run(["server", "start", "-c", path, "--log-level", "error"]) == 1
@@ -184,13 +177,13 @@ def start_process(command: list[str]) -> subprocess.Popen[str]:
 async def test_a_node_serves_until_it_is_told_to_stop(
     stop: signal.Signals, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with listening() as port:
-        path = properties(port)
+    [port] = free_ports(1)
+    path = properties(port)
     assert run(["storage", "format", "-t", CLUSTER_ID, "-c", path, "-s"]) == 0
     command = [sys.executable, "-m", "kraft_trio.cli", "server", "start", "-c", path, "--log-format", "json"]
     process = await trio.to_thread.run_sync(start_process, command)
     try:
-        with trio.fail_after(30):
+        with trio.fail_after(2 * WAIT_SECONDS):
             async with LogClient([Endpoint("127.0.0.1", port)]) as client:
                 offsets = await client.produce([b"a", b"b"])
                 read = [record.value async for record in client.read(offsets[0], until=offsets[1] + 1)]
@@ -201,7 +194,7 @@ async def test_a_node_serves_until_it_is_told_to_stop(
         status = json.loads(capsys.readouterr().out)
         assert (status["clusterId"], status["leaderId"], status["highWatermark"]) == (CLUSTER_ID, 1, offsets[1] + 1)
         process.send_signal(stop)
-        _, log_text = await trio.to_thread.run_sync(lambda: process.communicate(timeout=20))
+        _, log_text = await trio.to_thread.run_sync(lambda: process.communicate(timeout=WAIT_SECONDS))
         assert process.returncode == 0
         assert all(json.loads(line)["event"] for line in log_text.splitlines())
     finally:

@@ -373,7 +373,7 @@ def test_an_attempt_may_follow_one_that_could_not_write(tmp_path: Path, properti
 
 
 def test_what_follows_a_first_batch_with_other_records_moves_up(tmp_path: Path, properties: Callable[..., str]) -> None:
-    """Whoever knows more control records than we do writes them there, too."""
+    """A writer that knows more control records than we do writes them there, too."""
     source = written(tmp_path / "source", records=RECORDS[:5]).read_bytes()
     first = peek_header(source)
     records = [NewRecord(r.value, r.key) for r in decode_records(source, 0, first)]

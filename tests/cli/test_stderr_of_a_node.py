@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from harness.ports import free_ports
 from kraft_trio.cli import run
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.protocol.types import Endpoint
@@ -21,7 +21,7 @@ from kraft_trio.protocol.types import Endpoint
 CLUSTER_ID = "fMCL8kv1SWm87L_Md-I2hg"
 KINDS = ("stalled", "gone", "closed", "full")
 START = [sys.executable, "-m", "kraft_trio.cli", "server", "start"]
-SECONDS = 60
+SECONDS = 120
 
 
 @contextmanager
@@ -57,9 +57,7 @@ def start(command: list[str], stderr: int | None) -> subprocess.Popen[bytes]:
 
 
 def properties(tmp_path: Path) -> tuple[str, int]:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    [port] = free_ports(1)
     path = tmp_path / "node.properties"
     path.write_text(
         f"node.id=1\nlisteners=CONTROLLER://127.0.0.1:{port}\n"
@@ -69,6 +67,7 @@ def properties(tmp_path: Path) -> tuple[str, int]:
 
 
 @pytest.mark.acceptance
+@pytest.mark.rotating(2)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_node_serves_and_stops_without_stderr(kind: str, tmp_path: Path) -> None:
     path, port = properties(tmp_path)

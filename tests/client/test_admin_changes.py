@@ -39,7 +39,7 @@ async def ids_of(client: AdminClient) -> list[int]:
 
 
 @pytest.mark.parametrize("asked", [1, 2, 3, 4])
-def test_whoever_is_asked_the_leader_does_it(asked: int) -> None:
+def test_any_node_may_be_asked_and_the_leader_does_it(asked: int) -> None:
     @on_cluster(observers=1)
     async def change(cluster: Cluster) -> None:
         """Followers and observers pass the question who leads on, but not a change."""

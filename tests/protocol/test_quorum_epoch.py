@@ -219,7 +219,7 @@ def test_successor_backoff(count: int, backoffs: list[int]) -> None:
     assert [successor_backoff_ms(position, count, 1000) for position in range(count)] == backoffs
 
 
-def test_whoever_is_not_listed_waits_longest() -> None:
+def test_a_voter_that_is_not_listed_waits_longest() -> None:
     assert successor_backoff_ms(None, 4, 1000) == 1000
     assert successor_backoff_ms(None, 0, 1000) == 1000
 

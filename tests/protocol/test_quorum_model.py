@@ -182,7 +182,7 @@ class Node:
         self.quorum.note_committed(self.log[: self.high_watermark or 0])
 
     def fetch(self) -> None:
-        """One fetch and its answer, from whoever this node follows."""
+        """One fetch from the leader that this node follows, and its answer."""
         if not isinstance(self.role, Follower):
             return
         leader = self.quorum.nodes[self.role.leader_id]

@@ -1,4 +1,4 @@
-"""Runs of which some seeds are bad, each kind in its way; the others end at once."""
+"""Runs in which some seeds fail, each in its own way; the others end at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts on a simulated network of which each answers requests, and asks others: for tests of the network alone."""
+"""Hosts on a simulated network that send requests to each other and answer them, to test the network alone."""
 
 from __future__ import annotations
 
@@ -90,13 +90,13 @@ class EchoWorld:
         return await self.network.seen_from(source).connect(Endpoint(target, 9093))
 
     async def ask(
-        self, source: str, target: str, *, anew: bool = False, within_s: float = 1.0, api: Api = FETCH
+        self, source: str, target: str, *, reconnect: bool = False, within_s: float = 1.0, api: Api = FETCH
     ) -> str:
-        """Ask over the connection there is; `anew` opens another."""
+        """Ask over the connection there is; `reconnect` opens another."""
         self.asked = number = self.asked + 1
         with trio.move_on_after(within_s):
             try:
-                if anew or (source, target) not in self._streams:
+                if reconnect or (source, target) not in self._streams:
                     self._streams[source, target] = await self.connect(source, target)
                 stream = self._streams[source, target]
                 await stream.send_all(request_frame(number, api))
@@ -108,15 +108,15 @@ class EchoWorld:
                 pass
         return HEARD if (target, number) in self.heard else NOTHING
 
-    async def reachability(self, *, anew: bool = False) -> dict[str, str]:
+    async def reachability(self, *, reconnect: bool = False) -> dict[str, str]:
         """What comes of asking, by "source target", for all pairs."""
         return {
-            f"{source} {target}": await self.ask(source, target, anew=anew)
+            f"{source} {target}": await self.ask(source, target, reconnect=reconnect)
             for source in self.hosts
             for target in self.hosts
             if source != target
         }
 
-    async def unreachable(self, *, anew: bool = False) -> set[str]:
+    async def unreachable(self, *, reconnect: bool = False) -> set[str]:
         """The pairs of which the first gets no answer from the second."""
-        return {pair for pair, outcome in (await self.reachability(anew=anew)).items() if outcome != ANSWERED}
+        return {pair for pair, outcome in (await self.reachability(reconnect=reconnect)).items() if outcome != ANSWERED}

@@ -55,7 +55,7 @@ class Life:
         await self.cluster.wait_until_alike()
 
     async def append(self, count: int) -> None:
-        """So many values through whoever leads; one that is not acknowledged is not asked for again."""
+        """Append that many values at the current leader.  One that is not acknowledged is not sent again."""
         for _ in range(count):
             self._number += 1
             value = b"%03d" % self._number * 40

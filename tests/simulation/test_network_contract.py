@@ -136,7 +136,7 @@ async def test_a_closed_stream_says_so_and_can_be_closed_again(place: Place) -> 
             await near.wait_send_all_might_not_block()
 
 
-async def test_closing_wakes_whoever_reads(place: Place) -> None:
+async def test_closing_wakes_readers(place: Place) -> None:
     async def read(stream: ImmediateStream) -> None:
         with pytest.raises(trio.ClosedResourceError):
             await stream.receive_some()
@@ -147,7 +147,7 @@ async def test_closing_wakes_whoever_reads(place: Place) -> None:
         await near.aclose()
 
 
-async def test_closing_wakes_whoever_waits_for_room(place: Place) -> None:
+async def test_closing_wakes_senders_that_wait_for_room(place: Place) -> None:
     async def send(stream: ImmediateStream) -> None:
         with pytest.raises(trio.ClosedResourceError):
             await stream.send_all(MUCH * 4)
@@ -181,7 +181,7 @@ async def test_closing_with_bytes_unread_resets_the_connection(place: Place) -> 
             await near.receive_some()
 
 
-async def test_a_reset_wakes_whoever_waits_for_room(place: Place) -> None:
+async def test_a_reset_wakes_senders_that_wait_for_room(place: Place) -> None:
     async def send(stream: ImmediateStream) -> None:
         with pytest.raises(trio.BrokenResourceError):
             await stream.send_all(MUCH * 4)

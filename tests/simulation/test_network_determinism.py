@@ -32,7 +32,7 @@ def history(seed: int) -> str:
     async def ask(source: str, target: str) -> None:
         chance = random.Random(f"{seed}/{source}/{target}")
         while True:
-            await world.ask(source, target, anew=chance.random() < 0.2, within_s=chance.uniform(0.05, 2.0))
+            await world.ask(source, target, reconnect=chance.random() < 0.2, within_s=chance.uniform(0.05, 2.0))
             await trio.sleep(chance.uniform(0.0, 0.1))
 
     async def disturb() -> None:

@@ -108,7 +108,7 @@ async def test_a_frame_lost_with_its_connection(autojump_clock: Clock, is_reques
             await stream.receive_some()
         await trio.sleep(1)
         assert (("b", 1000) in world.heard) is not is_request
-        assert await world.ask("a", "b", anew=True) == ANSWERED, "it was planned once"
+        assert await world.ask("a", "b", reconnect=True) == ANSWERED, "it was planned once"
         assert world.network.faults["reset"] == 1
 
 
@@ -245,18 +245,18 @@ async def test_planned_faults_meet_what_they_were_planned_for(autojump_clock: Cl
         assert await world.ask("a", "b", api=VOTE) == ANSWERED
         assert await world.ask("a", "c", api=VOTE) == NOTHING
         assert await world.ask("b", "c", api=VOTE) == NOTHING
-        assert await world.ask("a", "c", api=VOTE, anew=True) == ANSWERED
+        assert await world.ask("a", "c", api=VOTE, reconnect=True) == ANSWERED
         world.network.lose_answers(API_VERSIONS, times=100)
         assert await world.ask("a", "b", api=API_VERSIONS) == HEARD
         world.network.forget_plans()
-        assert await world.ask("a", "b", api=API_VERSIONS, anew=True) == ANSWERED
+        assert await world.ask("a", "b", api=API_VERSIONS, reconnect=True) == ANSWERED
 
 
 async def test_probabilities_are_met_and_a_link_without_any_is_sound(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b", "c")).running() as world:
         world.network.set_link("a", "b", reset=0.1, cut_frames=0.1, duplicates=0.2)
         for _ in range(200):
-            await world.ask("a", "b", anew=True)
+            await world.ask("a", "b", reconnect=True)
             assert await world.ask("a", "c") == ANSWERED
         faults = world.network.faults
         assert 5 < faults["reset"] < 40
@@ -265,7 +265,7 @@ async def test_probabilities_are_met_and_a_link_without_any_is_sound(autojump_cl
         before = sum(faults.values())
         world.network.end_faults()
         for _ in range(50):
-            assert await world.ask("a", "b", anew=True) == ANSWERED
+            assert await world.ask("a", "b", reconnect=True) == ANSWERED
         assert sum(faults.values()) == before
 
 

@@ -274,7 +274,7 @@ async def test_a_host_that_comes_back_is_reached(autojump_clock: Clock) -> None:
             world.network.disconnect_host("b", silent=silent)
             assert await world.ask("a", "b") == NOTHING
             await world.serve_soon("b")
-            assert await world.ask("a", "b", anew=True) == ANSWERED
+            assert await world.ask("a", "b", reconnect=True) == ANSWERED
 
 
 async def test_a_machine_is_on_again_when_its_next_process_connects(autojump_clock: Clock) -> None:
@@ -296,7 +296,7 @@ async def test_the_last_steps_of_an_ended_process_have_no_effect(autojump_clock:
         assert not world.network.is_up("a")
         assert await world.ask("b", "a") == NOTHING
         await world.serve_soon("a")
-        assert await world.ask("b", "a", anew=True) == ANSWERED
+        assert await world.ask("b", "a", reconnect=True) == ANSWERED
 
 
 async def test_who_connects_to_a_full_queue_waits_for_room(autojump_clock: Clock) -> None:

@@ -145,7 +145,7 @@ async def test_requests_are_counted_by_host_and_api(autojump_clock: Clock) -> No
     async with EchoWorld(("a", "b")).running() as world:
         world.network.plan(frames_of(VOTE, is_request=True), FrameFate.RESET)
         for source, target, api in (("a", "b", FETCH), ("a", "b", VOTE), ("b", "a", FETCH), ("a", "b", FETCH)):
-            await world.ask(source, target, api=api, anew=True)
+            await world.ask(source, target, api=api, reconnect=True)
         assert dict(world.network.requests_sent) == {
             ("a", FETCH.key): 2,
             ("a", VOTE.key): 1,

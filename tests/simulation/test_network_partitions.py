@@ -47,17 +47,17 @@ async def test_groups_are_cut_off_and_nobody_else(autojump_clock: Clock, make, c
             world.network.heal()
             cut = world.network.cut(cut.blocked, Manner.RESET)
         assert await world.unreachable() == cut_off
-        assert await world.unreachable(anew=True) == cut_off
+        assert await world.unreachable(reconnect=True) == cut_off
         world.network.heal(cut)
-        assert await world.unreachable(anew=True) == set()
+        assert await world.unreachable(reconnect=True) == set()
 
 
-@pytest.mark.parametrize("anew", [False, True], ids=["over the connection there is", "over a new one"])
-async def test_one_way_the_target_still_asks_and_hears_nothing(autojump_clock: Clock, anew: bool) -> None:
+@pytest.mark.parametrize("reconnect", [False, True], ids=["over the connection there is", "over a new one"])
+async def test_one_way_the_target_still_asks_and_hears_nothing(autojump_clock: Clock, reconnect: bool) -> None:
     async with EchoWorld(("a", "b", "c")).running() as world:
         await world.reachability()
         world.network.one_way("a", "b")
-        outcomes = await world.reachability(anew=anew)
+        outcomes = await world.reachability(reconnect=reconnect)
         assert outcomes.pop("a b") == NOTHING
         assert outcomes.pop("b a") == HEARD
         assert set(outcomes.values()) == {ANSWERED}
@@ -68,18 +68,18 @@ async def test_one_way_without_handshakes_nobody_can_connect(autojump_clock: Clo
         await world.reachability()
         world.network.one_way("a", "b", handshakes=False)
         assert await world.reachability() == {"a b": NOTHING, "b a": HEARD}
-        assert await world.reachability(anew=True) == {"a b": NOTHING, "b a": NOTHING}
+        assert await world.reachability(reconnect=True) == {"a b": NOTHING, "b a": NOTHING}
 
 
-@pytest.mark.parametrize("anew", [False, True], ids=["over the connection there is", "over a new one"])
-async def test_requests_only(autojump_clock: Clock, anew: bool) -> None:
+@pytest.mark.parametrize("reconnect", [False, True], ids=["over the connection there is", "over a new one"])
+async def test_requests_only(autojump_clock: Clock, reconnect: bool) -> None:
     async with EchoWorld(("a", "b", "c")).running() as world:
         await world.reachability()
         world.network.requests_only("a", "b")
-        outcomes = await world.reachability(anew=anew)
+        outcomes = await world.reachability(reconnect=reconnect)
         assert outcomes.pop("a b") == HEARD
         assert set(outcomes.values()) == {ANSWERED}
-        assert await world.ask("a", "b", anew=True, api=API_VERSIONS) == ANSWERED, "a connection can begin"
+        assert await world.ask("a", "b", reconnect=True, api=API_VERSIONS) == ANSWERED, "a connection can begin"
 
 
 async def test_answers_only(autojump_clock: Clock) -> None:
@@ -91,8 +91,8 @@ async def test_answers_only(autojump_clock: Clock) -> None:
         world.network.answers_only("a", "b")
         reader = FrameReader(stream, 1000)
         assert await reader.read() is not None
-        for anew in (False, True):
-            outcomes = await world.reachability(anew=anew)
+        for reconnect in (False, True):
+            outcomes = await world.reachability(reconnect=reconnect)
             assert outcomes.pop("a b") == NOTHING
             assert set(outcomes.values()) == {ANSWERED}
 
@@ -104,11 +104,11 @@ async def test_cuts_add_up_and_each_can_be_healed(autojump_clock: Clock) -> None
         assert world.network.cuts == (first, second)
         assert await world.unreachable() == both_ways("a b", "a c", "b c")
         world.network.heal(first)
-        assert await world.unreachable(anew=True) == both_ways("a c", "b c")
+        assert await world.unreachable(reconnect=True) == both_ways("a c", "b c")
         world.network.heal(first)
         world.network.heal()
         assert world.network.cuts == ()
-        assert await world.unreachable(anew=True) == set()
+        assert await world.unreachable(reconnect=True) == set()
 
 
 async def test_a_clogged_link_delivers_in_order_when_it_is_free(autojump_clock: Clock) -> None:
@@ -174,7 +174,7 @@ async def test_connections_over_a_cut_that_resets_break_at_once(autojump_clock: 
         assert trio.current_time() == begun
         await within.send_all(request_frame(1000))
         assert await within.receive_some()
-        assert await world.ask("a", "b", anew=True, within_s=0.1) == NOTHING
+        assert await world.ask("a", "b", reconnect=True, within_s=0.1) == NOTHING
 
 
 async def test_bytes_in_flight_on_a_broken_connection_are_lost(autojump_clock: Clock) -> None:

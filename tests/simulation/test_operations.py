@@ -120,7 +120,7 @@ async def test_a_read_that_goes_wrong_has_failed_and_is_not_unknown(
 
 
 async def test_committed_offsets_out_of_range_are_no_ordinary_failure() -> None:
-    """Whoever leads has all that is committed: nobody asks beyond, so the node is wrong, and it comes to light."""
+    """A leader has all that is committed.  Nobody asks beyond that, so the node is wrong, and the check finds it."""
     history = History(trio.current_time)
     access = ScriptedAccess(raising(OffsetOutOfRangeError("offset 3 is not in the log")))
     with pytest.raises(OffsetOutOfRangeError):

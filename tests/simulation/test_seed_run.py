@@ -41,6 +41,7 @@ SECOND = 1_000_000
 
 
 class TestTheSameEveryTime:
+    @pytest.mark.rotating(3)
     @pytest.mark.parametrize("seed", [1, 2, 3])
     def test_a_plan_has_one_history(self, seed: int) -> None:
         plan = make_plan(seed, SHORT)
@@ -96,7 +97,7 @@ class TestStepsOfPlans:
             ("pause", "fault", "paused"),
         ],
     )
-    def test_whoever_leads_is_struck(self, blow: str, kind: str, cause: str) -> None:
+    def test_the_current_leader_is_struck(self, blow: str, kind: str, cause: str) -> None:
         struck = self.events_after(StrikeLeader(blow))
         assert [(event.kind, event.cause, event.role) for event in struck if event.kind in ("end", "fault")][:1] == [
             (kind, cause, "Leader")
@@ -163,9 +164,9 @@ class TestTrace:
             trace.records_messages = True
             trace.listeners.append(note)
 
-        for seed in range(12):
+        # Together, these have every kind and every detail.
+        for seed in (4, 5, 6):
             run_plan(make_plan(seed, SHORT), listen)
-        run_plan(make_plan(1, attrs.evolve(SHORT, profiles=())), listen)
         document = (Path(__file__).parents[2] / "docs" / "TRACE.md").read_text().partition("## Kinds of event")[2]
         rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]*)\|", document, re.MULTILINE)
         documented = {kind: set(re.findall(r"`(\w+)`", details)) for kind, details in rows}
@@ -288,7 +289,7 @@ class TestRecovery:
         assert_no_progress(run_plan(plan), "no more changes have been asked for", "10 leaders, one after the other")
 
     def test_a_leader_need_not_stay_until_all_follow_it(self) -> None:
-        """Whoever does not may have won a pre-vote before, and campaign in a later epoch."""
+        """A node that does not may have won a pre-vote before, and may campaign in a later epoch."""
 
         async def main(cluster: Cluster) -> None:
             for step in (Isolate(3), Elect(1)):

@@ -52,7 +52,7 @@ class TestAdministrator:
 
         on_cluster(main, observers=1)
 
-    def test_whoever_gets_no_answer_does_not_know(self) -> None:
+    def test_without_an_answer_the_outcome_is_unknown(self) -> None:
         async def main(cluster: Cluster) -> None:
             await take(cluster, "elect 1", "isolate 1 silent", "remove-voter 1 at 1", "kill 1", "wait 1s")
             assert asked(cluster, "remove-voter 1").outcome is Outcome.UNKNOWN
@@ -93,7 +93,7 @@ class TestAdministrator:
 
         on_cluster(main, kraft_version=0)
 
-    def test_whoever_leads_is_removed(self) -> None:
+    def test_the_current_leader_is_removed(self) -> None:
         async def main(cluster: Cluster) -> None:
             await take(cluster, "remove-leader")
             assert not cluster.history.operations, "nobody leads yet"

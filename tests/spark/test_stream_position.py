@@ -66,14 +66,14 @@ def test_a_replanned_first_batch_starts_where_it_started() -> None:
 
 def test_after_a_loss_a_batch_begins_at_the_logs_start() -> None:
     start = StreamPosition.beginning("c", 0).advanced_to(50, 4)
-    end = start.begun_anew(0).advanced_to(20, 1)
+    end = start.after_loss(0).advanced_to(20, 1)
     assert first_offset_between(start, end) == 0
     assert first_offset_between(end, end.advanced_to(30, 1)) == 20
 
 
 def test_positions_before_and_after_a_loss_are_different_texts() -> None:
     start = StreamPosition.beginning("c", 0)
-    assert start.begun_anew(0).as_json() != start.as_json()
+    assert start.after_loss(0).as_json() != start.as_json()
     assert attrs.evolve(start).as_json() == start.as_json()
 
 

@@ -20,7 +20,7 @@ from kraft_trio.spark.stream_batch import make_live_reader
 from kraft_trio.spark.stream_position import StreamPosition
 from kraft_trio.spark.stream_quorum import DataLossError, QuorumAddress, QuorumLeader
 from kraft_trio.spark.stream_reader import KraftStreamReader, LogPartition
-from tests.spark.live.reading import Offset, latest, make_reader_of
+from tests.spark.live.reading import Offset, latest, latest_once, make_reader_of
 from tests.spark.scripted_log import CLUSTER, THREE, ScriptedLog, batch, leader_of
 
 Answer = Callable[[], ScriptedLog]
@@ -226,7 +226,7 @@ def test_nobody_leads(quorum: Quorum, caplog: pytest.LogCaptureFixture) -> None:
     reader.prepareForTriggerAvailableNow()
     quorum.log = None
     start = position(10, 1)
-    assert latest(make_reader_of("one:1"), start) == start
+    assert latest_once(make_reader_of("one:1"), start) == start
     assert "no news of the log, the query goes on when there are" in caplog.text
     with pytest.raises(NetworkError, match="quorum not reached within 300 ms: no leader: one:1: Connection refused"):
         latest(reader, start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from kraft_trio.protocol.types import (
     directory_id_from_text,
 )
 from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.simulation.disk.failing_calls import CallPredicate
 from kraft_trio.simulation.disk.file import SimulatedFile
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch, encode_control_batch
@@ -221,9 +223,9 @@ def stopped_disk(
     return disk, positions
 
 
-def rewrite(disk: SimulatedDisk, change: Callable[[bytearray], object], path: str = FIRST_SEGMENT) -> None:
+def rewrite(disk: SimulatedDisk, edit: Callable[[bytearray], object], path: str = FIRST_SEGMENT) -> None:
     data = bytearray(disk.read_bytes(path))
-    change(data)
+    edit(data)
     disk.replace_now(path, bytes(data))
 
 
@@ -239,3 +241,15 @@ def disk_with_file(seed: int = 0, latency: float = 0.0) -> tuple[SimulatedDisk, 
     file = disk.open("/d/a", create=True)
     disk.sync_directory("/d")
     return disk, file
+
+
+READS = frozenset({"forget_cached", "list_directory", "lock", "read_at", "read_bytes", "view"})
+
+
+def change(number: int) -> CallPredicate:
+    """The change of the disk with that number, the next one being 1.
+
+    A crash before each change meets every state of the disk: no call that only reads makes another one.
+    """
+    numbers = itertools.count(1)
+    return lambda operation, _path: operation not in READS and next(numbers) == number

@@ -36,7 +36,7 @@ from kraft_trio.storage.record_limits import (
     produce_limits,
 )
 from kraft_trio.storage.snapshot_reader import read_batches
-from tests.support import bombs
+from tests.support import bombs, sizes
 
 MEBIBYTE = 1024 * 1024
 CAP = 64 * MEBIBYTE
@@ -88,6 +88,8 @@ def peak_of(job: Callable[[], Any]) -> int:
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_bomb_is_refused_by_name_within_its_memory(kind: str, codec: Compression) -> None:
+    if kind == "headers in all" and codec is not Compression.ZSTD and not sizes.IS_ALL:
+        pytest.skip("a million headers, whatever the codec: in the nightly run")
     build, reason = REFUSED[kind]
     batch = build(codec)
 
@@ -109,7 +111,7 @@ def test_large_but_honest_batch_is_accepted(kind: str, codec: Compression) -> No
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 def test_walked_records_are_given_up(codec: Compression) -> None:
-    batch = bombs.headers_everywhere(codec, count=10_000, headers_each=20)
+    batch = bombs.headers_everywhere(codec, count=4000, headers_each=20)
     assert peak_of(lambda: check_as_a_leader(batch)) < 2 * len(batch) + 16 * CHUNK_BYTES
 
 
@@ -161,7 +163,7 @@ def test_no_chunk_is_larger_than_it_may_be(codec: Compression) -> None:
 
 @pytest.mark.parametrize("codec", bombs.FRAMED_CODECS, ids=lambda codec: codec.name)
 def test_frames_in_a_row_are_fed_in_small_pieces(codec: Compression) -> None:
-    """Content that a codec has not consumed is not copied anew for each frame of it."""
+    """Content that a codec has not consumed is not copied again for each frame of it."""
     batch = bombs.empty_frames(codec, 500_000)
     check = partial(check_records, batch, 0, peek_header(batch), CAP)
     assert peak_of(check) < len(batch) + 16 * CHUNK_BYTES
@@ -169,7 +171,7 @@ def test_frames_in_a_row_are_fed_in_small_pieces(codec: Compression) -> None:
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 def test_replay_of_many_records_needs_little_memory(codec: Compression) -> None:
-    batch = bombs.repeated_record(codec, 40_000)
+    batch = bombs.repeated_record(codec, 16_000)
     header = peek_header(batch)
 
     def read() -> None:

@@ -1,4 +1,4 @@
-"""A failed fsync of the real disk is told for ever, to whoever asks (scenario S12)."""
+"""The real disk reports a failed fsync to every later caller (scenario S12)."""
 
 from __future__ import annotations
 

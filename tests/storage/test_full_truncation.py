@@ -124,7 +124,7 @@ class TestTruncatingFully:
             follow(log, b"old", 4)
         with pytest.raises(AssertionError, match="epoch 4 after 5"):
             log.append_as_leader(batch(b"old"), 4)
-        with pytest.raises(ProtocolError, match="offset 14: the log goes on at offset 100"):
+        with pytest.raises(ProtocolError, match="offset 14: expected offset 100"):
             follow(log, b"old", 5, at=14)
 
     async def test_a_sync_under_way_says_no_more_than_is_true(self, autojump_clock: trio.testing.MockClock) -> None:

@@ -151,12 +151,12 @@ class TestAppendAsFollower:
         [
             (lambda good: good[:-1] + bytes([good[-1] ^ 1]), "CRC is"),
             (lambda good: good[:16] + b"\x01" + good[17:], "magic 1, expected 2"),
-            (lambda good: at(good, 3, 2), "batch at offset 3: the log goes on at offset 2"),
-            (lambda good: at(good, 1, 2), "batch at offset 1: the log goes on at offset 2"),
+            (lambda good: at(good, 3, 2), "batch at offset 3: expected offset 2"),
+            (lambda good: at(good, 1, 2), "batch at offset 1: expected offset 2"),
             (lambda good: at(good, 2, 1), "leader epoch 1, expected 2 to 9"),
             (lambda good: at(good, 2, 10), "leader epoch 10, expected 2 to 9"),
             (lambda good: good + at(good, 3, 1), "leader epoch 1, expected 2 to 9"),
-            (lambda good: good + good, "batch at offset 2: the log goes on at offset 3"),
+            (lambda good: good + good, "batch at offset 2: expected offset 3"),
             (lambda good: good + bytes(70), "length 0"),
         ],
     )

@@ -113,7 +113,7 @@ class TestDamage:
         before = disk.read_bytes(FIRST_SEGMENT)
         # The leader epoch is not under the CRC: a higher one is noticed where the next batch falls below it.
         noticed = positions[2] if at == 12 else positions[1]
-        with pytest.raises(CorruptLogError, match=f"{FIRST_SEGMENT}: position {noticed}: .*no torn tail"):
+        with pytest.raises(CorruptLogError, match=f"{FIRST_SEGMENT}: position {noticed}: .*not a torn tail"):
             open_log(disk)
         assert disk.read_bytes(FIRST_SEGMENT) == before
 
@@ -140,7 +140,7 @@ class TestDamage:
 
         rewrite(disk, change)
         with pytest.raises(
-            CorruptLogError, match=f"position {positions[1]}: .*right CRC is at position {positions[1]}"
+            CorruptLogError, match=f"position {positions[1]}: .*correct CRC is at position {positions[1]}"
         ):
             open_log(disk)
 
@@ -181,19 +181,19 @@ class TestDamage:
                 if name.endswith(".snapshot"):
                     disk.remove(f"{DIRECTORY}/{name}")
             rewrite(disk, lambda data, cut=cut: data.__delitem__(slice(-cut, None)))  # type: ignore[misc]
-            with pytest.raises(CorruptLogError, match=r"no torn tail|its first offset is 2"):
+            with pytest.raises(CorruptLogError, match=r"not a torn tail|its first offset is 2"):
                 open_log(disk, segment_bytes=150)
 
     def test_a_missing_segment_is_refused(self) -> None:
         disk, _ = stopped_disk(b"one", b"two", b"three", segment_bytes=80)
         disk.remove(f"{DIRECTORY}/{1:020d}.log")
-        with pytest.raises(CorruptLogError, match=r"2\.log: its first offset is 2, the segment before it ends at 1"):
+        with pytest.raises(CorruptLogError, match=r"2\.log: its first offset is 2, expected 1, "):
             open_log(disk)
 
     def test_a_log_above_zero_without_a_snapshot_is_refused(self) -> None:
         disk, _ = stopped_disk(b"one", b"two", segment_bytes=80)
         disk.remove(FIRST_SEGMENT)
-        with pytest.raises(CorruptLogError, match="starts at offset 1, and no snapshot reaches up to it"):
+        with pytest.raises(CorruptLogError, match="starts at offset 1; expected a whole snapshot"):
             open_log(disk)
 
     def test_a_control_record_that_cannot_be_read_is_refused(self) -> None:
@@ -287,7 +287,7 @@ class TestOtherFiles:
 
     def test_another_topics_directory_is_refused(self) -> None:
         disk, _ = stopped_disk(b"one")
-        with pytest.raises(StorageError, match=r"metadata: topic_id AAAAAAAAAAAAAAAAAAAAAQ, the configuration"):
+        with pytest.raises(StorageError, match=r"metadata: topic_id AAAAAAAAAAAAAAAAAAAAAQ, expected"):
             Log.open(
                 disk,
                 DIRECTORY,

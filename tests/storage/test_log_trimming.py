@@ -270,7 +270,7 @@ class TestTrimming:
         assert decode_recovery_point(disk.read_bytes(f"{DIRECTORY}/recovery-point")) == 14
         last = f"{DIRECTORY}/{files(disk, '.log')[-1]}"
         disk.damage(last, 30)
-        with pytest.raises(CorruptLogError, match="synced up to offset 14, so this is no torn tail"):
+        with pytest.raises(CorruptLogError, match="synced up to offset 14, so this is not a torn tail"):
             reopened(disk)
         assert last != FIRST_SEGMENT
 

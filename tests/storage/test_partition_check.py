@@ -260,7 +260,7 @@ class TestSnapshots:
         disk = await stopped(trimmed=True)
         disk.damage(self.PATH, 80)
         assert report_of(disk).problems[1] == (
-            f"{DIRECTORY}: the log starts at offset 9, and no whole snapshot reaches up to it"
+            f"{DIRECTORY}: the log starts at offset 9; expected a whole snapshot that ends there or later"
         )
 
     @pytest.mark.parametrize(

@@ -320,14 +320,14 @@ async def test_replace_nowait_waits_for_neither_device_nor_sync(
 
     def slow(_descriptor: int) -> None:
         syncing.set()
-        assert released.wait(10)
+        assert released.wait(60)
 
     monkeypatch.setattr(os, "fdatasync", slow)
     monkeypatch.setattr(os, "fsync", refused)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(file.sync)
         await trio.to_thread.run_sync(syncing.wait)
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await disk.replace_aside(str(tmp_path / "aside"), b"new")
         assert (tmp_path / "aside").read_bytes() == b"new"
         released.set()

@@ -98,7 +98,7 @@ class TestRecoveryPoint:
             disk.crash("all")
             assert disk.peek(RECOVERY_POINT) == encode_recovery_point(0)
             disk.damage(FIRST_SEGMENT, position + at, 0x40)
-            with pytest.raises(CorruptLogError, match=f"position {position}: .*so this is no torn tail"):
+            with pytest.raises(CorruptLogError, match=f"position {position}: .*so this is not a torn tail"):
                 open_log(disk)
 
     def test_a_missing_end_before_it_is_refused(self) -> None:
@@ -178,7 +178,7 @@ class TestRecoveryPoint:
         disk.kill()
         disk.remove(RECOVERY_POINT)
         disk.damage(FIRST_SEGMENT, positions[0] + 30)
-        with pytest.raises(CorruptLogError, match=f"right CRC is at position {positions[1]}"):
+        with pytest.raises(CorruptLogError, match=f"correct CRC is at position {positions[1]}"):
             open_log(disk)
 
     @pytest.mark.parametrize("offset", [0, 1, 12345, 2**63 - 1])
@@ -204,7 +204,7 @@ class TestKnownGoodPoint:
     async def test_a_missing_end_is_no_torn_tail_after_a_clean_close(self) -> None:
         disk = await self.closed(b"one", b"two")
         rewrite(disk, lambda data: data.__delitem__(slice(-20, None)))
-        with pytest.raises(CorruptLogError, match="synced up to offset 2, so this is no torn tail"):
+        with pytest.raises(CorruptLogError, match="synced up to offset 2, so this is not a torn tail"):
             open_log(disk)
 
     async def test_a_missing_last_batch_is_no_torn_tail_after_clean_close(self) -> None:

@@ -155,7 +155,7 @@ async def test_others_run_while_a_large_one_is_checked(monkeypatch: pytest.Monke
         await fetch(download, whole, len(whole))
         await download.finish()
         nursery.cancel_scope.cancel()
-    # One more, as whoever runs first in a turn is not always the same.
+    # One more, because tasks do not always run in the same order in a turn.
     assert max(checked_between_turns.values()) <= 2 * BATCHES_AT_A_TIME < 50
     assert checked_between_turns.total() > 100
 

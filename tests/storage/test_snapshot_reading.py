@@ -123,7 +123,7 @@ class TestReader:
         assert sum(batch.header.record_count for batch in read_batches(source)) == 1000 + 4
         assert max(source.sizes) <= 1000 < len(source.data) / 100
 
-    async def test_a_file_is_closed_by_whoever_stops_in_the_middle(self, tmp_path: Path) -> None:
+    async def test_a_reader_that_stops_in_the_middle_closes_the_file(self, tmp_path: Path) -> None:
         disk = RealDisk()
         await write(disk, records(1000), directory=str(tmp_path))
         before = os.listdir("/proc/self/fd")

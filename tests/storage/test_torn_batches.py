@@ -113,14 +113,14 @@ def test_length_that_swallows_what_follows_is_damage(byte: int, following: bytes
         # The recovery point does not survive: what is behind it may have been promised all the same.
         disk.crash("all")
         disk.damage(FIRST_SEGMENT, position + byte, 1 << bit)
-        with pytest.raises(CorruptLogError, match=rf"position {position}: .*no torn tail"):
+        with pytest.raises(CorruptLogError, match=rf"position {position}: .*not a torn tail"):
             open_log(disk)
 
 
 def test_flipped_bit_of_a_whole_hostile_batch_is_damage() -> None:
     disk = stopped_with(hostile(2) + at(batch(b"later"), 6, 1))
     disk.damage(FIRST_SEGMENT, len(disk.read_bytes(FIRST_SEGMENT)) - 300)
-    with pytest.raises(CorruptLogError, match="no torn tail"):
+    with pytest.raises(CorruptLogError, match="not a torn tail"):
         open_log(disk)
 
 

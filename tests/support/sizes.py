@@ -15,6 +15,10 @@ IS_ALL = os.environ.get("KRAFT_TEST_ALL") == "1"
 """Whether this is the nightly run; `scripts/test --all` sets the variable."""
 
 
+IS_WHOLE = os.environ.get("KRAFT_TEST_WHOLE") == "1"
+"""Whether the run is not limited to some files; `scripts/test` sets the variable then."""
+
+
 @functools.cache
 def base() -> int:
     """A number that changes with the commit, so that successive commits cover different parts.

@@ -191,7 +191,7 @@ async def test_cancelling_a_sent_request_closes_the_connection(autojump_clock):
 
 
 async def test_a_request_after_a_failed_send_is_refused(connected):
-    """Seed 290125: the request that is lost leaves an answer outstanding, which is no bug of whoever asks next."""
+    """Seed 290125: the request that is lost leaves an answer outstanding, which is not a bug of the next caller."""
     connection = await Connection.negotiated(await connected(Peer(respond=granted)), "c", LIMIT)
     with trio.CancelScope() as scope:
         scope.cancel()

@@ -40,7 +40,7 @@ async def test_the_end_and_a_closed_stream_are_told() -> None:
     await far.aclose()
 
 
-async def test_closing_wakes_whoever_reads() -> None:
+async def test_closing_wakes_readers() -> None:
     near, far = pair()
     async with far, trio.open_nursery() as nursery:
 

@@ -1,4 +1,4 @@
-"""The nemesis: from a seed, a plan of which faults happen when.
+"""The nemesis: a plan, made from a seed, of what faults happen when.
 
 Each seed has a character of its own: a choice of kinds of fault, how often each of them happens, and how dense they
 are.  If every run had all kinds, they would hide what only a few of them cause.  A node that is restarted every second

@@ -54,7 +54,7 @@ class Invariant:
         """
 
     def appended(self, replica: Replica, entries: Sequence[Entry], by_leader: bool) -> None:
-        """At least one entry was added to its log; `by_leader` says that it made them and did not fetch them."""
+        """At least one entry was added to its log; `by_leader`: it made them itself and did not fetch them."""
 
     def truncated(self, replica: Replica, offset: int, removed: Sequence[Entry]) -> None:
         """Its log now ends at `offset`; `removed` are the entries that it lost, in log order."""

@@ -36,7 +36,7 @@ _BY: Final = {
 
 @attrs.frozen
 class NodeSummary:
-    """The state of one node between two steps, of which the last lines of an output show the changes."""
+    """The state of one node between two steps.  The last lines of an output show what has changed."""
 
     leader_id: int | None
     epoch: int

@@ -76,7 +76,7 @@ def _garbage(source: random.Random) -> Iterator[tuple[str, bytes]]:
 
 
 async def _send(cluster: Cluster, node_id: int, data: bytes) -> str:
-    """How the connection ends on which these bytes are sent."""
+    """Send these bytes over a new connection, and return how it ends."""
     try:
         stream = await cluster.network.seen_from("stranger").connect(cluster.endpoint_of(node_id))
         async with stream:

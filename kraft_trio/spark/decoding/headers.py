@@ -102,7 +102,7 @@ def _guess(buffer: bytes, lengths: npt.NDArray[Any], start: int, last: int) -> t
 
 
 def gather(buffer: bytes, positions: Ints) -> Headers:
-    """The headers at these positions, which must have 61 bytes each."""
+    """The headers at these positions.  Each must be followed by at least 61 bytes."""
     if not len(positions):
         return np.empty(0, HEADER)
     everywhere = np.ndarray((len(buffer) - HEADER_BYTES + 1,), _RAW, buffer, strides=(1,))

@@ -132,7 +132,7 @@ async def _garbled(cluster: Cluster) -> None:
     with trio.move_on_after(2):
         await connection.request(PRODUCE, ProduceRequest(acks=-1, timeout_ms=1000, partitions=(partition,)))
     await connection.aclose()
-    # Whoever reads the batch finds that it is damaged, hands over, and ends.
+    # A node that reads the batch finds that it is damaged, hands over, and ends.
     await parse_step("wait 5s").take(cluster)
 
 

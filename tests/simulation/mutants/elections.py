@@ -107,7 +107,7 @@ def _unchecked(old: Any, event: Event, new: Any, *, self_key: object) -> Transit
 
 
 UNCHECKED: Change = (election, "check_transition", _unchecked)
-"""Whoever broke the rule on purpose has changed the node's own assertions with it."""
+"""A programmer who breaks the rule on purpose changes the node's own assertions with it."""
 
 
 @mutant(breaks="a replica votes once in an epoch", found_by=(3,), run=TWO_CANDIDATES)

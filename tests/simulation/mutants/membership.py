@@ -169,7 +169,7 @@ def commits_count_voters_by_their_ids_alone() -> Iterable[Change]:
     found_by=(7, 9, 11, 22),
     run=scenario("s02_stale_voter_and_blank_disks", expects=False),
 )
-def votes_are_asked_of_whoever_has_the_id() -> Iterable[Change]:
+def votes_ask_any_voter_with_the_id() -> Iterable[Change]:
     return [(role_changes, "voter_key_error", lambda *_: None)]
 
 

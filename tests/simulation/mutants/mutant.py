@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -12,8 +13,9 @@ from typing import Any
 from unittest import mock
 
 import attrs
+import trio
 
-from kraft_trio.simulation import InvariantViolated, Violation, simulate
+from kraft_trio.simulation import Cluster, InvariantViolated, Violation, simulate
 from kraft_trio.simulation.campaign.watchdog import real_time_limit
 from kraft_trio.simulation.invariants import INVARIANTS
 from kraft_trio.simulation.script.steps import NotAsExpected
@@ -82,15 +84,23 @@ class Mutant:
         return None
 
 
-def violation_of(run: Run, seed: int, *, only: int | None = None) -> Violation | None:
-    """The violation in a run of that seed; None if there was none, or if the run could not do what it tests."""
+def violation_of(run: Run, seed: int, *, only: int | None = None, until_s: float = math.inf) -> Violation | None:
+    """The violation in a run of that seed; None if there was none, or if the run could not do what it tests.
+
+    The run ends early after `until_s` virtual seconds.
+    """
+
+    async def main(cluster: Cluster) -> None:
+        with trio.move_on_after(until_s):
+            await run.main(cluster)
+
     setup = attrs.evolve(run.setup, seed=seed)
     if only is not None:
         chosen = tuple(invariant for invariant in INVARIANTS if invariant.number == only)
         setup = attrs.evolve(setup, invariants=chosen)
     with real_time_limit(REAL_LIMIT_S):
         try:
-            simulate(run.main, setup)
+            simulate(main, setup)
         except InvariantViolated as violated:
             return violated.violation
         except NotAsExpected:

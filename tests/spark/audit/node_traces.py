@@ -41,20 +41,20 @@ def write_node_traces(folder: Path, traces: Path) -> str:
         for node in quorum.nodes.values():
             node.wait_until_listening()
         for number in range(10):
-            _append(quorum, f"{number}-a", f"{number}-b")
+            quorum.produce([f"{number}-a", f"{number}-b"])
         quorum.wait_until_caught_up()
         killed = quorum.leader()
         killed.kill()
-        _append(quorum, "without it")
+        quorum.produce(["without it"])
         start(killed)
         killed.wait_until_listening()
         quorum.wait_until_caught_up()
         joining = quorum.nodes[4]
         _change(quorum, lambda ids: 4 in ids, "add-controller", "-c", str(joining.properties))
-        _append(quorum, "of four")
+        quorum.produce(["of four"])
         leader = quorum.leader().id
         _change(quorum, lambda ids: leader not in ids, "remove-controller", "-i", str(leader))
-        _append(quorum, "of three")
+        quorum.produce(["of three"])
         quorum.wait_until_caught_up()
         for node in quorum.nodes.values():
             assert node.stop(signal.SIGTERM) == 0
@@ -73,17 +73,6 @@ def copy_traces(traces: Path, copies: Path, name: str, change: Change, *, withou
         with TraceWriter(copies / name / path.name, attrs.evolve(header, cluster_id=name)) as writer:
             for event in change(header, seen):
                 writer.write(event)
-
-
-def _append(quorum: Quorum, *values: str) -> None:
-    def is_committed() -> bool:
-        try:
-            quorum.produce(values)
-        except (AssertionError, OSError):
-            return False
-        return True
-
-    wait_until(f"a leader commits {values}", is_committed)
 
 
 def _change(quorum: Quorum, is_made: Callable[[set[int]], bool], *command: str) -> None:

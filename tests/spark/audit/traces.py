@@ -33,7 +33,7 @@ FOUND = {
     "a restarted leader leads on": ("role_transitions", 0),
     "a majority of pre votes makes a leader": ("one_record_per_place", 0),
     "a leader appends in the epoch of its log": ("leader_appends_in_its_epoch", 0),
-    "votes are asked of whoever has the id": ("leader_completeness", 0),
+    "votes ask any voter with the id": ("leader_completeness", 0),
     "a stale log gets the vote": ("successive_high_watermarks", 0),
     "recovery cuts the last batch": ("acknowledged_by_later_leaders", 0),
     "damage is cut like a torn tail": ("reads_are_whole", 0),

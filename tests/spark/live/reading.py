@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
@@ -15,7 +16,9 @@ from pyspark.sql.types import StructType
 
 from harness.node import NodeProcess
 from harness.quorum import Quorum
+from harness.waiting import wait_until
 from kraft_trio.cli import run as run_command_line
+from kraft_trio.spark import stream_reader
 from kraft_trio.spark.schemas import arrow_schema
 from kraft_trio.spark.stream_columns import live_columns
 from kraft_trio.spark.stream_options import read_live_options
@@ -42,10 +45,32 @@ def make_reader_of(bootstrap_servers: str, schema: StructType | None = None, **o
     return reader
 
 
-def latest(reader: KraftStreamReader, start: Offset, most: int | None = None) -> Offset:
+def latest_once(reader: KraftStreamReader, start: Offset, most: int | None = None) -> Offset:
+    """Ask as Spark does for a micro-batch, which may bring no news of the log."""
     limit: ReadLimit = reader.getDefaultReadLimit() if most is None else ReadMaxRows(most)
     offset: Offset = json.loads(json.dumps(reader.latestOffset(start, limit)))
     return offset
+
+
+def latest(reader: KraftStreamReader, start: Offset, most: int | None = None) -> Offset:
+    """Ask again while the reader has no news of the log, because the leader has not answered soon enough."""
+
+    def told() -> Offset | None:
+        no_news: list[logging.LogRecord] = []
+
+        def note(record: logging.LogRecord) -> bool:
+            if record.msg.startswith("no news of the log"):
+                no_news.append(record)
+            return True
+
+        stream_reader.log.addFilter(note)
+        try:
+            offset = latest_once(reader, start, most)
+        finally:
+            stream_reader.log.removeFilter(note)
+        return None if no_news else offset
+
+    return wait_until("news of the log", told)
 
 
 def batches(reader: KraftStreamReader, start: Offset, end: Offset) -> Iterator[pa.RecordBatch]:

@@ -21,7 +21,7 @@ from tests.acceptance.snapshot_files import log_start_of
 from tests.acceptance.stateful_quorum import Sizes, common_snapshot, is_trimmed_past, make_stateful_quorum
 from tests.spark.live.reading import Offset, committed_rows, latest, make_reader, rows
 
-PATIENCE = {"timeoutMs": "1500"}
+PATIENCE = {"timeoutMs": "4000"}
 
 
 def begin_anew(quorum: Quorum) -> None:

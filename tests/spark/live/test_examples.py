@@ -54,7 +54,7 @@ def test_a_dashboard_tells_who_leads_and_how_the_replicas_are(
     spark: SparkSession,
     make_quorum: MakeQuorum,
 ) -> None:
-    quorum = make_quorum(2, observers=1)
+    quorum = make_quorum(2, observers=1, is_steady=True)
     quorum.start()
     end = quorum.wait_until_caught_up()
     leader, answer = quorum.described_by_leader()

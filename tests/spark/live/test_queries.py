@@ -37,7 +37,7 @@ def test_leaders_die_while_a_query_runs_and_it_is_restarted(
 
 def test_voters_come_and_go_while_a_query_runs(spark: SparkSession, make_quorum: MakeQuorum, tmp_path: Path) -> None:
     """In the end the only node that the query was given first is no voter any more, and down."""
-    quorum = make_quorum(1, observers=2)
+    quorum = make_quorum(1, observers=2, controller_quorum_fetch_timeout_ms="6000")
     quorum.start()
     first, second, third = quorum.nodes.values()
     query = ToParquet(spark, quorum, tmp_path, bootstrapControllers=str(first.endpoint))
@@ -53,7 +53,7 @@ def test_voters_come_and_go_while_a_query_runs(spark: SparkSession, make_quorum:
             "metadata-quorum", "--bootstrap-controller", str(second.endpoint), "remove-controller", "-i", str(first.id)
         )
         first.kill()
-        query.wait_until_written(quorum.produce(["two voters"], quorum.leader(besides=first.id)))
+        query.wait_until_written(quorum.produce(["two voters"], besides=first.id))
     quorum.wait_until_caught_up([second.id, third.id])
     assert query.rows() == committed_rows(second)
 
