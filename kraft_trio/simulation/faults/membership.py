@@ -151,18 +151,6 @@ def move(timeline: Timeline, at_us: int) -> None:
         timeline.add(at_us + down_us, Restart((node,)))
 
 
-@fault("membership", min_nodes=2)
-def move_all(timeline: Timeline, at_us: int) -> None:
-    """All nodes come back at other addresses at once, so that none of the voters' endpoints in the log is right."""
-    everybody = timeline.node_ids
-    if timeline.header.kraft_version == 0 or timeline.free(at_us) != list(everybody):
-        return
-    for node in everybody:
-        timeline.add(at_us, Move(node))
-        timeline.occupy(node, at_us + MILLISECOND_US)
-    timeline.add(at_us, Restart(everybody))
-
-
 @fault("membership")
 def upgrade(timeline: Timeline, at_us: int) -> None:
     """Upgrades static voters to voters in the log."""
