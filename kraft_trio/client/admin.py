@@ -18,8 +18,13 @@ from kraft_trio.client.quorum_description import FeatureLevels, FeatureMetadata,
 from kraft_trio.client.replica_snapshots import ReplicaSnapshots, ask_for_snapshots
 from kraft_trio.errors import KraftError, NetworkError, OutcomeUnknownError
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
-from kraft_trio.wire.api import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_FEATURES, Api
+from kraft_trio.wire.api import ADD_RAFT_VOTER, ALTER_PARTITION_REASSIGNMENTS, REMOVE_RAFT_VOTER, UPDATE_FEATURES, Api
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
+from kraft_trio.wire.apis.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignedPartition,
+)
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
 from kraft_trio.wire.apis.update_features import (
@@ -140,7 +145,7 @@ class AdminClient:
         refusal, was_repeated = await self._change(
             what,
             ADD_RAFT_VOTER,
-            lambda left_ms: AddRaftVoterRequest(
+            lambda left_ms, _topic: AddRaftVoterRequest(
                 cluster_id, left_ms, voter.id, voter.directory_id, listeners, ack_when_committed
             ),
             _refusal_of_voter_change,
@@ -163,11 +168,36 @@ class AdminClient:
         refusal, was_repeated = await self._change(
             what,
             REMOVE_RAFT_VOTER,
-            lambda _left_ms: RemoveRaftVoterRequest(cluster_id, voter.id, voter.directory_id),
+            lambda _left_ms, _topic: RemoveRaftVoterRequest(cluster_id, voter.id, voter.directory_id),
             _refusal_of_voter_change,
             timeout_ms,
         )
         if was_repeated and refusal.error == ErrorCode.voter_not_found and await self._is_voter(voter) is False:
+            return
+        refusal.raise_for(what)
+
+    async def alter_partition_reassignments(self, target: Sequence[int] | None, *, timeout_ms: int = 30_000) -> None:
+        """Set the ids of the voters that the quorum shall have, or cancel the reassignment with None (KIP-642).
+
+        Returns when the target has committed.  The leader, and each leader after it, then takes the quorum there;
+        `describe_metadata_quorum` shows the progress.  A cancelled reassignment leaves the voters as they are.  Raises
+        what `add_metadata_voter` raises.
+        """
+        for voter_id in target or ():
+            _check_number("target", voter_id, MAX_INT32, at_least=0)
+        _check_number("timeout_ms", timeout_ms, MAX_INT32)
+        replicas = None if target is None else tuple(target)
+        what = "cancel reassignment" if target is None else f"reassign to {', '.join(map(str, target))}"
+        refusal, was_repeated = await self._change(
+            what,
+            ALTER_PARTITION_REASSIGNMENTS,
+            lambda left_ms, topic: AlterPartitionReassignmentsRequest(
+                left_ms, (ReassignedPartition(topic, 0, replicas),)
+            ),
+            _refusal_of_reassignment,
+            timeout_ms,
+        )
+        if was_repeated and refusal.error == ErrorCode.no_reassignment_in_progress:
             return
         refusal.raise_for(what)
 
@@ -212,7 +242,7 @@ class AdminClient:
         refusal, _ = await self._change(
             "update features",
             UPDATE_FEATURES,
-            lambda left_ms: UpdateFeaturesRequest(updates, left_ms, validate_only),
+            lambda left_ms, _topic: UpdateFeaturesRequest(updates, left_ms, validate_only),
             _refusal_of_features,
             timeout_ms,
         )
@@ -252,15 +282,15 @@ class AdminClient:
         self,
         what: str,
         api: Api[RequestT, ResponseT],
-        request: Callable[[int], RequestT],
+        request: Callable[[int, str], RequestT],
         refusal_of: Callable[[ResponseT], _Refusal],
         timeout_ms: int,
     ) -> tuple[_Refusal, bool]:
         """Send a change to the leader, or to the next leader if that one has lost its leadership.
 
-        `request` gets the number of milliseconds that are left.  Returns the leader's answer, and whether an earlier
-        leader was asked, which may have made the change.  Raises NetworkError if nothing was sent, and
-        OutcomeUnknownError if something was sent and no answer came.
+        `request` gets the number of milliseconds that are left, and the name of the topic.  Returns the leader's
+        answer, and whether an earlier leader was asked, which may have made the change.  Raises NetworkError if nothing
+        was sent, and OutcomeUnknownError if something was sent and no answer came.
         """
         deadline = trio.current_time() + timeout_ms / 1000
         was_repeated = False
@@ -274,7 +304,9 @@ class AdminClient:
             left_ms = max(1, round((deadline - trio.current_time()) * 1000))
             try:
                 # The leader keeps the deadline itself.  The extra time is for the network.
-                response = await ask(leader.connection, api, request(left_ms), left_ms + self._request_timeout_ms)
+                response = await ask(
+                    leader.connection, api, request(left_ms, leader.topic_name), left_ms + self._request_timeout_ms
+                )
             except NetworkError as error:
                 raise OutcomeUnknownError(f"{what}: sent to the leader, which did not answer: {error}") from error
             finally:
@@ -309,6 +341,13 @@ def _check_number(name: str, value: int, at_most: int, *, at_least: int = 1) -> 
 
 
 def _refusal_of_voter_change(response: VoterChangeResponse) -> _Refusal:
+    return _Refusal(response.error, response.error_message)
+
+
+def _refusal_of_reassignment(response: AlterPartitionReassignmentsResponse) -> _Refusal:
+    for result in response.results:
+        if result.error != ErrorCode.none:
+            return _Refusal(result.error, result.error_message)
     return _Refusal(response.error, response.error_message)
 
 

@@ -103,6 +103,8 @@ def _description(cluster_id: str | None, response: DescribeQuorumResponse) -> Qu
         observers=tuple(_state(replica) for replica in response.observers),
         endpoints={node.id: node.endpoints for node in response.nodes},
         committed_voters=tuple(_state(replica) for replica in response.committed_voters),
+        target_voters=tuple(_state(replica) for replica in response.target_voters),
+        reassignment_status=response.reassignment_status,
     )
 
 

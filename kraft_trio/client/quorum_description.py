@@ -40,6 +40,10 @@ class QuorumDescription:
     """Listeners by node id, as far as the leader knows them: from kraft.version 1 on, those of the voters."""
     committed_voters: tuple[ReplicaState, ...] = ()
     """The newest committed set while a newer one, in `voters`, has not committed; empty otherwise."""
+    target_voters: tuple[ReplicaState, ...] = ()
+    """The voters to which the leader is reassigning the quorum (KIP-642); empty otherwise."""
+    reassignment_status: str | None = None
+    """What the reassignment is doing or waiting for."""
 
     def voter(self, key: ReplicaKey) -> ReplicaState | None:
         """The state of exactly that replica, or None if it is not a voter."""

@@ -55,6 +55,25 @@ def test_any_node_may_be_asked_and_the_leader_does_it(asked: int) -> None:
 
 
 @on_cluster(observers=1)
+async def test_a_reassignment_is_described_until_its_end(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    cluster.machines[4].kill()
+    client = admin(cluster)
+    await client.alter_partition_reassignments([1, 2, 4])
+    answer = await client.describe_metadata_quorum()
+    assert isinstance(answer, QuorumDescription)
+    assert [state.key.id for state in answer.target_voters] == [1, 2, 4]
+    assert answer.reassignment_status
+    await client.alter_partition_reassignments(None)
+    answer = await client.describe_metadata_quorum()
+    assert isinstance(answer, QuorumDescription)
+    assert (answer.target_voters, answer.reassignment_status) == ((), None)
+    with pytest.raises(VoterChangeError, match="NO_REASSIGNMENT_IN_PROGRESS"):
+        await client.alter_partition_reassignments(None)
+
+
+@on_cluster(observers=1)
 async def test_where_the_leadership_is_lost_the_next_leader_is_asked(cluster: Cluster) -> None:
     """The new voter is not there yet, so that the first leader waits; it resigns, and the second one adds it."""
     first = await cluster.wait_for_leader()
@@ -92,6 +111,8 @@ async def test_what_no_request_can_carry_is_not_sent(
             await client.add_metadata_voter(listeners=Endpoints(), **arguments)
         with pytest.raises(ValueError, match=message):
             await client.remove_metadata_voter(**arguments)
+        with pytest.raises(ValueError, match="target: -1, expected 0 to 2147483647"):
+            await client.alter_partition_reassignments([-1])
         with pytest.raises(ValueError, match=r"levels\['kraft.version'\]: 32768, expected 0 to 32767"):
             await client.update_features({"kraft.version": 32768})
     assert quorum.asked == []
