@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from harness.quorum import Quorum
 from harness.waiting import wait_until
-from tests.spark.live.reading import Offset, Rows, latest, make_reader
+from tests.spark.live.reading import Offset, Rows, latest_once, make_reader
 
 SECONDS = 300.0
 
@@ -81,7 +81,7 @@ class MicroBatches:
         start = self._planned[self._done - 1] if self._done else reader.initialOffset()
         while not self._stopping.is_set():
             if len(self._planned) == self._done:
-                end = latest(reader, start)
+                end = latest_once(reader, start)
                 if end == start:
                     continue
                 self._planned.append(end)
