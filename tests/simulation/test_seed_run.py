@@ -16,6 +16,7 @@ from kraft_trio.simulation.campaign import seed_run
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.campaign.seed_run import TraceTo, run_plan, run_seed
 from kraft_trio.simulation.campaign.shrink import shrink
+from kraft_trio.simulation.campaign.watchdog import Stuck
 from kraft_trio.simulation.cluster import Cluster, simulate
 from kraft_trio.simulation.faults.nemesis import PlanOptions, make_plan
 from kraft_trio.simulation.faults.plan import Plan, TimedStep
@@ -223,6 +224,17 @@ class TestFailures:
         assert outcome.failure.rule == "stuck"
         assert any("still running after 0.5 s" in fact for fact in outcome.failure.facts)
         assert outcome.real_s < 60
+
+    @pytest.mark.parametrize("is_cause", [False, True])
+    def test_an_alarm_within_trio_itself_means_stuck(self, is_cause: bool) -> None:
+        try:
+            try:
+                raise Stuck("still running")
+            except Stuck as alarm:
+                raise trio.TrioInternalError("in the scheduler") from (alarm if is_cause else None)
+        except trio.TrioInternalError as error:
+            assert seed_run._is_stuck(BaseExceptionGroup("tasks", [ValueError(), error]))
+            assert not seed_run._is_stuck(ValueError())
 
     def test_interrupted_by_the_user_it_is_no_outcome(self) -> None:
         with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)):

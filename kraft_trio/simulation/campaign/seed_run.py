@@ -177,10 +177,12 @@ def _violation(violated: InvariantViolated) -> Failure:
 
 
 def _is_stuck(error: BaseException | None) -> bool:
-    """Whether the watchdog ended the run, even if Trio reported its alarm as an internal error."""
-    if isinstance(error, BaseExceptionGroup):
-        return any(_is_stuck(member) for member in error.exceptions)
-    return error is not None and (isinstance(error, Stuck) or _is_stuck(error.__cause__))
+    """Whether the watchdog ended the run, even if its alarm made Trio fail with an error of its own."""
+    if isinstance(error, BaseExceptionGroup) and any(_is_stuck(member) for member in error.exceptions):
+        return True
+    return error is not None and (
+        isinstance(error, Stuck) or _is_stuck(error.__cause__) or _is_stuck(error.__context__)
+    )
 
 
 _DEFAULTS: Final = PlanOptions()
