@@ -227,14 +227,13 @@ class TestFailures:
 
     @pytest.mark.parametrize("is_cause", [False, True])
     def test_an_alarm_within_trio_itself_means_stuck(self, is_cause: bool) -> None:
-        try:
+        with pytest.raises(trio.TrioInternalError) as raised:
             try:
                 raise Stuck("still running")
             except Stuck as alarm:
                 raise trio.TrioInternalError("in the scheduler") from (alarm if is_cause else None)
-        except trio.TrioInternalError as error:
-            assert seed_run._is_stuck(BaseExceptionGroup("tasks", [ValueError(), error]))
-            assert not seed_run._is_stuck(ValueError())
+        assert seed_run._is_stuck(BaseExceptionGroup("tasks", [ValueError(), raised.value]))
+        assert not seed_run._is_stuck(ValueError())
 
     def test_interrupted_by_the_user_it_is_no_outcome(self) -> None:
         with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)):
