@@ -18,6 +18,7 @@ from kraft_trio.cli.quorum_layout import (
     status_text,
 )
 from kraft_trio.cli.quorum_options import QuorumOptions, no_leader_error, quorum_options
+from kraft_trio.cli.reassign_command import reassign
 from kraft_trio.cli.replace_controller import replace
 from kraft_trio.cli.snapshot_layout import snapshot_fields, snapshot_text, snapshots_of_all
 from kraft_trio.client.quorum_description import NoLeader
@@ -67,3 +68,4 @@ def describe(
 metadata_quorum.add_command(add_controller)
 metadata_quorum.add_command(remove_controller)
 metadata_quorum.add_command(replace)
+metadata_quorum.add_command(reassign)

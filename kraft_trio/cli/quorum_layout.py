@@ -27,7 +27,7 @@ def status_fields(quorum: QuorumDescription) -> dict[str, Any]:
     """The status as a JSON value.  Offsets are exclusive; -1 means unknown.
 
     While a voter change is uncommitted, it includes the committed voters and the difference (KIP-853 "describe
-    --status").
+    --status").  During a reassignment it includes the target voters and what the leader is doing (KIP-642).
     """
     return {
         "clusterId": quorum.cluster_id,
@@ -39,6 +39,7 @@ def status_fields(quorum: QuorumDescription) -> dict[str, Any]:
         "currentVoters": [_replica_fields(quorum, state) for state in quorum.voters],
         "currentObservers": [_replica_fields(quorum, state) for state in quorum.observers],
         **_uncommitted_fields(quorum),
+        **_reassignment_fields(quorum),
     }
 
 
@@ -128,6 +129,15 @@ def _uncommitted_fields(quorum: QuorumDescription) -> dict[str, Any]:
     return {
         "committedVoters": [_replica_fields(quorum, state) for state in quorum.committed_voters],
         "uncommittedVoterChange": ", ".join(steps) or "update",
+    }
+
+
+def _reassignment_fields(quorum: QuorumDescription) -> dict[str, Any]:
+    if not quorum.target_voters:
+        return {}
+    return {
+        "targetVoters": [_replica_fields(quorum, state) for state in quorum.target_voters],
+        "reassignmentStatus": quorum.reassignment_status,
     }
 
 

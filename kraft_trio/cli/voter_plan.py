@@ -45,7 +45,7 @@ class VoterPlan:
         """The plan in the layout of the quorum's status."""
         for when, voters in (("Before", self.before), ("After", self.after)):
             yield labelled(f"Voters{when}", ", ".join(str(voter.key) for voter in voters) or "none")
-            yield labelled(f"Majority{when}", _majority_text(voters))
+            yield labelled(f"Majority{when}", majority_text(voters))
         everyone = dict.fromkeys((*self.before, *self.after))
         for status in (Health.LAGGING, Health.OFFLINE):
             those = [voter for voter in everyone if voter.health.status is status]
@@ -80,7 +80,7 @@ def plan_add(
     if not health.is_up:
         notes = (*notes, f"the leader waits until {key} has caught up; until then nothing changes")
     after = tuple(sorted((*before, PlannedVoter(key, health)), key=lambda voter: voter.key))
-    if static := _is_static(quorum):
+    if static := static_voters(quorum):
         return VoterPlan(before, after, (static,), notes)
     if misfit := misfit_of(quorum, key, listeners, cluster_id):
         return VoterPlan(before, after, (misfit,), notes)
@@ -106,7 +106,7 @@ def plan_remove(quorum: QuorumDescription, key: ReplicaKey, fetch_timeout_ms: in
     """Plan to remove exactly that replica from the voters."""
     before = _planned(quorum, fetch_timeout_ms)
     notes = _notes(quorum)
-    if static := _is_static(quorum):
+    if static := static_voters(quorum):
         return VoterPlan(before, before, (static,), notes)
     if all(voter.key != key for voter in before):
         names = ", ".join(str(voter.key) for voter in before)
@@ -138,7 +138,7 @@ def _planned(quorum: QuorumDescription, fetch_timeout_ms: int) -> tuple[PlannedV
     return tuple(PlannedVoter(state.key, health_of(quorum, state, fetch_timeout_ms)) for state in quorum.voters)
 
 
-def _is_static(quorum: QuorumDescription) -> str | None:
+def static_voters(quorum: QuorumDescription) -> str | None:
     """Why the voters cannot be changed: only kraft.version 1 and above record directory ids."""
     if any(state.key.directory_id == NO_DIRECTORY_ID for state in quorum.voters):
         return (
@@ -162,7 +162,7 @@ def _up(voters: tuple[PlannedVoter, ...]) -> int:
     return sum(voter.health.is_up for voter in voters)
 
 
-def _majority_text(voters: tuple[PlannedVoter, ...]) -> str:
+def majority_text(voters: tuple[PlannedVoter, ...]) -> str:
     if not voters:
         return "none"
     spare = len(voters) - _majority(voters)

@@ -1,4 +1,4 @@
-"""The type of options that are whole numbers.  click's own words for a range are those of a programmer."""
+"""The types of options that are whole numbers.  click's own words for a range are those of a programmer."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from kraft_trio.config.key import Integer
 
 if TYPE_CHECKING:
     _Base = click.ParamType[int]
+    _ListBase = click.ParamType[tuple[int, ...]]
 else:  # click 8.1 has no type parameter here
-    _Base = click.ParamType
+    _Base = _ListBase = click.ParamType
 
 
 class WholeNumber(_Base):
@@ -41,3 +42,17 @@ class WholeNumber(_Base):
         if self._maximum is None:
             return f"a whole number of {self._minimum} or more"
         return Integer(self._minimum, self._maximum).allowed
+
+
+class WholeNumbers(_ListBase):
+    """Whole numbers with commas between them."""
+
+    name = "numbers"
+
+    def __init__(self, minimum: int, maximum: int) -> None:
+        self._number = WholeNumber(minimum, maximum)
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        return tuple(self._number.convert(part.strip(), param, ctx) for part in str(value).split(","))

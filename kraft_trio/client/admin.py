@@ -57,6 +57,7 @@ class VoterChangeError(KraftError):
 
     def __init__(self, what: str, error: ErrorCode, message: str | None) -> None:
         self.error = error
+        self.reason = message
         super().__init__(f"{what}: {error.name.upper()}" + (f": {message}" if message else ""))
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from harness.command import COMMAND_SECONDS, KRAFT, kraft
 from harness.node import NodeProcess
+from harness.ports import free_ports
 from harness.quorum import Quorum, produce_batch, random_uuid
 from harness.waiting import wait_until
 from kraft_trio.storage.batch import NewRecord, encode_batch
@@ -219,3 +220,46 @@ def test_a_replacement_that_was_interrupted_goes_on_where_it_was(make_quorum: Ma
     assert voters(quorum, leader) == [1, 2, 3]
     quorum.produce(["value"])
     wait_until("the logs are equal", lambda: len({node.log_bytes() for node in quorum.nodes.values()}) == 1)
+
+
+def test_reassignment_to_other_voters_is_followed(make_quorum: MakeQuorum) -> None:
+    quorum = make_quorum(voters=3, observers=1, is_steady=True)
+    quorum.start()
+    quorum.wait_until_caught_up()
+    reassign = ["metadata-quorum", "--bootstrap-controller", quorum.bootstrap_servers, "reassign"]
+    completed = kraft(*reassign, "--to", "1,2,4", "--wait")
+    assert completed.returncode == 0, completed.stderr
+    assert "Step1:                  add 4-" in completed.stdout
+    assert completed.stdout.splitlines()[-1].startswith("The voters are 1-")
+    assert voters(quorum, quorum.leader()) == [1, 2, 4]
+    # Again, there is nothing left to do or to cancel.
+    assert kraft(*reassign, "--to", "1,2,4", "--wait").returncode == 0
+    assert kraft(*reassign, "--cancel").stdout == "Nothing to do: there is no reassignment to cancel\n"
+
+
+def test_a_target_that_cannot_be_reached_is_cancelled(make_quorum: MakeQuorum) -> None:
+    """Node 4 fetches, but tells others an address where nobody listens."""
+    quorum = make_quorum(voters=3, observers=1, is_steady=True)
+    unreachable = quorum.nodes[4]
+    [unused] = free_ports(1)
+    with unreachable.properties.open("a") as file:
+        file.write(f"advertised.listeners=CONTROLLER://127.0.0.1:{unused}\n")
+    quorum.start()
+    quorum.wait_until_caught_up()
+    endpoint = str(quorum.leader().endpoint)
+    reassign = ["metadata-quorum", "--bootstrap-controller", endpoint, "reassign"]
+    completed = kraft(*reassign, "--to", "1,2,4")
+    assert completed.returncode == 0, completed.stderr
+    assert f"  kraft {' '.join(reassign)} --to 1,2,4 --wait\n" in completed.stdout
+
+    def status() -> dict[str, str]:
+        return fields_of(kraft("metadata-quorum", "--bootstrap-controller", endpoint, "describe", "--status").stdout)
+
+    wait_until("the leader says what it waits for", lambda: "waiting for 4-" in status().get("ReassignmentStatus", ""))
+    assert [voter["id"] for voter in json.loads(status()["TargetVoters"])] == [1, 2, 4]
+    removal = kraft("metadata-quorum", "--bootstrap-controller", endpoint, "remove-controller", "-i", "3")
+    assert "REASSIGNMENT_IN_PROGRESS" in removal.stderr
+    cancelled = kraft(*reassign, "--cancel")
+    assert cancelled.stdout.startswith("Cancelled the reassignment: the voters are 1-"), cancelled.stderr
+    assert "TargetVoters" not in status()
+    assert voters(quorum, quorum.leader()) == [1, 2, 3]

@@ -27,6 +27,8 @@ class FakeQuorum:
     asked: list[tuple[Any, ...]] = attrs.field(factory=list)
     errors: list[Exception] = attrs.field(factory=list)
     """What the next changes end with."""
+    becomes: list[QuorumDescription] = attrs.field(factory=list)
+    """The descriptions after a reassignment is asked for; the last one stays."""
     finalized: int = 0
     bootstrap: list[tuple[Endpoint, ...]] = attrs.field(factory=list)
 
@@ -45,6 +47,8 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
 
     async def describe(self: AdminClient, timeout_ms: int = 5000) -> QuorumDescription | NoLeader:
         fake.bootstrap.append(self._finder.bootstrap)
+        if fake.becomes and fake.asked:
+            fake.description = fake.becomes.pop(0)
         return fake.description
 
     async def add(self: AdminClient, voter: ReplicaKey, endpoints: Any, **options: Any) -> None:
@@ -56,6 +60,9 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
         left = tuple(state for state in fake.description.voters if state.key != voter)
         fake.change("remove", voter, options, voters=left)
 
+    async def reassign(self: AdminClient, target: Any, **options: Any) -> None:
+        fake.change("reassign", target, options)
+
     async def describe_features(self: AdminClient, timeout_ms: int = 5000) -> FeatureMetadata:
         return FeatureMetadata((FeatureLevels("kraft.version", VersionRange(0, 1), fake.finalized),), 5)
 
@@ -66,6 +73,7 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
         ("describe_metadata_quorum", describe),
         ("add_metadata_voter", add),
         ("remove_metadata_voter", remove),
+        ("alter_partition_reassignments", reassign),
         ("describe_features", describe_features),
         ("update_features", update),
     ):

@@ -56,6 +56,11 @@ def test_the_status_as_json() -> None:
     assert (fields["leaderId"], fields["maxFollowerLag"], fields["currentVoters"][0]) == (2, 34, VOTER_1)
 
 
+def test_the_status_during_a_reassignment() -> None:
+    fields = status_fields(attrs.evolve(QUORUM, target_voters=QUORUM.voters[:1], reassignment_status="removing 2"))
+    assert (fields["targetVoters"], fields["reassignmentStatus"]) == ([VOTER_1], "removing 2")
+
+
 def test_only_the_voter_of_an_id_has_its_endpoints() -> None:
     """Not its incarnation on another disk, which observes, nor the voter that is on its way out."""
     other_disk = ReplicaState(ReplicaKey(1, UUID(int=9 << 120)))
