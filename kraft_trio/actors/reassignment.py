@@ -162,9 +162,7 @@ class Reassignment:
         if silence:
             return ReplicaHealth(Health.OFFLINE, silence)
         if not self._steps.is_caught_up(key):
-            progress = self._leader.progress.get(key)
-            behind = self._context.log.end_offset - (0 if progress is None else progress.end_offset)
-            return ReplicaHealth(Health.LAGGING, f"is {behind} offsets behind")
+            return ReplicaHealth(Health.LAGGING, "has not caught up")
         if not self._steps.voters.is_voter(key):
             problem = self._listener_problem(key) or self._known_objection(key)
             if problem is not None:
@@ -172,14 +170,14 @@ class Reassignment:
         return ReplicaHealth(Health.UP)
 
     def _silence_of(self, key: ReplicaKey) -> str | None:
-        """How long a replica has been silent, if that is longer than the fetch timeout."""
+        """Why a replica counts as offline, or None if it has fetched within the fetch timeout."""
         if key == self._key:
             return None
         progress = self._leader.progress.get(key)
         if progress is None:
             return f"has not fetched in epoch {self._context.epoch}"
-        silent_s = trio.current_time() - progress.last_fetch_s
-        return f"has not fetched for {silent_s:.1f} s" if silent_s > self._fetch_timeout_s else None
+        is_silent = trio.current_time() - progress.last_fetch_s > self._fetch_timeout_s
+        return "does not fetch" if is_silent else None
 
     def _listeners_of(self, key: ReplicaKey) -> Endpoints:
         progress = self._leader.progress.get(key)

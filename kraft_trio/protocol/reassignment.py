@@ -158,13 +158,13 @@ class _Planner:
 
     def _obstacle(self, at_least: int) -> str:
         """What has to change before there is a step."""
-        late = [f"{key} {self._health(key).reason}" for key in sorted(self._incoming) if not self._is_up(key)]
+        late = [f"{key}, which {self._health(key).reason}" for key in sorted(self._incoming) if not self._is_up(key)]
         if late:
             return f"waiting for {'; '.join(late)}"
         if len(self.voters) == 1:
             return f"{self.leader} is the only voter: nobody else could remove it so that its id moves to another disk"
         up, down = sum(map(self._is_up, self.voters)), sorted(key for key in self.voters if not self._is_up(key))
-        names = "; ".join(f"{key} {self._health(key).reason}" for key in down)
+        names = "; ".join(f"{key}, which {self._health(key).reason}" for key in down)
         return (
             f"only {up} of {len(self.voters)} voters are up, too few to remove one and survive {at_least} more "
             f"{'failure' if at_least == 1 else 'failures'}" + (f": {names}" if names else "")

@@ -164,7 +164,7 @@ async def test_a_newcomer_that_is_down_is_waited_for(cluster: Cluster) -> None:
     await trio.sleep(10)
     assert leader.log.voters.voters.ids == (1, 2, 3)
     status = str(await status_of(cluster, leader))
-    assert f"waiting for {cluster.key_of(4)} has not fetched for" in status
+    assert f"waiting for {cluster.key_of(4)}, which does not fetch" in status
     make_unfit(cluster, 4, is_unfit=False)
     await cluster.machines[4].start()
     await cluster.wait_until(lambda: is_over(cluster, *kept, 4))
@@ -196,7 +196,7 @@ async def test_a_newcomer_that_is_too_old_holds_up_none(cluster: Cluster) -> Non
     await cluster.wait_until(lambda: leader.log.voters.voters.ids == (1, 2, 3, 5))
     await trio.sleep(5)
     assert leader.log.voters.voters.ids == (1, 2, 3, 5)
-    reason = f"waiting for {cluster.key_of(4)} supports kraft.version 0 to 0, it is 1"
+    reason = f"waiting for {cluster.key_of(4)}, which supports kraft.version 0 to 0, it is 1"
     await cluster.wait_until(lambda: reassignment_status(leader) == reason)
 
 

@@ -100,9 +100,9 @@ ALL_UP = ""
         ("1 2 3", "1 2 3'", "", "", "-3 +3 done"),
         ("1 2 3", "1 2 3' 4", "", "", "+4 -3 +3 done"),
         ("1 2 3 4", "1 2 3'", "", "", "-3 +3 -4 done"),
-        ("1 2 3", "1 2 3'", "3 3'", "", "waiting for 3-AAAAAAAAAAAAAAAAAAAAZw offline"),
+        ("1 2 3", "1 2 3'", "3 3'", "", "waiting for 3-AAAAAAAAAAAAAAAAAAAAZw, which offline"),
         # The leader waits for a newcomer before it gives up a voter that the quorum needs.
-        ("1 2 3", "4 5 6", "6", "", "+4 -2 +5 -3 waiting for 6-AAAAAAAAAAAAAAAAAAAABg offline"),
+        ("1 2 3", "4 5 6", "6", "", "+4 -2 +5 -3 waiting for 6-AAAAAAAAAAAAAAAAAAAABg, which offline"),
         (
             "1",
             "1'",
@@ -110,14 +110,14 @@ ALL_UP = ""
             "",
             f"{key('1')} is the only voter: nobody else could remove it so that its id moves to another disk",
         ),
-        ("1 2 3", "1 2 4", "", "4", "waiting for 4-AAAAAAAAAAAAAAAAAAAABA lagging"),
+        ("1 2 3", "1 2 4", "", "4", "waiting for 4-AAAAAAAAAAAAAAAAAAAABA, which lagging"),
         (
             "1 2 3",
             "1 2",
             "2",
             "",
             "only 2 of 3 voters are up, too few to remove one and survive 0 more failures: "
-            "2-AAAAAAAAAAAAAAAAAAAAAg offline",
+            "2-AAAAAAAAAAAAAAAAAAAAAg, which offline",
         ),
     ],
 )
@@ -198,4 +198,4 @@ def test_a_wait_ends_when_all_newcomers_are_up(situation: tuple[Keys, Keys, Stat
 
 def test_an_unknown_newcomer_is_named() -> None:
     step = next_step(keys("1"), keys("1 4"), {}, key("1"))
-    assert step == Wait(f"waiting for {key('4')} is unknown to the leader")
+    assert step == Wait(f"waiting for {key('4')}, which is unknown to the leader")
