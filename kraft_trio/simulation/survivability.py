@@ -6,7 +6,7 @@ on the moment how many disks can fail: of five voters two may, but no longer onc
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -36,12 +36,22 @@ class AskedChange:
     """Virtual time; None while the client waits for an answer."""
 
 
+@attrs.define(eq=False)
+class AskedTarget:
+    """A requested reassignment to these ids, which may be set for as long as it is listed."""
+
+    ids: tuple[int, ...]
+    may_happen_until_s: float | None = None
+    """Virtual time; None while the client waits for an answer."""
+
+
 class Survivability:
     """Looks at every voter set that may be in force, by the logs, and at every change that was requested."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._asked: list[AskedChange] = []
+        self._targets: list[AskedTarget] = []
         self.is_guarded = False
         """Whether steps leave alone the disks, voters and addresses that the quorum could never do without."""
 
@@ -67,6 +77,46 @@ class Survivability:
             change for change in self._asked if change.may_happen_until_s is None or change.may_happen_until_s >= now_s
         ]
         return self._asked
+
+    @contextmanager
+    def asking_for(self, target: tuple[int, ...]) -> Iterator[None]:
+        """While the block runs, a client asks for this reassignment, which may still begin for a while afterwards."""
+        asked = AskedTarget(target)
+        self._targets.append(asked)
+        grace_s = LOST_WITHIN_S
+        try:
+            yield
+            grace_s = REPEATED_WITHIN_S
+        except VoterChangeError:
+            grace_s = REPEATED_WITHIN_S
+            raise
+        finally:
+            asked.may_happen_until_s = self._world.now_s + grace_s
+
+    def targets(self) -> list[tuple[int, ...]]:
+        """The ids of every target that is in the log of a replica with its disk, or may still be set."""
+        now_s, facts = self._world.now_s, self._world.facts
+        self._targets = [
+            asked for asked in self._targets if asked.may_happen_until_s is None or asked.may_happen_until_s >= now_s
+        ]
+        in_logs = [
+            logged.target
+            for replica in facts.present.values()
+            if replica.key in facts.processes
+            for logged in (*facts.voters.in_log_above(replica, facts.committed.end), facts.voters.last(replica))
+        ]
+        in_logs += [entry.target for entry in facts.committed.voter_sets[-1:]]
+        told = [tuple(key.id for key in target) for target in in_logs if target]
+        return list(dict.fromkeys([*(asked.ids for asked in self._targets), *told]))
+
+    def permits_reassignment_to(self, target: Sequence[int]) -> bool:
+        """Whether the quorum would keep its majority on every way to these voters: always, unless it is guarded."""
+        if not self.is_guarded:
+            return True
+        nodes = sorted(self._world.node_ids)
+        return all(self.keeps_promises(Voter(self._world.key_of(id))) for id in target) and self.has_majority(
+            nodes, target=tuple(target)
+        )
 
     def committed(self) -> VoterSet:
         """The newest committed voter set; before the first one, the initial voters."""
@@ -104,11 +154,18 @@ class Survivability:
             return True
         return self.has_majority(sorted(self._world.node_ids), without=key)
 
-    def has_majority(self, nodes: Collection[int], *, without: ReplicaKey | None = None) -> bool:
-        """Whether these nodes alone would be a majority of every set that may be in force, now or soon."""
+    def has_majority(
+        self, nodes: Collection[int], *, without: ReplicaKey | None = None, target: tuple[int, ...] | None = None
+    ) -> bool:
+        """Whether these nodes alone would be a majority of every set that may be in force, now or soon.
+
+        Reassignments may add every member of their targets, `target` among them, and remove every other voter.
+        """
+        targets = [*self.targets(), *([] if target is None else [target])]
         asked = self.asked()
         added = [change.key for change in asked if not change.is_removal]
         added += self._joining()
+        added += [self._world.key_of(id) for ids in targets for id in ids]
         removed = [change.key for change in asked if change.is_removal]
         removed += [] if without is None else [without]
 
@@ -118,7 +175,8 @@ class Survivability:
 
         for voters in self.possible():
             there = [voter.key for voter in voters if is_there(voter)]
-            left = sum(key not in removed for key in there)
+            kept = [key for key in there if all(key.id in ids for ids in targets)]
+            left = sum(key not in removed for key in kept)
             members = [voter.key for voter in voters]
             come = [key for key in dict.fromkeys(added) if key not in members and not is_there(Voter(key))]
             missing = len(voters) - len(there) + len(come)
@@ -138,6 +196,7 @@ class Survivability:
     def members(self) -> list[int]:
         """The ids of all nodes that are voters or may become voters."""
         asked = [change.key.id for change in self.asked()]
+        asked += [id for ids in self.targets() for id in ids]
         asked += [key.id for key in self._joining()]
         return sorted({*asked, *(id for voters in self.possible() for id in voters.ids)})
 

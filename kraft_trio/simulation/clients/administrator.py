@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import attrs
@@ -14,7 +14,14 @@ from kraft_trio.client.quorum_description import NoLeader, QuorumDescription
 from kraft_trio.errors import NetworkError, OutcomeUnknownError, UnsupportedVersionError
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import KRAFT_VERSION
-from kraft_trio.simulation.facts.history import ADD_VOTER, REMOVE_VOTER, UPGRADE, Operation
+from kraft_trio.simulation.facts.history import (
+    ADD_VOTER,
+    CANCEL_REASSIGNMENT,
+    REASSIGN,
+    REMOVE_VOTER,
+    UPGRADE,
+    Operation,
+)
 from kraft_trio.simulation.survivability import Survivability
 from kraft_trio.simulation.world import World
 from kraft_trio.wire.error_codes import ErrorCode
@@ -76,6 +83,30 @@ class Administrator:
                 )
 
         return self._begin(REMOVE_VOTER, str(node_id), attempt, at)
+
+    def reassign(self, node_ids: Sequence[int], *, at: int | None, within_s: float) -> Request:
+        """Ask the leader to take the quorum to these voters, by their ids alone.
+
+        If the quorum is guarded, the request fails when the quorum could lose its majority on the way.
+        """
+        survivability = self._survivability
+        target = tuple(sorted(node_ids))
+
+        async def attempt(admin: AdminClient, operation: Operation) -> None:
+            if not survivability.permits_reassignment_to(target):
+                raise NetworkError("not asked for: the quorum might lose its majority on the way")
+            with survivability.asking_for(target):
+                await admin.alter_partition_reassignments(target, timeout_ms=round(within_s * 1000))
+
+        return self._begin(REASSIGN, " ".join(map(str, target)), attempt, at)
+
+    def cancel_reassignment(self, *, at: int | None, within_s: float) -> Request:
+        """Ask the leader to leave the voters as they are."""
+
+        async def attempt(admin: AdminClient, operation: Operation) -> None:
+            await admin.alter_partition_reassignments(None, timeout_ms=round(within_s * 1000))
+
+        return self._begin(CANCEL_REASSIGNMENT, "", attempt, at)
 
     def upgrade(self, *, at: int | None, within_s: float) -> Request:
         """Ask for kraft.version 1."""

@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 
 from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import check_crc, decode_control_batch
 from kraft_trio.storage.batch_header import BatchHeader
@@ -41,6 +42,8 @@ class Entry:
     """The first IDENTITY_BYTES of its header."""
     voters: VoterSet | None = None
     """The set of its VotersRecord, if it has one."""
+    target: tuple[ReplicaKey, ...] = ()
+    """The target of a reassignment that its VotersRecord names."""
     kraft_version: int | None = None
     """The version of its KRaftVersion record, if it has one."""
 
@@ -52,11 +55,12 @@ class Entry:
 def entry_of(header: BatchHeader, batch: bytes, chain_before: bytes, path: str, position: int) -> Entry:
     """The entry of one whole batch at `position` of the segment at `path`."""
     voters: VoterSet | None = None
+    target: tuple[ReplicaKey, ...] = ()
     kraft_version: int | None = None
     if header.is_control:
         for _, record in decode_control_batch(batch, 0, header):
             if isinstance(record, VotersRecord):
-                voters = record.voters
+                voters, target = record.voters, record.target
             elif isinstance(record, KRaftVersion):
                 kraft_version = record.version
     return Entry(
@@ -70,6 +74,7 @@ def entry_of(header: BatchHeader, batch: bytes, chain_before: bytes, path: str, 
         size=header.size_in_bytes,
         identity=batch[:IDENTITY_BYTES],
         voters=voters,
+        target=target,
         kraft_version=kraft_version,
     )
 

@@ -15,9 +15,11 @@ from kraft_trio.protocol.types import ReplicaKey
 
 ADD_VOTER: Final = "add-voter"
 REMOVE_VOTER: Final = "remove-voter"
+REASSIGN: Final = "reassign"
+CANCEL_REASSIGNMENT: Final = "cancel-reassignment"
 UPGRADE: Final = "upgrade"
 
-ADMINISTRATION: Final = frozenset({ADD_VOTER, REMOVE_VOTER, UPGRADE})
+ADMINISTRATION: Final = frozenset({ADD_VOTER, REMOVE_VOTER, REASSIGN, CANCEL_REASSIGNMENT, UPGRADE})
 """The kinds of an administrator's operations."""
 
 SHOWN_BYTES: Final = 32
@@ -69,7 +71,7 @@ class Operation:
     problem: str = ""
     """Why it failed or is unknown, in words."""
     subject: str = ""
-    """For an administrator's operation, the id of the node concerned."""
+    """For an administrator's operation, the ids of the nodes concerned."""
     voter: ReplicaKey | None = None
     """For a voter change, the exact replica, once it is known."""
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.storage.checkpoint import read_checkpoint
 from kraft_trio.storage.control_records import VotersRecord
@@ -48,12 +47,12 @@ def problem_of(content: bytes | None) -> str | None:
     return None
 
 
-def voters_in(content: bytes | None) -> VoterSet | None:
-    """The voters in a snapshot of these bytes; None if it has no VotersRecord that can be read."""
+def voters_in(content: bytes | None) -> VotersRecord | None:
+    """The VotersRecord in a snapshot of these bytes; None if it has none that can be read."""
     with contextlib.suppress(ProtocolError):
         for record in read_checkpoint(content or b""):
             if isinstance(record, VotersRecord):
-                return record.voters
+                return record
     return None
 
 

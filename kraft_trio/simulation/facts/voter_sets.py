@@ -56,6 +56,8 @@ class LoggedVoters(NamedTuple):
     voters: VoterSet
     is_configured: bool = False
     """Whether the set comes from the configuration and not from a record."""
+    target: tuple[ReplicaKey, ...] = ()
+    """The target of a reassignment that the record names."""
 
     def is_at(self, offset: int | None) -> bool:
         """Whether the record could be at that offset; None stands for a configured set."""
@@ -79,7 +81,7 @@ class VoterSets:
     def appended(self, replica: Replica, entries: Sequence[Entry]) -> None:
         for entry in entries:
             if entry.voters is not None:
-                logged = LoggedVoters(entry.base_offset, entry.next_offset, entry.voters)
+                logged = LoggedVoters(entry.base_offset, entry.next_offset, entry.voters, target=entry.target)
                 self._stacks[replica.key].append(logged)
 
     def truncated(self, replica: Replica, offset: int) -> None:
@@ -98,7 +100,11 @@ class VoterSets:
 
     def before(self, replica: Replica, base_offset: int) -> VoterSet:
         """The set that was in force before the batch at that offset."""
-        return next(logged.voters for logged in reversed(self._stacks[replica.key]) if logged.base_offset < base_offset)
+        return self.logged_before(replica, base_offset).voters
+
+    def logged_before(self, replica: Replica, base_offset: int) -> LoggedVoters:
+        """The last VotersRecord before the batch at that offset."""
+        return next(logged for logged in reversed(self._stacks[replica.key]) if logged.base_offset < base_offset)
 
     def before_newest(self, replica: Replica) -> list[VoterSet]:
         """The set that the last VotersRecord replaced, or an empty list."""
@@ -125,7 +131,7 @@ def _before_the_log(replica: Replica) -> LoggedVoters:
     if replica.beliefs is None or replica.beliefs.log_start_offset == 0:
         ids = [id for id in ids if id.offset == 0]
     ids = [id for id in ids if not is_rotten(replica, id)]
-    voters = voters_in(device.content.peek(path_of(replica, ids[-1]))) if ids else None
-    if voters is None:
+    record = voters_in(device.content.peek(path_of(replica, ids[-1]))) if ids else None
+    if record is None:
         return LoggedVoters(-1, 0, device.static_voters(), is_configured=True)
-    return LoggedVoters(ids[-1].offset - 1, ids[-1].offset, voters)
+    return LoggedVoters(ids[-1].offset - 1, ids[-1].offset, record.voters, target=record.target)

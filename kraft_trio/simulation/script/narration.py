@@ -220,6 +220,13 @@ def _voter_change(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{event.node} appends at {event.details['offset']}: {event.details['change']}"
 
 
+def _reassignment(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
+    """Steps are told when they are appended, so only waits and the hand-over are left."""
+    status = str(event.details["status"])
+    if status.startswith(("waiting", "only", "handing")):
+        yield f"{event.node} reassigns: {status}"
+
+
 def _torn_tail(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{event.node} cuts a torn tail off its log: {event.details.get('reason') or 'no whole batch there'}"
 
@@ -297,6 +304,7 @@ _OF_LOG_LINE: Final[Mapping[str, Tell]] = {
     "vote requested": _vote,
     "truncating": _truncating,
     "voter change appended": _voter_change,
+    "reassignment": _reassignment,
     "torn tail cut": _torn_tail,
     "storage poisoned": _poisoned,
     "records from the leader refused": _error,

@@ -17,6 +17,7 @@ import trio
 
 from kraft_trio.errors import KraftError
 from kraft_trio.node import Node
+from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation.clients.administrator import Request
 from kraft_trio.simulation.cluster import LOOK_EVERY_S, Cluster
 from kraft_trio.simulation.facts.history import ADD_VOTER, Outcome
@@ -41,6 +42,9 @@ STABLE_TIMEOUTS: Final = 5
 
 CATCH_UP_S: Final = 120.0
 """All nodes must have the same log this many virtual seconds after everything is healed."""
+
+REASSIGNED_WITHIN_S: Final = 120.0
+"""A reassignment must then reach its target within this many virtual seconds."""
 
 CHANGED_WITHIN_S: Final = 30.0
 """The leader must then make a voter change within this many virtual seconds."""
@@ -99,6 +103,7 @@ class _Recovery:
             await cluster.workload.demand_progress()
         await self._demand(self._be_alike, CATCH_UP_S, everyone)
         if cluster.survivability.is_guarded:
+            await self._end_reassignment()
             await self._change_voters()
             await self._demand(self._be_alike, CATCH_UP_S, everyone)
         cluster.checker.finished()
@@ -244,7 +249,8 @@ class _Recovery:
         return not later and not (view is not None and view.epoch > epoch) and not self._cluster.network.has_caps
 
     async def _keeps_leading(self, leader: Node, for_s: float) -> bool:
-        """Whether the leader stays, as an epoch has only one; False if it was removed from the voters.
+        """Whether the leader stays, as an epoch has only one; False if it was removed, or may have handed over to the
+        voters that it was reassigned to.
 
         A violation if another node leads, or the same one in another epoch.
         """
@@ -252,12 +258,33 @@ class _Recovery:
         await trio.sleep(for_s)
         now = self._cluster.leader()
         if now is not leader or now.view.stamp != before:
-            if not is_member(self._cluster.survivability.committed(), leader.key):
+            if not is_member(self._cluster.survivability.committed(), leader.key) or self._may_hand_over(leader):
                 return False
             found = "nobody" if now is None else f"{now.key.id} in epoch {now.view.epoch}"
             kept = f"{leader.key.id} led epoch {before.epoch}, reaches a majority and nothing fails"
             await self._violated(PROGRESS, (kept, f"{for_s:.1f} s later {found} leads"), [leader.key.id])
         return True
+
+    def _may_hand_over(self, leader: Node) -> bool:
+        return any(leader.key.id not in target for target in self._cluster.survivability.targets())
+
+    async def _end_reassignment(self) -> None:
+        """Demand that a reassignment reaches its target.  Cancel one to a replica that has lost its disk."""
+        cluster = self._cluster
+        target = self._target()
+        if all(cluster.key_of(key.id) == key for key in target):
+            await self._demand(self._reach_target, REASSIGNED_WITHIN_S, sorted(cluster.machines))
+        else:
+            await self._made(cluster.administrator.cancel_reassignment(at=None, within_s=CHANGED_WITHIN_S))
+        await self._demand(self._be_alike, CATCH_UP_S, sorted(cluster.machines))
+
+    def _target(self) -> tuple[ReplicaKey, ...]:
+        """The target in the newest committed voter set."""
+        sets = self._cluster.facts.committed.voter_sets
+        return sets[-1].target if sets else ()
+
+    async def _reach_target(self) -> None:
+        await self._cluster.wait_until(lambda: not self._target(), within_s=math.inf)
 
     async def _change_voters(self) -> None:
         """Ask for one more voter change: add a node that is no voter, or remove a voter.  Static voters are

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import attrs
 import trio
 
-from kraft_trio.simulation.script.parts import DURATION, NODE
+from kraft_trio.simulation.script.parts import DURATION, NODE, NODES
 from kraft_trio.simulation.script.steps import NotAsExpected, Step, flag, part, register
 
 if TYPE_CHECKING:
@@ -72,6 +72,37 @@ class RemoveLeader(Step):
         leader = cluster.leader()
         if leader is not None:
             await RemoveVoter(leader.key.id, None, self.within_us, self.beside).take(cluster)
+
+
+@register
+@attrs.frozen
+class Reassign(Step):
+    """Makes these nodes with their current disks the voters, step by step; `at` and `beside` as in `add-voter`."""
+
+    verb: ClassVar[str] = "reassign"
+    nodes: tuple[int, ...] = part(NODES)
+    at: int | None = part(NODE, after="at", default=None)
+    within_us: int = part(DURATION, after="within", default=WITHIN_US)
+    beside: bool = flag("beside")
+
+    async def take(self, cluster: Cluster) -> None:
+        request = cluster.administrator.reassign(self.nodes, at=self.at, within_s=self.within_us / 1e6)
+        await _wait(request, self.beside)
+
+
+@register
+@attrs.frozen
+class CancelReassignment(Step):
+    """Ends the reassignment and leaves the voters as they are; `at` and `beside` as in `add-voter`."""
+
+    verb: ClassVar[str] = "cancel-reassignment"
+    at: int | None = part(NODE, after="at", default=None)
+    within_us: int = part(DURATION, after="within", default=WITHIN_US)
+    beside: bool = flag("beside")
+
+    async def take(self, cluster: Cluster) -> None:
+        request = cluster.administrator.cancel_reassignment(at=self.at, within_s=self.within_us / 1e6)
+        await _wait(request, self.beside)
 
 
 @register
