@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import structlog
+import trio
 
 from kraft_trio.messages import QuorumView
 from kraft_trio.node import Node
-from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.deterministic import process
 from kraft_trio.simulation.facts.replica import Replica
@@ -40,8 +41,17 @@ class NodeBeliefs:
     def voters_offset(self) -> int | None:
         return self._node.log.voters.voters_offset
 
+    @property
+    def target(self) -> tuple[ReplicaKey, ...]:
+        return self._node.log.voters.target
+
     def knows_corrupt(self, snapshot_id: OffsetAndEpoch) -> bool:
         return snapshot_id in self._node.log.snapshots.corrupt
+
+    def keeps_up(self, key: ReplicaKey) -> bool:
+        table = self._node.election.progress
+        lately_s = trio.current_time() - self._node.config.fetch_timeout_ms / 1000
+        return table is not None and table.is_caught_up(key, lately_s)
 
     def synced_end_of(self, voter: Voter) -> int | None:
         table = self._node.election.progress

@@ -245,14 +245,23 @@ class FabricatedCluster:
         for entry in entries:
             if entry.voters is not None:
                 self.count_by(node_id, entry.voters, entry.base_offset)
+                self.machines[node_id].beliefs.target = entry.target
         if voters is not None:
             self.count_by(node_id, voters)
         self.checker.appended(replica, entries, replica.is_leader if by_leader is None else by_leader)
         return entries
 
-    def change_voters(self, node_id: int, epoch: int, voters: VoterSet, *, uses: VoterSet | None = None) -> Entry:
+    def change_voters(
+        self,
+        node_id: int,
+        epoch: int,
+        voters: VoterSet,
+        *,
+        uses: VoterSet | None = None,
+        target: tuple[ReplicaKey, ...] = (),
+    ) -> Entry:
         """Append a VotersRecord; the node then counts by that set, or by the one it is said to use."""
-        return self.append(node_id, epoch, control=[VotersRecord(voters)], voters=uses)
+        return self.append(node_id, epoch, control=[VotersRecord(voters, target)], voters=uses)
 
     def count_by(self, node_id: int, voters: VoterSet, offset: int | None = -1) -> None:
         """The node takes that set, of the record at that offset, for the one in force; -1 for the bootstrap set's."""

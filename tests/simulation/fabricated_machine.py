@@ -67,9 +67,15 @@ class FabricatedBeliefs:
     """What it, as leader, believes: the exclusive synced end of each voter."""
     noticed: set[OffsetAndEpoch] = attrs.field(factory=set)
     """The snapshots that it knows to be corrupt."""
+    target: tuple[ReplicaKey, ...] = ()
+    lagging: set[ReplicaKey] = attrs.field(factory=set)
+    """The replicas that it, as leader, believes not to keep up."""
 
     def knows_corrupt(self, snapshot_id: OffsetAndEpoch) -> bool:
         return snapshot_id in self.noticed
+
+    def keeps_up(self, key: ReplicaKey) -> bool:
+        return key not in self.lagging
 
     def synced_end_of(self, voter: Voter) -> int | None:
         return self.synced_ends.get(voter.key)

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.simulation.facts.history import ADD_VOTER, REMOVE_VOTER, UPGRADE, Operation
+from kraft_trio.simulation.facts.history import (
+    ADD_VOTER,
+    CANCEL_REASSIGNMENT,
+    REASSIGN,
+    REMOVE_VOTER,
+    UPGRADE,
+    Operation,
+)
 from kraft_trio.storage.control_records import KRaftVersion, VotersRecord
 from tests.simulation.fabricated_cluster import FabricatedCluster
 from tests.simulation.fabricated_machine import key_of, voters_of
@@ -232,6 +239,46 @@ def a_removal_from_the_initial_voters_is_acknowledged_before_anything_is_committ
     cluster.history.succeed(operation)
 
 
+def aiming(cluster: FabricatedCluster, *target: int) -> Operation:
+    """A request for a reassignment; without a target, to cancel it."""
+    kind = REASSIGN if target else CANCEL_REASSIGNMENT
+    return cluster.history.invoke(kind, client="admin", subject=" ".join(map(str, target)))
+
+
+def aim(cluster: FabricatedCluster, epoch: int, *target: int) -> None:
+    cluster.change_voters(1, epoch, voters_of(1, 2, 3), target=tuple(map(key_of, target)))
+
+
+@STORIES.of(21)
+def a_target_is_acknowledged_before_it_is_committed(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    operation = aiming(cluster, 1, 2, 4)
+    aim(cluster, epoch, 1, 2, 4)
+    yield
+    cluster.history.succeed(operation)
+
+
+@STORIES.of(21)
+def the_initial_voters_are_acknowledged_while_the_target_is_another(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    aim(cluster, epoch, 1, 2, 4)
+    cluster.commit_everywhere(1, [2, 3])
+    operation = aiming(cluster, 1, 2, 3)
+    yield
+    cluster.history.succeed(operation)
+
+
+@STORIES.of(21)
+def a_cancellation_is_acknowledged_before_it_is_committed(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    aim(cluster, epoch, 1, 2, 4)
+    cluster.commit_everywhere(1, [2, 3])
+    operation = aiming(cluster)
+    aim(cluster, epoch)
+    yield
+    cluster.history.succeed(operation)
+
+
 @STORIES.of(21, kraft_version=0)
 def an_upgrade_is_acknowledged_before_it_is_committed(cluster: FabricatedCluster) -> Iterator[None]:
     epoch = start_epoch(cluster)
@@ -293,6 +340,21 @@ def test_lawful_voter_changes_are_silent() -> None:
     cluster.commit_everywhere(1, [2])
     cluster.history.lose(gone, "no answer")
     cluster.history.succeed(asking(cluster, REMOVE_VOTER, 3))
+    assert not cluster.violations, str(cluster.violations[0])
+
+
+def test_lawful_reassignments_are_silent() -> None:
+    """The second target names the voters as they are.  One is cancelled; another cancellation finds nothing to do, as a
+    client finds out that asks a second leader."""
+    cluster = FabricatedCluster()
+    epoch = start_epoch(cluster)
+    cluster.history.succeed(aiming(cluster))
+    for target in ((1, 2, 4), (1, 2, 3), (1, 5), ()):
+        operation = aiming(cluster, *target)
+        aim(cluster, epoch, *(() if target == (1, 2, 3) else target))
+        cluster.commit_everywhere(1, [2, 3])
+        cluster.history.succeed(operation)
+    cluster.history.succeed(aiming(cluster))
     assert not cluster.violations, str(cluster.violations[0])
 
 

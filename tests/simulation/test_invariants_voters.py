@@ -1,4 +1,4 @@
-"""Invariants of voter changes fire: 12-15."""
+"""Invariants of voter changes fire: 12-15 and 24."""
 
 from __future__ import annotations
 
@@ -138,6 +138,15 @@ def a_truncated_record_of_the_same_voters_stays_in_force(cluster: FabricatedClus
 
 
 @STORIES.of(15)
+def a_truncated_target_stays_in_force(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = start_epoch(cluster)
+    cluster.change_voters(1, epoch, voters_of(1, 2, 3), target=(key_of(4),))
+    cluster.copy(1, 2)
+    yield
+    cluster.truncate(2, 1, voters=voters_of(1, 2, 3), voters_offset=0)
+
+
+@STORIES.of(15)
 def a_restart_forgets_the_voters_in_the_log(cluster: FabricatedCluster) -> Iterator[None]:
     epoch = start_epoch(cluster)
     cluster.change_voters(1, epoch, voters_of(1, 2, 3, 4))
@@ -194,6 +203,42 @@ def another_set_is_published_for_good(cluster: FabricatedCluster) -> Iterator[No
     cluster.change_voters(1, epoch, voters_of(1, 2, 3, 4))
     yield
     cluster.checker.finished()
+
+
+# 24. A reassignment keeps the tolerance
+
+
+def reassigned(cluster: FabricatedCluster, *target: int) -> int:
+    """The epoch of 1, in which 1 2 3 are on the way to that target."""
+    epoch = start_epoch(cluster)
+    cluster.change_voters(1, epoch, voters_of(1, 2, 3), target=tuple(map(key_of, target)))
+    cluster.commit_everywhere(1, [2, 3])
+    return epoch
+
+
+@STORIES.of(24)
+def a_voter_goes_before_the_newcomer_comes(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = reassigned(cluster, 1, 2, 4)
+    yield
+    cluster.change_voters(1, epoch, voters_of(1, 2), target=(key_of(1), key_of(2), key_of(4)))
+
+
+@STORIES.of(24)
+def a_voter_that_keeps_up_goes_instead_of_the_dead_one(cluster: FabricatedCluster) -> Iterator[None]:
+    epoch = reassigned(cluster, 1)
+    cluster.machines[1].beliefs.lagging.add(key_of(3))
+    yield
+    cluster.change_voters(1, epoch, voters_of(1, 3), target=(key_of(1),))
+
+
+def test_lawful_steps_of_a_reassignment_are_silent() -> None:
+    cluster = FabricatedCluster()
+    target = (key_of(1), key_of(2), key_of(4))
+    epoch = reassigned(cluster, 1, 2, 4)
+    cluster.change_voters(1, epoch, voters_of(1, 2, 3, 4), target=target)
+    cluster.commit_everywhere(1, [2, 3])
+    cluster.change_voters(1, epoch, voters_of(1, 2, 4))
+    assert not cluster.violations, str(cluster.violations[0])
 
 
 @pytest.mark.parametrize("story", STORIES.all, ids=lambda story: story.name)

@@ -41,8 +41,17 @@ class Beliefs(Protocol):
         """The offset of the record that brought this set; None if it comes from the configuration."""
         ...
 
+    @property
+    def target(self) -> tuple[ReplicaKey, ...]:
+        """The target of the reassignment that it takes for the present one."""
+        ...
+
     def knows_corrupt(self, snapshot_id: OffsetAndEpoch) -> bool:
         """Whether it has noticed that this snapshot is corrupt."""
+        ...
+
+    def keeps_up(self, key: ReplicaKey) -> bool:
+        """Whether the leader believes that the replica has held its whole log within the last fetch timeout."""
         ...
 
     def synced_end_of(self, voter: Voter) -> int | None:

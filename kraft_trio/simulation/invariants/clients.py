@@ -6,7 +6,7 @@ from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.roles import Candidate, Resigned, Unattached
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.simulation.facts.history import ADD_VOTER, UPGRADE, Operation, Outcome
+from kraft_trio.simulation.facts.history import ADD_VOTER, CANCEL_REASSIGNMENT, REASSIGN, UPGRADE, Operation, Outcome
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.run_facts import RunFacts
 from kraft_trio.simulation.facts.voter_sets import is_member, text_of
@@ -25,7 +25,8 @@ class AcknowledgedWrites(Invariant):
 
     A voter change that was acknowledged was in force in some committed set since the request: the newest one at that
     time, or a later one (KIP-853 "AddVoter", step 9).  The first case arises if a leader was lost and the next one
-    finds the change made already.  An upgrade has brought the voters into the log.
+    finds the change made already.  A target that was acknowledged led the way in such a set, or was reached by it
+    (KIP-642).  An upgrade has brought the voters into the log.
 
     Effects are checked in the step in which an operation ends or its value is committed.  The whole history is checked
     at the end."""
@@ -83,6 +84,8 @@ class AcknowledgedWrites(Invariant):
     def _check_change(self, operation: Operation, sets_before: int) -> None:
         if operation.kind == UPGRADE and not (self.facts.kraft_version or self.facts.committed.voter_sets):
             self.violated(str(operation), "no voters are in the committed log yet")
+        if operation.kind in (REASSIGN, CANCEL_REASSIGNMENT):
+            self._check_target(operation, sets_before)
         key = operation.voter
         if key is None:
             return
@@ -90,6 +93,15 @@ class AcknowledgedWrites(Invariant):
         if not any(is_member(voters, key) is (operation.kind == ADD_VOTER) for voters in since):
             sets = ", ".join(map(text_of, since))
             self.violated(str(operation), f"the voter sets committed since it was asked for are {sets}", (key.id,))
+
+    def _check_target(self, operation: Operation, sets_before: int) -> None:
+        """Some set that was in force since must be on the way to the ids that were asked for, or have them."""
+        asked = tuple(map(int, operation.subject.split()))
+        logged = (tuple(key.id for key in entry.target) for entry in self.facts.committed.voter_sets)
+        since = list(zip(self._committed_sets(), [(), *logged], strict=True))[sets_before:]
+        if not any(target == asked or (not target and voters.ids == asked) for voters, target in since):
+            ways = "; ".join(f"{text_of(voters)} on the way to {target or 'nowhere'}" for voters, target in since)
+            self.violated(str(operation), f"the voter sets committed since it was asked for are {ways}")
 
     def _committed_sets(self) -> list[VoterSet]:
         """Every committed voter set, oldest first, from the initial one on."""

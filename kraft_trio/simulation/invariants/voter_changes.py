@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation.facts.entry import Entry
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.run_facts import RunFacts
@@ -81,7 +82,8 @@ class VotersInForce(Invariant):
     """All replicas must count by the same rule.  The set in force is that of the last VotersRecord in the log as it is
     now, else that of the snapshot before the log, else the configured one (KIP-853 "Voters").  It takes effect with the
     append, goes back in the step of a truncation, and is read again with the log.  Once nothing happens any more, a
-    node publishes that set too.  A snapshot holds the set that is in force where it ends."""
+    node publishes that set too.  A snapshot holds the set that is in force where it ends.  The target of a reassignment
+    belongs to the set, so it is a function of the surviving log too (KIP-642)."""
 
     number = 15
     title = "the voter set in force is the last one in the surviving log"
@@ -129,18 +131,29 @@ class VotersInForce(Invariant):
             if (replica.key, snapshot_id) in self._known or snapshot_id.offset > committed.end:
                 continue
             self._known.add((replica.key, snapshot_id))
-            sets = [entry.voters for entry in committed.voter_sets if entry.next_offset <= snapshot_id.offset]
+            below = [entry for entry in committed.voter_sets if entry.next_offset <= snapshot_id.offset]
             given = voters_in(content_of(replica, snapshot_id))
-            if sets and sets[-1] is not None and given is not None and given != sets[-1]:
-                fact = f"the last voters that are committed below offset {snapshot_id.offset} are {text_of(sets[-1])}"
-                other = f"snapshot {snapshot_id} of {replica.key} has {text_of(given)}"
+            if not below or below[-1].voters is None or given is None:
+                continue
+            voters, target = below[-1].voters, below[-1].target
+            if (given.voters, given.target) != (voters, target):
+                fact = (
+                    f"the last voters that are committed below offset {snapshot_id.offset} are {_told(voters, target)}"
+                )
+                other = f"snapshot {snapshot_id} of {replica.key} has {_told(given.voters, given.target)}"
                 self.violated(fact, other, (replica.key.id,))
 
     def _check(self, replica: Replica, when: str) -> None:
         if replica.beliefs is None:
             return
         last, beliefs = self.facts.voters.last(replica), replica.beliefs
-        if beliefs.voters != last.voters or not last.is_at(beliefs.voters_offset):
-            fact = f"the last voters in the log of {replica.key} are {text_of(last.voters)}, at {last.base_offset}"
-            other = f"it counts by {text_of(beliefs.voters)}, of offset {beliefs.voters_offset}, after it {when}"
+        is_right = (beliefs.voters, beliefs.target) == (last.voters, last.target)
+        if not is_right or not last.is_at(beliefs.voters_offset):
+            in_log, counted = _told(last.voters, last.target), _told(beliefs.voters, beliefs.target)
+            fact = f"the last voters in the log of {replica.key} are {in_log}, at {last.base_offset}"
+            other = f"it counts by {counted}, of offset {beliefs.voters_offset}, after it {when}"
             self.violated(fact, other, (replica.key.id,))
+
+
+def _told(voters: VoterSet, target: Sequence[ReplicaKey]) -> str:
+    return text_of(voters) + (f" on the way to {text_of_keys(target)}" if target else "")
