@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import commits, elections, following, gossip, membership, snapshots, storage
+from . import commits, elections, following, gossip, membership, reassignment, snapshots, storage
 from .mutant import MUTANTS, Found, Mutant, violation_of
 from .runs import Run
 
@@ -16,6 +16,7 @@ __all__ = [
     "following",
     "gossip",
     "membership",
+    "reassignment",
     "snapshots",
     "storage",
     "violation_of",
