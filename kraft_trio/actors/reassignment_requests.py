@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import trio
 
 from kraft_trio.actors.answers import Answer, Awaited, Ready
+from kraft_trio.actors.change_forwarding import ChangeForwarding
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.voter_change_requests import MAX_TIMEOUT_MS, timeout_error, who_leads
 from kraft_trio.channels import Reply, deliver
 from kraft_trio.messages import QuorumView, ReassignmentAnswer, ReassignVotersReceived
 from kraft_trio.wire.apis.alter_partition_reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignmentResult,
 )
 from kraft_trio.wire.apis.list_partition_reassignments import (
+    LIST_PARTITION_REASSIGNMENTS,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingReassignment,
 )
+from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
+
+RequestT = TypeVar("RequestT", AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest)
+ResponseT = TypeVar("ResponseT")
 
 
 class ReassignmentRequests:
-    """A node that does not lead answers NOT_CONTROLLER, after which Kafka's clients look for the leader."""
+    """A node that does not lead passes a request on if it came from a client listener.
 
-    def __init__(self, context: NodeContext, view: Published[QuorumView]) -> None:
+    On a controller listener it answers NOT_CONTROLLER, after which Kafka's clients look for the leader.
+    """
+
+    def __init__(self, context: NodeContext, view: Published[QuorumView], forwarding: ChangeForwarding) -> None:
+        self._config = context.config
         self._ours = (context.config.topic_name, 0)
         self._log = context.log
         self._view = view
+        self._forwarding = forwarding
 
     async def alter(self, request: AlterPartitionReassignmentsRequest, listener_name: str) -> Answer:
         """Put the request for our partition into the coordinator's mailbox, and refuse other partitions."""
@@ -39,7 +52,9 @@ class ReassignmentRequests:
         if error is not None:
             return Ready(AlterPartitionReassignmentsResponse(*error))
         if self._view.value.voter_changes is None:
-            return Ready(self._not_leading(listener_name))
+            return self._elsewhere(
+                ALTER_PARTITION_REASSIGNMENTS, request, AlterPartitionReassignmentsResponse, listener_name
+            )
         asked = [it for it in request.partitions if (it.topic_name, it.partition) == self._ours]
         others = tuple(
             ReassignmentResult(it.topic_name, it.partition, ErrorCode.unknown_topic_or_partition)
@@ -57,7 +72,9 @@ class ReassignmentRequests:
             asked[0].replicas, deadline, reply, may_change_count=request.allow_replication_factor_change
         )
         if not await deliver(self._view.value.voter_changes, message):
-            return Ready(self._not_leading(listener_name))
+            return self._elsewhere(
+                ALTER_PARTITION_REASSIGNMENTS, request, AlterPartitionReassignmentsResponse, listener_name
+            )
 
         def respond(answers: Sequence[ReassignmentAnswer]) -> AlterPartitionReassignmentsResponse:
             (answer,) = answers
@@ -71,8 +88,9 @@ class ReassignmentRequests:
     def list(self, request: ListPartitionReassignmentsRequest, listener_name: str) -> Answer:
         """Describe the reassignment in the leader's log, committed or not."""
         if self._view.value.voter_changes is None:
-            refusal = self._not_leading(listener_name)
-            return Ready(ListPartitionReassignmentsResponse(refusal.error, refusal.error_message))
+            return self._elsewhere(
+                LIST_PARTITION_REASSIGNMENTS, request, ListPartitionReassignmentsResponse, listener_name
+            )
         is_asked = request.partitions is None or self._ours in request.partitions
         history = self._log.voters
         if not is_asked or not history.target:
@@ -87,5 +105,16 @@ class ReassignmentRequests:
         )
         return Ready(ListPartitionReassignmentsResponse(reassignments=(ongoing,)))
 
-    def _not_leading(self, listener_name: str) -> AlterPartitionReassignmentsResponse:
-        return AlterPartitionReassignmentsResponse(ErrorCode.not_controller, who_leads(self._view.value, listener_name))
+    def _elsewhere(
+        self,
+        api: Api[RequestT, ResponseT],
+        request: RequestT,
+        respond: Callable[[ErrorCode, str], ResponseT],
+        listener_name: str,
+    ) -> Answer:
+        """Pass the request on to the leader, or say who leads."""
+        leader = self._view.value.leader_endpoint(self._config.controller_listener_name)
+        if leader is None or listener_name in self._config.controller_listener_names:
+            return Ready(respond(ErrorCode.not_controller, who_leads(self._view.value, listener_name)))
+        wait_ms = min(request.timeout_ms, MAX_TIMEOUT_MS) + self._config.request_timeout_ms
+        return self._forwarding.forward(leader, api, request, wait_ms, respond)

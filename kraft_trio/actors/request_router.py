@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from kraft_trio.actors.answers import Answer, Awaited, Forwarded, Ready
+from kraft_trio.actors.change_forwarding import ChangeForwarding
 from kraft_trio.actors.client_requests import ClientRequests
 from kraft_trio.actors.epoch_context import NodeContext, TellElection
 from kraft_trio.actors.leader_requests import LeaderRequests
@@ -96,8 +97,9 @@ class RequestRouter:
         self._admission = ListenerAdmission(context.config.controller_listener_names)
         self._leader = LeaderRequests(context, view)
         self._replica_snapshots = ReplicaSnapshotRequests(context, take_snapshot)
-        self._voter_changes = VoterChangeRequests(context, view, forwarder)
-        self._reassignments = ReassignmentRequests(context, view)
+        forwarding = ChangeForwarding(forwarder)
+        self._voter_changes = VoterChangeRequests(context, view, forwarding)
+        self._reassignments = ReassignmentRequests(context, view, forwarding)
         self._list_offsets = ListOffsetsRequests(context, view)
         self._clients = ClientRequests(context, view, checker)
         self._gossip = gossip

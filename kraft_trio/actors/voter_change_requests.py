@@ -12,7 +12,6 @@ from kraft_trio.actors.answers import Answer, Awaited, Ready
 from kraft_trio.actors.change_forwarding import ChangeForwarding
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.leader_requests import leader_check
-from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.channels import Reply, deliver
 from kraft_trio.messages import (
@@ -49,11 +48,11 @@ class VoterChangeRequests:
     the request on, except UpdateRaftVoter, which only replicas send.
     """
 
-    def __init__(self, context: NodeContext, view: Published[QuorumView], forwarder: NetworkClient) -> None:
+    def __init__(self, context: NodeContext, view: Published[QuorumView], forwarding: ChangeForwarding) -> None:
         self._config = context.config
         self._cluster_id = context.cluster_id
         self._view = view
-        self._forwarding = ChangeForwarding(forwarder)
+        self._forwarding = forwarding
 
     async def route(self, request: VoterChangeRequest, listener_name: str) -> Answer:
         """Put the request into the coordinator's mailbox, waiting while that is full."""

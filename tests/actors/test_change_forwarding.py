@@ -1,4 +1,4 @@
-"""A node passes changes of the voters on to the leader, if they come from a client listener (KIP-853 "AddVoter")."""
+"""A node passes voter changes on to the leader, if they come from a client listener (KIP-853 "AddVoter")."""
 
 from __future__ import annotations
 
@@ -10,8 +10,19 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
-from kraft_trio.wire.api import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_FEATURES
+from kraft_trio.wire.api import (
+    ADD_RAFT_VOTER,
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+    REMOVE_RAFT_VOTER,
+    UPDATE_FEATURES,
+)
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from kraft_trio.wire.apis.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignedPartition,
+)
+from kraft_trio.wire.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest
 from kraft_trio.wire.error_codes import ErrorCode
@@ -62,6 +73,21 @@ async def test_a_broker_passes_an_upgrade_on(cluster: Cluster) -> None:
     async with RawClient.connected(cluster, BROKER, at_clients(BROKER)) as client:
         assert (await client.ask(UPDATE_FEATURES, request)).error == ErrorCode.none
     assert leader.log.voters.kraft_version == 1
+
+
+@on_cluster(observers=1, started=())
+async def test_a_broker_passes_a_reassignment_on(cluster: Cluster) -> None:
+    leader = await with_client_listeners(cluster)
+    await cluster.wait_until_alike()
+    partition = ReassignedPartition("__cluster_metadata", 0, (1, 2, 3, BROKER))
+    async with RawClient.connected(cluster, BROKER, at_clients(BROKER)) as client:
+        altered = await client.ask(
+            ALTER_PARTITION_REASSIGNMENTS, AlterPartitionReassignmentsRequest(10_000, (partition,))
+        )
+        listed = await client.ask(LIST_PARTITION_REASSIGNMENTS, ListPartitionReassignmentsRequest(10_000))
+    assert [result.error for result in altered.results] == [ErrorCode.none]
+    assert [reassignment.adding for reassignment in listed.reassignments] in ([], [(BROKER,)])
+    assert leader.log.voters.target or BROKER in leader.log.voters.voters.ids
 
 
 @on_cluster(observers=1, started=())
