@@ -17,6 +17,7 @@ import pytest
 
 from harness.ports import free_ports
 from harness.quorum import Quorum
+from harness.waiting import wait_until
 
 LIBRARIES = Path(os.environ.get("KAFKA_HOME", "/nowhere")) / "libs"
 TOOL_SECONDS = 90
@@ -99,18 +100,42 @@ def test_voters_are_added_and_removed_the_leader_too(quorum: Quorum) -> None:
     assert voters(quorum, rest[1]) == expected_voters(quorum, *rest)
 
 
-def test_brokers_pass_changes_on_to_the_leader(make_quorum: Any) -> None:
-    """With --bootstrap-server the client asks any node that Metadata names, on its listener for clients."""
-    quorum: Quorum = make_quorum(3, 1)
-    for node, port in zip(quorum.nodes.values(), free_ports(4), strict=True):
+def start_with_client_listeners(quorum: Quorum) -> str:
+    """The address of the last node for clients."""
+    for node, port in zip(quorum.nodes.values(), free_ports(len(quorum.nodes)), strict=True):
         controller = f"listeners=CONTROLLER://{node.endpoint}"
         text = node.properties.read_text()
         assert controller in text
         node.properties.write_text(text.replace(controller, f"{controller},CLIENT://127.0.0.1:{port}"))
-        clients = f"127.0.0.1:{port}"
     quorum.start()
     quorum.produce(["one"])
     quorum.wait_until_caught_up()
+    return f"127.0.0.1:{port}"
+
+
+def test_kafka_reassign_partitions_takes_voters_away(make_quorum: Any, tmp_path: Path) -> None:
+    """It accepts only ids that Metadata names, which are those of voters."""
+    quorum: Quorum = make_quorum(3, 1)
+    clients = start_with_client_listeners(quorum)
+    target = tmp_path / "target.json"
+    partition = {"topic": "__cluster_metadata", "partition": 0, "replicas": [1, 2]}
+    target.write_text(json.dumps({"version": 1, "partitions": [partition]}))
+    reassign = ["reassign.ReassignPartitionsCommand", "--bootstrap-server", clients]
+    file = ["--reassignment-json-file", str(target)]
+    executed = tool(*reassign, "--execute", *file)
+    assert "Successfully started partition reassignment" in executed.stdout, executed.stdout + executed.stderr
+    wait_until(
+        "the voters are the target", lambda: [it.key.id for it in quorum.described_by_leader()[1].voters] == [1, 2]
+    )
+    assert tool(*reassign, "--list").stdout.strip() == "No partition reassignments found."
+    verified = tool(*reassign, "--verify", "--preserve-throttles", *file)
+    assert "Reassignment of partition __cluster_metadata-0 is completed." in verified.stdout, verified.stderr
+
+
+def test_brokers_pass_changes_on_to_the_leader(make_quorum: Any) -> None:
+    """With --bootstrap-server the client asks any node that Metadata names, on its listener for clients."""
+    quorum: Quorum = make_quorum(3, 1)
+    clients = start_with_client_listeners(quorum)
     config = ["--command-config", str(quorum.nodes[4].properties)]
     added = tool("MetadataQuorumCommand", "--bootstrap-server", clients, *config, "add-controller")
     assert added.stdout.startswith("Added controller 4"), added.stdout + added.stderr
