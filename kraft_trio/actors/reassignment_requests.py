@@ -56,14 +56,14 @@ class ReassignmentRequests:
                 ALTER_PARTITION_REASSIGNMENTS, request, AlterPartitionReassignmentsResponse, listener_name
             )
         asked = [it for it in request.partitions if (it.topic_name, it.partition) == self._ours]
-        others = tuple(
-            ReassignmentResult(it.topic_name, it.partition, ErrorCode.unknown_topic_or_partition)
-            for it in request.partitions
-            if it not in asked
-        )
         if len(asked) > 1:
             reason = f"{len(asked)} targets for {self._ours[0]}-0: expected one"
             return Ready(AlterPartitionReassignmentsResponse(ErrorCode.invalid_request, reason))
+        others = tuple(
+            ReassignmentResult(it.topic_name, it.partition, ErrorCode.unknown_topic_or_partition)
+            for it in request.partitions
+            if (it.topic_name, it.partition) != self._ours
+        )
         if not asked:
             return Ready(AlterPartitionReassignmentsResponse(results=others))
         reply: Reply[ReassignmentAnswer] = Reply()

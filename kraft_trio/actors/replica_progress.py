@@ -9,6 +9,7 @@ import attrs
 
 from kraft_trio.protocol.check_quorum import ReplicaPosition
 from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
+from kraft_trio.protocol.voter_changes import excess_of
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
 
@@ -35,7 +36,7 @@ class ReplicaProgress:
     kraft_versions: VersionRange | None = None
     """What the replica supports, as its last Fetch told; None if it did not tell."""
     listeners: Endpoints = Endpoints()
-    """As it has told them in its last Fetch; empty for a voter."""
+    """As it has told them in its last Fetch; empty for a voter, and if they exceed a limit."""
 
 
 class ProgressTable:
@@ -71,7 +72,7 @@ class ProgressTable:
         progress.last_fetch_s = now_s
         progress.leader_end_offset_at_last_fetch = leader_end_offset
         progress.kraft_versions = kraft_versions
-        progress.listeners = listeners
+        progress.listeners = NO_LISTENERS if excess_of(listeners) else listeners
         return is_news
 
     def fetched_snapshot(

@@ -21,6 +21,7 @@ from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.gossip import (
     MAX_ADVERTISEMENTS,
+    MAX_BOOT,
     MAX_ENDPOINTS,
     Advertisement,
     Allowance,
@@ -148,7 +149,7 @@ class VoterGossip:
         key = self._context.key
         if not self._context.log.voters.voters.is_voter(key):
             return None
-        if not self._has_booted and not await self._count_to(self._boots.value + 1):
+        if not self._has_booted and not await self._count_to(min(self._boots.value + 1, MAX_BOOT)):
             return None
         endpoints = Endpoints(tuple(self._context.config.advertised_endpoints())[:MAX_ENDPOINTS])
         return Advertisement(key, self._boots.value, self._view.value.epoch, endpoints)

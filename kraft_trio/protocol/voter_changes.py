@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, VersionRange
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 
 MAX_LISTENERS: Final = 16
@@ -46,13 +46,9 @@ def _problem_with(voter: Voter, default_listener: str) -> str | None:
         return f"voter id {voter.id}: expected 0 or more"
     if voter.key.directory_id == NO_DIRECTORY_ID:
         return f"voter {voter.id} has no directory id: expected that of its formatted directory"
-    if len(names) > MAX_LISTENERS:
-        return f"{len(names)} listeners: expected at most {MAX_LISTENERS}"
-    too_long = next(
-        (text for name, endpoint in voter.endpoints for text in (name, endpoint.host) if len(text) > MAX_NAME), ""
-    )
-    if too_long:
-        return f"{too_long[:20]}...: {len(too_long)} characters, a listener's name and host have at most {MAX_NAME}"
+    excess = excess_of(voter.endpoints)
+    if excess is not None:
+        return excess
     if len(set(names)) != len(names):
         return f"listeners {', '.join(names)}: expected each name once"
     if "" in names:
@@ -63,6 +59,17 @@ def _problem_with(voter: Voter, default_listener: str) -> str | None:
         if not endpoint.host or endpoint.port == 0:
             return f"listener {name} at {endpoint}: expected a host, and a port from 1 on"
     return None
+
+
+def excess_of(endpoints: Endpoints) -> str | None:
+    """Which limit a replica's listeners exceed, or None."""
+    if len(endpoints) > MAX_LISTENERS:
+        return f"{len(endpoints)} listeners: expected at most {MAX_LISTENERS}"
+    texts = (text for name, endpoint in endpoints for text in (name, endpoint.host))
+    too_long = next((text for text in texts if len(text) > MAX_NAME), None)
+    if too_long is None:
+        return None
+    return f"{too_long[:20]}...: {len(too_long)} characters, a listener's name and host have at most {MAX_NAME}"
 
 
 def add_voter(voters: VoterSet, voter: Voter) -> VoterSet | Refused:

@@ -22,6 +22,7 @@ from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
 from kraft_trio.storage.log import Log
 from kraft_trio.wire.api import (
     ADD_RAFT_VOTER,
+    ALTER_PARTITION_REASSIGNMENTS,
     APIS,
     BEGIN_QUORUM_EPOCH,
     DESCRIBE_QUORUM,
@@ -31,6 +32,7 @@ from kraft_trio.wire.api import (
     FETCH_SNAPSHOT,
     FIND_COORDINATOR,
     LIST_OFFSETS,
+    LIST_PARTITION_REASSIGNMENTS,
     METADATA,
     PRODUCE,
     UPDATE_FEATURES,
@@ -39,6 +41,7 @@ from kraft_trio.wire.api import (
     Api,
 )
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
+from kraft_trio.wire.apis.alter_partition_reassignments import AlterPartitionReassignmentsRequest, ReassignedPartition
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest
@@ -47,6 +50,7 @@ from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest
 from kraft_trio.wire.apis.list_offsets import LATEST, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse
+from kraft_trio.wire.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse, MetadataTopic
 from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest
 from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest
@@ -91,6 +95,8 @@ def one_of_each() -> Iterator[tuple[Api[Any, Any], int, object, str]]:
     yield FETCH, 13, FetchRequest(CLUSTER_ID, partitions=(fetched,), max_wait_ms=0), "topics"
     yield FETCH, 13, FetchRequest(CLUSTER_ID, partitions=(fetched,), max_wait_ms=0), "topics.partitions"
     yield FETCH, 17, FetchRequest(CLUSTER_ID, 9, partitions=(fetched,), max_wait_ms=0), "topics.partitions"
+    observed = FetchRequest(CLUSTER_ID, 9, partitions=(fetched,), max_wait_ms=0, listeners=with_listeners(1))
+    yield FETCH, 17, observed, "listeners"
     produced = ProducePartition(TOPIC, TOPIC_ID, 0, batch_of(b"v"))
     yield PRODUCE, 13, ProduceRequest(-1, 1000, (produced,)), "topic_data"
     yield PRODUCE, 13, ProduceRequest(-1, 1000, (produced,)), "topic_data.partition_data"
@@ -128,6 +134,15 @@ def one_of_each() -> Iterator[tuple[Api[Any, Any], int, object, str]]:
     advertised = Advertisement(STRANGER_KEY, 1, 1, with_listeners(1))
     discover = DiscoverVotersRequest(CLUSTER_ID, (advertised,))
     yield DISCOVER_VOTERS, 0, discover, "advertisements"
+    yield DISCOVER_VOTERS, 0, discover, "advertisements.endpoints"
+    for topic in (TOPIC, "other"):
+        altered = AlterPartitionReassignmentsRequest(1000, (ReassignedPartition(topic, 0, (1,)),))
+        yield ALTER_PARTITION_REASSIGNMENTS, 1, altered, "topics"
+        yield ALTER_PARTITION_REASSIGNMENTS, 1, altered, "topics.partitions"
+        yield ALTER_PARTITION_REASSIGNMENTS, 1, altered, "topics.partitions.replicas"
+    reassigned = ListPartitionReassignmentsRequest(1000, ((TOPIC, 0),))
+    yield LIST_PARTITION_REASSIGNMENTS, 0, reassigned, "topics"
+    yield LIST_PARTITION_REASSIGNMENTS, 0, reassigned, "topics.partition_indexes"
 
 
 ARRAYS: Final = tuple(one_of_each())
