@@ -10,7 +10,7 @@ import attrs
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.gossip import Whereabouts, choose_endpoint
-from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint
 from kraft_trio.protocol.voter_set import Voter
 from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, VOTE, Api
 from kraft_trio.wire.error_codes import ErrorCode
@@ -45,8 +45,12 @@ class VoterAddresses:
         return choose_endpoint(logged, self._hinted(voter), self._failed.get(voter.id))
 
     def _hinted(self, voter: Voter) -> Endpoint | None:
+        """Where the voter is advertised.  None for a static voter, whose requests do not say which disk they mean.
+
+        Two machines with its id could otherwise both vote in one epoch.
+        """
         advertised = self.whereabouts.by_id.get(voter.id)
-        if advertised is None or not voter.key.names(voter.id, advertised.key.directory_id):
+        if advertised is None or advertised.key != voter.key or voter.key.directory_id == NO_DIRECTORY_ID:
             return None
         return advertised.endpoints.get(self._listener_name)
 

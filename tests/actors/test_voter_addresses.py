@@ -108,3 +108,12 @@ async def test_another_incarnations_advertisement_is_not_used() -> None:
     peers = Peers({})
     await asked(peers, 2, lambda peers: addresses(peers, ReplicaKey(2, UUID(int=99))))
     assert [endpoint for endpoint, _ in peers.asked] == [LOGGED, LOGGED]
+
+
+async def test_a_static_voter_is_asked_at_its_configured_endpoint_alone() -> None:
+    """Requests to it name no directory, so two machines with its id could both vote in one epoch."""
+    one, static = addresses(Peers({})), attrs.evolve(VOTER, key=ReplicaKey(2))
+    for _ in range(2):
+        assert one.endpoint_of(static) == LOGGED
+        with pytest.raises(NetworkError):
+            await one.ask(static, VOTE, object(), 1000)  # type: ignore[arg-type]
