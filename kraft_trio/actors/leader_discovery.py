@@ -53,18 +53,24 @@ class LeaderDiscovery:
                 endpoints.append(self._namesake)
             if endpoints:
                 server = self._context.random.choice(endpoints)
-                addresses = await self._context.bootstrap.addresses_of(server)
+                addresses: tuple[Endpoint, ...] = ()
+                with trio.move_on_after(self._wait_ms / 1000):
+                    addresses = await self._context.bootstrap.addresses_of(server)
                 if len(addresses) > 1:
                     # The name stands for several nodes, and only some of them may know the leader.
                     await self._ask(self._context.random.choice(addresses), self._context.client.request_apart)
                 else:
                     await self._ask(server, self._context.client.request)
 
-    async def _ask(self, endpoint: Endpoint, send: Callable[..., Awaitable[FetchResponse]]) -> None:
+    @property
+    def _wait_ms(self) -> int:
         config = self._context.config
+        return discovery_wait_ms(config.fetch_timeout_ms, config.request_timeout_ms)
+
+    async def _ask(self, endpoint: Endpoint, send: Callable[..., Awaitable[FetchResponse]]) -> None:
+        config, wait_ms = self._context.config, self._wait_ms
         request = replica_fetch_request(self._context, max_wait_ms=0)
         try:
-            wait_ms = discovery_wait_ms(config.fetch_timeout_ms, config.request_timeout_ms)
             response = await send(endpoint, FETCH, request, wait_ms)
         except (NetworkError, UnsupportedVersionError) as error:
             self._note(endpoint, "no leader found", str(error))

@@ -6,6 +6,7 @@ import attrs
 import pytest
 import trio
 
+from kraft_trio.actors.bootstrap_servers import BootstrapServers
 from kraft_trio.protocol.gossip import MAX_ADVERTISEMENTS, MAX_BOOT, Advertisement
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
@@ -111,6 +112,27 @@ async def test_the_name_is_resolved_anew_at_each_try(cluster: Cluster) -> None:
     await cluster.wait_for_leader(within_s=10 * FETCH_TIMEOUT_S)
 
 
+@on_cluster(observers=1)
+async def test_a_name_whose_resolver_is_silent_holds_up_no_discovery(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = await cluster.wait_for_leader()
+    real = BootstrapServers.addresses_of
+
+    async def addresses_of(self: BootstrapServers, server: Endpoint) -> tuple[Endpoint, ...]:
+        if server.host == ELSEWHERE.host:
+            await trio.sleep_forever()
+        return await real(self, server)
+
+    monkeypatch.setattr(BootstrapServers, "addresses_of", addresses_of)
+    servers = (*(Endpoint(ELSEWHERE.host, port) for port in range(1, 11)), cluster.endpoint_of(1))
+    cluster.machines[4].kill()
+    await cluster.machines[4].wait_until_ended()
+    cluster._configs[4] = attrs.evolve(cluster.config_of(4), quorum_bootstrap_servers=servers)
+    await cluster.machines[4].start()
+    await cluster.wait_until(lambda: cluster.nodes[4].view.leader_id == leader.key.id, within_s=100 * FETCH_TIMEOUT_S)
+
+
 @on_cluster(voters=5)
 async def test_one_that_stayed_brings_the_others_together(cluster: Cluster) -> None:
     """Without bootstrap servers: 2 and 3 know the endpoint of 1 alone, and 1 passes on theirs."""
@@ -157,6 +179,17 @@ async def test_a_lie_is_overtaken_by_the_voter_itself(cluster: Cluster) -> None:
     assert (own.key, own.boot) == (cluster.key_of(2), 51)
     assert BootCounter(cluster.machines[2].disk, "/data").value == 51
     assert own in (await told(cluster, 1, own)).advertisements
+
+
+@on_cluster()
+async def test_a_voter_with_the_highest_number_starts_again(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    await told(cluster, 2, advertised(cluster.key_of(2), boot=MAX_BOOT - 1))
+    for _ in range(2):
+        own, *_others = (await told(cluster, 2)).advertisements
+        assert (own.key, own.boot, own.defect()) == (cluster.key_of(2), MAX_BOOT, None)
+        cluster.machines[2].kill()
+        await cluster.machines[2].start()
 
 
 @pytest.mark.parametrize("boot", [10, MAX_BOOT])
