@@ -29,6 +29,9 @@ log = structlog.get_logger(__name__)
 LOOKS_PER_FETCH_TIMEOUT: Final = 20
 """How often the leader looks whether a replica has come, gone or caught up."""
 
+LONGEST_HAND_OVER_WAIT: Final = 64
+"""In fetch timeouts."""
+
 
 @attrs.frozen
 class _Objection:
@@ -53,6 +56,7 @@ class Reassignment:
         self._steps = steps
         self._fetch_timeout_s = context.config.fetch_timeout_ms / 1000
         self._objections: dict[ReplicaKey, _Objection] = {}
+        self._began_s = trio.current_time()
 
     async def run(self) -> None:
         """Take steps as long as the log has a target."""
@@ -107,7 +111,22 @@ class Reassignment:
 
     def _next_step(self) -> Step:
         voters, target = {voter.key for voter in self._steps.voters}, self._history.target
-        return next_step(voters, target, self._healths((*voters, *target)), self._key)
+        step = next_step(voters, target, self._healths((*voters, *target)), self._key)
+        if isinstance(step, HandOver) and trio.current_time() < self._hand_over_at_s():
+            return Wait(f"{self._key} has to hand over, but no new epoch has brought a step: it tries again later")
+        return step
+
+    def _hand_over_at_s(self) -> float:
+        """When this leader may hand over.  It waits longer each time that a new epoch has brought no step.
+
+        Otherwise, if the others reach nobody but this node, the quorum would do nothing but elect it again.
+        """
+        changed_at = self._history.voters_offset
+        in_vain = sum(changed_at is not None and start > changed_at for _, start in self._context.log.epochs)
+        if not in_vain:
+            return self._began_s
+        wait = min(1 << in_vain, LONGEST_HAND_OVER_WAIT)
+        return self._began_s + self._fetch_timeout_s * wait
 
     async def _add(self, key: ReplicaKey) -> None:
         """Add the newcomer if its listener answers.  Otherwise, other steps come first for a while."""

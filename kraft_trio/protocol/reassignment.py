@@ -87,12 +87,13 @@ class _Planner:
         if not harmless:
             return Wait(self._obstacle(at_least))
 
-        def rank(step: Add | Remove) -> tuple[bool, int, int, int, ReplicaKey]:
+        def rank(step: Add | Remove) -> tuple[bool, int, int, bool, int, ReplicaKey]:
             after = self._after(step)
             return (
                 step.key == self.leader and self._successor(self.leader) is None,
                 -min(self._tolerance(after), enough),
                 abs(len(after) - len(self.target)),
+                step.key == self.leader,
                 self._turn(step),
                 step.key,
             )

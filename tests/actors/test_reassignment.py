@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 import trio
 
+from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.messages import LeadershipLost
 from kraft_trio.node import Node
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import ALTER_PARTITION_REASSIGNMENTS, DESCRIBE_QUORUM, LIST_PARTITION_REASSIGNMENTS
 from kraft_trio.wire.apis.alter_partition_reassignments import (
@@ -21,7 +24,9 @@ from kraft_trio.wire.apis.list_partition_reassignments import (
     OngoingReassignment,
 )
 from kraft_trio.wire.error_codes import ErrorCode
+from tests.actors.test_many_elements import calls_counted
 from tests.support.on_cluster import on_cluster
+from tests.support.raw_client import STRANGER
 from tests.support.voter_change_requests import add_voter, ask, held, remove_voter, voters_everywhere
 
 TOPIC = "__cluster_metadata"
@@ -200,6 +205,39 @@ async def test_a_newcomer_that_is_too_old_holds_up_none(cluster: Cluster) -> Non
     await cluster.wait_until(lambda: reassignment_status(leader) == reason)
 
 
+@pytest.mark.parametrize(
+    "listeners",
+    [
+        Endpoints([(f"L{number}", Endpoint("h", 1)) for number in range(17)]),
+        Endpoints({"CONTROLLER": Endpoint("h" * 256, 1)}),
+        Endpoints({"L" * 256: Endpoint("h", 1)}),
+    ],
+)
+def test_listeners_beyond_the_limits_are_not_kept(listeners: Endpoints) -> None:
+    """A stranger's Fetch may have megabytes of them, and the leader remembers a thousand replicas."""
+    progress = ProgressTable(ReplicaKey(1), epoch_started_s=0)
+    progress.fetched(STRANGER, 0, leader_end_offset=0, now_s=0, listeners=listeners)
+    (observer,) = progress.observers(VoterSet()).values()
+    assert not len(observer.listeners)
+
+
+@on_cluster(observers=1)
+async def test_a_leader_that_nobody_can_follow_seldom_hands_over(cluster: Cluster) -> None:
+    """The others reach nobody but the leader, so they can only elect it again."""
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    others = [id for id in (1, 2, 3, 4) if id != leader.key.id]
+    for one in others:
+        cluster.partition([one], [other for other in others if other != one])
+    before = leader.view.epoch
+    await accepted(cluster, leader, *others)
+    await trio.sleep(60)
+    assert before + 2 <= leader.view.epoch <= before + 12
+    assert "it tries again later" in str(reassignment_status(leader))
+    cluster.heal()
+    await cluster.wait_until(lambda: is_over(cluster, *others), within_s=300)
+
+
 # Other changes meanwhile
 
 
@@ -333,6 +371,18 @@ async def test_other_partitions_are_unknown(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     (result,) = (await alter(cluster, leader, (1, 2), partition=1)).results
     assert result.error == ErrorCode.unknown_topic_or_partition
+
+
+@on_cluster()
+async def test_many_partitions_are_refused_in_linear_time(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    ours, other = ReassignedPartition(TOPIC, 0, (1,)), ReassignedPartition(TOPIC, 1, (1,))
+    request = AlterPartitionReassignmentsRequest(1000, (*[ours] * 450, *[other] * 450))
+    with calls_counted() as calls:
+        refused = await ask(cluster, leader, ALTER_PARTITION_REASSIGNMENTS, request)
+    assert refused.error == ErrorCode.invalid_request
+    assert "450 targets" in str(refused.error_message)
+    assert calls.count < 100_000
 
 
 @on_cluster()
