@@ -116,5 +116,5 @@ class ReassignmentRequests:
         leader = self._view.value.leader_endpoint(self._config.controller_listener_name)
         if leader is None or listener_name in self._config.controller_listener_names:
             return Ready(respond(ErrorCode.not_controller, who_leads(self._view.value, listener_name)))
-        wait_ms = min(request.timeout_ms, MAX_TIMEOUT_MS) + self._config.request_timeout_ms
+        wait_ms = min(max(0, request.timeout_ms), MAX_TIMEOUT_MS) + self._config.request_timeout_ms
         return self._forwarding.forward(leader, api, request, wait_ms, respond)

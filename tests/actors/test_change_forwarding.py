@@ -144,3 +144,12 @@ async def test_few_changes_are_passed_on_at_once(cluster: Cluster) -> None:
 async def test_a_broker_refuses_what_no_leader_takes(cluster: Cluster, timeout_ms: int) -> None:
     await with_client_listeners(cluster)
     assert (await add_by_broker(cluster, timeout_ms)).error == ErrorCode.invalid_request
+
+
+@on_cluster(observers=1, started=())
+async def test_a_list_request_with_a_negative_timeout_is_passed_on(cluster: Cluster) -> None:
+    await with_client_listeners(cluster)
+    await cluster.wait_until_alike()
+    async with RawClient.connected(cluster, BROKER, at_clients(BROKER)) as client:
+        listed = await client.ask(LIST_PARTITION_REASSIGNMENTS, ListPartitionReassignmentsRequest(-(2**31)))
+    assert listed.error == ErrorCode.none
