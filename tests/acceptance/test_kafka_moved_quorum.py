@@ -6,7 +6,7 @@ Optional: see test_kafka_quorum.py.
 
 from __future__ import annotations
 
-from harness.node import kraft
+from harness.command import kraft
 from harness.ports import free_ports
 from harness.waiting import wait_until
 from tests.acceptance.kafka_controllers import JVM_SECONDS, Controllers, needs_kafka

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.nightly
 
-ALLOWED_SECONDS = 300
+ALLOWED_SECONDS = 900
 """For a cluster that begins, works and ends on a machine that is busy."""
 
 
