@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from harness.command import FORK_SERVER
@@ -104,6 +105,14 @@ def cheap_processes() -> Iterator[None]:
 def by_exec(monkeypatch: pytest.MonkeyPatch) -> None:
     """`kraft` processes start as they do for users."""
     monkeypatch.delenv(FORK_SERVER, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def logging_of_its_own() -> Iterator[None]:
+    """A command that a test runs logs to the test's stderr, which is closed when the next test logs."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 @pytest.fixture
