@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from kraft_trio.actors.answers import Answer, Ready, Worked
+from kraft_trio.actors.answers import Answer, Worked
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint
@@ -38,10 +38,10 @@ class ChangeForwarding:
 
         `leader` is its controller listener, where no node passes anything on, so a request is forwarded once.
         """
-        if self._under_way >= MOST_AT_ONCE:
-            return Ready(respond(ErrorCode.request_timed_out, f"{MOST_AT_ONCE} voter changes are passed on already"))
 
         async def ask() -> ResponseT:
+            if self._under_way >= MOST_AT_ONCE:
+                return respond(ErrorCode.request_timed_out, f"{MOST_AT_ONCE} voter changes are passed on already")
             self._under_way += 1
             try:
                 return await self._client.request_apart(leader, api, request, timeout_ms)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
-from kraft_trio.actors.change_forwarding import MOST_AT_ONCE
+from kraft_trio.actors.answers import Worked
+from kraft_trio.actors.change_forwarding import MOST_AT_ONCE, ChangeForwarding
 from kraft_trio.node import Node
-from kraft_trio.protocol.types import Endpoints, ReplicaKey
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
 from kraft_trio.wire.api import (
@@ -51,6 +55,26 @@ async def remove_by_broker(cluster: Cluster, key: ReplicaKey) -> RemoveRaftVoter
 
 def a_follower(cluster: Cluster, leader: Node) -> Node:
     return next(node for node in cluster.others(leader) if node.key.id != BROKER)
+
+
+ENDPOINT = Endpoint("leader", 1)
+UPGRADE = UpdateFeaturesRequest(())
+
+
+class SilentLeader:
+    """A client whose requests are never answered."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def request_apart(self, *_: object) -> None:
+        self.asked += 1
+        await trio.sleep_forever()
+
+
+class Refused(NamedTuple):
+    error: ErrorCode
+    reason: str
 
 
 @on_cluster(observers=1, started=())
@@ -137,6 +161,20 @@ async def test_few_changes_are_passed_on_at_once(cluster: Cluster) -> None:
             assert [answer.error for answer in refused] == [ErrorCode.request_timed_out]
         answers = [await each.wait() for each in asked]
     assert [answer.error for answer in answers].count(ErrorCode.none) == 1
+
+
+async def test_requests_that_arrive_together_count_as_well() -> None:
+    client = SilentLeader()
+    forwarding = ChangeForwarding(client)  # type: ignore[arg-type]
+    answers = [forwarding.forward(ENDPOINT, UPDATE_FEATURES, UPGRADE, 1000, Refused) for _ in range(MOST_AT_ONCE + 1)]
+    async with trio.open_nursery() as nursery:
+        for answer in answers:
+            assert isinstance(answer, Worked)
+            nursery.start_soon(answer.work)
+        await wait_all_tasks_blocked()
+        assert client.asked == MOST_AT_ONCE
+        assert [answer.response()[0] for answer in answers if answer.is_ready] == [ErrorCode.request_timed_out]
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
