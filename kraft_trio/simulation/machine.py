@@ -111,6 +111,11 @@ class Machine:
         return self._paused
 
     @property
+    def has_moved(self) -> bool:
+        """Whether its process listens at an address that the node has left: the next one has the new address."""
+        return self.node is not None and self.node.config.advertised_endpoints() != self.config.advertised_endpoints()
+
+    @property
     def config(self) -> NodeConfig:
         """The configuration of the next process, with timeouts that follow the drift of the clock."""
         config = self.world.config_of(self.id)

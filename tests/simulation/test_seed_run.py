@@ -278,6 +278,11 @@ class TestRecovery:
         plan = Plan(header=Header(seed=1, voters=(1, 2, 3, 4, 5)), duration_us=8 * SECOND, faults=faults)
         assert run_plan(plan).failure is None
 
+    def test_a_moved_node_listens_there_before_it_is_added(self) -> None:
+        """Seed 51017: the plan ended between the move and the restart."""
+        script = "seed 1\nvoters 1\nobservers 2 3\n\nfair\nclients 1 every 500ms\nat 2s\nmove 3\nat 2100ms\nrecover\n"
+        assert run_script(parse_script(script)).failure is None
+
     def test_a_majority_that_elects_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
         refused = votes.VoteDecision(False, "no")
         monkeypatch.setattr("kraft_trio.actors.role_changes.decide_vote", lambda *_: refused)

@@ -163,6 +163,9 @@ class _Recovery:
                 machine.kill()
                 await machine.wait_until_ended()
                 machine.replace_disk()
+            elif machine.has_moved:
+                machine.kill()
+                await machine.wait_until_ended()
             if not machine.is_running:
                 await machine.start()
 
