@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import attrs
+import structlog
 
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
-from kraft_trio.protocol.gossip import Whereabouts, choose_endpoint
+from kraft_trio.protocol.gossip import Advertisement, Whereabouts, choose_endpoint
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint
-from kraft_trio.protocol.voter_set import Voter
+from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, VOTE, Api
 from kraft_trio.wire.error_codes import ErrorCode
+
+log = structlog.get_logger(__name__)
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -30,7 +33,7 @@ _SOMEBODY_ELSE: Final = frozenset({ErrorCode.invalid_voter_key, ErrorCode.incons
 
 
 class VoterAddresses:
-    """Where one node looks for the voters.  VoterGossip keeps `whereabouts` up to date."""
+    """Where one node looks for the voters.  It alone changes `whereabouts`."""
 
     def __init__(self, client: NetworkClient, listener_name: str) -> None:
         self._client = client
@@ -38,6 +41,23 @@ class VoterAddresses:
         self.whereabouts = Whereabouts()
         self._failed: dict[int, Endpoint] = {}
         """By voter id, the endpoint that failed last."""
+
+    def hear(self, heard: Iterable[Advertisement], voters: VoterSet) -> None:
+        """Accept what is new, and forget replicas that are not in the set."""
+        whereabouts = self.whereabouts.of_voters(voters)
+        for advertisement in heard:
+            if whereabouts.refusal(advertisement, voters) is None:
+                self._log_move(voters.get(advertisement.key.id), whereabouts, advertisement)
+                whereabouts = whereabouts.with_advertisement(advertisement)
+        self.whereabouts = whereabouts
+
+    def _log_move(self, voter: Voter | None, before: Whereabouts, now: Advertisement) -> None:
+        """Log that a voter is not where the log, or an earlier advertisement, says."""
+        known = before.by_id.get(now.key.id)
+        sources = [source for source in (voter, known) if source is not None]
+        endpoint = now.endpoints.get(self._listener_name)
+        if endpoint not in [source.endpoints.get(self._listener_name) for source in sources]:
+            log.info("voter advertised", voter=str(now.key), boot=now.boot, endpoint=str(endpoint))
 
     def endpoint_of(self, voter: Voter) -> Endpoint | None:
         """Where the next request to the voter goes.  None if no endpoint is known."""

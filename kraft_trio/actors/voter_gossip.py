@@ -9,7 +9,7 @@ endpoints into the log, and gossip ends.  docs/PROTOCOL.md#gossip says why no li
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -42,7 +42,7 @@ MAX_REQUESTS: Final = 256
 class VoterGossip:
     """Asks while no leader is known, and answers at all times.
 
-    The advertisements that it accepts go to the node's VoterAddresses.
+    The node's VoterAddresses accepts advertisements of other voters or refuses them.
     """
 
     def __init__(self, context: NodeContext, view: Published[QuorumView], boots: BootCounter) -> None:
@@ -104,27 +104,10 @@ class VoterGossip:
         if response.error == ErrorCode.none:
             await self._hear(response.advertisements[:MAX_ADVERTISEMENTS])
 
-    async def _hear(self, heard: Iterable[Advertisement]) -> None:
-        addresses, voters = self._context.addresses, self._context.log.voters.voters
-        whereabouts = addresses.whereabouts.of_voters(voters)
-        of_own_id = []
-        for advertisement in heard:
-            if advertisement.key.id == self._context.key.id:
-                of_own_id.append(advertisement)
-            elif whereabouts.refusal(advertisement, voters) is None:
-                self._log_move(whereabouts.by_id.get(advertisement.key.id), advertisement)
-                whereabouts = whereabouts.with_advertisement(advertisement)
-        addresses.whereabouts = whereabouts
-        await self._overtake(of_own_id)
-
-    def _log_move(self, before: Advertisement | None, now: Advertisement) -> None:
-        """Log that a voter is not where the log, or an earlier advertisement, says."""
-        listener = self._context.config.controller_listener_name
-        voter = self._context.log.voters.voters.get(now.key.id)
-        logged = None if voter is None else voter.endpoints.get(listener)
-        endpoint, known = now.endpoints.get(listener), logged if before is None else before.endpoints.get(listener)
-        if endpoint not in (logged, known):
-            log.info("voter advertised", voter=str(now.key), boot=now.boot, endpoint=str(endpoint))
+    async def _hear(self, heard: Sequence[Advertisement]) -> None:
+        own_id = self._context.key.id
+        self._context.addresses.hear((it for it in heard if it.key.id != own_id), self._context.log.voters.voters)
+        await self._overtake([it for it in heard if it.key.id == own_id])
 
     async def _overtake(self, heard: list[Advertisement]) -> None:
         """Raise this node's boot number above wrong advertisements of itself."""
