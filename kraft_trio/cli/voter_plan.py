@@ -16,7 +16,7 @@ from kraft_trio.client.replica_health import health_of
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_changes import check_new_voter
-from kraft_trio.protocol.voter_set import Voter
+from kraft_trio.protocol.voter_set import Voter, majority_of
 
 
 @attrs.frozen
@@ -123,7 +123,7 @@ def plan_remove(quorum: QuorumDescription, key: ReplicaKey, fetch_timeout_ms: in
 def _checked(
     before: tuple[PlannedVoter, ...], after: tuple[PlannedVoter, ...], notes: tuple[str, ...], *, up: int
 ) -> VoterPlan:
-    needed = _majority(after)
+    needed = majority_of(len(after))
     if up >= needed:
         return VoterPlan(before, after, (), notes)
     down = "; ".join(f"{voter.key} {voter.health.reason}" for voter in after if not voter.health.is_up)
@@ -154,10 +154,6 @@ def _notes(quorum: QuorumDescription) -> tuple[str, ...]:
     return ("an earlier voter change has not committed yet: this one waits for it",)
 
 
-def _majority(voters: tuple[PlannedVoter, ...]) -> int:
-    return len(voters) // 2 + 1
-
-
 def _up(voters: tuple[PlannedVoter, ...]) -> int:
     return sum(voter.health.is_up for voter in voters)
 
@@ -165,10 +161,10 @@ def _up(voters: tuple[PlannedVoter, ...]) -> int:
 def majority_text(voters: tuple[PlannedVoter, ...]) -> str:
     if not voters:
         return "none"
-    spare = len(voters) - _majority(voters)
-    up, now = _up(voters), _up(voters) - _majority(voters)
+    spare = len(voters) - majority_of(len(voters))
+    up, now = _up(voters), _up(voters) - majority_of(len(voters))
     more = f"{now} more now" if now >= 0 else "none now: too few are up"
     return (
-        f"{_majority(voters)} of {len(voters)}, survives {spare} {'failure' if spare == 1 else 'failures'}; "
+        f"{majority_of(len(voters))} of {len(voters)}, survives {spare} {'failure' if spare == 1 else 'failures'}; "
         f"{up} up, survives {more}"
     )

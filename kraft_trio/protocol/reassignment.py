@@ -15,6 +15,7 @@ import attrs
 
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.voter_set import majority_of
 
 
 @attrs.frozen
@@ -170,7 +171,3 @@ class _Planner:
             f"only {up} of {len(self.voters)} voters are up, too few to remove one and survive {at_least} more "
             f"{'failure' if at_least == 1 else 'failures'}" + (f": {names}" if names else "")
         )
-
-
-def majority_of(size: int) -> int:
-    return size // 2 + 1

@@ -25,7 +25,7 @@ def resolve_target(
     """The target voters, sorted.  INVALID_REPLICA_ASSIGNMENT, naming all problems, if an id is of no use.
 
     `present` are the voters and observers that fetch; `can_vote` are the observers that have told a valid listener.
-    `pending` is the target of the reassignment under way.  The same ids name it again, whoever fetches.
+    `pending` is the target of the reassignment under way.  Its ids name the same replicas again.
     """
     named = list(ids)
     if not named:

@@ -33,6 +33,11 @@ def _sorted_by_id(voters: Iterable[Voter]) -> tuple[Voter, ...]:
     return tuple(sorted(voters, key=lambda voter: voter.key.id))
 
 
+def majority_of(size: int) -> int:
+    """The smallest number of voters that is more than half of so many."""
+    return size // 2 + 1
+
+
 @attrs.frozen
 class VoterSet:
     """Voters sorted by id, ids unique.  The empty set means "not known"; it has no majority and elects nobody."""
@@ -57,8 +62,7 @@ class VoterSet:
 
     @property
     def majority(self) -> int:
-        """The smallest number of voters that is more than half of the set."""
-        return len(self.voters) // 2 + 1
+        return majority_of(len(self.voters))
 
     def get(self, voter_id: int) -> Voter | None:
         return next((voter for voter in self.voters if voter.id == voter_id), None)

@@ -60,15 +60,8 @@ class Survivability:
         """While the block runs, a client asks for this change, which may still happen for a while afterwards."""
         change = AskedChange(key, is_removal)
         self._asked.append(change)
-        grace_s = LOST_WITHIN_S
-        try:
+        with self._until_it_can_happen_no_more(change):
             yield
-            grace_s = REPEATED_WITHIN_S
-        except VoterChangeError:
-            grace_s = REPEATED_WITHIN_S
-            raise
-        finally:
-            change.may_happen_until_s = self._world.now_s + grace_s
 
     def asked(self) -> list[AskedChange]:
         """The requested changes that may still be made, or made once more."""
@@ -83,6 +76,12 @@ class Survivability:
         """While the block runs, a client asks for this reassignment, which may still begin for a while afterwards."""
         asked = AskedTarget(target)
         self._targets.append(asked)
+        with self._until_it_can_happen_no_more(asked):
+            yield
+
+    @contextmanager
+    def _until_it_can_happen_no_more(self, asked: AskedChange | AskedTarget) -> Iterator[None]:
+        """Give the request its time limit when the client knows its outcome, or gives it up."""
         grace_s = LOST_WITHIN_S
         try:
             yield
