@@ -82,7 +82,7 @@ class LeaderReplication:
         self.progressed = trio.lowlevel.ParkingLot()
         """Wakes its waiters when a replica has fetched."""
         self.reassignment_status: str | None = None
-        """What a reassignment is doing; the Reassignment of this epoch sets it."""
+        """What the reassignment is doing.  The Reassignment of this epoch sets it."""
         self._next_expiry = trio.CancelScope(deadline=math.inf)
         self._appended = trio.Event()
         self._snapshots = SnapshotServer(context.log.snapshots)

@@ -74,7 +74,7 @@ def replica_fetch_request(context: EpochContext, *, max_wait_ms: int) -> FetchRe
 
 
 def _own_listeners(config: NodeConfig) -> Endpoints:
-    """Where the quorum would reach this replica as a voter; empty for a broker, which never is one."""
+    """The listeners of this replica if it became a voter.  Empty for a broker, which cannot become one."""
     return config.advertised_endpoints() if "controller" in config.process_roles else Endpoints()
 
 

@@ -34,9 +34,9 @@ class ReplicaProgress:
     last_caught_up_s: float = -math.inf
     leader_end_offset_at_last_fetch: int = -1
     kraft_versions: VersionRange | None = None
-    """What the replica supports, as its last Fetch told; None if it did not tell."""
+    """From the replica's last Fetch; None if that did not say."""
     listeners: Endpoints = Endpoints()
-    """As it has told them in its last Fetch; empty for a voter, and if they exceed a limit."""
+    """From the replica's last Fetch.  Empty for a voter, and if they exceed a limit."""
 
 
 class ProgressTable:

@@ -45,7 +45,7 @@ _REFUSALS: Final = {
 @click.option(
     "--to", "target", type=WholeNumbers(0, MAX_INT32), metavar="ID[,…]", help="The ids of all voters to have."
 )
-@click.option("--cancel", is_flag=True, help="End the reassignment under way; the voters stay as they are.")
+@click.option("--cancel", is_flag=True, help="End the reassignment.  The voters remain as they are now.")
 @click.option("--dry-run", is_flag=True, help="Show the steps and whether the target would be refused.")
 @click.option("--wait", is_flag=True, help="Show the progress until the quorum has these voters.")
 @timeout_option("--timeout-ms", help="Time limit for committing the target; --wait has none.")

@@ -30,7 +30,7 @@ class PlannedStep:
 
 @attrs.frozen
 class ReassignmentPlan:
-    """The steps as they are if nothing else happens; the leader plans each one when it takes it."""
+    """The steps, if nothing else changes.  The leader plans each step when it takes it."""
 
     before: tuple[PlannedVoter, ...]
     target: tuple[ReplicaKey, ...]

@@ -60,9 +60,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     _raft("current-leader", "Id of the leader; -1 if unknown."),
     _raft("current-epoch", "Highest epoch that this node knows."),
-    _raft(
-        "current-vote", "Id of the candidate this node voted for in that epoch, possibly its own; -1 if there is none."
-    ),
+    _raft("current-vote", "Id of the candidate for which this node voted in that epoch; -1 if it has not voted."),
     _raft(
         "current-vote-directory-id",
         "Directory id of that candidate; AAAAAAAAAAAAAAAAAAAAAA if there is no vote or the id is unknown.",

@@ -137,7 +137,7 @@ ADVERTISEMENTS = st.builds(
 
 @given(st.lists(st.tuples(ADVERTISEMENTS, st.booleans()), max_size=30))
 def test_ranks_rise_and_only_voters_are_kept(heard: list[tuple[Advertisement, bool]]) -> None:
-    """Whatever is heard in whatever order; the flag says whether the voter is then not found there."""
+    """Any advertisements in any order; the flag says that the voter is then not found there."""
     known = Whereabouts()
     for advertisement, is_wrong in heard:
         before = known

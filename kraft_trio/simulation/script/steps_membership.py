@@ -93,7 +93,7 @@ class Reassign(Step):
 @register
 @attrs.frozen
 class CancelReassignment(Step):
-    """Ends the reassignment and leaves the voters as they are; `at` and `beside` as in `add-voter`."""
+    """Ends the reassignment; the voters remain.  `at` and `beside` as in `add-voter`."""
 
     verb: ClassVar[str] = "cancel-reassignment"
     at: int | None = part(NODE, after="at", default=None)

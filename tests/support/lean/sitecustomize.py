@@ -1,7 +1,7 @@
 """Let Spark's Python workers import pyspark as it is installed, with its bytecode.
 
-Spark puts an archive of it in front, and each worker would compile what it imports from there: three quarters of its
-start, and on a busy machine more than the ten seconds that Spark waits for it.
+Spark puts an archive of pyspark first on the path.  Each worker would compile what it imports from the archive.  On a
+busy machine, that took longer than the ten seconds for which Spark waits.
 """
 
 import sys
