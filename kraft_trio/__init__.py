@@ -6,6 +6,7 @@ Lazy, so that `import kraft_trio.protocol...` brings in the pure rules and nothi
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kraft_trio.actors.leadership import Term
     from kraft_trio.application.latest_by_key import LatestByKey
     from kraft_trio.application.serde import MsgpackSerde, RawSerde, Serde, SerdeError
     from kraft_trio.application.state_machine import StateMachine, StateSnapshots
@@ -74,6 +75,7 @@ else:
             "application.latest_by_key": "LatestByKey",
             "messages": "QuorumView",
             "metrics.node_metrics": "NodeMetrics",
+            "actors.leadership": "Term",
             "node": "Committed Node",
             "running": "open_node run_node",
             "protocol.types": "Endpoint Endpoints OffsetAndEpoch ReplicaKey VersionRange",
@@ -147,6 +149,7 @@ __all__ = [
     "StateSnapshots",
     "StorageError",
     "StorageFailure",
+    "Term",
     "UnsupportedVersionError",
     "VersionRange",
     "Voter",

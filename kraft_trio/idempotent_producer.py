@@ -132,12 +132,8 @@ class IdempotentProducer:
             attempt.problem = _describe(answer)
             if attempt.may_have_taken_effect:
                 raise OutcomeUnknownError(f"append: sent more than once, then {attempt.problem}")
-            if answer.error in _FATE_UNKNOWN:
-                raise OutcomeUnknownError(f"append: {attempt.problem}")
-            if answer.error in _TOO_LARGE:
-                raise RecordTooLargeError(f"append: {attempt.problem}")
             if answer.error not in _IDENTITY_LOST:
-                raise RefusedError(f"append: {attempt.problem}")
+                raise failure_of(answer)
 
     def _encode(self, records: Sequence[NewRecord], identity: _Identity) -> bytes:
         return encode_batch(
@@ -182,6 +178,16 @@ class IdempotentProducer:
                     return answer
                 attempt.problem = _describe(answer)
             await self._leaders.prepare_another()
+
+
+def failure_of(answer: ProducePartitionResponse) -> OutcomeUnknownError | RecordTooLargeError | RefusedError:
+    """The error for a batch that was sent once, to a leader that refused it for good or failed."""
+    reason = f"append: {_describe(answer)}"
+    if answer.error in _FATE_UNKNOWN:
+        return OutcomeUnknownError(reason)
+    if answer.error in _TOO_LARGE:
+        return RecordTooLargeError(reason)
+    return RefusedError(reason)
 
 
 def _describe(answer: ProducePartitionResponse) -> str:

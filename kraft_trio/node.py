@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import attrs
-import structlog
 import trio
 
 from kraft_trio.actors.appender import Appender
 from kraft_trio.actors.bootstrap_servers import BootstrapServers
 from kraft_trio.actors.election import Election
 from kraft_trio.actors.epoch_context import NodeContext
+from kraft_trio.actors.fenced_append import append_in_epoch
 from kraft_trio.actors.internal_listener import InternalListener, OwnRemoval
+from kraft_trio.actors.leadership import Leadership, Term
 from kraft_trio.actors.log_cleaner import LogCleaner
 from kraft_trio.actors.memory_budget import MemoryBudget
 from kraft_trio.actors.network_client import NetworkClient
@@ -30,23 +31,21 @@ from kraft_trio.actors.voter_addresses import VoterAddresses
 from kraft_trio.actors.voter_gossip import VoterGossip
 from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import StateSnapshots
-from kraft_trio.channels import Reply
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import NodeClosedError, StorageFailure
-from kraft_trio.messages import QuorumView, ShutDown
+from kraft_trio.messages import QuorumView
 from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.protocol.waits import reconnect_backoff_max_ms
+from kraft_trio.storage.batch import NewRecord
 from kraft_trio.storage.boot_counter import BootCounter
 from kraft_trio.storage.directory import LockedDirectory
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.removal_marker import RemovalMarker
-
-log = structlog.get_logger(__name__)
 
 
 @attrs.frozen
@@ -184,7 +183,7 @@ class Node:
         """End the node when its disk has failed.  When the disk is full, hand over first."""
         failure = await self._reserve.wait_for_the_end()
         if self.log.poisoned is None:
-            await self.shut_down()
+            await self.election.shut_down()
         raise failure
 
     @property
@@ -237,20 +236,88 @@ class Node:
             raise NodeClosedError("wait_for_leader: the node has stopped")
         return view
 
-    async def append(self, values: Sequence[Any]) -> range:
+    async def changes(self) -> AsyncGenerator[QuorumView, None]:
+        """Yield the present view, and then the newest one whenever it has changed.
+
+        A reader that is slow misses views in between, but never the newest.  Raises NodeClosedError at the end if the
+        node has stopped.
+        """
+        seen: QuorumView | None = None
+        while True:
+            view = await self._wait_for_change(seen)
+            if view == seen:
+                raise NodeClosedError("changes: the node has stopped")
+            seen = view
+            yield view
+
+    async def _wait_for_change(self, seen: QuorumView | None) -> QuorumView:
+        return await self.election.view.wait_for(lambda view: self._closed or view != seen)
+
+    @asynccontextmanager
+    async def leadership(self) -> AsyncIterator[Term]:
+        """Run a block while this node leads, and cancel it as soon as that ends.
+
+        Waits until this node leads and the application has applied the first record of its epoch.  So the application
+        has everything that earlier leaders committed.  Without a state machine, that record is committed.
+
+        If the leadership ends, the block is cancelled, and `async with` ends normally; `term.was_interrupted` is then
+        true.  Another node may lead earlier than this one hears of it.  So append with `epoch=term.epoch` within the
+        block: no such append takes effect after the first record of a later leader.
+
+        Raises NodeClosedError if the node stops before it leads, and CorruptLogError if the application cannot be given
+        the committed records.
+        """
+        term: Term | None = None
+        while term is None:
+            await trio.lowlevel.checkpoint()
+            leadership = await self._wait_to_lead()
+            with leadership.while_it_lasts() as scope:
+                await self._wait_for_first_record(leadership)
+                term = Term(leadership)
+                yield term
+        term.was_interrupted = scope.cancelled_caught
+
+    async def _wait_to_lead(self) -> Leadership:
+        await self.election.view.wait_for(lambda view: self._closed or self.election.leadership is not None)
+        leadership = self.election.leadership
+        if leadership is None or self._closed:
+            raise NodeClosedError("leadership: the node has stopped")
+        return leadership
+
+    async def _wait_for_first_record(self, leadership: Leadership) -> None:
+        first = leadership.epoch_start_offset
+        if self._driver is not None:
+            await self._driver.wait_until_applied(first)
+        while self.log.high_watermark is None or self.log.high_watermark <= first:
+            await self.log.changed.park()
+
+    async def append(self, values: Sequence[Any], *, epoch: int | None = None) -> range:
         """Append values at consecutive offsets, wait until they are committed, and return the offsets.
 
         Works on any node, also on followers and observers, and across changes of the leader.  Each value takes effect
         at most once.  The only timeout is the caller's cancel scope; a cancelled append may or may not take effect.
 
+        With `epoch`, the values take effect in that epoch of this node's leadership or never (`leadership`).
+
         Raises SerdeError, RecordTooLargeError, RefusedError, OutcomeUnknownError and NodeClosedError, and ValueError
-        without values.
+        without values.  With `epoch` also NotLeaderError: this node does not lead that epoch, and nothing was appended.
         """
         if self._closed:
             raise NodeClosedError("append: the node has stopped")
         if not values:
             raise ValueError("values: none given, at least one expected")
-        base_offset = await self._appender.append([self._serde.encode(value) for value in values])
+        encoded = [self._serde.encode(value) for value in values]
+        if epoch is None:
+            base_offset = await self._appender.append(encoded)
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            base_offset = await append_in_epoch(
+                self.view,
+                epoch,
+                [NewRecord(value) for value in encoded],
+                timestamp_ms=self._environment.wall_clock_ms(),
+                max_message_bytes=self.config.max_message_bytes,
+            )
         return range(base_offset, base_offset + len(values))
 
     async def committed(self, from_offset: int = 0) -> AsyncGenerator[Committed, None]:
@@ -305,12 +372,3 @@ class Node:
             self._observer_versions.pop(observer, None)
         else:
             self._observer_versions[observer] = kraft_versions
-
-    async def shut_down(self) -> None:
-        """Hand over: a leader resigns and tells the voters.  Returns when they know, or after the grace time."""
-        reply: Reply[None] = Reply()
-        with trio.move_on_after(self.config.shutdown_grace_ms / 1000) as grace:
-            await self.election.tell(ShutDown(reply))
-            await reply.receive()
-        if grace.cancelled_caught:
-            log.warning("the voters did not hear of the shutdown in time", grace_ms=self.config.shutdown_grace_ms)

@@ -122,7 +122,7 @@ async def _running(
             async with trio.open_nursery() as nursery:
                 await nursery.start(node.run)
                 yield node
-                await node.shut_down()
+                await node.election.shut_down()
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise _only_cause(group) from None

@@ -19,6 +19,7 @@ from kraft_trio.actors.epoch_guard import EpochGuard
 from kraft_trio.actors.epoch_tasks import EpochTasks, start_epoch_tasks
 from kraft_trio.actors.follower_replication import FollowerReplication
 from kraft_trio.actors.leader_replication import LeaderReplication
+from kraft_trio.actors.leadership import Leadership
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.role_changes import Ruling, Situation, judge
@@ -113,11 +114,29 @@ class Election:
         """Put a message into the mailbox, waiting while it is full."""
         await self._mailbox.send(message)
 
+    async def shut_down(self) -> None:
+        """Hand over for good: a leader resigns, and this node does not campaign again while it runs.
+
+        Returns when the voters know, or after the grace time.
+        """
+        reply: Reply[None] = Reply()
+        with trio.move_on_after(self._config.shutdown_grace_ms / 1000) as grace:
+            await self.tell(ShutDown(reply))
+            await reply.receive()
+        if grace.cancelled_caught:
+            log.warning("the voters did not hear of the shutdown in time", grace_ms=self._config.shutdown_grace_ms)
+
     @property
     def leading(self) -> LeaderReplication | None:
         """This node's replication while it leads.  The caller must not change it."""
         replication = self._tasks.replication
         return replication if isinstance(replication, LeaderReplication) else None
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """This node's leadership until it ends."""
+        leadership = self._tasks.leadership
+        return None if leadership is None or leadership.is_over else leadership
 
     @property
     def progress(self) -> ProgressTable | None:
@@ -136,9 +155,14 @@ class Election:
         while True:
             async with trio.open_nursery() as epoch_nursery:
                 self._start_role(epoch_nursery)
-                if message is not None:
-                    self._serve_in_role(message, ruling)
-                message = await self._serve_until_role_changes()
+                try:
+                    if message is not None:
+                        self._serve_in_role(message, ruling)
+                    message = await self._serve_until_role_changes()
+                finally:
+                    # Before the epoch's tasks refuse what they still hold: the application hears of the cause first.
+                    if self._tasks.leadership is not None:
+                        self._tasks.leadership.end()
                 epoch_nursery.cancel_scope.cancel()
             if self._log.synced_end_offset < self._log.end_offset:
                 await self._log.sync()

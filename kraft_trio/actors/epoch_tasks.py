@@ -14,6 +14,7 @@ from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.follower_replication import FollowerReplication
 from kraft_trio.actors.leader_discovery import LeaderDiscovery
 from kraft_trio.actors.leader_replication import LeaderReplication
+from kraft_trio.actors.leadership import Leadership
 from kraft_trio.actors.update_voter_sender import UpdateVoterSender
 from kraft_trio.actors.vote_round import VoteRound
 from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
@@ -34,6 +35,7 @@ class EpochTasks:
     replication: LeaderReplication | FollowerReplication | None = None
     leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None = None
     voter_changes: trio.MemorySendChannel[VoterChangeMessage] | None = None
+    leadership: Leadership | None = None
 
 
 def start_epoch_tasks(
@@ -61,7 +63,7 @@ def start_epoch_tasks(
             nursery.start_soon(_until_full, leader.run, context.log)
             nursery.start_soon(EpochAnnouncer(context, leader.progress).run)
             nursery.start_soon(_until_full, coordinator.run, context.log)
-            return EpochTasks(leader, leader_mailbox, voter_changes)
+            return EpochTasks(leader, leader_mailbox, voter_changes, Leadership(role.epoch, role.epoch_start_offset))
         case Resigned():
             nursery.start_soon(EndEpochSender(context, role).run)
     return EpochTasks()

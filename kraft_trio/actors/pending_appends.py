@@ -89,7 +89,11 @@ class PendingAppends:
 
     def _abandon(self, pending: _PendingAppend) -> None:
         pending.reply.answer(
-            ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower, "lost the leadership before it committed")
+            ProducePartitionResponse(
+                error=ErrorCode.not_leader_or_follower,
+                base_offset=pending.base_offset,
+                error_message="lost the leadership before it committed",
+            )
         )
 
     def _leave(self, pending: _PendingAppend) -> None:

@@ -50,7 +50,7 @@ class ProducePartitionResponse:
     partition: int = 0
     error: ErrorCode = ErrorCode.none
     base_offset: int = -1
-    """The offset of the first record."""
+    """The offset of the first record.  Within a node, an error has it too if the batch is in the leader's log."""
     log_append_time_ms: int = -1
     log_start_offset: int = -1
     error_message: str | None = None
@@ -71,7 +71,7 @@ class ProducePartitionResponse:
             partition.topic_id,
             partition.partition,
             self.error,
-            self.base_offset,
+            self.base_offset if self.error == ErrorCode.none else -1,
             self.log_append_time_ms,
             self.log_start_offset,
             self.error_message,
