@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from pathlib import Path
 
 import kraft_trio
@@ -25,7 +26,7 @@ from kraft_trio.simulation.script.steps import STEPS
 from kraft_trio.spark.audit.check import CHECKS
 from kraft_trio.spark.campaign_files import COLUMNS as CAMPAIGN_RESULTS
 from kraft_trio.spark.options import READ_OPTIONS, TRACE_OPTIONS, Option
-from kraft_trio.spark.schemas import CONTENTS, REPLICA, Column
+from kraft_trio.spark.schemas import CONTENTS, RECORDS, REPLICA, Column
 from kraft_trio.spark.stream_columns import LIVE_RECORDS
 from kraft_trio.spark.stream_options import LIVE_OPTIONS
 from kraft_trio.spark.write_options import WRITE_OPTIONS
@@ -34,17 +35,6 @@ from kraft_trio.wire.api import APIS
 from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
 from scripts.attacks import ATTACKS
 
-LIMITING_KEYS = (
-    "socket.request.max.bytes",
-    "kraft.initial.request.max.bytes",
-    "queued.max.request.bytes",
-    "message.max.bytes",
-    "kraft.decompressed.max.bytes",
-    "max.connections",
-    "max.connections.per.ip",
-    "connections.max.idle.ms",
-    "kraft.first.request.timeout.ms",
-)
 FIXED_LIMITS = (
     (REQUEST_ELEMENTS, "Array elements and tagged fields of one request."),
     (MAX_RECORDS, "Records of a produced batch."),
@@ -102,13 +92,7 @@ def _allowed(kind: Kind) -> str:
 
 
 def limits() -> str:
-    keys = {key.name: (key, default) for key, default in KEYS}
-    rows = []
-    for name in LIMITING_KEYS:
-        key, default = keys[name]
-        rows.append((f"`{name}`", f"{default} {key.unit}".strip(), key.meaning))
-    rows += [("fixed", f"{value}", meaning) for value, meaning in FIXED_LIMITS]
-    return _table(("configuration key", "default", "limit"), rows)
+    return _table(("limit", "of what"), ((f"{value}", meaning) for value, meaning in FIXED_LIMITS))
 
 
 def attacks() -> str:
@@ -165,23 +149,38 @@ def public_names() -> str:
     return _table(("name", "what it is"), rows)
 
 
-def spark_options(options: Iterable[Option]) -> str:
+def spark_options(options: Iterable[Option], *, explained: Collection[Option] = ()) -> str:
+    """Those that an earlier table explains are only named."""
     rows = []
-    for option in options:
+    for option in (option for option in options if option not in explained):
         default = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)
         default = default if option.default_text is None else option.default_text
         rows.append((f"`{option.name}`", f"`{default}`" if default else "", option.allowed, option.meaning))
-    return _table(("option", "default", "allowed", "meaning"), rows)
+    return _as_above(options, explained) + _table(("option", "default", "allowed", "meaning"), rows)
 
 
 def spark_checks() -> str:
     classes = {invariant.number: f"`{invariant.__name__}`" for invariant in INVARIANTS}
-    rows = ((f"`{c.name}`", c.title, classes.get(c.invariant or 0, ""), c.severity) for c in CHECKS)
-    return _table(("check", "what must hold", "invariant", "severity"), rows)
+    rows = (
+        (f"`{c.name}`" + (" (warning)" if c.severity == "warning" else ""), c.title, classes.get(c.invariant or 0, ""))
+        for c in CHECKS
+    )
+    return _table(("check", "what must hold", "invariant"), rows)
 
 
-def spark_columns(columns: Iterable[Column]) -> str:
-    return _table(("column", "type", "meaning"), ((f"`{c.name}`", f"`{c.spark_type}`", c.meaning) for c in columns))
+def spark_columns(columns: Iterable[Column], *, explained: Collection[Column] = ()) -> str:
+    """Those that an earlier table explains are only named."""
+    rows = ((f"`{c.name}`", f"`{c.spark_type}`", c.meaning) for c in columns if c not in explained)
+    return _as_above(columns, explained) + _table(("column", "type", "meaning"), rows)
+
+
+def spark_content(content: str) -> str:
+    return spark_columns(CONTENTS[content][len(REPLICA) :], explained=() if content == "records" else RECORDS)
+
+
+def _as_above(every: Iterable[Option] | Iterable[Column], explained: Collection[Option] | Collection[Column]) -> str:
+    names = ", ".join(f"`{one.name}`" for one in every if one in explained)
+    return f"As above: {names}.\n\n" if names else ""
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
@@ -198,15 +197,12 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "spark-checks": spark_checks,
     "spark-read-options": lambda: spark_options(READ_OPTIONS),
     "spark-live-options": lambda: spark_options(LIVE_OPTIONS),
-    "spark-write-options": lambda: spark_options(WRITE_OPTIONS),
-    "spark-columns-live": lambda: spark_columns(LIVE_RECORDS),
+    "spark-write-options": lambda: spark_options(WRITE_OPTIONS, explained=LIVE_OPTIONS),
+    "spark-columns-live": lambda: spark_columns(LIVE_RECORDS, explained=RECORDS),
     "spark-columns-replica": lambda: spark_columns(REPLICA),
     "spark-trace-options": lambda: spark_options(TRACE_OPTIONS),
     "spark-columns-campaign": lambda: spark_columns(CAMPAIGN_RESULTS),
-    **{
-        f"spark-columns-{content}": lambda columns=columns: spark_columns(columns[len(REPLICA) :])
-        for content, columns in CONTENTS.items()
-    },
+    **{f"spark-columns-{content}": partial(spark_content, content) for content in CONTENTS},
 }
 
 
@@ -217,8 +213,8 @@ def regenerated(text: str) -> str:
 
 def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     titles = tuple(titles)
-    lines = [titles, tuple("---" for _ in titles), *rows]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+    head, *body = ("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in (titles, *rows))
+    return "".join((head, "|" + "---|" * len(titles) + "\n", *body))
 
 
 def main() -> None:
