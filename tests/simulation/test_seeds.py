@@ -3,7 +3,7 @@
 All invariants hold throughout, and the quorum makes progress when the faults are over.  The default run takes 30 fixed
 seeds and 10 that change with the commit, of 8 seconds each; the nightly run takes 200 and 50, of a minute each.
 `kraft simulate --seeds` runs any number.
-docs/SIMULATION.md lists what seeds have found; scenarios and tests keep each finding.
+Scenarios and tests keep each finding.
 """
 
 from __future__ import annotations
