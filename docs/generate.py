@@ -156,7 +156,7 @@ def spark_options(options: Iterable[Option], *, explained: Collection[Option] = 
         default = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)
         default = default if option.default_text is None else option.default_text
         rows.append((f"`{option.name}`", f"`{default}`" if default else "", option.allowed, option.meaning))
-    return _as_above(options, explained) + _table(("option", "default", "allowed", "meaning"), rows)
+    return _as_for("reading", options, explained) + _table(("option", "default", "allowed", "meaning"), rows)
 
 
 def spark_checks() -> str:
@@ -171,16 +171,18 @@ def spark_checks() -> str:
 def spark_columns(columns: Iterable[Column], *, explained: Collection[Column] = ()) -> str:
     """Those that an earlier table explains are only named."""
     rows = ((f"`{c.name}`", f"`{c.spark_type}`", c.meaning) for c in columns if c not in explained)
-    return _as_above(columns, explained) + _table(("column", "type", "meaning"), rows)
+    return _as_for("`content=records`", columns, explained) + _table(("column", "type", "meaning"), rows)
 
 
 def spark_content(content: str) -> str:
     return spark_columns(CONTENTS[content][len(REPLICA) :], explained=() if content == "records" else RECORDS)
 
 
-def _as_above(every: Iterable[Option] | Iterable[Column], explained: Collection[Option] | Collection[Column]) -> str:
+def _as_for(
+    what: str, every: Iterable[Option] | Iterable[Column], explained: Collection[Option] | Collection[Column]
+) -> str:
     names = ", ".join(f"`{one.name}`" for one in every if one in explained)
-    return f"As above: {names}.\n\n" if names else ""
+    return f"As for {what}: {names}.\n\n" if names else ""
 
 
 GENERATORS: dict[str, Callable[[], str]] = {

@@ -99,7 +99,7 @@ class LeaderFetches:
             self._due_left.set()
 
     async def complete_left(self) -> None:
-        """Answer what `complete` has left, one turn's worth at a time, until cancelled."""
+        """Answer what `complete` left unanswered, one turn's worth at a time, until cancelled."""
         while True:
             await self._due_left.wait()
             while not self._complete_some():

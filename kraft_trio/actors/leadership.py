@@ -11,7 +11,7 @@ import trio
 
 @attrs.define(eq=False)
 class Leadership:
-    """One stay as leader.  Election makes it and ends it, before any task of the epoch hears of the end."""
+    """One stay as leader.  Election makes it, and ends it before any task of the epoch hears of the end."""
 
     epoch: int
     epoch_start_offset: int

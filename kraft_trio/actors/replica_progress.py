@@ -127,7 +127,7 @@ class ProgressTable:
         return offsets
 
     def last_contact_ms(self, voters: VoterSet) -> dict[ReplicaKey, float]:
-        """When each other voter was last in contact, on Trio's clock; at the start of the epoch if never since."""
+        """When each other voter last made contact, on Trio's clock; the start of the epoch if it has not since then."""
         return {
             self._incarnation(voter) or voter.key: self._last_contact_s(voter) * 1000
             for voter in voters

@@ -1,4 +1,4 @@
-"""The types of options that are whole numbers.  click's own words for a range are those of a programmer."""
+"""Option types for whole numbers.  click's own error messages describe a range as a programmer would."""
 
 from __future__ import annotations
 

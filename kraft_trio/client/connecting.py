@@ -1,4 +1,4 @@
-"""Connecting to one node of a quorum, and asking it for one answer, each within a time."""
+"""Connects to one node of a quorum and asks it one question, each within a time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the event loop goes on without looking for I/O: everything else in the process waits that long."""
+"""Measures how long the event loop runs without polling for I/O.  Everything else in the process waits that long."""
 
 from __future__ import annotations
 

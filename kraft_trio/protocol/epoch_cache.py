@@ -73,7 +73,7 @@ class EpochCache:
         del self._start_offsets[keep:]
 
     def truncate_from_start(self, offset: int) -> None:
-        """Start the epoch of `offset` there and forget earlier ones, because the log now starts there."""
+        """Forget what is before `offset`, because the log now starts there."""
         covering = bisect_right(self._start_offsets, offset) - 1
         if covering >= 0:
             del self._epochs[:covering]

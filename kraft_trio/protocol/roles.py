@@ -99,7 +99,7 @@ class Event(Enum):
     FETCH_TIMED_OUT = auto()
     """The leader answered no fetch within the fetch timeout, or it resigned and the successor's backoff is over."""
     VOTE_GRANTED = auto()
-    """This node gives its vote in its current epoch to another."""
+    """This node votes for another one in its current epoch."""
     PRE_VOTE_WON = auto()
     """A majority would vote for this node, or a voter does not know pre-votes (UNSUPPORTED_VERSION)."""
     PRE_VOTE_LOST = auto()

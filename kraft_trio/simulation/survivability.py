@@ -22,8 +22,8 @@ REPEATED_WITHIN_S: Final = 15.0
 """How long after its answer a request may be carried out once more, because the network may deliver it twice."""
 
 LOST_WITHIN_S: Final = 90.0
-"""How long after the client gave up an unanswered request may be carried out: it may be stuck in the network or in a
-paused process."""
+"""An unanswered request may take effect this long after its client gave up, because it may be stuck in the network or
+in a paused process."""
 
 
 @attrs.define(eq=False)
@@ -109,7 +109,10 @@ class Survivability:
         return list(dict.fromkeys([*(asked.ids for asked in self._targets), *told]))
 
     def permits_reassignment_to(self, target: Sequence[int]) -> bool:
-        """Whether the quorum would keep its majority on every way to these voters: always, unless it is guarded."""
+        """Whether the quorum would keep a majority in every order of steps to these voters.
+
+        Always true if it is not guarded.
+        """
         if not self.is_guarded:
             return True
         nodes = sorted(self._world.node_ids)

@@ -136,7 +136,7 @@ LIVE_OPTIONS = (
         "how to treat a value that does not fit the columns: as nulls, or as an error that ends the query",
     ),
 )
-"""Of reading."""
+"""The options for reading."""
 
 
 @attrs.frozen

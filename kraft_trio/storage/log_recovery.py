@@ -64,9 +64,9 @@ def load_log(disk: Disk, directory: str, topic_id: UUID, static_voters: VoterSet
     Reads the log as it stands, compares it with the newest snapshot, and then derives voters, producers, epochs and
     indexes from both.
 
-    Raises CorruptLogError, naming file, position and reason, if damage is not a torn tail, or if neither the log nor a
-    whole snapshot has a committed record.  Raises StorageError if another file cannot be used or belongs to another
-    topic.  Raises OSError.
+    Raises CorruptLogError, naming file, position and reason, if damage is not a torn tail, or if a committed record
+    is neither in the log nor in a whole snapshot.  Raises StorageError if another file cannot be used or belongs to
+    another topic.  Raises OSError.
     """
     disk.make_directory(directory)
     _check_topic(disk, directory, topic_id)

@@ -108,7 +108,7 @@ class SnapshotDownload(UnfinishedSnapshot):
             raise self._failure(error) from error
 
     async def _check(self, source: PartFile | _WithPiece) -> None:
-        """Go on to the last batch that is whole, or to the first that is wrong."""
+        """Check the batches that have arrived whole, up to the first damaged one."""
         if self._batches is None:
             assert self.size_in_bytes is not None, "no piece has come"
             self._batches = SnapshotBatches(self.size_in_bytes, self.snapshot_id.epoch)

@@ -189,7 +189,7 @@ def open_snapshot(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> Generat
 
 
 def check_snapshot(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> SnapshotSummary:
-    """Read a whole snapshot; every CRC, offset and epoch, its header and its footer are checked.
+    """Read a whole snapshot, and check every CRC, offset and epoch, the header and the footer.
 
     Raises CorruptSnapshotError, naming file, position and what was expected; OSError.
     """

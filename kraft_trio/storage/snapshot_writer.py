@@ -249,7 +249,7 @@ def _headers_bound(headers: RecordHeaders) -> int:
 
 
 def _check_types(records: list[NewRecord | bytes]) -> None:
-    """Raise TypeError for the first that is no record, or whose key or value is something else than bytes."""
+    """Raise TypeError for the first item that is not a record, or whose key or value is not bytes."""
     for record in records:
         if isinstance(record, bytes):
             continue

@@ -43,7 +43,7 @@ class _ReaderSource:
         return source.compiled("read", f"reader of {shape.name}")
 
     def _structure(self, shape: EntityShape) -> str:
-        """Add the lines that read a structure; return the expression for its Fields.  The methods below do the same."""
+        """Add the lines that read a structure, and return the expression for its Fields.  So do the methods below."""
         values: dict[str, str] = {}
         for fixed, fields in groupby(shape.fields, key=lambda field: field.is_fixed):
             if fixed:

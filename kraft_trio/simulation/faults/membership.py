@@ -70,7 +70,7 @@ def remove_voter(timeline: Timeline, at_us: int) -> None:
 
 @fault("membership", min_nodes=2)
 def two_changes(timeline: Timeline, at_us: int) -> None:
-    """Two changes at once, perhaps requested from two nodes that each believe to lead."""
+    """Two changes at once, perhaps requested from two nodes that each believe they lead."""
     timeline.add(at_us, _one(timeline))
     timeline.add(at_us, _one(timeline))
 

@@ -22,8 +22,8 @@ class HighWatermarkNeverFalls(Invariant):
     (KIP-595 "High watermark").  No replica drops a committed record: it truncates only what conflicts with a leader's
     log, which holds all that is committed.
 
-    Both rules are about one process.  A crash may take records that a leader had not synced, although a majority of
-    others had, and its high watermark with them."""
+    Both rules are about one process.  A crash may cost a leader its high watermark and records that it had not
+    synced, although a majority of the others had."""
 
     number = 9
     title = "the high watermark never falls, and no record below it is truncated"

@@ -165,7 +165,7 @@ class LeaderCompleteness(Invariant):
                 self.violated(fact, other, (replica.key.id,))
 
     def _check_vote(self, replica: Replica, epoch: int, vote: ReplicaKey) -> None:
-        """Called when the vote is given: the log still ends where it did when the vote was decided (rule R1)."""
+        """When a vote is given, the log must end where it did when the vote was decided (rule R1)."""
         if (replica.key, epoch) in self._voted:
             return
         self._voted.add((replica.key, epoch))

@@ -81,9 +81,9 @@ class NoEarlyVoterChange(Invariant):
 class VotersInForce(Invariant):
     """All replicas must count by the same rule.  The set in force is that of the last VotersRecord in the log as it is
     now, else that of the snapshot before the log, else the configured one (KIP-853 "Voters").  It takes effect with the
-    append, goes back in the step of a truncation, and is read again with the log.  Once nothing happens any more, a
-    node publishes that set too.  A snapshot holds the set that is in force where it ends.  The target of a reassignment
-    belongs to the set, so it is a function of the surviving log too (KIP-642)."""
+    append, is taken back in the step of a truncation, and is read again with the log.  When nothing happens any more,
+    each node publishes that set too.  A snapshot holds the set that is in force where it ends.  The target of a
+    reassignment belongs to the set, so it is a function of the surviving log too (KIP-642)."""
 
     number = 15
     title = "the voter set in force is the last one in the surviving log"

@@ -20,7 +20,7 @@ GIVE_UP_S: Final = 90.0
 
 
 def retransmitted_at(sent_at: float, not_before: float, first_s: float = RETRANSMISSION_S) -> float:
-    """When data that was lost at `sent_at` is first sent again at or after `not_before`."""
+    """The time of the first retransmission, not before `not_before`, of data that was lost at `sent_at`."""
     at, interval = sent_at, first_s
     while at < not_before:
         at += interval

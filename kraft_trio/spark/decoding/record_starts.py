@@ -23,7 +23,8 @@ _BATCH_NS = 300
 def record_starts(data: bytes, view: Bytes, spans: Spans) -> tuple[Ints, Ints]:
     """The positions of the records, and how many each span holds.
 
-    A span that ends early has fewer than it claims, and none if they cannot fit.  `view` is a view of `data`.
+    A span that ends early holds fewer records than it claims, and none if it is too short for them.  `view` is a view
+    of `data`.
     """
     # Check this before allocating memory in proportion to the count.
     counts = np.where(spans.counts * LEAST_RECORD_BYTES <= spans.ends - spans.starts, spans.counts, 0)

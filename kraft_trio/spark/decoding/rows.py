@@ -76,7 +76,7 @@ def int64s(values: npt.NDArray[Any]) -> pa.Array:
 
 
 def timestamps(milliseconds: Ints) -> pa.Array:
-    """Null if it does not fit; see `is_no_timestamp`."""
+    """A column of timestamps.  Those that do not fit are null; see `is_no_timestamp`."""
     is_null = is_no_timestamp(milliseconds)
     if is_null.any():
         return pa.array(np.where(is_null, 0, milliseconds) * 1000, pa.int64(), mask=is_null).cast(_TIMESTAMP)

@@ -44,7 +44,7 @@ class VoteRequest:
 
 @attrs.frozen
 class VoteResponse:
-    """With `error`, which is about the whole request, all else is unset.  `leader_id` is -1 if no leader is known."""
+    """If `error` is set, the whole request failed and the other fields are unset.  `leader_id` is -1 if unknown."""
 
     error: ErrorCode = ErrorCode.none
     partition_error: ErrorCode = ErrorCode.none
