@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraft_trio.actors.leadership import Term
     from kraft_trio.application.latest_by_key import LatestByKey
-    from kraft_trio.application.serde import MsgpackSerde, RawSerde, Serde, SerdeError
-    from kraft_trio.application.state_machine import StateMachine, StateSnapshots
+    from kraft_trio.application.serde import MsgpackSerde, RawSerde, Serde
+    from kraft_trio.application.state_machine import BatchStateMachine, Committed, StateMachine, StateSnapshots
     from kraft_trio.background_log import BackgroundLog, background_logger_factory
     from kraft_trio.client.admin import AdminClient, VoterChangeError
     from kraft_trio.client.log_client import LogClient
@@ -30,15 +30,18 @@ if TYPE_CHECKING:
         ConfigError,
         CorruptLogError,
         DiskFullError,
+        EncodeError,
         KraftError,
         NetworkError,
         NodeClosedError,
+        NotAppendedError,
         NotLeaderError,
         OffsetOutOfRangeError,
         OutcomeUnknownError,
         ProtocolError,
         RecordTooLargeError,
         RefusedError,
+        SerdeError,
         StorageError,
         StorageFailure,
         UnsupportedVersionError,
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     from kraft_trio.formatting import first_voter, format_node, random_uuid
     from kraft_trio.messages import QuorumView
     from kraft_trio.metrics.node_metrics import NodeMetrics
-    from kraft_trio.node import Committed, Node
+    from kraft_trio.node import Node
     from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
     from kraft_trio.protocol.voter_set import Voter, VoterSet
     from kraft_trio.running import open_node, run_node
@@ -67,21 +70,22 @@ else:
             "config": "LoadedConfig NodeConfig load_config parse_config",
             "environment": "Environment",
             "errors": (
-                "AlreadyLockedError ConfigError CorruptLogError DiskFullError KraftError NetworkError NodeClosedError "
-                "NotLeaderError OffsetOutOfRangeError OutcomeUnknownError ProtocolError RecordTooLargeError "
-                "RefusedError StorageError StorageFailure UnsupportedVersionError"
+                "AlreadyLockedError ConfigError CorruptLogError DiskFullError EncodeError KraftError NetworkError "
+                "NodeClosedError NotAppendedError NotLeaderError OffsetOutOfRangeError OutcomeUnknownError "
+                "ProtocolError RecordTooLargeError RefusedError SerdeError StorageError StorageFailure "
+                "UnsupportedVersionError"
             ),
             "formatting": "first_voter format_node random_uuid",
             "application.latest_by_key": "LatestByKey",
             "messages": "QuorumView",
             "metrics.node_metrics": "NodeMetrics",
             "actors.leadership": "Term",
-            "node": "Committed Node",
+            "node": "Node",
             "running": "open_node run_node",
             "protocol.types": "Endpoint Endpoints OffsetAndEpoch ReplicaKey VersionRange",
             "protocol.voter_set": "Voter VoterSet",
-            "application.serde": "MsgpackSerde RawSerde Serde SerdeError",
-            "application.state_machine": "StateMachine StateSnapshots",
+            "application.serde": "MsgpackSerde RawSerde Serde",
+            "application.state_machine": "BatchStateMachine Committed StateMachine StateSnapshots",
             "storage.batch": "NewRecord Record",
             "wire.error_codes": "ErrorCode",
         }.items()
@@ -104,10 +108,12 @@ __all__ = [
     "AdminClient",
     "AlreadyLockedError",
     "BackgroundLog",
+    "BatchStateMachine",
     "Committed",
     "ConfigError",
     "CorruptLogError",
     "DiskFullError",
+    "EncodeError",
     "Endpoint",
     "Endpoints",
     "Environment",
@@ -127,6 +133,7 @@ __all__ = [
     "NodeConfig",
     "NodeMetrics",
     "NodeView",
+    "NotAppendedError",
     "NotLeaderError",
     "OffsetAndEpoch",
     "OffsetOutOfRangeError",

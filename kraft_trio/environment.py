@@ -27,6 +27,10 @@ def _ignored(_error: Exception) -> None:
     pass
 
 
+def _unchanged(on_commit: Any, snapshots: Any) -> Any:
+    return on_commit, snapshots
+
+
 @attrs.frozen
 class Environment:
     """Network, disk, randomness and wall clock of a node.  Durations come from Trio's clock, not from here."""
@@ -42,6 +46,9 @@ class Environment:
     """Whether time is virtual, so that CPU time means nothing."""
     watch: Callable[[Any], object] = _unwatched
     """Called with the node before any part of it runs.  The simulator observes the node through this."""
+    applying: Callable[[Any, Any], Any] = _unchanged
+    """Given `on_commit` and the snapshots of the node's state machine, or None; returns what the node calls instead.
+    The simulator observes the state machine through this."""
     unexpected: Callable[[Exception], object] = _ignored
     """Called with each error that ended a request but not the node.  It makes a simulated run fail."""
     off_loop: OffLoop = attrs.field(factory=RecordThread)

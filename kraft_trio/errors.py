@@ -74,7 +74,11 @@ class ApiNotServedError(UnsupportedVersionError):
     """The peer does not serve the API: it is too old, or the listener is not meant for it."""
 
 
-class NotLeaderError(KraftError):
+class NotAppendedError(KraftError):
+    """The values were not appended and never will be.  It is safe to append them again."""
+
+
+class NotLeaderError(NotAppendedError):
     """The request needs the leader, and this node does not lead."""
 
 
@@ -82,7 +86,15 @@ class OffsetOutOfRangeError(KraftError, ValueError):
     """The offset is before the start of the log or beyond its end."""
 
 
-class RecordTooLargeError(KraftError):
+class SerdeError(KraftError):
+    """A value cannot be encoded, or bytes cannot be decoded.  Names the tag, the version or the class."""
+
+
+class EncodeError(SerdeError, NotAppendedError):
+    """A value cannot be encoded, or could not be decoded again.  Names the class and the attribute."""
+
+
+class RecordTooLargeError(NotAppendedError):
     """A record or batch exceeds the configured limit.  It was not appended."""
 
 
@@ -90,7 +102,7 @@ class OutcomeUnknownError(KraftError):
     """A request was sent and its outcome is unknown.  It took effect once or not at all."""
 
 
-class RefusedError(KraftError):
+class RefusedError(NotAppendedError):
     """A node refused a request for good.  The request had no effect."""
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, Generic
 
-import attrs
 import trio
+from typing_extensions import TypeVar
 
 from kraft_trio.actors.appender import Appender
 from kraft_trio.actors.bootstrap_servers import BootstrapServers
@@ -29,11 +29,12 @@ from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.actors.state_machine_driver import OnCommit, StateMachineDriver, committed_batches
 from kraft_trio.actors.voter_addresses import VoterAddresses
 from kraft_trio.actors.voter_gossip import VoterGossip
+from kraft_trio.application.machine_adapter import MachineAdapter, committed_of
 from kraft_trio.application.serde import Serde
-from kraft_trio.application.state_machine import StateSnapshots
+from kraft_trio.application.state_machine import Committed, StateSnapshots
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
-from kraft_trio.errors import NodeClosedError, StorageFailure
+from kraft_trio.errors import EncodeError, NodeClosedError, SerdeError, StorageFailure
 from kraft_trio.messages import QuorumView
 from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
@@ -44,21 +45,19 @@ from kraft_trio.storage.boot_counter import BootCounter
 from kraft_trio.storage.directory import LockedDirectory
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.log import Log
+from kraft_trio.storage.new_record_check import check_new_record
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.removal_marker import RemovalMarker
 
-
-@attrs.frozen
-class Committed:
-    """A committed value and its offset; `timestamp_ms` is milliseconds since 1970."""
-
-    offset: int
-    timestamp_ms: int
-    value: Any
+T = TypeVar("T", default=Any)
+R = TypeVar("R", default=Any)
 
 
-class Node:
-    """A running replica.  `open_node` makes it.  It owns its actors, its log and its directory's lock."""
+class Node(Generic[T, R]):
+    """A running replica.  `open_node` makes it.  It owns its actors, its log and its directory's lock.
+
+    T is the type of its values, and R that of the results of its state machine.
+    """
 
     def __init__(
         self,
@@ -68,16 +67,19 @@ class Node:
         reserve: DiskReserve,
         log: Log,
         *,
-        serde: Serde,
+        serde: Serde[T],
         on_commit: OnCommit | None,
         snapshots: StateSnapshots | None,
+        machine: MachineAdapter[T, R] | None = None,
     ) -> None:
+        """`machine` is what gives `on_commit` and `snapshots` their values, if it is a StateMachine."""
         self.config = config
         self.cluster_id = directory.meta_properties.cluster_id
         self.key = ReplicaKey(config.node_id, directory.meta_properties.directory_id)
         self.log = log
         self._reserve = reserve
         self._serde = serde
+        self._machine = machine
         self._memory = MemoryBudget(config.queued_max_request_bytes)
         self._observer_versions: dict[ReplicaKey, VersionRange] = {}
         client_id = f"raft-client-{config.node_id}"
@@ -161,6 +163,8 @@ class Node:
                 nursery.start_soon(self._internal_listener.run)
                 if self._driver is not None:
                     nursery.start_soon(self._driver.run)
+                if self._machine is not None and self._machine.on_leader_change is not None:
+                    nursery.start_soon(self._tell_who_leads, self._machine.on_leader_change)
                 if self._taker is not None:
                     nursery.start_soon(self._taker.run)
                 nursery.start_soon(self._cleaner.run)
@@ -178,6 +182,18 @@ class Node:
             self._closed = True
             self.election.view.look_again()
             await self._snapshot_fetch.abandon()
+
+    async def _tell_who_leads(self, on_leader_change: Callable[[QuorumView], object]) -> None:
+        """Call the state machine with the present view, and again when the epoch or its leader changes."""
+        told: tuple[int, int | None] | None = None
+
+        def is_news(view: QuorumView) -> bool:
+            return (view.epoch, view.leader_id) != told
+
+        while True:
+            view = await self.election.view.wait_for(is_news)
+            told = (view.epoch, view.leader_id)
+            on_leader_change(view)
 
     async def _end_with_the_disk(self) -> None:
         """End the node when its disk has failed.  When the disk is full, hand over first."""
@@ -291,36 +307,52 @@ class Node:
         while self.log.high_watermark is None or self.log.high_watermark <= first:
             await self.log.changed.park()
 
-    async def append(self, values: Sequence[Any], *, epoch: int | None = None) -> range:
+    async def append(self, values: Sequence[T | NewRecord], *, epoch: int | None = None) -> range:
         """Append values at consecutive offsets, wait until they are committed, and return the offsets.
+
+        A value that has a key or headers is given as a NewRecord, encoded by the node's serde already.
 
         Works on any node, also on followers and observers, and across changes of the leader.  Each value takes effect
         at most once.  The only timeout is the caller's cancel scope; a cancelled append may or may not take effect.
 
         With `epoch`, the values take effect in that epoch of this node's leadership or never (`leadership`).
 
-        Raises SerdeError, RecordTooLargeError, RefusedError, OutcomeUnknownError and NodeClosedError, and ValueError
-        without values.  With `epoch` also NotLeaderError: this node does not lead that epoch, and nothing was appended.
+        Raises EncodeError, RecordTooLargeError or RefusedError if nothing was appended, OutcomeUnknownError if it may
+        have been, NodeClosedError if the node has stopped before it sent the values, and ValueError without values.
+        With `epoch` also NotLeaderError: this node does not lead that epoch, and nothing was appended.
         """
         if self._closed:
             raise NodeClosedError("append: the node has stopped")
         if not values:
             raise ValueError("values: none given, at least one expected")
-        encoded = [self._serde.encode(value) for value in values]
+        records = [self._encoded(value) for value in values]
         if epoch is None:
-            base_offset = await self._appender.append(encoded)
+            base_offset = await self._appender.append(records)
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
             base_offset = await append_in_epoch(
                 self.view,
                 epoch,
-                [NewRecord(value) for value in encoded],
+                records,
                 timestamp_ms=self._environment.wall_clock_ms(),
                 max_message_bytes=self.config.max_message_bytes,
             )
         return range(base_offset, base_offset + len(values))
 
-    async def committed(self, from_offset: int = 0) -> AsyncGenerator[Committed, None]:
+    def _encoded(self, value: T | NewRecord) -> NewRecord:
+        """Encode a value, or check a record.  Raises EncodeError."""
+        try:
+            if not isinstance(value, NewRecord):
+                return NewRecord(self._serde.encode(value))
+            check_new_record(value)
+            self._serde.decode(value.value or b"")
+        except EncodeError:
+            raise
+        except (SerdeError, ValueError) as error:
+            raise EncodeError(f"value: not appended: {error}") from error
+        return value
+
+    async def committed(self, from_offset: int = 0) -> AsyncGenerator[Committed[T], None]:
         """Yield the committed values from `from_offset` (inclusive) on, and wait for more at the end.
 
         Reads this node's own copy of the log.  Offsets have gaps, because control records use some of them.
@@ -332,19 +364,18 @@ class Node:
         async with aclosing(lists) as batches:
             async for records in batches:
                 for record in records:
-                    value = self._serde.decode(record.value or b"")
-                    yield Committed(record.offset, record.timestamp_ms, value)
+                    yield committed_of(record, self._serde)
 
     async def wait_until_applied(self, offset: int) -> None:
         """Wait until the application's state includes the record at `offset` (inclusive) and all before it.
 
-        They were applied by `on_commit` or loaded from a snapshot.  `append` returns such offsets.
+        They were applied, or loaded from a snapshot.  `append` returns such offsets.
 
-        Raises ValueError if the node was opened without `on_commit`, CorruptLogError if earlier committed records
+        Raises ValueError if the node was opened without a state machine, CorruptLogError if earlier committed records
         cannot be read, and NodeClosedError if the node has stopped or stops meanwhile.
         """
         if self._driver is None:
-            raise ValueError("wait_until_applied: the node was opened without on_commit=")
+            raise ValueError("wait_until_applied: the node was opened without state_machine= or on_commit=")
         await self._driver.wait_until_applied(offset)
 
     async def take_snapshot(self) -> OffsetAndEpoch | None:
@@ -354,10 +385,12 @@ class Node:
         committed since, and None if nothing ever has.  Commits go on meanwhile.  A cancelled call leaves a whole
         snapshot or none.
 
-        Raises ValueError if the node was opened without `snapshots`, NodeClosedError and StorageFailure.
+        Raises ValueError if the node was opened without a state machine, NodeClosedError and StorageFailure.
         """
         if self._taker is None:
-            raise ValueError("take_snapshot: the node was opened without snapshots=, so its log is never trimmed")
+            raise ValueError(
+                "take_snapshot: the node was opened without state_machine= or snapshots=, so its log is never trimmed"
+            )
         if self._closed:
             raise NodeClosedError("take_snapshot: the node has stopped")
         return await self._taker.take()

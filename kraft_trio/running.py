@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from typing import Any, TypeVar, cast, overload
 
 import structlog
 import trio
 
 from kraft_trio.actors.state_machine_driver import OnCommit
+from kraft_trio.application.machine_adapter import MachineAdapter
 from kraft_trio.application.serde import RawSerde, Serde
-from kraft_trio.application.state_machine import StateMachine, StateSnapshots
+from kraft_trio.application.state_machine import BatchStateMachine, StateMachine, StateSnapshots, what_is_wrong_with
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import StorageFailure, leaves
@@ -31,34 +33,105 @@ from kraft_trio.tracing.node_trace import NodeTrace, node_trace
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 MIN_LARGEST_BATCH_BYTES = 8 * 1024 * 1024
 """A leader's own batches may be this large, even if clients' may not (Kafka's limit for the metadata log)."""
 
 
-@asynccontextmanager
-async def open_node(
+@overload
+def open_node(
     config: NodeConfig,
     *,
-    serde: Serde | None = None,
+    state_machine: StateMachine[bytes, R],
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AbstractAsyncContextManager[Node[bytes, R]]: ...
+@overload
+def open_node(
+    config: NodeConfig,
+    *,
+    serde: Serde[T],
+    state_machine: StateMachine[T, R],
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AbstractAsyncContextManager[Node[T, R]]: ...
+@overload
+def open_node(
+    config: NodeConfig,
+    *,
+    state_machine: BatchStateMachine | None = None,
     on_commit: OnCommit | None = None,
     snapshots: StateSnapshots | None = None,
     environment: Environment | None = None,
     trace: str | os.PathLike[str] | None = None,
-) -> AsyncIterator[Node]:
+) -> AbstractAsyncContextManager[Node[bytes, None]]: ...
+@overload
+def open_node(
+    config: NodeConfig,
+    *,
+    serde: Serde[T],
+    state_machine: BatchStateMachine | None = None,
+    on_commit: OnCommit | None = None,
+    snapshots: StateSnapshots | None = None,
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AbstractAsyncContextManager[Node[T, None]]: ...
+def open_node(
+    config: NodeConfig,
+    *,
+    serde: Serde[Any] | None = None,
+    state_machine: StateMachine[Any, Any] | BatchStateMachine | None = None,
+    on_commit: OnCommit | None = None,
+    snapshots: StateSnapshots | None = None,
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AbstractAsyncContextManager[Node[Any, Any]]:
     """Open a formatted directory and run a node on it until the block is left; then hand over and close.
 
-    The node awaits `on_commit` with the records of each committed batch, in log order from the start.  With
-    `snapshots`, which needs `on_commit`, it starts from the newest snapshot instead, takes further ones, and trims the
-    log behind them (KIP-630).  `trace` is a file for the node's events (docs/TRACE.md).
+    The node has the `state_machine` apply each committed value, in log order.  It starts from the newest snapshot,
+    takes further ones, and trims the log behind them (KIP-630).  Without `serde`, values are bytes.
 
-    Raises StorageError for a directory that cannot be used, ConfigError for an address that cannot be bound, and
-    OSError for a trace that cannot be written.  A fault of the running node (StorageFailure or a bug) cancels the block
-    and is raised from it.
+    Below that there is an interface without values and results: the node awaits `on_commit` with the records of each
+    committed batch.  `snapshots`, which needs `on_commit`, saves and loads what it builds; without them, `on_commit`
+    gets the whole log.  `trace` is a file for the node's events (docs/TRACE.md).
+
+    Raises StorageError for a directory that cannot be used, ConfigError for an address that cannot be bound, OSError
+    for a trace that cannot be written, and ValueError for arguments that do not go together.  A fault of the running
+    node (StorageFailure or a bug) cancels the block and is raised from it.
     """
+    machine: MachineAdapter[Any, Any] | None = None
+    serde = serde if serde is not None else RawSerde()
+    if state_machine is not None:
+        if on_commit is not None or snapshots is not None:
+            raise ValueError("state_machine: given with on_commit or snapshots, which are its own methods")
+        wrong = what_is_wrong_with(state_machine)
+        if wrong is not None:
+            raise ValueError(f"state_machine: {type(state_machine).__name__}, {wrong}")
+        if hasattr(state_machine, "apply"):
+            machine = MachineAdapter(cast(StateMachine[Any, Any], state_machine), serde)
+            on_commit, snapshots = machine.on_commit, machine
+        else:
+            on_commit, snapshots = state_machine.on_commit, state_machine
     if snapshots is not None and on_commit is None:
         raise ValueError("snapshots: given without on_commit, which makes the state that they are of")
+    return _opened(config, serde, machine, on_commit, snapshots, environment, trace)
+
+
+@asynccontextmanager
+async def _opened(
+    config: NodeConfig,
+    serde: Serde[T],
+    machine: MachineAdapter[T, R] | None,
+    on_commit: OnCommit | None,
+    snapshots: StateSnapshots | None,
+    environment: Environment | None,
+    trace: str | os.PathLike[str] | None,
+) -> AsyncIterator[Node[T, R]]:
     own_environment = environment is None
     environment = environment or Environment.real()
+    on_commit, snapshots = environment.applying(on_commit, snapshots)
     try:
         with LockedDirectory.open(
             environment.disk, config.metadata_log_dir, config.node_id, environment.random
@@ -71,7 +144,7 @@ async def open_node(
                     traced = node_trace(trace, properties.cluster_id, key, environment.wall_clock_ms)
                     tracing = await stack.enter_async_context(traced)
                     on_commit, snapshots = tracing.applying(on_commit, snapshots)
-                make = partial(Node, serde=serde or RawSerde(), on_commit=on_commit, snapshots=snapshots)
+                make = partial(Node[T, R], serde=serde, on_commit=on_commit, snapshots=snapshots, machine=machine)
                 async with _running(config, environment, directory, key, make, tracing) as node:
                     yield node
     finally:
@@ -85,9 +158,9 @@ async def _running(
     environment: Environment,
     directory: LockedDirectory,
     key: ReplicaKey,
-    make: Callable[[NodeConfig, Environment, LockedDirectory, DiskReserve, Log], Node],
+    make: Callable[[NodeConfig, Environment, LockedDirectory, DiskReserve, Log], Node[T, R]],
     tracing: NodeTrace | None,
-) -> AsyncIterator[Node]:
+) -> AsyncIterator[Node[T, R]]:
     """Open the log of a directory, and run a node on it."""
     # A directory that cannot be used must stay as it is, and opening a log may change it.
     refuse_other_topic(environment.disk, directory.path, config.topic_name)
@@ -147,7 +220,8 @@ def _only_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
 async def run_node(
     config: NodeConfig,
     *,
-    state_machine: StateMachine | None = None,
+    serde: Serde[Any] | None = None,
+    state_machine: StateMachine[Any, Any] | BatchStateMachine | None = None,
     environment: Environment | None = None,
     trace: str | os.PathLike[str] | None = None,
 ) -> None:
@@ -157,14 +231,18 @@ async def run_node(
     keeps ignoring it.  Without a state machine, no snapshots are taken and the whole log is kept.  Raises the errors of
     `open_node`.
     """
-    on_commit = None if state_machine is None else state_machine.on_commit
     ends = [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         ends.append(signal.SIGHUP)
     with trio.open_signal_receiver(*ends) as signals:
         async with trio.open_nursery() as nursery:
-            opened = open_node(
-                config, on_commit=on_commit, snapshots=state_machine, environment=environment, trace=trace
+            serde = serde if serde is not None else RawSerde()
+            opened: AbstractAsyncContextManager[Node[Any, Any]] = open_node(
+                config,
+                serde=serde,
+                state_machine=state_machine,
+                environment=environment,
+                trace=trace,
             )
             async with opened as node:
                 log.info("node started", node=str(node.key), cluster_id=node.cluster_id, log_end=str(node.log.end))

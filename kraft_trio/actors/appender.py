@@ -27,7 +27,8 @@ from kraft_trio.idempotent_producer import IdempotentProducer, ProducerLeader
 from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import NewRecord, peek_header
-from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_RECORDS, RECORD_OVERHEAD_BYTES
+from kraft_trio.storage.new_record_check import largest_record_size
+from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_BATCH_HEADERS, MAX_RECORDS
 from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
 from kraft_trio.wire.apis.produce import PRODUCE, ProducePartition, ProducePartitionResponse, ProduceRequest
 from kraft_trio.wire.error_codes import ErrorCode
@@ -39,15 +40,14 @@ MAILBOX_SIZE = 1024
 
 @attrs.frozen
 class AppendRequested:
-    """Encoded values to append at consecutive offsets."""
+    """Records to append at consecutive offsets."""
 
-    values: tuple[bytes, ...]
-    reply: Reply[int | Exception]
-    """The offset of the first value, once all are committed, or the error."""
-
-    @property
-    def size_in_bytes(self) -> int:
-        return sum(len(value) + RECORD_OVERHEAD_BYTES for value in self.values)
+    records: Sequence[NewRecord]
+    size_in_bytes: int
+    """The most that the records can take in a batch."""
+    header_count: int
+    reply: Reply[int | Exception] = attrs.field(factory=Reply)
+    """The offset of the first record, once all are committed, or the error."""
 
 
 class Appender:
@@ -72,16 +72,21 @@ class Appender:
         self._waiting: deque[AppendRequested] = deque()
         self._on_their_way: list[AppendRequested] = []
 
-    async def append(self, values: Sequence[bytes]) -> int:
-        """Append values at consecutive offsets, wait until they are committed, and return the first offset.
+    async def append(self, records: Sequence[NewRecord]) -> int:
+        """Append records at consecutive offsets, wait until they are committed, and return the first offset.
 
-        Raises RecordTooLargeError or RefusedError if the values were not appended, OutcomeUnknownError if they may have
-        been, and NodeClosedError if the node stopped before they were sent.  A cancelled append may or may not take
-        effect.
+        Raises RecordTooLargeError or RefusedError if the records were not appended, OutcomeUnknownError if they may
+        have been, and NodeClosedError if the node stopped before they were sent.  A cancelled append may or may not
+        take effect.
         """
-        if len(values) > MAX_RECORDS:
-            raise RecordTooLargeError(f"values: {len(values)} for one batch, which has {MAX_RECORDS} at most")
-        request = AppendRequested(tuple(values), Reply())
+        if len(records) > MAX_RECORDS:
+            raise RecordTooLargeError(f"values: {len(records)} for one batch, which has {MAX_RECORDS} at most")
+        header_count = sum(len(record.headers) for record in records)
+        if header_count > MAX_BATCH_HEADERS:
+            raise RecordTooLargeError(
+                f"values: {header_count} headers for one batch, which has {MAX_BATCH_HEADERS} at most"
+            )
+        request = AppendRequested(records, sum(map(largest_record_size, records)), header_count)
         size = BATCH_OVERHEAD_BYTES + request.size_in_bytes
         if size > self._config.max_message_bytes:
             raise RecordTooLargeError(
@@ -120,11 +125,13 @@ class Appender:
         if self._config.append_linger_ms > 0:
             await self._linger()
         group: list[AppendRequested] = []
-        size, count = BATCH_OVERHEAD_BYTES, 0
+        size, count, header_count = BATCH_OVERHEAD_BYTES, 0, 0
         while self._waiting:
             size += self._waiting[0].size_in_bytes
-            count += len(self._waiting[0].values)
-            if group and (size > self._config.max_message_bytes or count > MAX_RECORDS):
+            count += len(self._waiting[0].records)
+            header_count += self._waiting[0].header_count
+            is_full = size > self._config.max_message_bytes or count > MAX_RECORDS or header_count > MAX_BATCH_HEADERS
+            if group and is_full:
                 break
             group.append(self._waiting.popleft())
         return group
@@ -141,14 +148,14 @@ class Appender:
         self._on_their_way = group
         outcome: int | KraftError
         try:
-            outcome = await self._producer.append([NewRecord(value) for request in group for value in request.values])
+            outcome = await self._producer.append([record for request in group for record in request.records])
         except (RecordTooLargeError, RefusedError, OutcomeUnknownError) as error:
             outcome = error
         self._on_their_way = []
         for request in group:
             request.reply.answer(outcome)
             if isinstance(outcome, int):
-                outcome += len(request.values)
+                outcome += len(request.records)
 
 
 class _Leaders:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 
 from kraft_trio.application.latest_by_key import LatestByKey
-from kraft_trio.application.state_machine import StateMachine
+from kraft_trio.application.state_machine import BatchStateMachine, StateMachine, what_is_wrong_with
 from kraft_trio.config import NodeConfig
 from kraft_trio.config.values import LATEST_BY_KEY, NO_STATE_MACHINE
 from kraft_trio.errors import ConfigError
 
-_METHODS = ("on_commit", "load", "save")
+AnyStateMachine = StateMachine[bytes, object] | BatchStateMachine
 
 
-def state_machine_of(config: NodeConfig) -> StateMachine | None:
+def state_machine_of(config: NodeConfig) -> AnyStateMachine | None:
     """Make the configured state machine, or return None if none is configured.
 
     Raises ConfigError if the module cannot be imported, or its factory does not return a state machine.
@@ -27,7 +26,7 @@ def state_machine_of(config: NodeConfig) -> StateMachine | None:
     return _made_by(name)
 
 
-def _made_by(name: str) -> StateMachine:
+def _made_by(name: str) -> AnyStateMachine:
     module_name, _, factory_name = name.partition(":")
     try:
         made = importlib.import_module(module_name)
@@ -42,13 +41,10 @@ def _made_by(name: str) -> StateMachine:
         ) from error
     except Exception as error:
         raise _refusal(name, _described(error)) from error
-    wanting = [method for method in _METHODS if not callable(getattr(made, method, None))]
-    if wanting:
-        raise _refusal(name, f"made {type(made).__name__}, which has no method {', '.join(wanting)}")
-    waiting = [method for method in ("on_commit", "load") if not inspect.iscoroutinefunction(getattr(made, method))]
-    if waiting:
-        raise _refusal(name, f"made {type(made).__name__}, whose {' and '.join(waiting)} must be async")
-    machine: StateMachine = made
+    wrong = what_is_wrong_with(made)
+    if wrong is not None:
+        raise _refusal(name, f"made {type(made).__name__}, {wrong}")
+    machine: AnyStateMachine = made
     return machine
 
 

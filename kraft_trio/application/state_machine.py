@@ -2,10 +2,64 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Protocol
+from typing import Any, Generic, Protocol
 
-from kraft_trio.storage.batch import NewRecord, Record
+import attrs
+from typing_extensions import TypeVar
+
+from kraft_trio.storage.batch import NewRecord, Record, RecordHeaders
+
+T_co = TypeVar("T_co", covariant=True, default=Any)
+T_contra = TypeVar("T_contra", contravariant=True, default=Any)
+R_co = TypeVar("R_co", covariant=True, default=Any)
+
+
+@attrs.frozen
+class Committed(Generic[T_co]):
+    """A committed value and its record; `timestamp_ms` is milliseconds since 1970."""
+
+    offset: int
+    timestamp_ms: int
+    value: T_co
+    key: bytes | None = None
+    headers: RecordHeaders = ()
+    epoch: int = -1
+    """The epoch of the leader that appended the record."""
+
+
+class StateMachine(Protocol[T_contra, R_co]):
+    """Applies committed values to a state, each with a result, and saves and loads that state.
+
+    A state machine may also have a method `on_leader_change(view: QuorumView) -> None`.  The node calls it when another
+    node leads, or none, and when the epoch changes.
+    """
+
+    def apply(self, record: Committed[T_contra], /) -> R_co:
+        """Apply one value, and return the result of `Node.execute`.  Called once for each, in log order.
+
+        State and result must depend on the state before and on `record` alone, so that all replicas agree: not on
+        clocks, randomness, files or the order of a set.  It must not take long, because the node waits meanwhile.
+
+        Raise a CommandFailed, before any change, to refuse a command.  Any other exception ends the node.
+        """
+        ...
+
+    def save(self) -> Iterable[NewRecord | bytes]:
+        """Return the present state as records, equal on all replicas.  Bytes are a record with only that value.
+
+        The node takes the records one by one while it goes on calling `apply`.  They must be the state at the time of
+        this call, so return a generator over a copy, or over data that is never changed in place.
+        """
+        ...
+
+    async def load(self, records: AsyncIterator[Record], /) -> None:
+        """Replace the present state by that of a snapshot: what `save` returned on this replica or another.
+
+        The offsets of these records mean nothing.
+        """
+        ...
 
 
 class StateSnapshots(Protocol):
@@ -32,9 +86,24 @@ class StateSnapshots(Protocol):
         ...
 
 
-class StateMachine(StateSnapshots, Protocol):
-    """Applies committed records to a state, and saves and loads that state."""
+class BatchStateMachine(StateSnapshots, Protocol):
+    """A state machine without a serde and without results: it gets whole batches of encoded records."""
 
     async def on_commit(self, records: Sequence[Record]) -> None:
         """Apply the records of one committed batch.  Called once for each record, in log order."""
         ...
+
+
+def what_is_wrong_with(machine: object) -> str | None:
+    """Why an object is neither a StateMachine nor a BatchStateMachine, as a clause; None if it is one of them."""
+    is_batch = hasattr(machine, "on_commit") and not hasattr(machine, "apply")
+    waiting, others = (["on_commit", "load"], ["save"]) if is_batch else (["load"], ["apply", "save"])
+    methods = {name: getattr(machine, name, None) for name in (*waiting, *others)}
+    missing = sorted(name for name, method in methods.items() if not callable(method))
+    if missing:
+        return f"which has no method {', '.join(missing)}"
+    unlike = [name for name in waiting if not inspect.iscoroutinefunction(methods[name])]
+    if unlike:
+        return f"whose {' and '.join(unlike)} must be async"
+    unlike = [name for name in others if inspect.iscoroutinefunction(methods[name])]
+    return f"whose {' and '.join(unlike)} must not be async" if unlike else None

@@ -15,12 +15,10 @@ from kraft_trio.errors import RecordTooLargeError
 from kraft_trio.idempotent_producer import IdempotentProducer
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, NewRecord
+from kraft_trio.storage.new_record_check import largest_record_size
 from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_RECORDS, RECORD_OVERHEAD_BYTES
 from kraft_trio.wire.network import Network
 from kraft_trio.wire.tcp_network import TcpNetwork
-
-_FIELD_OVERHEAD_BYTES = 10
-"""The largest size of the length of a key, a header's name or a header's value, or of a record's own timestamp."""
 
 
 def _system_clock_ms() -> int:
@@ -133,7 +131,7 @@ def split_into_batches(values: Sequence[bytes | NewRecord], max_batch_bytes: int
     size = max_batch_bytes
     for index, value in enumerate(values):
         record = value if isinstance(value, NewRecord) else NewRecord(value)
-        record_size = _largest_size(record)
+        record_size = largest_record_size(record)
         if BATCH_OVERHEAD_BYTES + record_size > max_batch_bytes:
             size = record_size - RECORD_OVERHEAD_BYTES
             raise RecordTooLargeError(f"values[{index}]: {size} bytes do not fit a batch of {max_batch_bytes}")
@@ -143,15 +141,3 @@ def split_into_batches(values: Sequence[bytes | NewRecord], max_batch_bytes: int
         batches[-1].append(record)
         size += record_size
     return batches
-
-
-def _largest_size(record: NewRecord) -> int:
-    """The largest size that the record can have in a batch."""
-    size = RECORD_OVERHEAD_BYTES + len(record.value or b"")
-    if record.key is not None:
-        size += _FIELD_OVERHEAD_BYTES + len(record.key)
-    if record.timestamp_ms is not None:
-        size += _FIELD_OVERHEAD_BYTES
-    for name, value in record.headers:
-        size += 2 * _FIELD_OVERHEAD_BYTES + len(name.encode()) + len(value or b"")
-    return size

@@ -10,7 +10,8 @@ import attrs
 import trio
 
 from kraft_trio.actors.state_machine_driver import OnCommit
-from kraft_trio.application.state_machine import StateMachine
+from kraft_trio.application.serde import RawSerde
+from kraft_trio.application.state_machine import StateSnapshots
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import KraftError
@@ -223,22 +224,19 @@ class Machine:
             watch=self._opened,
             unexpected=self._request_failed,
             off_loop=InLoop(),
+            applying=lambda on_commit, snapshots: _applying(self, on_commit, snapshots),
         )
-        applying = _Applying(
-            self,
-            setup.on_commit(self.id) if setup.on_commit else None,
-            setup.state_machine(self.id) if setup.state_machine else None,
-        )
+        machine = setup.state_machine(self.id) if setup.state_machine else None
         how, has_started = "killed", False
         self._scope = scope = trio.CancelScope()
         try:
             with scope:
                 async with open_node(
                     self.config,
-                    serde=setup.serde,
+                    serde=setup.serde or RawSerde(),
                     environment=environment,
-                    on_commit=applying,
-                    snapshots=applying if setup.state_machine else None,
+                    on_commit=setup.on_commit(self.id) if setup.on_commit else None,
+                    state_machine=machine,  # type: ignore[arg-type]  # of either kind
                 ) as node:
                     self.world.running_nodes[self.id], has_started = node, True
                     task_status.started()
@@ -391,31 +389,34 @@ class _Guest:
     has_left: trio.Event = attrs.field(factory=trio.Event)
 
 
-class _Applying:
-    """Passes what the node commits to the watch first, and then to the user's state machine."""
+def _applying(
+    machine: Machine, on_commit: OnCommit | None, snapshots: StateSnapshots | None
+) -> tuple[OnCommit, StateSnapshots | None]:
+    """Pass what the node commits to the watch first, and then to the user's state machine."""
 
-    def __init__(self, machine: Machine, on_commit: OnCommit | None, state_machine: StateMachine | None) -> None:
-        self._machine = machine
-        self._on_commit = on_commit
-        self._state_machine = state_machine
+    async def commit(records: Sequence[Record]) -> None:
+        machine.applied(records)
+        if on_commit is not None:
+            await on_commit(records)
 
-    async def __call__(self, records: Sequence[Record]) -> None:
-        self._machine.applied(records)
-        if self._on_commit is not None:
-            await self._on_commit(records)
-        if self._state_machine is not None:
-            await self._state_machine.on_commit(records)
+    return commit, None if snapshots is None else _Loading(machine, snapshots)
+
+
+@attrs.frozen
+class _Loading:
+    """Tells the watch of each load."""
+
+    machine: Machine
+    snapshots: StateSnapshots
 
     async def load(self, end_offset: int, records: AsyncIterator[Sequence[Record]]) -> None:
-        assert self._state_machine is not None, "a snapshot for a state machine that has none"
-        self._machine.loaded(end_offset)
-        await self._state_machine.load(end_offset, records)
-        if isinstance(self._state_machine, RememberedValues):
-            self._machine.restored(end_offset, self._state_machine.digest)
+        self.machine.loaded(end_offset)
+        await self.snapshots.load(end_offset, records)
+        if isinstance(self.snapshots, RememberedValues):
+            self.machine.restored(end_offset, self.snapshots.digest)
 
     def save(self) -> Iterable[NewRecord | bytes]:
-        assert self._state_machine is not None, "a snapshot of a state machine that has none"
-        return self._state_machine.save()
+        return self.snapshots.save()
 
 
 def _is_expected(error: BaseException) -> bool:

@@ -9,7 +9,7 @@ import attrs
 
 from kraft_trio.actors.state_machine_driver import OnCommit
 from kraft_trio.application.serde import Serde
-from kraft_trio.application.state_machine import StateMachine
+from kraft_trio.application.state_machine import BatchStateMachine, StateMachine
 from kraft_trio.simulation.invariants import INVARIANTS, Invariant
 
 CLUSTER_ID: Final = "simulated-cluster-0000"
@@ -51,7 +51,7 @@ class Setup:
     """The rules to check; a test that breaks some on purpose, such as by forged requests, leaves them out."""
     on_commit: Callable[[int], OnCommit] | None = None
     """Called with a node's id for each new process; returns the function that is awaited with each committed batch."""
-    state_machine: Callable[[int], StateMachine] | None = None
+    state_machine: Callable[[int], StateMachine | BatchStateMachine] | None = None
     """Called like `on_commit`; returns a state machine with snapshots.  Nodes then take snapshots and trim their
     logs."""
     serde: Serde | None = None

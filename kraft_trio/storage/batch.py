@@ -74,6 +74,8 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: RecordHeaders = ()
+    leader_epoch: int = attrs.field(default=-1, eq=False, repr=False)
+    """The epoch of its batch."""
 
 
 def encode_batch(
@@ -287,7 +289,7 @@ def decode_record(
             f"batch at offset {header.base_offset}: a record of {length} bytes ends {end - at} bytes off"
         )
     timestamp_ms = header.max_timestamp_ms if header.has_log_append_time else header.base_timestamp_ms + timestamp_delta
-    return Record(header.base_offset + offset_delta, timestamp_ms, key, value, headers), end
+    return Record(header.base_offset + offset_delta, timestamp_ms, key, value, headers, header.leader_epoch), end
 
 
 def _decode_headers(data: bytes, position: int, end: int, count: int, max_headers: int) -> tuple[RecordHeaders, int]:

@@ -43,7 +43,7 @@ class Tally:
 
 
 class TalliedValues:
-    """`kraft_trio.application.state_machine.StateMachine`."""
+    """`kraft_trio.application.state_machine.BatchStateMachine`."""
 
     def __init__(self) -> None:
         self._values: dict[bytes, bytes] = {}

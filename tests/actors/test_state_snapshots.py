@@ -388,7 +388,7 @@ def test_a_reader_below_the_logs_start_hears_of_it() -> None:
 @on_cluster(voters=1)
 async def test_a_node_without_an_application_of_that_kind_takes_none(cluster: Cluster) -> None:
     node = await cluster.wait_for_leader()
-    with pytest.raises(ValueError, match="take_snapshot: the node was opened without snapshots="):
+    with pytest.raises(ValueError, match="take_snapshot: the node was opened without state_machine= or snapshots="):
         await node.take_snapshot()
 
 

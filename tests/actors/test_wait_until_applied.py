@@ -107,5 +107,5 @@ def test_a_node_that_stops_ends_the_wait() -> None:
 async def test_without_an_application_there_is_nothing_to_wait_for(cluster: Cluster) -> None:
     await cluster.machines[1].stop()
     async with lone_node(cluster, 1) as node:
-        with pytest.raises(ValueError, match="opened without on_commit="):
+        with pytest.raises(ValueError, match="opened without state_machine= or on_commit="):
             await node.wait_until_applied(0)

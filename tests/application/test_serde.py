@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from kraft_trio.application.serde import MsgpackSerde, RawSerde, SerdeError
+from kraft_trio.application.serde import MsgpackSerde, RawSerde
+from kraft_trio.errors import SerdeError
 
 
 @attrs.frozen

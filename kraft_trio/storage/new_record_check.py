@@ -1,0 +1,45 @@
+"""Checks a record before it is encoded, and computes how large it can become."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kraft_trio.storage.batch import NewRecord
+from kraft_trio.storage.record_limits import MAX_HEADERS, RECORD_OVERHEAD_BYTES
+
+_FIELD_OVERHEAD_BYTES: Final = 10
+"""The largest size of the length of a key, a header's name or a header's value, or of a record's own timestamp."""
+_MAX_TIMESTAMP_MS: Final = 2**62
+"""Timestamps in one batch must not be further apart than a varint can express."""
+
+
+def check_new_record(record: NewRecord) -> None:
+    """Raise ValueError, which names the field, if the record cannot be part of a batch."""
+    for name, field in (("key", record.key), ("value", record.value)):
+        if field is not None and not isinstance(field, bytes):
+            raise ValueError(f"{name}: {type(field).__name__} given, bytes or None expected")
+    if len(record.headers) > MAX_HEADERS:
+        raise ValueError(f"headers: {len(record.headers)} given, {MAX_HEADERS} at most expected")
+    for header in record.headers:
+        try:
+            name, content = header
+            name.encode()
+        except (TypeError, ValueError, AttributeError):
+            raise ValueError(f"headers: {header!r} given, pairs of a name and bytes expected") from None
+        if content is not None and not isinstance(content, bytes):
+            raise ValueError(f"header {name!r}: {type(content).__name__} given, bytes or None expected")
+    timestamp_ms = record.timestamp_ms
+    if timestamp_ms is not None and not (isinstance(timestamp_ms, int) and -1 <= timestamp_ms <= _MAX_TIMESTAMP_MS):
+        raise ValueError(f"timestamp_ms: {timestamp_ms!r} given, milliseconds since 1970 expected")
+
+
+def largest_record_size(record: NewRecord) -> int:
+    """The largest size that the record can have in a batch."""
+    size = RECORD_OVERHEAD_BYTES + len(record.value or b"")
+    if record.key is not None:
+        size += _FIELD_OVERHEAD_BYTES + len(record.key)
+    if record.timestamp_ms is not None:
+        size += _FIELD_OVERHEAD_BYTES
+    for name, value in record.headers:
+        size += 2 * _FIELD_OVERHEAD_BYTES + len(name.encode()) + len(value or b"")
+    return size
