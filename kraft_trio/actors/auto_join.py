@@ -31,7 +31,7 @@ class AutoJoin:
 
     The old incarnation stays until this one can replace it.  The leader must say that this one has caught up and that
     the old one is silent, and this node's own listener must answer at its advertised address.  The leader checks the
-    address only after the old incarnation is gone (KIP-853 "AddRaftVoter"), too late for a quorum that needs every
+    address only after the old incarnation is gone (KIP-853 "AddVoter"), too late for a quorum that needs every
     voter.
 
     A replica that was a voter and was removed does not join (KAFKA-19850).  It must be formatted again, or added by an

@@ -18,7 +18,7 @@ ENOUGH: Final = 2**20
 
 
 def raise_open_file_limit() -> int:
-    """Raise this process's soft limit to its hard one; what it is then."""
+    """Raise this process's soft limit to its hard limit if possible.  Returns the soft limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = ENOUGH if hard == resource.RLIM_INFINITY else hard
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -123,9 +123,9 @@ def boot_to_overtake(own: Advertisement, heard: Advertisement) -> int | None:
 
 
 def choose_endpoint(logged: Endpoint | None, hinted: Endpoint | None, failed: Endpoint | None) -> Endpoint | None:
-    """Where to send the next request to a voter: to its endpoint in the log, unless that one failed last.
+    """Where to send the next request to a voter: to its endpoint in the log, unless the last request there failed.
 
-    Then to the advertised one, and so on in turn.
+    After a failure the two endpoints take turns.
     """
     candidates = [endpoint for endpoint in (logged, hinted) if endpoint is not None]
     return next((endpoint for endpoint in candidates if endpoint != failed), candidates[0] if candidates else None)

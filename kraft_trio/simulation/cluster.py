@@ -126,7 +126,7 @@ class Cluster(World):
 
 
 def simulate(main: Callable[[Cluster], Awaitable[T]], setup: Setup | None = None, **fields: object) -> T:
-    """Run `main` in virtual time against a cluster of whole nodes that are started already; returns its result.
+    """Run `main` in virtual time against a cluster of whole nodes that have been started, and return its result.
 
     `fields` are those of Setup, if no Setup is given.  The same seed gives the same run.  Raises InvariantViolated if
     an invariant does not hold, and otherwise what `main` raises.

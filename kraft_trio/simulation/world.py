@@ -91,7 +91,7 @@ class World:
         return dict(sorted(self.running_nodes.items()))
 
     def new_key(self, node_id: int, number: int) -> ReplicaKey:
-        """The replica key of the disk that a node is given as its `number`-th, from 0."""
+        """The replica key of the node's disk with that number, from 0."""
         return ReplicaKey(node_id, random_directory_id(self.random(f"directory-{node_id}-{number}")))
 
     def key_of(self, node_id: int) -> ReplicaKey:

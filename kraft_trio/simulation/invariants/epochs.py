@@ -99,7 +99,7 @@ class EpochsNeverFall(Invariant):
 class RestartedLeaderResigns(Invariant):
     """A leader that crashes may lose records that it had not synced but a follower already has.  If it went on leading
     its epoch, it would give the same offsets to other records, and (epoch, offset) would name two of them.  So it comes
-    back as Resigned (KIP-595 "Resigned"), and the leader of an epoch appends at each offset only once."""
+    back as Resigned, as in Kafka, and the leader of an epoch appends at each offset only once."""
 
     number = 4
     title = "a restarted leader never leads its old epoch again, so (epoch, offset) names one record"

@@ -13,9 +13,9 @@ from kraft_trio.simulation.invariants.invariant import Invariant
 
 class ReassignmentKeepsTolerance(Invariant):
     """An administrator who names a target gives up no safety on the way (KIP-642).  The leader knows which voters keep
-    up: so many of them may fail as exceed the majority.  After each step, the quorum survives at least as many failures
-    as both the set before it and the target, once its newcomers are voters.  The id of a voter that keeps up can move
-    to another disk only by its removal, which may cost one."""
+    up.  The quorum survives as many failures as their number exceeds the majority.  After each step, it survives at
+    least as many as the weaker of the set before it and the target, if all newcomers of the target keep up.  The id of
+    a voter that keeps up can move to another disk only by its removal, which may cost one."""
 
     number = 24
     title = "a reassignment leaves the quorum as tolerant as the sets that it leads from and to"

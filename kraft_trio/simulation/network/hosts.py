@@ -192,7 +192,7 @@ class Hosts(ABC):
 
     @abstractmethod
     def send(self, end: SimulatedStream, data: bytes, message: Message | None) -> None:
-        """Send bytes that end with that frame, or that end within a frame."""
+        """Send bytes that end with the frame of `message`; without a message, they end within a frame."""
 
 
 @attrs.frozen

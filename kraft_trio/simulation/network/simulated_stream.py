@@ -57,7 +57,7 @@ class Carrier(Protocol):
     def next_message_number(self) -> int: ...
 
     def send(self, end: SimulatedStream, data: bytes, message: Message | None) -> None:
-        """Send bytes that end with that frame, or that end within a frame."""
+        """Send bytes that end with the frame of `message`; without a message, they end within a frame."""
         ...
 
     def report(self, message: Message) -> None:

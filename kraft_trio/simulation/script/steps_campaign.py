@@ -29,7 +29,7 @@ FETCHED_WITHIN_S: Final = 3.0
 
 
 async def leader_appends_voters(cluster: Cluster) -> bool:
-    """Wait for a leader to append a voter set; returns at that moment, and whether it came in time."""
+    """Wait for a leader to append a voter set.  Returns at that moment, or False after CHANGED_WITHIN_S."""
     has_appended = trio.Event()
 
     def look(event: TraceEvent) -> None:
@@ -46,8 +46,8 @@ async def leader_appends_voters(cluster: Cluster) -> bool:
 
 
 async def piece_arrives(cluster: Cluster) -> int | None:
-    """Wait for a node to receive a piece of a snapshot, except the last one.  Returns its id, or None if none came in
-    time."""
+    """Wait for a node to receive a piece of a snapshot, except the last one.  Returns its id, or None after
+    FETCHED_WITHIN_S."""
     fetchers: list[int] = []
     has_come = trio.Event()
 

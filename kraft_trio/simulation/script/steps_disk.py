@@ -132,7 +132,7 @@ class CrashIn(Step):
 
 
 class _Countdown:
-    """Picks the last of a number of calls that change files with such names, or make the names durable."""
+    """Counts the calls that change files with these suffixes, or make their names durable, and picks the last one."""
 
     def __init__(self, suffixes: tuple[str, ...], calls: int) -> None:
         self._suffixes = suffixes
