@@ -104,8 +104,7 @@ class ConfigFields:
     request_timeout_ms: int = config_key(
         "controller.quorum.request.timeout.ms",
         Integer(LEAST_TIMEOUT_MS),
-        "Time limit for a peer's answer.  A leader without new records answers a Fetch within a quarter of "
-        "this and of the fetch timeout.  A Fetch is also limited to three quarters of the fetch timeout, and "
+        "Time limit for a peer's answer.  A Fetch is also limited to three quarters of the fetch timeout, and "
         "a Vote to one election timeout.",
         default=2000,
         unit="ms",
@@ -180,8 +179,7 @@ class ConfigFields:
         "kraft.state.machine",
         values.STATE_MACHINE,
         "The state machine of `kraft server`, the same on all nodes.  `none` keeps the whole log.  Any other "
-        "one takes snapshots, and the log is trimmed behind them.  `latest-by-key` keeps the newest record of "
-        "each key, like a compacted topic.  `module:factory` calls your function for the state machine.",
+        "one takes snapshots, and the log is trimmed behind them.",
         default=values.NO_STATE_MACHINE,
     )
     max_message_bytes: int = config_key(
