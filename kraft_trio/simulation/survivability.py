@@ -38,7 +38,7 @@ class AskedChange:
 
 @attrs.define(eq=False)
 class AskedTarget:
-    """A requested reassignment to these ids, which may be set for as long as it is listed."""
+    """A requested reassignment to these ids.  While it is listed, it may become the target."""
 
     ids: tuple[int, ...]
     may_happen_until_s: float | None = None

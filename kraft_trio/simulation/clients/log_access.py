@@ -48,7 +48,7 @@ class LogAccess(ABC):
 
     @abstractmethod
     async def read(self, from_offset: int, until: int, within_s: float) -> Values:
-        """Wait for the values from `from_offset` (inclusive) to `until` (exclusive), where a value ends."""
+        """Wait for the values from `from_offset` (inclusive) to `until` (exclusive), the end of a value."""
 
     @abstractmethod
     async def read_committed(self, from_offset: int, within_s: float) -> Values:

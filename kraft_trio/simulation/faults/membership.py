@@ -40,7 +40,7 @@ def _remove_leader(timeline: Timeline) -> Step:
 
 
 def _likely_change(timeline: Timeline) -> list[Step]:
-    """Removes the leader, or adds and removes one node; the latter succeed only one way."""
+    """Removes the leader, or both adds and removes one node; the node decides which of the two can succeed."""
     if timeline.random.random() < 0.3:
         return [_remove_leader(timeline)]
     node = timeline.random.choice(timeline.node_ids)

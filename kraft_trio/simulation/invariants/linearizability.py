@@ -6,9 +6,9 @@ be searched for, as it must be for a register.  Three checks remain:
 1. Effect.  An acknowledged append is at the offsets that were answered, whole and once.  A failed append is nowhere.
    An append of unknown outcome is there once or not at all.  A read returned exactly what is committed in its range.
 2. Order.  If one operation was completed before another one was invoked, the first has the lower place.  An append
-   takes the places of its offsets.  A linearizable read stands behind the last value below the offset up to which it
-   read.  As the order of effects is known, linearizability (Herlihy and Wing, 1990) comes down to this rule for all
-   such pairs.  Any other read may be late, but what it returned is there for every later operation.
+   takes the places of its offsets.  A linearizable read takes the place after the last value below the offset up to
+   which it read.  As the order of effects is known, linearizability (Herlihy and Wing, 1990) comes down to this rule
+   for all such pairs.  Any other read may be late, but what it returned is there for every later operation.
 3. Whole batches.  A linearizable read does not end within an append.
 """
 

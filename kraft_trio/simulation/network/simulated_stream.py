@@ -100,7 +100,7 @@ class SimulatedConnection:
                 return request
 
     def be_ghost(self) -> None:
-        """Let the network hold the opener's end, which nobody reads and the first answer ends."""
+        """Let the network hold the opener's end.  Nobody reads it, and the first response closes it."""
         self.opener_end.is_ghost = True
         self.acceptor_end.give_up_later()
 
