@@ -24,6 +24,7 @@ from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, F
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipResponse
 from kraft_trio.wire.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
@@ -101,6 +102,8 @@ class LeadershipLost:
 
     stamp: Stamp
     reason: str
+    successor: ReplicaKey | None = None
+    """The voter that shall campaign first; None for the one with the longest log."""
 
 
 @attrs.frozen
@@ -269,8 +272,20 @@ class ReassignVotersReceived:
     """Whether the target may have more or fewer voters than there are."""
 
 
+@attrs.frozen
+class TransferLeadershipReceived:
+    voter_id: int
+    deadline: float
+    reply: Reply[TransferLeadershipResponse]
+
+
 VoterChangeMessage = (
-    AddVoterReceived | RemoveVoterReceived | UpdateVoterReceived | UpdateFeaturesReceived | ReassignVotersReceived
+    AddVoterReceived
+    | RemoveVoterReceived
+    | UpdateVoterReceived
+    | UpdateFeaturesReceived
+    | ReassignVotersReceived
+    | TransferLeadershipReceived
 )
 
 LeaderMessage = (

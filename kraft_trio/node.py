@@ -27,6 +27,7 @@ from kraft_trio.actors.request_router import FORWARDER_CLIENT_ID, RequestRouter
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.actors.state_machine_driver import OnCommit, StateMachineDriver, committed_batches
+from kraft_trio.actors.transfer_asker import TransferAsker
 from kraft_trio.actors.voter_addresses import VoterAddresses
 from kraft_trio.actors.voter_gossip import VoterGossip
 from kraft_trio.application.machine_adapter import MachineAdapter, committed_of
@@ -35,9 +36,10 @@ from kraft_trio.application.state_machine import Committed, StateSnapshots
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import EncodeError, NodeClosedError, SerdeError, StorageFailure
-from kraft_trio.messages import QuorumView
+from kraft_trio.messages import LeadershipLost, QuorumView
 from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
+from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.protocol.waits import reconnect_backoff_max_ms
 from kraft_trio.storage.batch import NewRecord
@@ -110,6 +112,7 @@ class Node(Generic[T, R]):
         self.election = Election(
             context, QuorumStateFile(environment.disk, quorum_state_path, reserve), self._observer_versions
         )
+        self._transfers = TransferAsker(context, self._forwarder, self.election.view, lambda: self._closed)
         self._gossip: VoterGossip | None = None
         if config.voter_gossip:
             boots = BootCounter(environment.disk, directory.path)
@@ -306,6 +309,32 @@ class Node(Generic[T, R]):
             await self._driver.wait_until_applied(first)
         while self.log.high_watermark is None or self.log.high_watermark <= first:
             await self.log.changed.park()
+
+    async def resign(self) -> None:
+        """Give up the leadership, if this node leads.  Returns when it leads no more.
+
+        The voter with the longest log campaigns at once.  This node may be elected again, in a later epoch.
+        """
+        await trio.lowlevel.checkpoint()
+        view = self.view
+        if isinstance(view.role, Leader) and not self._closed:
+            await self.election.tell(LeadershipLost(view.stamp, "the application has resigned"))
+            await self.election.view.wait_for(lambda now: self._closed or now.stamp != view.stamp)
+
+    async def transfer_leadership(self, to: int, *, timeout_ms: int = 30_000) -> int:
+        """Have the voter of this id lead.  Works on any node.  Returns the epoch that it leads.
+
+        The leader waits until the voter has caught up, holds appends for a moment, and resigns in its favour.  If
+        another voter wins, that one is asked again.  A cancelled call may or may not transfer the leadership.
+
+        Raises
+
+        - RefusedError if that node is no voter, or does not catch up in time,
+        - OutcomeUnknownError if the node does not lead when the time is over,
+        - UnsupportedVersionError if the leader is one of Apache Kafka,
+        - NodeClosedError if this node has stopped.
+        """
+        return await self._transfers.transfer(to, timeout_ms)
 
     async def append(self, values: Sequence[T | NewRecord], *, epoch: int | None = None) -> range:
         """Append values at consecutive offsets, wait until they are committed, and return the offsets.

@@ -77,6 +77,7 @@ class LeaderReplication:
         self.progress = ProgressTable(context.key, trio.current_time())
         self._appends = PendingAppends(context.log, self._expire_at)
         self._accepted = AcceptedAppends(context, self._appends)
+        self._held: list[ProduceReceived] | None = None
         self.fetches = LeaderFetches(context, lambda: self.high_watermark, self._expire_at)
         """Others may look at it, but must not change it."""
         self.progressed = trio.lowlevel.ParkingLot()
@@ -118,10 +119,28 @@ class LeaderReplication:
                 except trio.WouldBlock:
                     break
                 self._serve(message)
-            self._accepted.write()
-            if self._log.end_offset > end_before:
-                self._appended.set()
-                self.fetches.complete()
+            self._write_accepted(end_before)
+
+    def _write_accepted(self, end_before: int) -> None:
+        self._accepted.write()
+        if self._log.end_offset > end_before:
+            self._appended.set()
+            self.fetches.complete()
+
+    def hold_appends(self) -> None:
+        """Append no client's batch until `release_appends`.  If the epoch ends first, they are refused.
+
+        For LeadershipTransfer, which runs in the same epoch nursery.
+        """
+        self._held = []
+
+    def release_appends(self) -> None:
+        """Serve the appends that have been held, in their order."""
+        held, self._held = self._held or [], None
+        end_before = self._log.end_offset
+        for message in held:
+            self._serve(message)
+        self._write_accepted(end_before)
 
     def _serve(self, message: LeaderMessage) -> None:
         """Serve one request, except that an accepted batch waits for the next write."""
@@ -216,6 +235,9 @@ class LeaderReplication:
 
     def _produce(self, message: ProduceReceived) -> None:
         """Accept one client batch, and answer when it is committed (docs/DECISIONS.md#one-topic-one-partition)."""
+        if self._held is not None:
+            self._held.append(message)
+            return
         header = message.header
         if header.producer_id >= 0:
             if self._accepted.has_batch_of(header.producer_id):
@@ -348,7 +370,7 @@ class LeaderReplication:
 
         Other tasks run in between, because there may be thousands.  It is shielded, so that each gets an answer.
         """
-        unread = [*self._accepted.take_all(), *drain(self._mailbox)]
+        unread = [*self._accepted.take_all(), *(self._held or ()), *drain(self._mailbox)]
         self._mailbox.close()
         with trio.CancelScope(shield=True):
             while not (self.fetches.abandon_some() and self._appends.abandon_some()):

@@ -60,6 +60,7 @@ from kraft_trio.wire.apis.metadata import MetadataRequest
 from kraft_trio.wire.apis.produce import ProduceRequest
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
+from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest
 from kraft_trio.wire.apis.update_features import UpdateFeaturesRequest
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
@@ -122,7 +123,13 @@ class RequestRouter:
                 return await self._route_to_election(header.api, request, listener_name)
             case DescribeQuorumRequest():
                 return await self._describe_quorum(header, request)
-            case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest() | UpdateFeaturesRequest():
+            case (
+                AddRaftVoterRequest()
+                | RemoveRaftVoterRequest()
+                | UpdateRaftVoterRequest()
+                | UpdateFeaturesRequest()
+                | TransferLeadershipRequest()
+            ):
                 return await self._voter_changes.route(request, listener_name)
             case AlterPartitionReassignmentsRequest():
                 return await self._reassignments.alter(request, listener_name)

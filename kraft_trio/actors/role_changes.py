@@ -32,6 +32,7 @@ from kraft_trio.protocol.quorum_epoch import (
     begin_quorum_epoch,
     end_quorum_epoch,
     learn_leader,
+    with_first,
 )
 from kraft_trio.protocol.roles import (
     Candidate,
@@ -149,8 +150,8 @@ def judge(now: Situation, message: ElectionMessage) -> Judgement:
             return Judgement(_on_vote_round_ended(now, message))
         case TimedOut(stamp=stamp) if stamp == now.stamp:
             return Judgement(_on_timeout(now))
-        case LeadershipLost(stamp=stamp) if stamp == now.stamp and isinstance(now.role, Leader):
-            return Judgement((Event.RESIGNED, Resigned(now.role.epoch, now.successors)))
+        case LeadershipLost(stamp=stamp, successor=first) if stamp == now.stamp and isinstance(now.role, Leader):
+            return Judgement((Event.RESIGNED, Resigned(now.role.epoch, with_first(now.successors, first))))
         case ShutDown() if isinstance(now.role, Leader):
             return Judgement((Event.RESIGNED, Resigned(now.role.epoch, now.successors)))
         case _:

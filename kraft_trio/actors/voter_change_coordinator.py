@@ -16,6 +16,7 @@ import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_replication import LeaderReplication
+from kraft_trio.actors.leadership_transfer import LeadershipTransfer
 from kraft_trio.actors.reassignment import Reassignment
 from kraft_trio.actors.voter_change import ChangeRefusedError, VoterChange, VoterChangeSteps, answering, require
 from kraft_trio.channels import drain
@@ -25,6 +26,7 @@ from kraft_trio.messages import (
     ReassignmentAnswer,
     ReassignVotersReceived,
     RemoveVoterReceived,
+    TransferLeadershipReceived,
     UpdateFeaturesReceived,
     UpdateVoterReceived,
     VoterChangeMessage,
@@ -43,6 +45,7 @@ from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSION
 from kraft_trio.storage.control_records import KRaftVersion, VotersRecord
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterResponse
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterResponse
+from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipResponse
 from kraft_trio.wire.apis.update_features import (
     FeatureResult,
     FeatureUpdate,
@@ -89,6 +92,7 @@ class VoterChangeCoordinator:
         self._observer_versions = observer_versions
         self._steps = VoterChangeSteps(context, leader)
         self._reassignment = Reassignment(context, leader, self._steps)
+        self._transfer = LeadershipTransfer(context, leader, self._steps)
         self._under_way: list[VoterChange] = []
         self._own = context.config.as_voter(context.key.directory_id)
         self._reported = {context.key.id: self._own}
@@ -137,6 +141,10 @@ class VoterChangeCoordinator:
                 what = "cancel reassignment" if target is None else f"reassign to {', '.join(map(str, target))}"
                 change = VoterChange(what, deadline, answering(reassigned, ReassignmentAnswer))
                 return change, lambda change: self._reassign(change, message)
+            case TransferLeadershipReceived(voter_id=voter_id, deadline=deadline, reply=transferred):
+                give_answer = answering(transferred, TransferLeadershipResponse)
+                change = VoterChange(f"transfer the leadership to {voter_id}", deadline, give_answer)
+                return change, lambda change: self._transfer.to(change, voter_id)
 
     async def _make(self, change: VoterChange, make: MakeChange) -> None:
         """Take the steps of one change, until its deadline."""

@@ -18,13 +18,15 @@ from kraft_trio.messages import (
     AddVoterReceived,
     QuorumView,
     RemoveVoterReceived,
+    TransferLeadershipReceived,
     UpdateFeaturesReceived,
     UpdateVoterReceived,
     VoterChangeMessage,
 )
-from kraft_trio.wire.api import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_FEATURES, Api
+from kraft_trio.wire.api import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, TRANSFER_LEADERSHIP, UPDATE_FEATURES, Api
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest, TransferLeadershipResponse
 from kraft_trio.wire.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kraft_trio.wire.error_codes import ErrorCode
@@ -32,7 +34,13 @@ from kraft_trio.wire.error_codes import ErrorCode
 T = TypeVar("T")
 RequestT = TypeVar("RequestT")
 
-VoterChangeRequest = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest | UpdateFeaturesRequest
+VoterChangeRequest = (
+    AddRaftVoterRequest
+    | RemoveRaftVoterRequest
+    | UpdateRaftVoterRequest
+    | UpdateFeaturesRequest
+    | TransferLeadershipRequest
+)
 
 REMOVE_TIMEOUT_MS: Final = 10_000
 """The deadline of RemoveRaftVoter, which has no field for it."""
@@ -42,7 +50,7 @@ MAX_TIMEOUT_MS: Final = 600_000
 
 
 class VoterChangeRequests:
-    """Routes AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter and UpdateFeatures.
+    """Routes AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter, UpdateFeatures and TransferLeadership.
 
     A node that does not lead names the leader to a client of its controller listeners.  On any other listener it passes
     the request on, except UpdateRaftVoter, which only replicas send.
@@ -84,6 +92,17 @@ class VoterChangeRequests:
                     listener_name,
                     timeout_error(request.timeout_ms),
                     forwarded,
+                )
+            case TransferLeadershipRequest():
+                error = self._cluster_error(request.cluster_id) or timeout_error(request.timeout_ms)
+                return await self._deliver(
+                    lambda reply: TransferLeadershipReceived(
+                        request.voter_id, self._deadline(request.timeout_ms), reply
+                    ),
+                    TransferLeadershipResponse,
+                    listener_name,
+                    error,
+                    self._forwarded(TRANSFER_LEADERSHIP, request, request.timeout_ms, TransferLeadershipResponse),
                 )
             case UpdateRaftVoterRequest():
                 error = self._cluster_error(request.cluster_id or "")  # a voter names it

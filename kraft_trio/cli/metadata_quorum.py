@@ -21,6 +21,7 @@ from kraft_trio.cli.quorum_options import QuorumOptions, no_leader_error, quorum
 from kraft_trio.cli.reassign_command import reassign
 from kraft_trio.cli.replace_controller import replace
 from kraft_trio.cli.snapshot_layout import snapshot_fields, snapshot_text, snapshots_of_all
+from kraft_trio.cli.transfer_command import transfer_leadership
 from kraft_trio.client.quorum_description import NoLeader
 from kraft_trio.errors import KraftError, NetworkError
 
@@ -69,3 +70,4 @@ metadata_quorum.add_command(add_controller)
 metadata_quorum.add_command(remove_controller)
 metadata_quorum.add_command(replace)
 metadata_quorum.add_command(reassign)
+metadata_quorum.add_command(transfer_leadership)

@@ -16,9 +16,16 @@ from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.leader_finder import LeaderFinder, LeaderNotFoundError
 from kraft_trio.client.quorum_description import FeatureLevels, FeatureMetadata, NoLeader, QuorumDescription
 from kraft_trio.client.replica_snapshots import ReplicaSnapshots, ask_for_snapshots
-from kraft_trio.errors import KraftError, NetworkError, OutcomeUnknownError
+from kraft_trio.errors import KraftError, NetworkError, OutcomeUnknownError, RefusedError
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
-from kraft_trio.wire.api import ADD_RAFT_VOTER, ALTER_PARTITION_REASSIGNMENTS, REMOVE_RAFT_VOTER, UPDATE_FEATURES, Api
+from kraft_trio.wire.api import (
+    ADD_RAFT_VOTER,
+    ALTER_PARTITION_REASSIGNMENTS,
+    REMOVE_RAFT_VOTER,
+    TRANSFER_LEADERSHIP,
+    UPDATE_FEATURES,
+    Api,
+)
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -27,6 +34,7 @@ from kraft_trio.wire.apis.alter_partition_reassignments import (
 )
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
+from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest, TransferLeadershipResponse
 from kraft_trio.wire.apis.update_features import (
     FeatureUpdate,
     UpdateFeaturesRequest,
@@ -202,6 +210,42 @@ class AdminClient:
             return
         refusal.raise_for(what)
 
+    async def transfer_leadership(
+        self, to: int, *, cluster_id: str | None = None, timeout_ms: int = 30_000
+    ) -> QuorumDescription:
+        """Have the voter of this id lead.  Returns its description of the quorum.
+
+        The leader waits until the voter has caught up, holds appends for a moment, and resigns in its favour.  If
+        another voter wins, that one is asked again.  A cancelled call may or may not transfer the leadership.  Raises
+
+        - ValueError for a value out of range; nothing is sent,
+        - RefusedError if that node is no voter, or does not catch up in time; the leader stays,
+        - NetworkError if no leader could be asked,
+        - OutcomeUnknownError if the voter does not lead when the time is over,
+        - UnsupportedVersionError if the leader is one of Apache Kafka.
+        """
+        _check_number("to", to, MAX_INT32, at_least=0)
+        _check_number("timeout_ms", timeout_ms, MAX_INT32)
+        what, deadline = f"transfer leadership to node {to}", trio.current_time() + timeout_ms / 1000
+        seen = "no leader was found"
+        while (left_ms := round((deadline - trio.current_time()) * 1000)) > 0:
+            refusal, _ = await self._change(
+                what,
+                TRANSFER_LEADERSHIP,
+                lambda left_ms, _topic: TransferLeadershipRequest(cluster_id, to, left_ms),
+                _refusal_of_transfer,
+                left_ms,
+            )
+            if refusal.error not in {ErrorCode.none, *NOT_LEADING}:
+                raise RefusedError(f"{what}: {refusal.error.name.upper()}: {refusal.message}")
+            await trio.sleep(self._retry_s)
+            quorum = await self.describe_metadata_quorum(max(1, round((deadline - trio.current_time()) * 1000)))
+            if isinstance(quorum, QuorumDescription):
+                if quorum.leader_id == to:
+                    return quorum
+                seen = f"node {quorum.leader_id} leads epoch {quorum.leader_epoch}"
+        raise OutcomeUnknownError(f"{what}: not done in {timeout_ms} ms: {seen}")
+
     async def describe_features(self, timeout_ms: int = 5000) -> FeatureMetadata:
         """The features that the leader supports, and their finalized levels (KIP-584).
 
@@ -342,6 +386,10 @@ def _check_number(name: str, value: int, at_most: int, *, at_least: int = 1) -> 
 
 
 def _refusal_of_voter_change(response: VoterChangeResponse) -> _Refusal:
+    return _Refusal(response.error, response.error_message)
+
+
+def _refusal_of_transfer(response: TransferLeadershipResponse) -> _Refusal:
     return _Refusal(response.error, response.error_message)
 
 

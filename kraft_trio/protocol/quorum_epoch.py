@@ -195,6 +195,11 @@ def preferred_successors(progress: Iterable[tuple[ReplicaKey, int]]) -> tuple[Re
     return tuple(key for key, _ in sorted(progress, key=lambda entry: (-entry[1], entry[0])))
 
 
+def with_first(successors: Sequence[ReplicaKey], first: ReplicaKey | None) -> tuple[ReplicaKey, ...]:
+    """The same successors, with the chosen one before all others."""
+    return tuple(sorted(successors, key=lambda successor: successor != first))
+
+
 def successor_position(self_key: ReplicaKey, preferred: Sequence[ReplicaKey]) -> int | None:
     """This node's place among the preferred successors, from 0, or None if it is not listed.
 

@@ -24,6 +24,7 @@ from kraft_trio.wire.apis.metadata import METADATA
 from kraft_trio.wire.apis.produce import PRODUCE
 from kraft_trio.wire.apis.remove_raft_voter import REMOVE_RAFT_VOTER
 from kraft_trio.wire.apis.replica_snapshots import REPLICA_SNAPSHOTS
+from kraft_trio.wire.apis.transfer_leadership import TRANSFER_LEADERSHIP
 from kraft_trio.wire.apis.update_features import UPDATE_FEATURES
 from kraft_trio.wire.apis.update_raft_voter import UPDATE_RAFT_VOTER
 from kraft_trio.wire.apis.vote import VOTE
@@ -49,6 +50,7 @@ __all__ = [
     "PRODUCE",
     "REMOVE_RAFT_VOTER",
     "REPLICA_SNAPSHOTS",
+    "TRANSFER_LEADERSHIP",
     "UPDATE_FEATURES",
     "UPDATE_RAFT_VOTER",
     "VOTE",
@@ -78,6 +80,7 @@ _ALL: Final[tuple[Api[Any, Any], ...]] = (
     UPDATE_RAFT_VOTER,
     REPLICA_SNAPSHOTS,
     DISCOVER_VOTERS,
+    TRANSFER_LEADERSHIP,
 )
 
 APIS: Final[Mapping[int, Api[Any, Any]]] = MappingProxyType({api.key: api for api in _ALL})

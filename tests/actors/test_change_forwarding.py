@@ -19,6 +19,7 @@ from kraft_trio.wire.api import (
     ALTER_PARTITION_REASSIGNMENTS,
     LIST_PARTITION_REASSIGNMENTS,
     REMOVE_RAFT_VOTER,
+    TRANSFER_LEADERSHIP,
     UPDATE_FEATURES,
 )
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
@@ -28,6 +29,7 @@ from kraft_trio.wire.apis.alter_partition_reassignments import (
 )
 from kraft_trio.wire.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest
 from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.actors.test_listener_admission import at_clients, start_with_client_listener, with_client_listeners
@@ -112,6 +114,17 @@ async def test_a_broker_passes_a_reassignment_on(cluster: Cluster) -> None:
     assert [result.error for result in altered.results] == [ErrorCode.none]
     assert [reassignment.adding for reassignment in listed.reassignments] in ([], [(BROKER,)])
     assert leader.log.voters.target or BROKER in leader.log.voters.voters.ids
+
+
+@on_cluster(observers=1, started=())
+async def test_a_broker_passes_a_transfer_on(cluster: Cluster) -> None:
+    leader = await with_client_listeners(cluster)
+    await cluster.wait_until_alike()
+    successor = a_follower(cluster, leader)
+    async with RawClient.connected(cluster, BROKER, at_clients(BROKER)) as client:
+        request = TransferLeadershipRequest(CLUSTER_ID, successor.key.id, 5000)
+        assert (await client.ask(TRANSFER_LEADERSHIP, request)).error == ErrorCode.none
+    assert await cluster.wait_for_leader(other_than=leader) is successor
 
 
 @on_cluster(observers=1, started=())

@@ -219,6 +219,7 @@ def test_every_array_of_every_request_is_tried() -> None:
         "InitProducerId",
         "RemoveRaftVoter",
         "ReplicaSnapshots",
+        "TransferLeadership",
     }
     assert tried | without_arrays == {api.name for api in APIS.values()}
 

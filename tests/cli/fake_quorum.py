@@ -63,6 +63,11 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
     async def reassign(self: AdminClient, target: Any, **options: Any) -> None:
         fake.change("reassign", target, options)
 
+    async def transfer(self: AdminClient, to: int, **options: Any) -> QuorumDescription:
+        fake.change("transfer", to, options)
+        assert isinstance(fake.description, QuorumDescription)
+        return attrs.evolve(fake.description, leader_id=to, leader_epoch=fake.description.leader_epoch + 1)
+
     async def describe_features(self: AdminClient, timeout_ms: int = 5000) -> FeatureMetadata:
         return FeatureMetadata((FeatureLevels("kraft.version", VersionRange(0, 1), fake.finalized),), 5)
 
@@ -74,6 +79,7 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
         ("add_metadata_voter", add),
         ("remove_metadata_voter", remove),
         ("alter_partition_reassignments", reassign),
+        ("transfer_leadership", transfer),
         ("describe_features", describe_features),
         ("update_features", update),
     ):

@@ -27,7 +27,9 @@ VERBS = {
         *("cut", "isolate", "bridge", "ring", "one-way", "requests-only", "answers-only", "clog", "unclog", "heal"),
         *("latency", "loss", "resets", "cut-frames", "duplicates", "intrude", "strike-leader"),
     },
-    "process": {"kill", "stop", "restart", "pause", "resume", "start", "campaign", "strike-leader", "heal"},
+    "process": {
+        *("kill", "stop", "restart", "pause", "resume", "start", "campaign", "strike-leader", "heal", "transfer"),
+    },
     "disk": {
         *("crash", "crash-in", "start", "restart", "slow-disk", "fail-sync", "fail-write", "full-disk", "free-disk"),
         *("blank-disk", "rot"),

@@ -43,6 +43,7 @@ from kraft_trio.wire.apis.replica_snapshots import (
     ReplicaSnapshotsRequest,
     ReplicaSnapshotsResponse,
 )
+from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest, TransferLeadershipResponse
 from kraft_trio.wire.apis.update_features import (
     FeatureResult,
     FeatureUpdate,
@@ -301,6 +302,12 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ),
     ("DiscoverVoters", "response"): st.builds(
         DiscoverVotersResponse, error=errors, advertisements=tuples(advertisements)
+    ),
+    ("TransferLeadership", "request"): st.builds(
+        TransferLeadershipRequest, cluster_id=st.none() | texts, voter_id=int32, timeout_ms=int32
+    ),
+    ("TransferLeadership", "response"): st.builds(
+        TransferLeadershipResponse, error=errors, error_message=st.none() | texts
     ),
 }
 

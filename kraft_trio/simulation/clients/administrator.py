@@ -11,7 +11,7 @@ import trio
 
 from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.quorum_description import NoLeader, QuorumDescription
-from kraft_trio.errors import NetworkError, OutcomeUnknownError, UnsupportedVersionError
+from kraft_trio.errors import NetworkError, OutcomeUnknownError, RefusedError, UnsupportedVersionError
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import KRAFT_VERSION
 from kraft_trio.simulation.facts.history import (
@@ -19,6 +19,7 @@ from kraft_trio.simulation.facts.history import (
     CANCEL_REASSIGNMENT,
     REASSIGN,
     REMOVE_VOTER,
+    TRANSFER,
     UPGRADE,
     Operation,
 )
@@ -108,6 +109,16 @@ class Administrator:
 
         return self._begin(CANCEL_REASSIGNMENT, "", attempt, at)
 
+    def transfer(self, node_id: int, *, at: int | None, within_s: float) -> Request:
+        """Ask the leader to hand over to the voter of that id."""
+
+        async def attempt(admin: AdminClient, operation: Operation) -> None:
+            await admin.transfer_leadership(
+                node_id, cluster_id=self._world.cluster_id, timeout_ms=round(within_s * 1000)
+            )
+
+        return self._begin(TRANSFER, str(node_id), attempt, at)
+
     def upgrade(self, *, at: int | None, within_s: float) -> Request:
         """Ask for kraft.version 1."""
 
@@ -157,7 +168,7 @@ class Administrator:
                     history.fail(operation, str(refused))
             except (OutcomeUnknownError, UnsupportedVersionError) as error:
                 history.lose(operation, str(error))
-            except NetworkError as error:
+            except (NetworkError, RefusedError) as error:
                 history.fail(operation, str(error))
         request.ended.set()
 

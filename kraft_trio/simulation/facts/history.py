@@ -19,7 +19,8 @@ REASSIGN: Final = "reassign"
 CANCEL_REASSIGNMENT: Final = "cancel-reassignment"
 UPGRADE: Final = "upgrade"
 
-ADMINISTRATION: Final = frozenset({ADD_VOTER, REMOVE_VOTER, REASSIGN, CANCEL_REASSIGNMENT, UPGRADE})
+TRANSFER: Final = "transfer"
+ADMINISTRATION: Final = frozenset({ADD_VOTER, REMOVE_VOTER, REASSIGN, CANCEL_REASSIGNMENT, UPGRADE, TRANSFER})
 """The kinds of an administrator's operations."""
 
 SHOWN_BYTES: Final = 32

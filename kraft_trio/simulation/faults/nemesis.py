@@ -50,7 +50,9 @@ FAULT_KINDS: Final[Mapping[str, FaultKind]] = REGISTERED_KINDS
 
 MEMBERSHIP: Final = "membership"
 
-PROFILES: Final = ("network", "disk", "process", "time", "versions", MEMBERSHIP, SNAPSHOTS)
+PROCESS: Final = "process"
+
+PROFILES: Final = ("network", "disk", PROCESS, "time", "versions", MEMBERSHIP, SNAPSHOTS)
 """The groups of faults; on the command line `all` selects all of them and `none` selects no group."""
 
 _VOTERS: Final = ((3, 12), (5, 6), (1, 2), (2, 1), (4, 1))
@@ -220,6 +222,8 @@ def _faults(
     now_us = 0.0
     while (now_us := now_us + source.expovariate(1 / mean_gap_us)) < options.duration_us:
         _pick(source, kinds).make(timeline, round(now_us / 1000) * 1000)
+    if PROCESS in profiles:
+        process_faults.transfers(timeline, random.Random(f"{header.seed}/transfers"))
     return tuple(sorted(timeline.steps, key=lambda fault: fault.at_us))
 
 

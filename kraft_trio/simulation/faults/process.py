@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from typing import Final
 
 from kraft_trio.simulation.faults.plan import MILLISECOND_US, SECOND_US, Timeline, fault
 from kraft_trio.simulation.script.steps import Step
 from kraft_trio.simulation.script.steps_campaign import StrikeLeader
 from kraft_trio.simulation.script.steps_election import Campaign
+from kraft_trio.simulation.script.steps_membership import Transfer
 from kraft_trio.simulation.script.steps_network import Heal
 from kraft_trio.simulation.script.steps_process import Kill, Pause, Restart, Resume, Start, Stop
 from kraft_trio.simulation.script.steps_stranger import Newer, Older
 from kraft_trio.simulation.script.steps_time import Drift, JumpClock
+
+TRANSFERRING: Final = 0.2
+"""The share of the runs in which the leadership is transferred, if process faults are selected."""
+MOST_TRANSFERS: Final = 6
 
 
 def down(timeline: Timeline, at_us: int, end: Callable[[int], Step], longest_us: int = 15 * SECOND_US) -> None:
@@ -92,6 +99,14 @@ def campaign(timeline: Timeline, at_us: int) -> None:
     known = timeline.node_ids if timeline.changes_voters else timeline.header.voters
     voters = [node for node in known if node not in timeline.spoiled]
     timeline.add(at_us, Campaign(timeline.random.choice(voters)))
+
+
+def transfers(timeline: Timeline, source: random.Random) -> None:
+    """In some runs, an administrator asks now and then for another leader.  Other faults go on meanwhile."""
+    if source.random() < TRANSFERRING:
+        for _ in range(source.randint(1, MOST_TRANSFERS)):
+            at_us = source.randrange(timeline.duration_us // MILLISECOND_US) * MILLISECOND_US
+            timeline.add(at_us, Transfer(source.choice(timeline.node_ids), None, 5 * SECOND_US, beside=True))
 
 
 @fault("versions", min_nodes=2)

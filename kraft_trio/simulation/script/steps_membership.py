@@ -107,6 +107,22 @@ class CancelReassignment(Step):
 
 @register
 @attrs.frozen
+class Transfer(Step):
+    """Hands the leadership over to a voter; `at` and `beside` as in `add-voter`."""
+
+    verb: ClassVar[str] = "transfer"
+    node: int = part(NODE)
+    at: int | None = part(NODE, after="at", default=None)
+    within_us: int = part(DURATION, after="within", default=WITHIN_US)
+    beside: bool = flag("beside")
+
+    async def take(self, cluster: Cluster) -> None:
+        request = cluster.administrator.transfer(self.node, at=self.at, within_s=self.within_us / 1e6)
+        await _wait(request, self.beside)
+
+
+@register
+@attrs.frozen
 class UpgradeKRaftVersion(Step):
     """Finalizes kraft.version 1, which moves the voters into the log, with their directory ids."""
 
