@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from harness.command import FORK_SERVER
 from kraft_trio.actors import leader_replication
 from kraft_trio.simulation.clients.operations import OPERATIONS
 from tests.support import sizes
+from tests.support.rotation import Rotation
 
 # Hypothesis would measure real time, and a busy machine would fail tests.
 settings.register_profile(
@@ -25,12 +25,8 @@ settings.register_profile(
 settings.load_profile("kraft")
 
 
-LONGEST = ("test_attacks.py", "test_stories.py", "test_snapshot_kills.py", "test_membership_commands.py")
-"""Files that several workers begin with: one that begins late would keep the others waiting."""
-
-
-SPARK_FILES = frozenset(sizes.part(sorted((Path(__file__).parent / "spark").rglob("test_*.py")), 4))
-"""Files whose tests of Spark belong to this commit's part of the default run."""
+BEGIN_WITH = ("spark", "test_attacks.py", "test_stories.py", "test_snapshot_kills.py", "test_membership_commands.py")
+"""The longest groups of tests: one that began late would keep several workers waiting."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,42 +48,36 @@ def pytest_report_header() -> str:
     return f"size: {covered}; KRAFT_TEST_BASE={sizes.base()} repeats it"
 
 
-def needs_spark(item: pytest.Item) -> bool:
-    return "spark" in getattr(item, "fixturenames", ())
-
-
-def is_covered(item: pytest.Item) -> bool:
+def is_in_size(item: pytest.Item, rotation: Rotation) -> bool:
     """Return whether this run covers the test: see `scripts/test --help`."""
     if sizes.IS_ALL:
         return True
     if item.get_closest_marker("nightly"):
         return False
-    return not sizes.IS_WHOLE or is_in_part(item)
-
-
-def is_in_part(item: pytest.Item) -> bool:
-    """Return whether the test belongs to this commit's part of the default run."""
-    if needs_spark(item):
-        return item.path in SPARK_FILES
-    rotating = item.get_closest_marker("rotating")
-    return rotating is None or zlib.crc32(item.nodeid.encode()) % rotating.args[0] == sizes.base() % rotating.args[0]
+    return not sizes.IS_WHOLE or rotation.covers(item)
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what this run does not cover, and order the others for several workers.
-
-    One worker runs all tests that need the Spark session.
-    """
-    left_out = [item for item in items if not is_covered(item)]
+    """Leave out what this run does not cover; group the others by file, and order them for several workers."""
+    rotation = Rotation(sizes.base())
+    covered: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        (covered if is_in_size(item, rotation) else left_out).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if is_covered(item)]
+        items[:] = covered
     for item in items:
-        if needs_spark(item):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.path.name not in LONGEST)
+        rank = {group: number for number, group in enumerate(BEGIN_WITH)}
+        items.sort(key=lambda item: rank.get(group_of(item), len(rank)))
+
+
+def group_of(item: pytest.Item) -> str:
+    marker = item.get_closest_marker("xdist_group")
+    return item.path.name if marker is None else str(marker.args[0])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -53,7 +53,6 @@ def test_the_state_machine_starts_from_its_snapshot(programs: Path) -> None:
     assert after == "{b'be': 2, b'is': 1, b'not': 1, b'or': 1, b'that': 1, b'to': 2}"
 
 
-@pytest.mark.xdist_group("mypy")
 def test_the_programs_are_typed_and_formatted(programs: Path) -> None:
     files = sorted(programs.iterdir())
     assert [file.name for file in files] == ["membership.py", "tally.py"]
@@ -81,6 +80,7 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.acceptance
+@pytest.mark.rotating(3)
 def test_the_lines_for_kafka_python_work(quickstart: str) -> None:
     program = f"B = {quickstart!r}\n" + block_that_begins_with("from kafka import")
     offset, *records = run([sys.executable, "-c", program]).splitlines()

@@ -54,7 +54,6 @@ def test_the_program_runs_and_its_replicas_agree(program: Path) -> None:
     assert run([sys.executable, str(program)]).splitlines() == [f"node {node_id}: {balances}" for node_id in (1, 2, 3)]
 
 
-@pytest.mark.xdist_group("mypy")
 def test_the_program_is_typed_and_formatted(program: Path) -> None:
     check_program(program)
 

@@ -84,11 +84,7 @@ def values_before_the_log(node: Node) -> list[str]:
 TOPIC_DIRECTORY = f"{TOPIC}-0"
 
 
-TOLD = tuple(STORIES) if sizes.IS_ALL else ("disk-failure", "auto-join", "moved-quorum", "restore")
-"""By default, the stories that take the most paths: each change of voters is also tested with commands of its own."""
-
-
-@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize("name", sizes.part(STORIES, 6))
 def test_the_story_comes_true(name: str, story: Story) -> None:
     importlib.import_module(f"scripts.stories.{name.replace('-', '_')}").tell(story)
 
@@ -125,7 +121,8 @@ def test_every_story_is_listed_with_its_first_line() -> None:
         assert line.split(None, 1)[1] in (module.__doc__ or "")
 
 
-@pytest.mark.parametrize("signal_number", sizes.part([signal.SIGINT, signal.SIGTERM], 2))
+@pytest.mark.rotating(4)
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.usefixtures("by_exec")
 def test_a_story_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, signal_number: signal.Signals) -> None:
     command = [sys.executable, "-m", "scripts.stories", "three-voters"]

@@ -173,6 +173,7 @@ def start_process(command: list[str]) -> subprocess.Popen[str]:
 
 
 @pytest.mark.acceptance
+@pytest.mark.rotating(2)
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 async def test_a_node_serves_until_it_is_told_to_stop(
     stop: signal.Signals, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]

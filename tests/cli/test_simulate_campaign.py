@@ -89,6 +89,7 @@ def in_this_process(chunks, task, _jobs):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.acceptance
+@pytest.mark.rotating(3)
 def test_a_campaign_that_was_killed_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "out"
 

@@ -70,7 +70,7 @@ def test_the_same_seed_in_other_processes_with_other_hash_seeds() -> None:
 
 def digest_of_plan(seed: int) -> str:
     """A random plan of all kinds of fault, with its clients and its recovery."""
-    outcome = run_seed(seed, PlanOptions(duration_us=10_000_000))
+    outcome = run_seed(seed, PlanOptions(duration_us=5_000_000))
     assert outcome.failure is None
     return outcome.digest
 

@@ -65,7 +65,7 @@ FOUND_BY_CHANCE = (
     "a change is answered when it is appended",
 )
 
-COMPARED = sizes.part(tuple(MUTANTS), 4)
+COMPARED = sizes.part(tuple(MUTANTS), 8)
 """Mutants whose run is repeated with the rules as they are."""
 
 

@@ -1,6 +1,6 @@
 """S9: power fails at every storage call of a snapshot, of an install and of a trim, once each; then all rules hold.
 
-By default, an eighth of the calls, which changes with the commit: `tests/storage` enumerates all calls of the log.
+By default, one call of 32, which changes with the commit: `tests/storage` enumerates all calls of the log.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def test_a_life_has_all_of_it(undisturbed: tuple[str, Lived]) -> None:
 def test_every_rule_holds_whichever_call_it_crashes_at(after: bool, undisturbed: tuple[str, Lived]) -> None:
     """Before and after each call that changes something; what is lost takes turns."""
     part, whole = undisturbed
-    for number in sizes.part(changes(whole), 16):
+    for number in sizes.part(changes(whole), 32):
         found = live(part, crash_at=number, lose=LOSSES[(number + after) % len(LOSSES)], after=after)
         assert found.calls[:number] == whole.calls[:number], "until then it is the same life"
         assert found.crashes == 1, f"call {number}: {whole.calls[number - 1]}"

@@ -32,6 +32,20 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return _SkippedModule.from_parent(parent, path=module_path) if pyspark is None else None
 
 
+PARTS = 8
+"""One of so many parts of the files with tests of Spark belongs to the default run."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before the parts of the default run are chosen
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker run all tests that need the Spark session."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.acceptance)
+            item.add_marker(pytest.mark.rotating(PARTS, by_file=True))
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 SCRUBBED = ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 """What a machine may have set for other programs, and would change what is tested."""
 

@@ -85,6 +85,7 @@ def peak_of(job: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_bomb_is_refused_by_name_within_its_memory(kind: str, codec: Compression) -> None:
@@ -101,6 +102,7 @@ def test_bomb_is_refused_by_name_within_its_memory(kind: str, codec: Compression
     assert peak_of(check) < 1.2 * SMALL_CONTENT_BYTES + 2 * len(batch) + MEBIBYTE
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 @pytest.mark.parametrize("kind", ACCEPTED)
 def test_large_but_honest_batch_is_accepted(kind: str, codec: Compression) -> None:
@@ -109,6 +111,7 @@ def test_large_but_honest_batch_is_accepted(kind: str, codec: Compression) -> No
     check_as_a_leader(ACCEPTED[kind](codec))
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 def test_walked_records_are_given_up(codec: Compression) -> None:
     batch = bombs.headers_everywhere(codec, count=4000, headers_each=20)
@@ -169,6 +172,7 @@ def test_frames_in_a_row_are_fed_in_small_pieces(codec: Compression) -> None:
     assert peak_of(check) < len(batch) + 16 * CHUNK_BYTES
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 def test_replay_of_many_records_needs_little_memory(codec: Compression) -> None:
     batch = bombs.repeated_record(codec, 16_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -30,11 +31,12 @@ def run(command: list[str], *, seconds: float | None = ALLOWED_SECONDS, **enviro
 def check_program(*programs: Path) -> None:
     """Programs of the documents keep the rules of the package: types, lint and format.
 
-    Without its cache, mypy takes a minute or more.  Tests that call this belong to the xdist group `mypy`, so that one
-    of them fills the cache for the others, and for the gate.
+    Without its cache, mypy takes a minute or more.  The first call fills the cache for the others, and for the gate.
     """
     settings = str(REPOSITORY / "pyproject.toml")
     files = [str(program) for program in programs]
-    run([sys.executable, "-m", "mypy", "--strict", "--config-file", settings, *files], seconds=None)
+    with open(settings) as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        run([sys.executable, "-m", "mypy", "--strict", "--config-file", settings, *files], seconds=None)
     run([sys.executable, "-m", "ruff", "check", "--config", settings, *files])
     run([sys.executable, "-m", "ruff", "format", "--check", "--config", settings, *files])

@@ -30,6 +30,7 @@ def assert_exact(outcome: Outcome) -> None:
     assert outcome.rows_written == outcome.records_committed >= outcome.records_acknowledged > 0
 
 
+@pytest.mark.rotating(3)
 def test_the_reader_gives_the_committed_log(make_quorum: MakeQuorum) -> None:
     quorum = running_quorum(make_quorum)
     assert_exact(soak(quorum, MicroBatches(quorum, **OPTIONS), SECONDS, KILLS))

@@ -25,6 +25,7 @@ input()
 """
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("way", ["reader", "consumer"])
 def test_each_round_reads_all(make_quorum: MakeQuorum, way: str) -> None:
     quorum = make_quorum(1)
