@@ -77,7 +77,7 @@ class Reassignment:
                     await self._look_again_later()
 
     async def _until_voters_have_fetched(self) -> None:
-        """Give each voter the time to fetch in this epoch, so that none is taken for dead that is not."""
+        """Give each voter time to fetch in this epoch, so that no live voter is taken for dead."""
         with trio.move_on_after(self._fetch_timeout_s):
             while any(voter.id != self._key.id and self._silence_of(voter.key) for voter in self._steps.voters):
                 await self._leader.progressed.park()

@@ -108,7 +108,7 @@ class VoterChangeSteps:
 
     @asynccontextmanager
     async def in_turn(self, change: VoterChange) -> AsyncIterator[None]:
-        """Wait for the turn of this change: none is uncommitted, none other has a turn, and the epoch has a commit.
+        """Wait until no other change has its turn or is uncommitted, and the epoch has a commit.
 
         If the set in force does not name this leader, it is about to resign, and the turn never comes.
         """

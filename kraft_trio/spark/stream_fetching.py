@@ -72,7 +72,7 @@ def _tell_loss(what: str, fail_on_data_loss: bool) -> None:
 async def _round(address: QuorumAddress, wanted: LogRange, position: int) -> list[Fetched] | str:
     """The next non-empty answers: batches, or the news that the offset is not in the log.
 
-    Returns a text instead if the log ends before the offset for as long as the address's time limit.
+    Returns a text instead if the log still ends before the offset when the address's time limit is over.
     """
 
     async def question(leader: QuorumLeader) -> list[Fetched] | str:

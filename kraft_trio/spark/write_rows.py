@@ -97,7 +97,7 @@ def _check_raw(schema: StructType) -> None:
 
 def _check_msgpack(schema: StructType) -> None:
     if not set(schema.names) - {KEY}:
-        raise ConfigError(f"columns {', '.join(schema.names)}: there is none beside {KEY} for the value to be made of")
+        raise ConfigError(f"columns {', '.join(schema.names)}: expected a column other than {KEY}, for the value")
     for field in schema:
         if field.name == KEY:
             _check_bytes(field)

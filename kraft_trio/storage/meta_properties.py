@@ -53,7 +53,7 @@ def decode_meta_properties(path: str, data: bytes) -> MetaProperties:
     if not cluster_id:
         raise StorageError(f"{path}: cluster.id is not there")
     if not _is_text(cluster_id):
-        raise StorageError(f"{path}: cluster.id={_shown(cluster_id)}, expected text: half of a surrogate pair is none")
+        raise StorageError(f"{path}: cluster.id={_shown(cluster_id)}, expected text, not half of a surrogate pair")
     directory_id = NO_DIRECTORY_ID
     if "directory.id" in fields:
         try:

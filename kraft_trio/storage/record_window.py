@@ -82,7 +82,7 @@ class RecordWindow:
             if self._left_bytes is not None:
                 self._left_bytes -= len(chunk)
                 if self._left_bytes < 0:
-                    assert self._limits.max_bytes is not None, "a cap that is none was broken"
+                    assert self._limits.max_bytes is not None, "a limit that is not set was exceeded"
                     raise AboveCapError(self._header.compression, self._limits.max_bytes)
             if content is None:
                 content = io.BytesIO()

@@ -125,8 +125,8 @@ class SnapshotDownload(UnfinishedSnapshot):
     async def finish(self) -> SnapshotSummary:
         """Make it durable under its name, once all of it has been checked.
 
-        Raises CorruptSnapshotError, naming position and what was expected, for what is no whole snapshot of that id:
-        then it is abandoned, and there is none.
+        Raises CorruptSnapshotError, naming position and what was expected, if it is not a whole snapshot of that id.
+        The download is then abandoned.
         """
         assert self.is_complete, f"{self.position} of {self.size_in_bytes} bytes are here"
         try:

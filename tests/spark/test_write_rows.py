@@ -104,7 +104,7 @@ def test_columns_as_a_map() -> None:
         ([("value", TEXT), ("n", INT)], "raw", "column n: expected key, value and headers only"),
         ([("value", TEXT), ("headers", TEXT)], "raw", "column headers is string, expected array<struct<name:string,v"),
         ([("value", TEXT), ("value", TEXT)], "raw", "column value: there is more than one of that name"),
-        ([("key", TEXT)], "msgpack", "columns key: there is none beside key"),
+        ([("key", TEXT)], "msgpack", "columns key: expected a column other than key"),
         ([("key", INT), ("n", INT)], "msgpack", "column key is int, expected binary or string"),
         ([("n", DecimalType(10, 2))], "msgpack", "column n is decimal(10,2), which MessagePack does not have: cast it"),
         ([("s", columns(("a", ArrayType(DateType()))))], "msgpack", "column s.a[] is date"),

@@ -40,5 +40,5 @@ def chosen(names: Collection[str]) -> list[Check]:
     known = {check.name for check in CHECKS}
     for name in names:
         if name not in known:
-            raise AuditInputError(f"check {name}: there is none; expected one of {', '.join(sorted(known))}")
+            raise AuditInputError(f"check {name}: unknown; expected one of {', '.join(sorted(known))}")
     return [check for check in CHECKS if not names or check.name in names]
