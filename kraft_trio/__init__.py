@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         StorageFailure,
         UnsupportedVersionError,
     )
-    from kraft_trio.formatting import first_voter, format_node, random_uuid
+    from kraft_trio.formatting import ensure_formatted, first_voter, format_node, random_uuid
     from kraft_trio.messages import QuorumView
     from kraft_trio.metrics.node_metrics import NodeMetrics
     from kraft_trio.node import Node
@@ -75,7 +75,7 @@ else:
                 "ProtocolError RecordTooLargeError RefusedError SerdeError StorageError StorageFailure "
                 "UnsupportedVersionError"
             ),
-            "formatting": "first_voter format_node random_uuid",
+            "formatting": "ensure_formatted first_voter format_node random_uuid",
             "application.latest_by_key": "LatestByKey",
             "messages": "QuorumView",
             "metrics.node_metrics": "NodeMetrics",
@@ -163,6 +163,7 @@ __all__ = [
     "VoterChangeError",
     "VoterSet",
     "background_logger_factory",
+    "ensure_formatted",
     "first_voter",
     "format_node",
     "load_config",

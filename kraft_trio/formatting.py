@@ -5,13 +5,23 @@ from __future__ import annotations
 import contextlib
 import random
 import time
+from collections.abc import Mapping
 from uuid import UUID
 
+import trio
+
+from kraft_trio.client.known_voter import refuse_known_voter
 from kraft_trio.config import NodeConfig
-from kraft_trio.errors import ConfigError
-from kraft_trio.protocol.types import directory_id_from_text, directory_id_to_text
+from kraft_trio.config.values import parse_peer
+from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, directory_id_from_text, directory_id_to_text
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
-from kraft_trio.storage.directory import format_directory, random_directory_id
+from kraft_trio.storage.directory import (
+    format_directory,
+    random_directory_id,
+    read_meta_properties,
+    refuse_other_topic,
+)
 from kraft_trio.storage.real_disk import RealDisk
 
 
@@ -35,10 +45,7 @@ def format_node(config: NodeConfig, cluster_id: str, voters: VoterSet | None = N
     Raises ConfigError if the node is not among `voters` or `cluster_id` is not a UUID, and StorageError if the
     directory is already formatted or cannot be written.  Nothing has changed then.
     """
-    try:
-        directory_id_from_text(cluster_id)
-    except ValueError as error:
-        raise ConfigError(f"cluster_id: {error}") from error
+    _check_cluster_id(cluster_id)
     if voters is None:
         directory_id = _random_directory_id()
     else:
@@ -58,6 +65,89 @@ def format_node(config: NodeConfig, cluster_id: str, voters: VoterSet | None = N
             kraft_version=SUPPORTED_KRAFT_VERSIONS.maximum,
             timestamp_ms=time.time_ns() // 1_000_000,
         )
+
+
+async def ensure_formatted(
+    config: NodeConfig, cluster_id: str, first_voters: Mapping[int, Endpoint | str] | None = None
+) -> bool:
+    """Format a node's directory unless it is formatted already.  Returns whether it was formatted now.
+
+    Every node may call this at each start.  `first_voters` names the controllers of a new quorum by their ids, each
+    with the address of its controller listener; give all nodes the same ones.  The directory ids of first voters follow
+    from the cluster id and the node ids, so the nodes need not exchange them.  A node that is not among `first_voters`,
+    and each node without them, is formatted as one that joins.
+
+    A first voter asks the others before it is formatted, because a voter that comes back with a blank disk may have
+    lost what it has acknowledged.  Raises
+
+    - ConfigError for a cluster id that is no UUID, or another own address in `first_voters` than in the configuration,
+    - StorageError if the directory belongs to another node, cluster or topic, if the others know this voter already, or
+      if the directory cannot be written.
+    """
+    _check_cluster_id(cluster_id)
+    voters = None if first_voters is None else _first_voters(config, cluster_id, first_voters)
+    own = None if voters is None else voters.get(config.node_id)
+    if own is not None:
+        _check_own_address(config, own)
+    if await trio.to_thread.run_sync(_is_formatted, config, cluster_id):
+        return False
+    if voters is not None and own is not None:
+        listener = config.controller_listener_name
+        others = [voter.endpoints.get(listener) for voter in voters if voter.id != config.node_id]
+        await refuse_known_voter([endpoint for endpoint in others if endpoint is not None], cluster_id, own.key)
+    await trio.to_thread.run_sync(format_node, config, cluster_id, voters if own is not None else None)
+    return True
+
+
+def _first_voters(config: NodeConfig, cluster_id: str, given: Mapping[int, Endpoint | str]) -> VoterSet:
+    try:
+        endpoints = {
+            node_id: parse_peer(endpoint) if isinstance(endpoint, str) else endpoint
+            for node_id, endpoint in given.items()
+        }
+    except ValueError as error:
+        raise ConfigError(f"first_voters: {error}") from error
+    return VoterSet(
+        Voter(
+            ReplicaKey(node_id, _first_directory_id(cluster_id, node_id)),
+            Endpoints({config.controller_listener_name: endpoint}),
+            SUPPORTED_KRAFT_VERSIONS,
+        )
+        for node_id, endpoint in endpoints.items()
+    )
+
+
+def _check_own_address(config: NodeConfig, own: Voter) -> None:
+    listener = config.controller_listener_name
+    given, configured = own.endpoints.get(listener), config.advertised_endpoint(listener)
+    if given != configured:
+        raise ConfigError(f"first_voters: node {own.id} at {given}, but it announces {listener}://{configured}")
+
+
+def _is_formatted(config: NodeConfig, cluster_id: str) -> bool:
+    """Raises StorageError if it is formatted for something else."""
+    directory = config.metadata_log_dir
+    with contextlib.closing(RealDisk()) as disk:
+        found = read_meta_properties(disk, directory)
+        if found is None:
+            return False
+        if found.node_id != config.node_id:
+            raise StorageError(f"{directory}: formatted for node {found.node_id}, not for node.id={config.node_id}")
+        if found.cluster_id != cluster_id:
+            raise StorageError(f"{directory}: formatted for cluster {found.cluster_id}, not for {cluster_id}")
+        refuse_other_topic(disk, directory, config.topic_name)
+        return True
+
+
+def _check_cluster_id(cluster_id: str) -> None:
+    try:
+        directory_id_from_text(cluster_id)
+    except ValueError as error:
+        raise ConfigError(f"cluster_id: {error}") from error
+
+
+def _first_directory_id(cluster_id: str, node_id: int) -> UUID:
+    return random_directory_id(random.Random(f"{cluster_id}/{node_id}"))
 
 
 def _random_directory_id() -> UUID:

@@ -250,6 +250,7 @@ class Node(Generic[T, R]):
 
         Raises NodeClosedError if the node has stopped or stops meanwhile.
         """
+        await trio.lowlevel.checkpoint()
         view = await self.election.view.wait_for(lambda view: self._closed or view.leader_id is not None)
         if self._closed:
             raise NodeClosedError("wait_for_leader: the node has stopped")
@@ -263,6 +264,7 @@ class Node(Generic[T, R]):
         """
         seen: QuorumView | None = None
         while True:
+            await trio.lowlevel.checkpoint()
             view = await self._wait_for_change(seen)
             if view == seen:
                 raise NodeClosedError("changes: the node has stopped")
@@ -334,6 +336,8 @@ class Node(Generic[T, R]):
         - UnsupportedVersionError if the leader is one of Apache Kafka,
         - NodeClosedError if this node has stopped.
         """
+        if not isinstance(to, int):
+            raise TypeError(f"to: {to!r}, expected the id of a voter")
         return await self._transfers.transfer(to, timeout_ms)
 
     async def append(self, values: Sequence[T | NewRecord], *, epoch: int | None = None) -> range:
@@ -354,6 +358,8 @@ class Node(Generic[T, R]):
             raise NodeClosedError("append: the node has stopped")
         if not values:
             raise ValueError("values: none given, at least one expected")
+        if isinstance(values, str | bytes | NewRecord):
+            raise TypeError(f"values: {type(values).__name__}, expected a list of values")
         records = [self._encoded(value) for value in values]
         if epoch is None:
             base_offset = await self._appender.append(records)

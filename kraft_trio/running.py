@@ -9,16 +9,16 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 from typing import Any, TypeVar, cast, overload
 
-import structlog
 import trio
 
 from kraft_trio.actors.state_machine_driver import OnCommit
 from kraft_trio.application.machine_adapter import MachineAdapter
 from kraft_trio.application.serde import RawSerde, Serde
 from kraft_trio.application.state_machine import BatchStateMachine, StateMachine, StateSnapshots, what_is_wrong_with
-from kraft_trio.config import NodeConfig
+from kraft_trio.config import LoadedConfig, NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import StorageFailure, leaves
+from kraft_trio.logs import get_logger, naming_node
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.storage.directory import LockedDirectory, refuse_other_topic
@@ -31,7 +31,7 @@ from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
 from kraft_trio.tracing.node_trace import NodeTrace, node_trace
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -101,6 +101,7 @@ def open_node(
     for a trace that cannot be written, and ValueError for arguments that do not go together.  A fault of the running
     node (StorageFailure or a bug) cancels the block and is raised from it.
     """
+    _check_types(config, serde)
     machine: MachineAdapter[Any, Any] | None = None
     serde = serde if serde is not None else RawSerde()
     if state_machine is not None:
@@ -145,8 +146,9 @@ async def _opened(
                     tracing = await stack.enter_async_context(traced)
                     on_commit, snapshots = tracing.applying(on_commit, snapshots)
                 make = partial(Node[T, R], serde=serde, on_commit=on_commit, snapshots=snapshots, machine=machine)
-                async with _running(config, environment, directory, key, make, tracing) as node:
-                    yield node
+                with naming_node(config.node_id):
+                    node = await stack.enter_async_context(_running(config, environment, directory, key, make, tracing))
+                yield node
     finally:
         if own_environment:
             environment.disk.close()
@@ -207,6 +209,17 @@ async def _running(
     finally:
         with trio.CancelScope(shield=True):
             await log_.close()
+
+
+def _check_types(config: object, serde: object) -> None:
+    """Raises TypeError for the arguments that are most often mixed up."""
+    if not isinstance(config, NodeConfig):
+        hint = "; it is its .config" if isinstance(config, LoadedConfig) else ""
+        raise TypeError(f"config: {type(config).__name__}, expected NodeConfig{hint}")
+    if serde is not None and not (
+        callable(getattr(serde, "encode", None)) and callable(getattr(serde, "decode", None))
+    ):
+        raise TypeError(f"serde: {serde!r}, expected an object with encode and decode")
 
 
 def _only_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:

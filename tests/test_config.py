@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
+import structlog.testing
 
 from kraft_trio.config import KEYS, NodeConfig, load_config, parse_config
+from kraft_trio.config.properties import environment_variable
 from kraft_trio.config.values import NamedListener, StaticVoter, parse_endpoint
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint
@@ -333,3 +336,81 @@ class TestFile:
 @pytest.mark.parametrize("text", ["a:1", "[::1]:65535", "10.0.0.1:9093"])
 def test_endpoint_text_reads_back(text: str) -> None:
     assert str(parse_endpoint(text)) == text
+
+
+KEYWORDS: dict[str, Any] = {
+    "node_id": 1,
+    "listeners": "CONTROLLER://localhost:9093",
+    "quorum_bootstrap_servers": ["localhost:9093"],
+    "metadata_log_dir": Path("/var/lib/kraft"),
+}
+
+
+def test_keywords_take_texts_and_values() -> None:
+    assert NodeConfig(**KEYWORDS) == config_of()
+    assert NodeConfig(**{**KEYWORDS, "node_id": "1"}) == config_of()
+    listeners = (NamedListener("CONTROLLER", Endpoint("localhost", 9093)),)
+    assert NodeConfig(**{**KEYWORDS, "listeners": listeners}) == config_of()
+
+
+def test_a_mapping_takes_texts_and_values() -> None:
+    mapping = {**MINIMAL, "node.id": 1, "metadata.log.dir": Path("/var/lib/kraft"), "kraft.voter.gossip.enable": False}
+    assert NodeConfig.from_mapping(mapping) == config_of(kraft_voter_gossip_enable="false")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("node_id", 1.5, "node.id=1.5; expected a whole number from 0 to 2147483647"),
+        ("node_id", True, "node.id=True; expected a whole number"),
+        ("node_id", None, "node.id=None; expected a whole number"),
+        ("voter_gossip", 1, "kraft.voter.gossip.enable=1; expected true or false"),
+        ("listeners", 9093, "listeners=9093; expected NAME://host:port"),
+        ("listeners", [("a", 1)], r"listeners=\[\('a', 1\)\]; expected NAME://host:port"),
+        ("quorum_bootstrap_servers", ["a"], r"bootstrap.servers=\['a'\]: 'a' has no port"),
+        ("metadata_log_dir", b"/data", "metadata.log.dir=b'/data'; expected the path of a directory"),
+        ("topic_id", 5, "kraft.topic.id=5; expected a UUID"),
+        ("topic_name", "a/b", "kraft.topic.name=a/b; expected 1 to 249"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named(field: str, value: object, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        NodeConfig(**{**KEYWORDS, field: value})
+
+
+def test_a_listener_without_an_address_to_announce_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"nobody can connect to 0\.0\.0\.0"):
+        NodeConfig(**{**KEYWORDS, "listeners": "CONTROLLER://0.0.0.0:9093"})
+
+
+VARIABLES = {
+    "KRAFT_NODE_ID": "1",
+    "KRAFT_LISTENERS": "CONTROLLER://localhost:9093",
+    "KRAFT_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS": "localhost:9093",
+    "KRAFT_METADATA_LOG_DIR": "/var/lib/kraft",
+}
+
+
+def test_the_environment_sets_keys() -> None:
+    variables = {**VARIABLES, "KRAFT_TOPIC_NAME": "words", "PATH": "/bin"}
+    assert NodeConfig.from_environment(variables) == config_of(kraft_topic_name="words")
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "node.properties"
+    file.write_text("".join(f"{key}={text}\n" for key, text in {**MINIMAL, "node.id": "5"}.items()))
+    assert NodeConfig.from_file(file).node_id == 5
+    assert NodeConfig.from_environment({"KRAFT_NODE_ID": "7"}, file=file).node_id == 7
+
+
+def test_no_two_keys_share_a_variable() -> None:
+    names = [environment_variable(key.name) for key, _ in KEYS]
+    assert len(set(names)) == len(names)
+
+
+def test_a_mistyped_variable_is_warned_about() -> None:
+    with structlog.testing.capture_logs() as lines:
+        NodeConfig.from_environment({**VARIABLES, "KRAFT_NODEID": "2"})
+    assert [line["reason"] for line in lines] == [
+        "KRAFT_NODEID: no such variable, ignored; the nearest known one is KRAFT_NODE_ID"
+    ]

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 import attrs
-import structlog
 import trio
 
 from kraft_trio.actors.network_client import NetworkClient
@@ -24,6 +23,7 @@ from kraft_trio.errors import (
     UnsupportedVersionError,
 )
 from kraft_trio.idempotent_producer import IdempotentProducer, ProducerLeader
+from kraft_trio.logs import get_logger
 from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import NewRecord, peek_header
@@ -33,7 +33,7 @@ from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducer
 from kraft_trio.wire.apis.produce import PRODUCE, ProducePartition, ProducePartitionResponse, ProduceRequest
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 MAILBOX_SIZE = 1024
 

@@ -7,11 +7,11 @@ from typing import Final
 from uuid import UUID
 
 import attrs
-import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.replacement import UNKNOWN, DescribedReplica, objection_to_replacing
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import Endpoint
@@ -21,7 +21,7 @@ from kraft_trio.wire.apis.describe_quorum import DESCRIBE_QUORUM, DescribeQuorum
 from kraft_trio.wire.apis.remove_raft_voter import REMOVE_RAFT_VOTER, RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 TIMEOUT_MS: Final = 30_000
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
-import structlog
 import trio
 
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import NetworkError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.network import Network
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class BootstrapServers:

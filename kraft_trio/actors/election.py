@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping
 
 import attrs
-import structlog
 import trio
 
 from kraft_trio.actors.election_responses import ElectionResponses
@@ -25,6 +24,7 @@ from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.role_changes import Ruling, Situation, judge
 from kraft_trio.actors.shared_node_id import SharedNodeId
 from kraft_trio.channels import Reply
+from kraft_trio.logs import get_logger
 from kraft_trio.messages import (
     BeginQuorumEpochReceived,
     ElectionMessage,
@@ -67,7 +67,7 @@ from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 MAILBOX_SIZE = 256
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TypeAlias, TypedDict
 
-import structlog
-
 from kraft_trio.actors.epoch_guard import EpochGuard
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.role_changes import Ruling
 from kraft_trio.config import NodeConfig
+from kraft_trio.logs import get_logger
 from kraft_trio.messages import (
     BeginQuorumEpochReceived,
     ElectionMessage,
@@ -25,7 +24,7 @@ from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochResponse
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 ElectionRequest: TypeAlias = VoteReceived | BeginQuorumEpochReceived | EndQuorumEpochReceived
 

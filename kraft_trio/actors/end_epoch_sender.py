@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.logs import get_logger
 from kraft_trio.messages import HandedOver
 from kraft_trio.protocol.roles import Resigned
 from kraft_trio.protocol.voter_set import Voter
@@ -16,7 +16,7 @@ from kraft_trio.protocol.waits import vote_wait_ms
 from kraft_trio.wire.apis.end_quorum_epoch import END_QUORUM_EPOCH, EndQuorumEpochRequest
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 ATTEMPTS_BEFORE_HAND_OVER = 3

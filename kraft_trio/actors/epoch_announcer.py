@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter
 from kraft_trio.protocol.waits import announcement_wait_ms
@@ -18,7 +18,7 @@ from kraft_trio.wire.apis.begin_quorum_epoch import (
 )
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 ANY_VOTER = ReplicaKey(-1)
 """The sender does not know which node it asks."""

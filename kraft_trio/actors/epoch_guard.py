@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-import structlog
 import trio
 
+from kraft_trio.logs import get_logger
 from kraft_trio.messages import BeginQuorumEpochReceived, ElectionMessage, EndQuorumEpochReceived, VoteReceived
 from kraft_trio.protocol.epoch_limits import MAX_EPOCH, EpochAllowance, highest_requested_epoch
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 QUIET_S: Final = 10.0
 """Least time between two log lines about the same kind of refusal."""

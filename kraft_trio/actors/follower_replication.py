@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import attrs
-import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
@@ -26,6 +25,7 @@ from kraft_trio.errors import (
     ProtocolError,
     UnsupportedVersionError,
 )
+from kraft_trio.logs import get_logger
 from kraft_trio.messages import FetchedFromLeader, LeaderHeardOf, TimedOut
 from kraft_trio.protocol.check_quorum import SIGN_OF_LIFE_BYTES
 from kraft_trio.protocol.reconciliation import truncation_point
@@ -37,7 +37,7 @@ from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT, FetchSnapshotReq
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 TIMEOUT_SPREAD = 0.1
 """The random part of the fetch timeout, so that followers of a dead leader do not campaign at once."""

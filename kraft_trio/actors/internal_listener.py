@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-import structlog
 import trio
 
 from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.logs import get_logger
 from kraft_trio.messages import ElectionMessage, VotersChanged
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.removal_marker import RemovalMarker
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class InternalListener:

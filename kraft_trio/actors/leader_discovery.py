@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import attrs
-import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.replica_fetch import discovery_endpoints, leader_in_fetch_response, replica_fetch_request
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import Endpoint, Endpoints
 from kraft_trio.protocol.waits import discovery_wait_ms
 from kraft_trio.wire.api import DESCRIBE_CLUSTER
@@ -18,7 +18,7 @@ from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRe
 from kraft_trio.wire.apis.fetch import FETCH, FetchResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 EXPECTED_ERRORS = frozenset(
     {

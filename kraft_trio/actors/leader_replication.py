@@ -11,7 +11,6 @@ from functools import partial
 from typing import Final
 
 import attrs
-import structlog
 import trio
 
 from kraft_trio.actors.accepted_appends import AcceptedAppends
@@ -23,6 +22,7 @@ from kraft_trio.actors.request_failures import NODES_OWN
 from kraft_trio.actors.snapshot_scrubber import SnapshotScrubber
 from kraft_trio.actors.snapshot_server import SnapshotServer
 from kraft_trio.channels import drain
+from kraft_trio.logs import get_logger
 from kraft_trio.messages import (
     CommittedEndRequested,
     DescribeQuorumReceived,
@@ -46,7 +46,7 @@ from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, Describe
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 MESSAGES_PER_TURN: Final = 256
 """How many requests are served before other tasks run."""

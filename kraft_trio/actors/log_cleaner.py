@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-import structlog
 import trio
 
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import CorruptSnapshotError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.retention import RetentionLimits
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 INTERVAL_S: Final = 60.0
 """How often the log is trimmed by age, even if no snapshot is taken; as in Kafka."""

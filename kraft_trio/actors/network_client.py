@@ -8,18 +8,18 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
 
 import attrs
-import structlog
 import trio
 
 from kraft_trio.channels import Reply, send_or_wait
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.protocol.waits import RECONNECT_BACKOFF_MAX_MS
 from kraft_trio.wire.api import Api
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.network import Network
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Final
 
-import structlog
 import trio
 
 from kraft_trio.actors.client_lane import ClientLanes
@@ -16,10 +15,11 @@ from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.actors.server_connection import ServerConnection
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.connection_limits import ConnectionLimits
 from kraft_trio.wire.network import Listener, Network
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 LOOK_EVERY_S: Final = 1.0

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 import attrs
-import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.voter_change import VoterChange, VoterChangeSteps
+from kraft_trio.logs import get_logger
 from kraft_trio.messages import LeadershipLost
 from kraft_trio.protocol.reassignment import Add, Done, HandOver, Remove, Step, Wait, next_step
 from kraft_trio.protocol.reassignment_target import resolve_target
@@ -24,7 +24,7 @@ from kraft_trio.protocol.types import Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import Refused, add_voter, check_new_voter, remove_voter
 from kraft_trio.protocol.voter_set import Voter
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 LOOKS_PER_FETCH_TIMEOUT: Final = 20
 """How often the leader looks whether a replica has come, gone or caught up."""

@@ -11,12 +11,12 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-import structlog
 import trio
 
 from kraft_trio.errors import NodeClosedError, StorageError, StorageFailure, leaves
+from kraft_trio.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 SECONDS_BETWEEN_TRACEBACKS: Final = 10.0
 """Least time between two logged tracebacks, because a client may repeat its request."""

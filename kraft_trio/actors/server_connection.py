@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import attrs
-import structlog
 import trio
 
 from kraft_trio.actors.answers import Answer, Worked
@@ -24,6 +23,7 @@ from kraft_trio.errors import (
     StorageFailure,
     UnsupportedVersionError,
 )
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.connection_limits import Activity
 from kraft_trio.wire.api import PRODUCE
 from kraft_trio.wire.apis.fetch import FetchRequest
@@ -32,7 +32,7 @@ from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response
 from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.network import ImmediateStream
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 IN_FLIGHT = 64
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from typing import Final
 
-import structlog
 import trio
 
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import ReplicaKey
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 SAID_EVERY_S: Final = 60.0
 WHAT_TO_DO: Final = "stop one of the two, and format a directory of its own for it with another node.id"

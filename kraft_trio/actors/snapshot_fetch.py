@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import structlog
 import trio
 
 from kraft_trio.errors import CorruptSnapshotError, DiskFullError, ProtocolError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.snapshot_offers import check_offered_snapshot
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.disk import Disk
@@ -15,7 +15,7 @@ from kraft_trio.storage.log import Log
 from kraft_trio.storage.snapshot_download import SnapshotDownload
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotResponse
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0

@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-import structlog
 import trio
 
 from kraft_trio.errors import ProtocolError, StorageFailure
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.snapshot_reader import read_batches
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 RECHECK_S: Final = 300.0
 """Shortest time between two checks of one snapshot, because any client can cause a check with two-byte requests."""

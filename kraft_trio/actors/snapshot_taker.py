@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Final
 
-import structlog
 import trio
 
 from kraft_trio.actors.log_cleaner import LogCleaner
 from kraft_trio.application.state_machine import StateSnapshots
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import DiskFullError, StorageFailure
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.batch import BatchHeader
@@ -21,7 +21,7 @@ from kraft_trio.storage.producer_snapshot import encode_producer_snapshot, load_
 from kraft_trio.storage.snapshot_reader import ControlState
 from kraft_trio.storage.snapshot_writer import SnapshotWriter
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 FULL_DISK_RETRY_S: Final = 60.0
 """Delay before retrying a snapshot that did not fit on the disk."""

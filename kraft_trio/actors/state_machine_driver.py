@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, closing, contextmanager
 
-import structlog
 import trio
 
 from kraft_trio.actors.record_decoder import RecordDecoder
@@ -19,13 +18,14 @@ from kraft_trio.errors import (
     StorageError,
     StorageFailure,
 )
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.batch import BatchHeader, Record, iter_headers
 from kraft_trio.storage.disk import Buffer, Disk
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.snapshot_reader import open_snapshot
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 OnCommit = Callable[[Sequence[Record]], Awaitable[None]]
 
@@ -50,6 +50,8 @@ async def committed_batches(
             await log.changed.park()
         began_at = offset
         for header, batch in log.iter_batches(offset, log.high_watermark):
+            # A reader of a long log must not keep the event loop for itself.
+            await trio.lowlevel.checkpoint()
             if not header.is_control:
                 async with aclosing(_readable(log, decoder, header, batch)) as lists:
                     async for records in lists:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.voter_set import Voter
 from kraft_trio.wire.apis.update_raft_voter import UPDATE_RAFT_VOTER, UpdateRaftVoterRequest
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 SETTLED = frozenset({ErrorCode.none, ErrorCode.unsupported_version})
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.errors import ApiNotServedError, NetworkError, UnsupportedVersionError
+from kraft_trio.logs import get_logger
 from kraft_trio.messages import VoteRoundEnded
 from kraft_trio.protocol.roles import Candidate, Prospective
 from kraft_trio.protocol.types import OffsetAndEpoch
@@ -16,7 +16,7 @@ from kraft_trio.protocol.waits import vote_wait_ms
 from kraft_trio.wire.apis.vote import VOTE, VoteRequest, VoteResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PRE_VOTE_RETRY_S = 0.05
 

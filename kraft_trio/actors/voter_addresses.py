@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import attrs
-import structlog
 
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.gossip import Advertisement, Whereabouts, choose_endpoint
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, VOTE, Api
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")

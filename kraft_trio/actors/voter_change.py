@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 import attrs
-import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.channels import Reply
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import Refused
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, Voter, VoterSet
@@ -22,7 +22,7 @@ from kraft_trio.storage.control_records import ControlRecord, VotersRecord
 from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 T = TypeVar("T")
 

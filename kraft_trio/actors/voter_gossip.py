@@ -12,12 +12,12 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.published import Published
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.logs import get_logger
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.gossip import (
     MAX_ADVERTISEMENTS,
@@ -33,7 +33,7 @@ from kraft_trio.storage.boot_counter import BootCounter
 from kraft_trio.wire.apis.discover_voters import DISCOVER_VOTERS, DiscoverVotersRequest, DiscoverVotersResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 MAX_REQUESTS: Final = 256
 """How many requests a node answers in one fetch timeout."""

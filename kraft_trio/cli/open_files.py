@@ -6,11 +6,11 @@ import resource
 from typing import Final
 
 import attrs
-import structlog
 
 from kraft_trio.config import NodeConfig
+from kraft_trio.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 HEADROOM: Final = 96
 """Descriptors that connections never take: the log's segments, snapshots, directories, the node's own connections."""

@@ -19,10 +19,10 @@ from kraft_trio.cli.format_plan import (
     parse_initial_controllers,
     plan_format,
 )
-from kraft_trio.cli.known_voter import OVERRIDE, refuse_known_voter
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.recover_command import recover_command
 from kraft_trio.cli.release_version import kraft_version_of_release
+from kraft_trio.client.known_voter import OVERRIDE, refuse_known_voter
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import directory_id_to_text

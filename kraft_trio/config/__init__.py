@@ -1,7 +1,6 @@
 """A node's configuration: Kafka's `.properties` file, read into one validated value with the units in its names."""
 
 from kraft_trio.config.fields import KEYS
-from kraft_trio.config.node_config import NodeConfig
-from kraft_trio.config.properties import LoadedConfig, load_config, parse_config
+from kraft_trio.config.node_config import LoadedConfig, NodeConfig, load_config, parse_config
 
 __all__ = ["KEYS", "LoadedConfig", "NodeConfig", "load_config", "parse_config"]

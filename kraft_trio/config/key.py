@@ -1,12 +1,13 @@
 """Configuration keys, and the kinds of value that they have.
 
-A kind reads its values from text and says in words which values it allows.  Its `parse` raises ValueError.  `Key` turns
-that into the ConfigError that a user sees, with the key, the value and what is allowed.  A kind looks at no other key,
-at no file and at no network.
+A kind reads its values from text and says in words which values it allows.  Its `parse` and `take` raise ValueError.
+`Key` turns that into the ConfigError that a user sees, with the key, the value and what is allowed.  A kind looks at no
+other key, at no file and at no network.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -32,6 +33,9 @@ class Kind(Protocol):
     def parse(self, text: str) -> Any:
         """Parse the value.  Raises ValueError with a reason, or without text if `allowed` already says everything."""
 
+    def take(self, value: object) -> Any:
+        """Take over a value from Python that is no text.  Raises ValueError like `parse`."""
+
     def format(self, value: Any) -> str:
         """The text that `parse` reads as that value."""
 
@@ -47,17 +51,15 @@ class Integer:
     def allowed(self) -> str:
         return f"a whole number from {self.minimum} to {self.maximum}"
 
-    def check(self, value: object) -> None:
-        """Raises ValueError unless it is an int within the range."""
+    def take(self, value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not self.minimum <= value <= self.maximum:
             raise ValueError
+        return value
 
     def parse(self, text: str) -> int:
         if re.fullmatch(r"[+-]?[0-9]{1,20}", text) is None:
             raise ValueError
-        value = int(text)
-        self.check(value)
-        return value
+        return self.take(int(text))
 
     def format(self, value: int) -> str:
         return str(value)
@@ -77,20 +79,33 @@ class Truth:
             raise ValueError
         return lowered == "true"
 
+    def take(self, value: object) -> bool:
+        if not isinstance(value, bool):
+            raise ValueError
+        return value
+
     def format(self, value: bool) -> str:
         return "true" if value else "false"
 
 
 @attrs.frozen
 class Text:
-    """Text parsed by `read`, which raises ValueError."""
+    """Text parsed by `read`, which raises ValueError, or a value of `type`."""
 
     allowed: str
     read: Callable[[str], Any]
     write: Callable[[Any], str] = str
+    type: type = str
 
     def parse(self, text: str) -> Any:
         return self.read(text)
+
+    def take(self, value: object) -> Any:
+        if isinstance(value, os.PathLike) and isinstance(path := os.fspath(value), str):
+            return self.read(path)
+        if not isinstance(value, self.type):
+            raise ValueError
+        return value
 
     def format(self, value: Any) -> str:
         return self.write(value)
@@ -98,10 +113,14 @@ class Text:
 
 @attrs.frozen
 class ListOf:
-    """Items separated by commas, with optional spaces.  Empty text is the empty list."""
+    """Items separated by commas, with optional spaces.  Empty text is the empty list.
+
+    In Python, a list of texts or of values of `type`.
+    """
 
     allowed: str
     read: Callable[[str], Any]
+    type: type = str
 
     def parse(self, text: str) -> tuple[Any, ...]:
         if not text.strip():
@@ -110,6 +129,11 @@ class ListOf:
         if "" in items:
             raise ValueError("an entry between two commas is empty")
         return tuple(self.read(item) for item in items)
+
+    def take(self, value: object) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple) or not all(isinstance(item, str | self.type) for item in value):
+            raise ValueError
+        return tuple(self.read(item) if isinstance(item, str) else item for item in value)
 
     def format(self, value: tuple[Any, ...]) -> str:
         return ",".join(str(item) for item in value)
@@ -136,21 +160,17 @@ class Key:
         except ValueError as error:
             raise self.refuse(text, str(error)) from error
 
-
-def _check_integer(_config: object, field: attrs.Attribute[Any], value: Any) -> None:
-    key: Key = field.metadata[KEY]
-    assert isinstance(key.kind, Integer)
-    try:
-        key.kind.check(value)
-    except ValueError as error:
-        raise key.refuse(value) from error
+    def take(self, value: object) -> Any:
+        """Take over a value from Python, which may be text.  Raises ConfigError."""
+        if isinstance(value, str):
+            return self.parse(value)
+        try:
+            return self.kind.take(value)
+        except ValueError as error:
+            raise self.refuse(repr(value), str(error)) from error
 
 
 def config_key(name: str, kind: Kind, meaning: str, *, default: Any = attrs.NOTHING, unit: str = "") -> Any:
     """An attrs field read from the configuration key `name`.  A key without default must be set."""
-    return attrs.field(
-        default=default,
-        validator=_check_integer if isinstance(kind, Integer) else None,
-        converter=tuple if isinstance(kind, ListOf) else None,
-        metadata={KEY: Key(name, kind, unit, meaning)},
-    )
+    key = Key(name, kind, unit, meaning)
+    return attrs.field(default=default, converter=key.take, metadata={KEY: key})

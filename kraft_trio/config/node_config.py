@@ -2,25 +2,59 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import attrs
 
-from kraft_trio.config.checks import check
+from kraft_trio.config.checks import check, refuse
 from kraft_trio.config.fields import ConfigFields
+from kraft_trio.config.properties import read_environment, read_file, values_of
+from kraft_trio.config.values import NamedListener
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
+
+log = get_logger(__name__)
 
 
 @attrs.frozen(kw_only=True)
 class NodeConfig(ConfigFields):
     """The complete configuration of a node.
 
+    Each value may also be the text that a `.properties` file has for its key, as in
+    `NodeConfig(node_id=1, listeners="CONTROLLER://a:9093", metadata_log_dir="data")`.
+
     Raises ConfigError if a value cannot be used, alone or together with another one.
     """
 
     def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "advertised_listeners", _advertised(self.listeners, self.advertised_listeners))
         check(self)
+
+    @classmethod
+    def from_mapping(cls, properties: Mapping[str, object]) -> NodeConfig:
+        """Make a configuration from keys, such as `node.id`, and values.  Logs warnings.  Raises ConfigError."""
+        return _warned(parse_config(properties))
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], overrides: Mapping[str, str] | None = None) -> NodeConfig:
+        """Read a `.properties` file; `overrides` (key to text) win over it.  Logs warnings.  Raises ConfigError."""
+        return _warned(load_config(path, overrides))
+
+    @classmethod
+    def from_environment(
+        cls, variables: Mapping[str, str] | None = None, *, file: str | os.PathLike[str] | None = None
+    ) -> NodeConfig:
+        """Read `KRAFT_NODE_ID` and its like from the environment; they win over `file`.
+
+        A variable is `KRAFT_` and the key in capitals with underscores, without a `kraft.` at the beginning.  Logs
+        warnings, also of `KRAFT_` variables that are no keys.  Raises ConfigError.
+        """
+        properties, warnings = read_environment(os.environ if variables is None else variables)
+        return _warned(parse_config(properties) if file is None else load_config(file, properties), warnings)
 
     @property
     def controller_listener_name(self) -> str:
@@ -54,3 +88,57 @@ class NodeConfig(ConfigFields):
         return VoterSet(
             [Voter(ReplicaKey(voter.id), Endpoints({name: voter.endpoint})) for voter in self.quorum_voters]
         )
+
+
+@attrs.frozen
+class LoadedConfig:
+    """A configuration, with the warnings about its file."""
+
+    config: NodeConfig
+    warnings: tuple[str, ...] = ()
+
+
+def load_config(path: str | os.PathLike[str], overrides: Mapping[str, str] | None = None) -> LoadedConfig:
+    """Read a `.properties` file; `overrides` (key to text) win over it.
+
+    Raises ConfigError, naming the file if it cannot be read, or else the key, its value and the allowed values.
+    """
+    properties, warnings = read_file(path, overrides)
+    loaded = parse_config(properties)
+    return attrs.evolve(loaded, warnings=(*warnings, *loaded.warnings))
+
+
+def parse_config(properties: Mapping[str, object]) -> LoadedConfig:
+    """Make a configuration from keys and values, each as text or as NodeConfig has it.  Raises ConfigError."""
+    values, warnings = values_of(properties)
+    config = NodeConfig(**values)
+    if not config.quorum_voters and not config.quorum_bootstrap_servers:
+        warnings.append(
+            "neither controller.quorum.bootstrap.servers nor controller.quorum.voters is set: "
+            "this node can find a leader only if it was formatted with the voters"
+        )
+    return LoadedConfig(config, tuple(warnings))
+
+
+def _warned(loaded: LoadedConfig, more: Sequence[str] = ()) -> NodeConfig:
+    for warning in (*more, *loaded.warnings):
+        log.warning("configuration", reason=warning)
+    return loaded.config
+
+
+def _advertised(listeners: Sequence[NamedListener], advertised: Sequence[NamedListener]) -> tuple[NamedListener, ...]:
+    """The advertised listeners, completed from `listeners`.  Raises ConfigError for a wildcard."""
+    given = {listener.name for listener in advertised}
+    result = list(advertised)
+    for listener in listeners:
+        if listener.name in given:
+            continue
+        host = listener.endpoint.host or socket.gethostname()
+        if host in ("0.0.0.0", "::"):
+            raise refuse(
+                "listeners",
+                listener,
+                f"nobody can connect to {host}; set advertised.listeners to an address that others can reach",
+            )
+        result.append(NamedListener(listener.name, Endpoint(host, listener.endpoint.port)))
+    return tuple(result)

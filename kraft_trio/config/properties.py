@@ -1,41 +1,27 @@
-"""Reading a node's configuration from a `.properties` file, as Kafka's tools write it."""
+"""Reading configuration keys from a `.properties` file, as Kafka's tools write it, or from the environment."""
 
 from __future__ import annotations
 
 import difflib
 import os
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import attrs
 import javaproperties
 
-from kraft_trio.config.checks import refuse
 from kraft_trio.config.fields import KEY_OF_FIELD, KEYS
 from kraft_trio.config.kafka_keys import HARMLESS_SECURITY, is_kafka_key, is_security_key
-from kraft_trio.config.node_config import NodeConfig
-from kraft_trio.config.values import NamedListener
 from kraft_trio.errors import ConfigError
-from kraft_trio.protocol.types import Endpoint
 
 _FIELD_OF_KEY = {key.name: field for field, key in KEY_OF_FIELD.items()}
+ENVIRONMENT_PREFIX = "KRAFT_"
 _DIRECTORY_KEYS = ("metadata.log.dir", "log.dirs", "log.dir")
 
 
-@attrs.frozen
-class LoadedConfig:
-    """A configuration, with the warnings about its file."""
-
-    config: NodeConfig
-    warnings: tuple[str, ...] = ()
-
-
-def load_config(path: str | os.PathLike[str], overrides: Mapping[str, str] | None = None) -> LoadedConfig:
-    """Read a `.properties` file; `overrides` (key to text) win over it.
-
-    Raises ConfigError, naming the file if it cannot be read, or else the key, its value and the allowed values.
-    """
+def read_file(
+    path: str | os.PathLike[str], overrides: Mapping[str, str] | None = None
+) -> tuple[dict[str, str], list[str]]:
+    """The keys of a `.properties` file and the overrides, which win, with warnings.  Raises ConfigError."""
     warnings: list[str] = []
     try:
         with open(path, "rb") as file:
@@ -50,18 +36,17 @@ def load_config(path: str | os.PathLike[str], overrides: Mapping[str, str] | Non
         if pair.key in properties and pair.key not in (overrides or {}):
             warnings.append(f"{pair.key}: given more than once; the last value, {pair.value!r}, is used")
         properties[pair.key] = pair.value
-    loaded = parse_config({**properties, **(overrides or {})})
-    return attrs.evolve(loaded, warnings=(*warnings, *loaded.warnings))
+    return {**properties, **(overrides or {})}, warnings
 
 
-def parse_config(properties: Mapping[str, str]) -> LoadedConfig:
-    """Make a configuration from keys and texts.  Raises ConfigError."""
+def values_of(properties: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
+    """The values of the fields of NodeConfig, with warnings.  Raises ConfigError."""
     warnings: list[str] = []
     values: dict[str, Any] = {}
-    for name, text in properties.items():
-        field = _FIELD_OF_KEY.get(name)
+    for name, value in properties.items():
+        field, text = _FIELD_OF_KEY.get(name), str(value)
         if field is not None:
-            values[field] = KEY_OF_FIELD[field].parse(text)
+            values[field] = KEY_OF_FIELD[field].take(value)
         elif is_security_key(name) and text.strip() and (name, text.strip().upper()) not in HARMLESS_SECURITY:
             raise ConfigError(
                 f"{name}={text}: kraft has no authentication, authorization or encryption yet and would serve "
@@ -74,37 +59,30 @@ def parse_config(properties: Mapping[str, str]) -> LoadedConfig:
     for key, default in KEYS:
         if default is None and _FIELD_OF_KEY[key.name] not in values:
             raise ConfigError(f"{key.name}: not set; expected {key.kind.allowed}")
-    values["advertised_listeners"] = _advertised(values.get("listeners", ()), values.get("advertised_listeners", ()))
-    config = NodeConfig(**values)
-    if not config.quorum_voters and not config.quorum_bootstrap_servers:
-        warnings.append(
-            "neither controller.quorum.bootstrap.servers nor controller.quorum.voters is set: "
-            "this node can find a leader only if it was formatted with the voters"
-        )
-    return LoadedConfig(config, tuple(warnings))
+    return values, warnings
 
 
-def _advertised(listeners: Sequence[NamedListener], advertised: Sequence[NamedListener]) -> tuple[NamedListener, ...]:
-    """The advertised listeners, completed from `listeners`.  Raises ConfigError for a wildcard."""
-    given = {listener.name for listener in advertised}
-    result = list(advertised)
-    for listener in listeners:
-        if listener.name in given:
-            continue
-        host = listener.endpoint.host or socket.gethostname()
-        if host in ("0.0.0.0", "::"):
-            raise refuse(
-                "listeners",
-                listener,
-                f"nobody can connect to {host}; set advertised.listeners to an address that others can reach",
-            )
-        result.append(NamedListener(listener.name, Endpoint(host, listener.endpoint.port)))
-    return tuple(result)
+def environment_variable(key: str) -> str:
+    """The variable that sets a key: `KRAFT_NODE_ID` for `node.id`, `KRAFT_TOPIC_NAME` for `kraft.topic.name`."""
+    return ENVIRONMENT_PREFIX + key.removeprefix("kraft.").replace(".", "_").upper()
 
 
-def _first_log_directory(properties: Mapping[str, str]) -> str | None:
+def read_environment(variables: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The keys that variables set, and warnings of variables that only look like it."""
+    key_of = {environment_variable(key): key for key in (*_FIELD_OF_KEY, *_DIRECTORY_KEYS)}
+    properties, warnings = {}, []
+    for variable, text in variables.items():
+        if variable in key_of:
+            properties[key_of[variable]] = text
+        elif variable.startswith(ENVIRONMENT_PREFIX):
+            nearest = difflib.get_close_matches(variable, key_of, n=1, cutoff=0.0)
+            warnings.append(f"{variable}: no such variable, ignored; the nearest known one is {nearest[0]}")
+    return properties, warnings
+
+
+def _first_log_directory(properties: Mapping[str, object]) -> str | None:
     for name in _DIRECTORY_KEYS[1:]:
-        if first := properties.get(name, "").split(",")[0].strip():
+        if first := str(properties.get(name, "")).split(",")[0].strip():
             return first
     return None
 

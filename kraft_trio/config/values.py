@@ -134,16 +134,19 @@ def _parse_protocol_mapping(text: str) -> tuple[str, str]:
 
 
 ROLES = ListOf("controller, broker, or both", _parse_role)
-LISTENERS = ListOf("NAME://host:port, separated by commas (an empty host for every interface)", _parse_listener)
+LISTENERS = ListOf(
+    "NAME://host:port, separated by commas (an empty host for every interface)", _parse_listener, NamedListener
+)
 ADVERTISED_LISTENERS = ListOf(
     "NAME://host:port, separated by commas, each an address that other machines can connect to",
     _parse_advertised_listener,
+    NamedListener,
 )
 LISTENER_NAMES = ListOf("listener names separated by commas", lambda text: text.upper())
-STATIC_VOTERS = ListOf("id@host:port, separated by commas", _parse_static_voter)
-BOOTSTRAP_SERVERS = ListOf("host:port, separated by commas", parse_peer)
+STATIC_VOTERS = ListOf("id@host:port, separated by commas", _parse_static_voter, StaticVoter)
+BOOTSTRAP_SERVERS = ListOf("host:port, separated by commas", parse_peer, Endpoint)
 STATE_MACHINE = Text(f"{NO_STATE_MACHINE}, {LATEST_BY_KEY}, or module:factory", _parse_state_machine)
 DIRECTORY = Text("the path of a directory", _parse_directory)
-PROTOCOL_MAP = ListOf("NAME:PLAINTEXT, separated by commas", _parse_protocol_mapping)
+PROTOCOL_MAP = ListOf("NAME:PLAINTEXT, separated by commas", _parse_protocol_mapping, tuple)
 TOPIC_NAME = Text("1 to 249 of the characters a-z A-Z 0-9 . _ -", _parse_topic_name)
-TOPIC_ID = Text("a UUID as 22 characters of URL-safe base64, not zero", _parse_topic_id, directory_id_to_text)
+TOPIC_ID = Text("a UUID as 22 characters of URL-safe base64, not zero", _parse_topic_id, directory_id_to_text, UUID)

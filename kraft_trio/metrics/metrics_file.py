@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Final
 
 import attrs
-import structlog
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from kraft_trio.errors import StorageError
+from kraft_trio.logs import get_logger
 from kraft_trio.metrics.definitions import COLLECTED_AT, METRICS, NODE_LABEL
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.storage.disk import Disk, join
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 METRICS_FILE: Final = "metrics.prom"
 

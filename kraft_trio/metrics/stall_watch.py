@@ -7,13 +7,13 @@ import math
 import time
 from typing import Final
 
-import structlog
 import trio
 
 from kraft_trio.actors.loop_turns import LoopTurns
+from kraft_trio.logs import get_logger
 from kraft_trio.metrics.window import Window
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 STALL_MS: Final = 50.0
 WARNED_MS: Final = 200.0

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 
-import structlog
-
+from kraft_trio.logs import get_logger
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.quorum_state import with_crc
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 BOOT_COUNTER = "boot-counter"
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-import structlog
 import trio
 
 from kraft_trio.errors import DiskFullError, StorageFailure
+from kraft_trio.logs import get_logger
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.failures import storage_failure
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 DISK_RESERVE: Final = "disk-reserve"
 """In the node's directory.  Kafka ignores files there that it does not know."""

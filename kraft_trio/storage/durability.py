@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-import structlog
 import trio
 
 from kraft_trio.errors import (
@@ -16,6 +15,7 @@ from kraft_trio.errors import (
     NodeClosedError,
     StorageFailure,
 )
+from kraft_trio.logs import get_logger
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.failures import disk_full_error, is_disk_full, storage_failure
 from kraft_trio.storage.log_watcher import LogWatcher
@@ -23,7 +23,7 @@ from kraft_trio.storage.quarantine import WHAT_TO_DO, note_damage
 from kraft_trio.storage.recovery_point import RecoveryPoint
 from kraft_trio.storage.segments import Segments
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @attrs.define(eq=False)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-import structlog
-
 from kraft_trio.errors import StorageError
+from kraft_trio.logs import get_logger
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.partition_files import LEADER_EPOCH_CHECKPOINT
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _NUMBER = re.compile(rb"[0-9]{1,19}")
 """Python makes no number of very many digits."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import attrs
-import structlog
 
+from kraft_trio.logs import get_logger
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.durability import Durability
 from kraft_trio.storage.failures import is_disk_full, is_out_of_descriptors
@@ -18,7 +18,7 @@ from kraft_trio.storage.producer_snapshot import write_known_good_point
 from kraft_trio.storage.segment import MAX_RELATIVE_OFFSET
 from kraft_trio.storage.segments import Segments
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 def _is_segment_size(_instance: object, _attribute: object, value: int) -> None:

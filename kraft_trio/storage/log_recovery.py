@@ -18,9 +18,9 @@ from __future__ import annotations
 from uuid import UUID
 
 import attrs
-import structlog
 
 from kraft_trio.errors import CorruptLogError, ProtocolError, StorageError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.snapshot_alignment import Alignment, align
@@ -44,7 +44,7 @@ from kraft_trio.storage.segments import Segments
 from kraft_trio.storage.snapshots import Snapshots
 from kraft_trio.storage.torn_tail import find_promised_batch
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @attrs.define

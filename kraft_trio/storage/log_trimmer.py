@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-import structlog
 import trio
 
 from kraft_trio.errors import CorruptLogError, KraftError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.durability import Durability
@@ -19,7 +19,7 @@ from kraft_trio.storage.retention import RetentionLimits, SealedSegment, plan_re
 from kraft_trio.storage.segments import Segments
 from kraft_trio.storage.snapshots import SnapshotFile, Snapshots
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 Spared = Callable[[], Collection[OffsetAndEpoch]]
 """Returns the snapshots that replicas are fetching now.  Called before each step of a trim."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import struct
 
-import structlog
 from crc32c import crc32c
 
 from kraft_trio.errors import StorageError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.disk import Disk, join
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _VERSION = 1
 _HEADER = struct.Struct(">hIi")

@@ -6,15 +6,14 @@ damage.  If the file exists, the next start reads the whole log, and is refused 
 
 from __future__ import annotations
 
-import structlog
-
 from kraft_trio.errors import CorruptLogError, StorageError
+from kraft_trio.logs import get_logger
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.partition_check import check_partition
 from kraft_trio.storage.partition_files import DAMAGED
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 WHAT_TO_DO = (
     "keep the directory for inspection (kraft log verify), replace the disk, and put a new incarnation of this node in "

@@ -10,11 +10,11 @@ import json
 import re
 from typing import Any, Final
 
-import structlog
 import trio
 from crc32c import crc32c
 
 from kraft_trio.errors import StorageError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, directory_id_from_text, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
@@ -22,7 +22,7 @@ from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.failures import disk_full_error, is_disk_full, is_out_of_descriptors, storage_failure
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 RETRY_S: Final = 0.1
 """Delay before retrying a write that found no free file descriptor."""

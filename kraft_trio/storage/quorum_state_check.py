@@ -6,15 +6,14 @@ has the vote.
 
 from __future__ import annotations
 
-import structlog
-
 from kraft_trio.errors import StorageError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.disk import Disk, join
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 REPLACE_IT = "replace this voter as if its disk were lost: a new directory id"
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import structlog
 from crc32c import crc32c
 
+from kraft_trio.logs import get_logger
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.disk import Disk, DiskFile, join
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 DURABLE_EVERY_S: Final = 1.0
 """The longest time that the record on the device lags while the log grows."""

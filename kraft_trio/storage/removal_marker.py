@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 
-import structlog
-
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import ReplicaKey, directory_id_to_text
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.partition_files import REMOVED_VOTER
 from kraft_trio.storage.quorum_state import with_crc
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class RemovalMarker:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import attrs
-import structlog
 
 from kraft_trio.errors import CorruptSnapshotError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.snapshot_downloads import SnapshotDownloads
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.disk import Disk, DiskFile, join
 from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot, read_control_state
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @attrs.frozen

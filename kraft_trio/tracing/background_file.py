@@ -8,12 +8,12 @@ import threading
 from contextlib import suppress
 from typing import Final
 
-import structlog
 import trio
 
+from kraft_trio.logs import get_logger
 from kraft_trio.storage.created_files import open_own
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 LIMIT_BYTES: Final = 8 * 1024 * 1024
 """The most bytes in memory that wait to be written."""

@@ -6,9 +6,12 @@ import pytest
 import trio
 import trio.testing
 
+from kraft_trio.config import LoadedConfig, NodeConfig
 from kraft_trio.errors import NodeClosedError, OutcomeUnknownError
 from kraft_trio.node import Node
+from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster
+from kraft_trio.storage.batch import NewRecord
 from tests.support.on_cluster import on_cluster
 
 
@@ -100,3 +103,23 @@ async def test_those_who_await_a_leader_hear_that_the_node_stopped(cluster: Clus
     assert outcomes == ["closed"]
     with pytest.raises(NodeClosedError):
         await node.wait_for_leader()
+
+
+@on_cluster(voters=1)
+async def test_mistaken_arguments_get_a_sentence(cluster: Cluster) -> None:
+    node = await cluster.wait_for_leader()
+    for values in (b"value", "value", NewRecord(b"value")):
+        with pytest.raises(TypeError, match=f"values: {type(values).__name__}, expected a list of values"):
+            await node.append(values)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="to: '2', expected the id of a voter"):
+        await node.transfer_leadership("2")  # type: ignore[arg-type]
+
+
+def test_a_configuration_of_another_type_gets_a_sentence() -> None:
+    loaded = LoadedConfig(NodeConfig(node_id=1, process_roles="broker", metadata_log_dir="data"))
+    with pytest.raises(TypeError, match="config: LoadedConfig, expected NodeConfig; it is its"):
+        open_node(loaded)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="config: str, expected NodeConfig"):
+        open_node("node.properties")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="serde: 5, expected an object with encode and decode"):
+        open_node(loaded.config, serde=5)  # type: ignore[call-overload]

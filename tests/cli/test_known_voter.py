@@ -10,7 +10,7 @@ from fake_quorum import FakeQuorum, faked
 from quorums import CLUSTER_ID, key, leading, quorum, silent, unheard_of, up
 
 from kraft_trio.cli import run
-from kraft_trio.cli.known_voter import why_known
+from kraft_trio.client.known_voter import why_known
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription
 from kraft_trio.protocol.types import Endpoint, directory_id_to_text
 

@@ -1,0 +1,70 @@
+"""The library's loggers: structlog if the application configures it, or else Python's `logging`.
+
+Each line of a node names the node.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import structlog
+
+_node_id: ContextVar[int | None] = ContextVar("node_id", default=None)
+
+
+@contextmanager
+def naming_node(node_id: int) -> Iterator[None]:
+    """While it is open, lines of this task name the node, and so do those of tasks started meanwhile."""
+    token = _node_id.set(node_id)
+    try:
+        yield
+    finally:
+        _node_id.reset(token)
+
+
+class Logger:
+    """Passes each line to structlog or `logging`, whichever is configured when the line is written.
+
+    Without any configuration, `logging` writes warnings and errors to stderr.  structlog would write to stdout.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._structlog = structlog.get_logger(name)
+        self._logging = logging.getLogger(name)
+
+    def debug(self, event: str, **fields: Any) -> None:
+        self._write(logging.DEBUG, event, fields)
+
+    def info(self, event: str, **fields: Any) -> None:
+        self._write(logging.INFO, event, fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self._write(logging.WARNING, event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        self._write(logging.ERROR, event, fields)
+
+    def log(self, level: int, event: str, **fields: Any) -> None:
+        """`level` is a number, as in `logging`."""
+        self._write(level, event, fields)
+
+    def _write(self, level: int, event: str, fields: dict[str, Any]) -> None:
+        if (node_id := _node_id.get()) is not None:
+            fields.setdefault("node_id", node_id)
+        if structlog.is_configured():
+            self._structlog.log(level, event, **fields)
+            return
+        if self._logging.isEnabledFor(level):
+            exc_info = fields.pop("exc_info", None)
+            # A field may hold a peer's words: its repr is one line.
+            details = "".join(f" {name}={value!r}" for name, value in fields.items())
+            self._logging.log(level, "%s%s", event, details, exc_info=exc_info, stacklevel=3)
+
+
+def get_logger(name: str) -> Logger:
+    """The logger of a module, by its `__name__`."""
+    return Logger(name)

@@ -1,0 +1,127 @@
+"""Formatting at each start: once, alike on all first voters, and never over something else."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import attrs
+import pytest
+
+from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.formatting import ensure_formatted, random_uuid
+from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch, ReplicaKey
+from kraft_trio.storage.checkpoint import read_checkpoint_voters
+from kraft_trio.storage.directory import partition_path, read_meta_properties
+from kraft_trio.storage.real_disk import RealDisk
+
+CLUSTER_ID = "fMCL8kv1SWm87L_Md-I2hg"
+VOTERS: dict[int, Endpoint | str] = {1: "127.0.0.1:19091", 2: Endpoint("127.0.0.1", 19092), 3: "127.0.0.1:19093"}
+
+
+def config_of(directory: Path, node_id: int = 1) -> NodeConfig:
+    return NodeConfig(
+        node_id=node_id,
+        listeners=f"CONTROLLER://127.0.0.1:1909{node_id}",
+        quorum_bootstrap_servers="127.0.0.1:19091",
+        metadata_log_dir=directory / f"node-{node_id}",
+    )
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def others(monkeypatch: pytest.MonkeyPatch) -> list[NoLeader | QuorumDescription]:
+    """What the other voters answer; at first, nobody does."""
+    answers: list[NoLeader | QuorumDescription] = [NoLeader(None, ())]
+
+    async def describe(_self: AdminClient, timeout_ms: int = 5000) -> NoLeader | QuorumDescription:
+        return answers[-1]
+
+    monkeypatch.setattr(AdminClient, "describe_metadata_quorum", describe)
+    return answers
+
+
+@pytest.mark.usefixtures("others")
+async def test_a_directory_is_formatted_once(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    assert await ensure_formatted(config, CLUSTER_ID, VOTERS)
+    before = contents(tmp_path)
+    assert not await ensure_formatted(config, CLUSTER_ID, VOTERS)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.usefixtures("others")
+async def test_first_voters_agree_without_asking_each_other(tmp_path: Path) -> None:
+    sets = set()
+    with contextlib.closing(RealDisk()) as disk:
+        for node_id in VOTERS:
+            config = config_of(tmp_path, node_id)
+            await ensure_formatted(config, CLUSTER_ID, VOTERS)
+            state = read_checkpoint_voters(
+                disk, partition_path(config.metadata_log_dir, config.topic_name), OffsetAndEpoch(0, 0)
+            )
+            properties = read_meta_properties(disk, config.metadata_log_dir)
+            assert properties is not None
+            assert state.voters.is_voter(ReplicaKey(node_id, properties.directory_id))
+            sets.add(tuple(state.voters))
+    assert len(sets) == 1
+
+
+@pytest.mark.usefixtures("others")
+async def test_a_node_that_is_no_first_voter_joins(tmp_path: Path) -> None:
+    config = config_of(tmp_path, 4)
+    assert await ensure_formatted(config, CLUSTER_ID, VOTERS)
+    assert not any(name.endswith(".checkpoint") for name in contents(tmp_path))
+    other = config_of(tmp_path / "other", 4)
+    (tmp_path / "other").mkdir()
+    assert await ensure_formatted(other, CLUSTER_ID)
+    properties = {text for name, text in contents(tmp_path).items() if name.endswith("meta.properties")}
+    assert len(properties) == 2, "only first voters have ids that others could know"
+
+
+@pytest.mark.usefixtures("others")
+@pytest.mark.parametrize(
+    ("changes", "cluster_id", "said"),
+    [
+        ({"node_id": 2, "listeners": "CONTROLLER://127.0.0.1:19092"}, CLUSTER_ID, "formatted for node 1, not for"),
+        ({}, random_uuid(), f"formatted for cluster {CLUSTER_ID}, not for"),
+        ({"topic_name": "other"}, CLUSTER_ID, "kraft.topic.name=other is configured"),
+    ],
+)
+async def test_a_directory_of_something_else_is_refused(
+    tmp_path: Path, changes: dict[str, object], cluster_id: str, said: str
+) -> None:
+    config = config_of(tmp_path)
+    await ensure_formatted(config, CLUSTER_ID, VOTERS)
+    before = contents(tmp_path)
+    with pytest.raises(StorageError, match=said):
+        await ensure_formatted(attrs.evolve(config, advertised_listeners=(), **changes), cluster_id, VOTERS)
+    assert contents(tmp_path) == before
+
+
+async def test_a_blank_disk_of_a_voter_that_ran_is_refused(
+    tmp_path: Path, others: list[NoLeader | QuorumDescription]
+) -> None:
+    others.append(NoLeader(CLUSTER_ID, (NodeView(Endpoint("127.0.0.1", 19092), 2, None, 7),)))
+    with pytest.raises(StorageError, match="is in epoch 7"):
+        await ensure_formatted(config_of(tmp_path), CLUSTER_ID, VOTERS)
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.usefixtures("others")
+async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    for cluster_id, voters, said in (
+        ("x", VOTERS, "cluster_id: "),
+        (CLUSTER_ID, {**VOTERS, 2: "b"}, "first_voters: 'b' has no port"),
+        (CLUSTER_ID, {**VOTERS, 1: "127.0.0.1:5"}, "node 1 at 127.0.0.1:5, but it announces"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            await ensure_formatted(config, cluster_id, voters)
+    assert contents(tmp_path) == {}
