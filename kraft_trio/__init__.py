@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kraft_trio.environment import Environment
     from kraft_trio.errors import (
         AlreadyLockedError,
+        CommandFailed,
         ConfigError,
         CorruptLogError,
         DiskFullError,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
         ProtocolError,
         RecordTooLargeError,
         RefusedError,
+        RequestTooOldError,
+        ResultLostError,
         SerdeError,
         StorageError,
         StorageFailure,
@@ -70,10 +73,10 @@ else:
             "config": "LoadedConfig NodeConfig load_config parse_config",
             "environment": "Environment",
             "errors": (
-                "AlreadyLockedError ConfigError CorruptLogError DiskFullError EncodeError KraftError NetworkError "
-                "NodeClosedError NotAppendedError NotLeaderError OffsetOutOfRangeError OutcomeUnknownError "
-                "ProtocolError RecordTooLargeError RefusedError SerdeError StorageError StorageFailure "
-                "UnsupportedVersionError"
+                "AlreadyLockedError CommandFailed ConfigError CorruptLogError DiskFullError EncodeError KraftError "
+                "NetworkError NodeClosedError NotAppendedError NotLeaderError OffsetOutOfRangeError "
+                "OutcomeUnknownError ProtocolError RecordTooLargeError RefusedError RequestTooOldError "
+                "ResultLostError SerdeError StorageError StorageFailure UnsupportedVersionError"
             ),
             "formatting": "ensure_formatted first_voter format_node random_uuid",
             "application.latest_by_key": "LatestByKey",
@@ -109,6 +112,7 @@ __all__ = [
     "AlreadyLockedError",
     "BackgroundLog",
     "BatchStateMachine",
+    "CommandFailed",
     "Committed",
     "ConfigError",
     "CorruptLogError",
@@ -150,6 +154,8 @@ __all__ = [
     "ReplicaSnapshot",
     "ReplicaSnapshots",
     "ReplicaState",
+    "RequestTooOldError",
+    "ResultLostError",
     "Serde",
     "SerdeError",
     "StateMachine",

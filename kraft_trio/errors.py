@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import ClassVar
+from uuid import UUID
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
@@ -100,6 +101,27 @@ class RecordTooLargeError(NotAppendedError):
 
 class OutcomeUnknownError(KraftError):
     """A request was sent and its outcome is unknown.  It took effect once or not at all."""
+
+    def __init__(self, message: str = "", *, request_id: UUID | None = None) -> None:
+        super().__init__(message)
+        self.request_id = request_id
+        """The id with which `Node.execute` may be called again, on any node, so that the command is applied once."""
+
+
+class CommandFailed(KraftError):
+    """Base class of the errors with which a state machine refuses a command.
+
+    The command is in the log, and every replica refuses it alike.  `Node.execute` raises the error for the caller.  A
+    retry gets an error of the same class with the same arguments, if they are numbers, texts, bytes or lists of these.
+    """
+
+
+class RequestTooOldError(KraftError):
+    """The request was issued so long ago that nobody knows any more whether it was applied.  It was not applied now."""
+
+
+class ResultLostError(KraftError):
+    """The command was applied, but its result is not known on this node."""
 
 
 class RefusedError(NotAppendedError):

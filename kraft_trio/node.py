@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Generic
+from uuid import UUID
 
 import trio
 from typing_extensions import TypeVar
 
 from kraft_trio.actors.appender import Appender
 from kraft_trio.actors.bootstrap_servers import BootstrapServers
+from kraft_trio.actors.command_executor import CommandExecutor
 from kraft_trio.actors.election import Election
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.fenced_append import append_in_epoch
@@ -35,10 +37,11 @@ from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import Committed, StateSnapshots
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
-from kraft_trio.errors import EncodeError, NodeClosedError, SerdeError, StorageFailure
+from kraft_trio.errors import EncodeError, NodeClosedError, SerdeError, StorageFailure, leaves
 from kraft_trio.messages import LeadershipLost, QuorumView
 from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
+from kraft_trio.protocol.request_ids import RANDOM_BITS, new_request_id
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.protocol.waits import reconnect_backoff_max_ms
@@ -154,7 +157,13 @@ class Node(Generic[T, R]):
                 snapshots=snapshots,
                 taker=self._taker,
             )
+        self._executor: CommandExecutor[R] | None = None
+        if machine is not None and self._driver is not None:
+            self._executor = CommandExecutor(
+                self._appender, self._driver, machine, environment.wall_clock_ms, environment.secret_bits
+            )
         self._closed = False
+        self._fault: BaseException | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the nursery tree.  A fault in any child ends the node; the next start recovers from disk."""
@@ -181,6 +190,9 @@ class Node(Generic[T, R]):
                     nursery.start_soon(self.metrics.run)
                     nursery.start_soon(self._metrics_file().run)
                 task_status.started()
+        except BaseException as error:
+            self._fault = error
+            raise
         finally:
             self._closed = True
             self.election.view.look_again()
@@ -204,6 +216,13 @@ class Node(Generic[T, R]):
         if self.log.poisoned is None:
             await self.election.shut_down()
         raise failure
+
+    @property
+    def faults(self) -> list[BaseException]:
+        """The errors with which this node has ended or is about to end."""
+        faults = [] if self._fault is None else list(leaves(self._fault))
+        faults = [fault for fault in faults if not isinstance(fault, trio.Cancelled)]
+        return faults or ([] if self.disk_failure is None else [self.disk_failure])
 
     @property
     def disk_failure(self) -> StorageFailure | None:
@@ -373,6 +392,36 @@ class Node(Generic[T, R]):
                 max_message_bytes=self.config.max_message_bytes,
             )
         return range(base_offset, base_offset + len(values))
+
+    async def execute(self, command: T | NewRecord, request_id: UUID | None = None) -> R:
+        """Append a command, wait until this node's state machine has applied it, and return the result.
+
+        Works on any node, also on followers and observers.  Without `request_id`, the command is applied at most once.
+        With one, it is applied exactly once, however often and on whichever nodes it is executed with that id, also
+        after a restart: each call returns the result of the first application (`new_request_id`).  The only timeout is
+        the caller's cancel scope; a cancelled command may or may not be applied.
+
+        Raises
+
+        - NotAppendedError if the command has not been applied by this call and never will be,
+        - OutcomeUnknownError if it may be, with the `request_id` to call `execute` with again,
+        - CommandFailed if the state machine has refused it, on every replica,
+        - RequestTooOldError if the id is so old that nobody knows whether the command was applied,
+        - ResultLostError if it was applied but its result is not known here,
+        - CorruptLogError if this node's state machine has stopped at an earlier record,
+        - ValueError if the node was opened without a StateMachine, or for an id that is not a UUID of version 7.
+        """
+        if self._executor is None:
+            raise ValueError("execute: the node was opened without state_machine=, so commands have no results")
+        return await self._executor.execute(self._encoded(command), request_id)
+
+    def new_request_id(self) -> UUID:
+        """Make an id for `execute`: a UUID of version 7, which any other generator of these may make as well.
+
+        The nodes remember the last 100,000 requests of the last hour, and at most 64 MiB of results.  The clocks of the
+        nodes may differ by up to five minutes.
+        """
+        return new_request_id(self._environment.wall_clock_ms(), self._environment.secret_bits(RANDOM_BITS))
 
     def _encoded(self, value: T | NewRecord) -> NewRecord:
         """Encode a value, or check a record.  Raises EncodeError."""

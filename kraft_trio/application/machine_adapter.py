@@ -2,50 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from typing import Final, Generic, TypeVar
+from uuid import UUID
 
+import attrs
+import structlog
 import trio
 
+from kraft_trio.application.outcomes import Outcome, OutcomeSerde
+from kraft_trio.application.request_records import load_requests, request_records
 from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import Committed, StateMachine
+from kraft_trio.errors import CommandFailed, RefusedError, RequestTooOldError
 from kraft_trio.messages import QuorumView
+from kraft_trio.protocol.request_ids import request_id_from_bytes
+from kraft_trio.protocol.request_table import AppliedRequest, RequestTable, Standing
 from kraft_trio.storage.batch import NewRecord, Record
 
 T = TypeVar("T")
 R = TypeVar("R")
 
+log = structlog.get_logger(__name__)
+
+REQUEST_HEADER: Final = "kraft.request"
+"""The record header with a request id, 16 bytes.  Such a command is applied once, however often it is in the log."""
+CALL_HEADER: Final = "kraft.call"
+"""The record header that tells a call of `Node.execute` without a request id from all others."""
+
 _RECORDS_A_TURN: Final = 64
 """Records that are applied before other tasks get a turn."""
 
 
+@attrs.define(eq=False)
+class Call(Generic[R]):
+    """Waits for the outcome of one command on this replica."""
+
+    outcome: Outcome[R] | None = None
+
+
 class MachineAdapter(Generic[T, R]):
-    """Decodes the records that StateMachineDriver gives it, and has the state machine apply them one by one."""
+    """Decodes the records that StateMachineDriver gives it, and has the state machine apply them one by one.
+
+    It owns the table of requests, which is part of the state: folded from the log, saved and loaded in snapshots.
+    """
 
     def __init__(self, machine: StateMachine[T, R], serde: Serde[T]) -> None:
         self._machine = machine
         self._serde = serde
+        self._outcomes: OutcomeSerde[R] = OutcomeSerde(machine)
+        self._requests = RequestTable()
+        self._calls: dict[bytes, list[Call[R]]] = {}
+        self._records_in_turn = 0
         self.on_leader_change: Callable[[QuorumView], object] | None = getattr(machine, "on_leader_change", None)
         """The state machine's method of that name, if it has one."""
-        self._records_in_turn = 0
+
+    @contextmanager
+    def call(self, tag: bytes) -> Iterator[Call[R]]:
+        """In this block, the call gets the outcome of the command whose header has this value."""
+        call: Call[R] = Call()
+        self._calls.setdefault(tag, []).append(call)
+        try:
+            yield call
+        finally:
+            self._calls[tag].remove(call)
+            if not self._calls[tag]:
+                del self._calls[tag]
+
+    def known(self, request_id: UUID, now_ms: int) -> Outcome[R] | None:
+        """What applying a request now would certainly give; None if it is to be appended.
+
+        It stays so: the table forgets no request without raising its floor, and the floor never falls.
+        """
+        standing = self._requests.standing(request_id, now_ms)
+        return None if standing is Standing.NEW else self._outcome_of(request_id, standing)
 
     async def on_commit(self, records: Sequence[Record]) -> None:
         """Apply the records of one batch, or of a part of it."""
         for record in records:
-            self._apply(record)
+            self._take(record)
             self._records_in_turn += 1
             if self._records_in_turn >= _RECORDS_A_TURN:
                 self._records_in_turn = 0
                 await trio.lowlevel.checkpoint()
 
-    def _apply(self, record: Record) -> None:
-        self._machine.apply(committed_of(record, self._serde))
+    def _take(self, record: Record) -> None:
+        tag, is_request = _tag_of(record) if record.headers else (None, False)
+        if tag is None:
+            self._apply(record)
+            return
+        outcome = self._take_request(tag, record) if is_request else self._apply(record)
+        if outcome is not None:
+            self._answer(tag, outcome)
+
+    def _take_request(self, tag: bytes, record: Record) -> Outcome[R] | None:
+        """Apply a request if it is new.  Returns None if nobody waits for the outcome."""
+        request_id = request_id_from_bytes(tag)
+        if request_id is None:
+            log.warning("not applied: no request id", offset=record.offset, header=tag[:32].hex())
+            return None
+        standing = self._requests.standing(request_id, record.timestamp_ms)
+        if standing is not Standing.NEW:
+            return self._outcome_of(request_id, standing) if tag in self._calls else None
+        outcome = self._apply(record)
+        self._requests.add(AppliedRequest(request_id, record.timestamp_ms, self._outcomes.encode(outcome)))
+        return outcome
+
+    def _apply(self, record: Record) -> Outcome[R]:
+        try:
+            return Outcome(self._machine.apply(committed_of(record, self._serde)))
+        except CommandFailed as error:
+            return Outcome(error=error)
+
+    def _outcome_of(self, request_id: UUID, standing: Standing) -> Outcome[R]:
+        if standing is Standing.TOO_OLD:
+            return Outcome(error=RequestTooOldError(f"request {request_id}: too old to know whether it was applied"))
+        if standing is Standing.FROM_THE_FUTURE:
+            return Outcome(error=RefusedError(f"request {request_id}: issued in the future, by a clock that is wrong"))
+        applied = self._requests.get(request_id)
+        assert applied is not None, f"request {request_id} is in the table"
+        return self._outcomes.decode(applied.outcome)
+
+    def _answer(self, tag: bytes, outcome: Outcome[R]) -> None:
+        for call in self._calls.get(tag, ()):
+            call.outcome = call.outcome or outcome
 
     def save(self) -> Iterable[NewRecord | bytes]:
-        return self._machine.save()
+        return request_records(self._requests, self._machine.save())
 
     async def load(self, end_offset: int, records: AsyncIterator[Sequence[Record]]) -> None:
-        await self._machine.load(_one_by_one(records))
+        async with aclosing(_one_by_one(records)) as single:
+            self._requests, own = await load_requests(single)
+            await self._machine.load(own)
+        for tag in self._calls:
+            request_id = request_id_from_bytes(tag)
+            if request_id is not None and self._requests.get(request_id) is not None:
+                self._answer(tag, self._outcome_of(request_id, Standing.APPLIED))
 
 
 def committed_of(record: Record, serde: Serde[T]) -> Committed[T]:
@@ -54,7 +147,15 @@ def committed_of(record: Record, serde: Serde[T]) -> Committed[T]:
     return Committed(record.offset, record.timestamp_ms, value, record.key, record.headers, record.leader_epoch)
 
 
-async def _one_by_one(records: AsyncIterator[Sequence[Record]]) -> AsyncIterator[Record]:
+def _tag_of(record: Record) -> tuple[bytes | None, bool]:
+    """The value of the header that identifies the command, if any, and whether it is a request id."""
+    for name, value in record.headers:
+        if name in (REQUEST_HEADER, CALL_HEADER):
+            return value or b"", name == REQUEST_HEADER
+    return None, False
+
+
+async def _one_by_one(records: AsyncIterator[Sequence[Record]]) -> AsyncGenerator[Record, None]:
     async for some in records:
         for record in some:
             yield record

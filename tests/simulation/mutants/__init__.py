@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import commits, elections, following, gossip, membership, reassignment, snapshots, storage
+from . import commits, elections, following, gossip, membership, reassignment, requests, snapshots, storage
 from .mutant import MUTANTS, Found, Mutant, violation_of
 from .runs import Run
 
@@ -17,6 +17,7 @@ __all__ = [
     "gossip",
     "membership",
     "reassignment",
+    "requests",
     "snapshots",
     "storage",
     "violation_of",

@@ -1,0 +1,87 @@
+"""Executes commands: appends each one, waits until this replica has applied it, and returns its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+import attrs
+
+from kraft_trio.actors.appender import Appender
+from kraft_trio.actors.state_machine_driver import StateMachineDriver
+from kraft_trio.application.machine_adapter import CALL_HEADER, REQUEST_HEADER, Call, MachineAdapter
+from kraft_trio.application.outcomes import Outcome
+from kraft_trio.errors import NodeClosedError, NotAppendedError, OutcomeUnknownError, ResultLostError
+from kraft_trio.protocol.request_ids import is_request_id
+from kraft_trio.storage.batch import NewRecord
+
+R = TypeVar("R")
+
+
+class CommandExecutor(Generic[R]):
+    """Has no task of its own: each call runs in the task of its caller."""
+
+    def __init__(
+        self,
+        appender: Appender,
+        driver: StateMachineDriver,
+        machine: MachineAdapter[Any, R],
+        wall_clock_ms: Callable[[], int],
+        secret_bits: Callable[[int], int],
+    ) -> None:
+        self._appender = appender
+        self._driver = driver
+        self._machine = machine
+        self._wall_clock_ms = wall_clock_ms
+        self._process = secret_bits(64).to_bytes(8, "big")
+        """Tells the calls of this process from those of all others whose commands are in the log."""
+        self._calls = 0
+
+    async def execute(self, record: NewRecord, request_id: UUID | None) -> R:
+        """Append a record and return the result of this replica's state machine.  `Node.execute` tells the errors."""
+        for name, _ in record.headers:
+            if name in (CALL_HEADER, REQUEST_HEADER):
+                raise ValueError(f"header {name!r}: reserved for execute; pass request_id= instead")
+        if request_id is None:
+            self._calls += 1
+            header = (CALL_HEADER, self._process + self._calls.to_bytes(8, "big"))
+        else:
+            if not is_request_id(request_id):
+                raise ValueError(f"request_id: {request_id} given, a UUID of version 7 expected (see new_request_id)")
+            known = self._machine.known(request_id, self._wall_clock_ms())
+            if known is not None:
+                return known.get()
+            header = (REQUEST_HEADER, request_id.bytes)
+        with self._machine.call(header[1]) as call:
+            tagged = attrs.evolve(record, headers=(header, *record.headers))
+            offset = await self._append(tagged, call, request_id)
+            return (call.outcome or await self._applied(offset, call, request_id)).get()
+
+    async def _append(self, record: NewRecord, call: Call[R], request_id: UUID | None) -> int:
+        """Append the record, more than once if necessary and if it is a request.  Returns the last offset."""
+        unknown: OutcomeUnknownError | None = None
+        while True:
+            try:
+                return await self._appender.append([record])
+            except OutcomeUnknownError as error:
+                unknown = error
+                if request_id is None:
+                    raise
+            except (NotAppendedError, NodeClosedError) as error:
+                if unknown is not None:
+                    raise OutcomeUnknownError(str(unknown), request_id=request_id) from error
+                if isinstance(error, NotAppendedError):
+                    raise
+                raise NotAppendedError(f"execute: {error}") from error
+
+    async def _applied(self, offset: int, call: Call[R], request_id: UUID | None) -> Outcome[R]:
+        """Wait until this replica has applied the record at `offset`."""
+        try:
+            await self._driver.wait_until_applied(offset)
+        except NodeClosedError as error:
+            message = f"execute: committed at offset {offset}, but the node stopped before it had applied that"
+            raise OutcomeUnknownError(message, request_id=request_id) from error
+        if call.outcome is None:
+            raise ResultLostError(f"execute: applied at offset {offset}, but this replica got that in a snapshot")
+        return call.outcome

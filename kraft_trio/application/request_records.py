@@ -1,0 +1,75 @@
+"""The table of requests as the first records of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any, Final
+from uuid import UUID
+
+import msgpack
+
+from kraft_trio.errors import CorruptSnapshotError
+from kraft_trio.protocol.request_table import AppliedRequest, RequestTable
+from kraft_trio.storage.batch import NewRecord, Record
+
+_MARK: Final = "kraft.requests"
+"""The header of a snapshot's first record.  Its value is the number of requests, whose records follow."""
+_VERSION: Final = 1
+
+
+def request_records(table: RequestTable, own: Iterable[NewRecord | bytes]) -> Iterator[NewRecord | bytes]:
+    """The table as it is now, and then the state machine's own records."""
+    applied = list(table)
+    first = NewRecord(_packed(_VERSION, table.floor_ms), headers=((_MARK, b"%d" % len(applied)),))
+    return _chained(first, applied, own)
+
+
+def _chained(
+    first: NewRecord, applied: list[AppliedRequest], own: Iterable[NewRecord | bytes]
+) -> Iterator[NewRecord | bytes]:
+    yield first
+    for request in applied:
+        yield _packed(request.request_id.bytes, request.timestamp_ms, request.outcome)
+    yield from own
+
+
+async def load_requests(records: AsyncIterator[Record]) -> tuple[RequestTable, AsyncIterator[Record]]:
+    """Read the table, and return the records that follow it.
+
+    A snapshot without the mark has an empty table: the state machine had none when it was taken.
+    """
+    first = await anext(records, None)
+    if first is None:
+        return RequestTable(), records
+    if not first.headers or first.headers[0][0] != _MARK:
+        return RequestTable(), _with_first(first, records)
+    try:
+        version, floor_ms = _unpacked(first)
+        if version != _VERSION:
+            raise ValueError(f"version {version} of the table, {_VERSION} expected")
+        applied = [_applied_request(await anext(records, None)) for _ in range(int(first.headers[0][1] or b""))]
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise CorruptSnapshotError(f"the table of requests cannot be read: {error}") from error
+    return RequestTable(applied, floor_ms), records
+
+
+def _applied_request(record: Record | None) -> AppliedRequest:
+    if record is None:
+        raise ValueError("it ends too early")
+    request_id, timestamp_ms, outcome = _unpacked(record)
+    return AppliedRequest(UUID(bytes=request_id), timestamp_ms, outcome)
+
+
+def _packed(*parts: object) -> bytes:
+    data: bytes = msgpack.packb(parts, use_bin_type=True)
+    return data
+
+
+def _unpacked(record: Record) -> Any:
+    return msgpack.unpackb(record.value or b"", raw=False)
+
+
+async def _with_first(first: Record, records: AsyncIterator[Record]) -> AsyncIterator[Record]:
+    yield first
+    async for record in records:
+        yield record

@@ -1,0 +1,165 @@
+"""The adapter of a StateMachine: outcomes, the table of requests in snapshots, and turns for other tasks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from kraft_trio import CommandFailed, Committed, CorruptLogError, NewRecord, RawSerde, Record, ResultLostError
+from kraft_trio.application.machine_adapter import CALL_HEADER, REQUEST_HEADER, MachineAdapter
+from kraft_trio.application.outcomes import Outcome, OutcomeSerde
+from kraft_trio.errors import CorruptSnapshotError
+from kraft_trio.protocol.request_ids import new_request_id
+from tests.support.ledger import Ledger, Refusal
+
+NOW_MS = 1_700_000_000_000
+ID = new_request_id(NOW_MS, 1)
+
+
+def record(offset: int, value: bytes, *headers: tuple[str, bytes]) -> Record:
+    return Record(offset, NOW_MS, None, value, headers, 1)
+
+
+def adapter() -> tuple[Ledger, MachineAdapter[bytes, int]]:
+    ledger = Ledger()
+    return ledger, MachineAdapter(ledger, RawSerde())
+
+
+async def batches(*saved: NewRecord | bytes) -> AsyncIterator[Sequence[Record]]:
+    """What a snapshot gives back, two records at a time."""
+    records = [
+        Record(offset, 0, one.key, one.value, one.headers) if isinstance(one, NewRecord) else record(offset, one)
+        for offset, one in enumerate(saved)
+    ]
+    for first in range(0, len(records), 2):
+        yield records[first : first + 2]
+
+
+async def test_a_request_is_applied_once() -> None:
+    ledger, machine = adapter()
+    header = (REQUEST_HEADER, ID.bytes)
+    with machine.call(ID.bytes) as first, machine.call(ID.bytes) as second:
+        await machine.on_commit([record(1, b"a", header), record(2, b"a", header), record(3, b"b")])
+    assert ledger.entries == [b"a", b"b"]
+    assert first.outcome == second.outcome == Outcome(1)
+
+
+async def test_only_its_own_call_gets_an_outcome() -> None:
+    _, machine = adapter()
+    with machine.call(b"mine") as mine:
+        await machine.on_commit([record(1, b"a", (CALL_HEADER, b"other"))])
+        assert mine.outcome is None
+        await machine.on_commit([record(2, b"a", (CALL_HEADER, b"mine"))])
+        await machine.on_commit([record(3, b"a", (CALL_HEADER, b"mine"))])
+    assert mine.outcome == Outcome(2)
+
+
+async def test_a_malformed_request_id_is_not_applied() -> None:
+    ledger, machine = adapter()
+    await machine.on_commit([record(1, b"a", (REQUEST_HEADER, b"1234")), record(2, b"b")])
+    assert ledger.entries == [b"b"]
+
+
+async def test_a_snapshot_has_the_requests_and_the_state() -> None:
+    _, machine = adapter()
+    headers = [(REQUEST_HEADER, new_request_id(NOW_MS, number).bytes) for number in range(5)]
+    commands = [record(number, b"x?" if number == 3 else b"x", header) for number, header in enumerate(headers)]
+    await machine.on_commit(commands)
+    saved = list(machine.save())
+    restored, other = adapter()
+    with other.call(headers[1][1]) as waiting:
+        await other.load(5, batches(*saved))
+    assert waiting.outcome == Outcome(2)
+    assert restored.entries == [b"x"] * 4
+    await other.on_commit(commands)
+    assert restored.entries == [b"x"] * 4
+    assert list(other.save()) == saved
+
+
+async def test_a_snapshot_is_the_state_at_its_time() -> None:
+    _, machine = adapter()
+    await machine.on_commit([record(1, b"a", (REQUEST_HEADER, ID.bytes))])
+    expected = list(machine.save())
+    saving = machine.save()
+    await machine.on_commit([record(2, b"b", (REQUEST_HEADER, new_request_id(NOW_MS, 2).bytes))])
+    assert list(saving) == expected
+
+
+@pytest.mark.parametrize("saved", [[], [b"a", b"b"]], ids=["empty", "only a state"])
+async def test_a_snapshot_without_requests_is_loaded(saved: list[bytes]) -> None:
+    ledger, machine = adapter()
+    await machine.load(2, batches(*saved))
+    assert ledger.entries == saved
+
+
+async def test_a_damaged_table_is_refused() -> None:
+    _, machine = adapter()
+    await machine.on_commit([record(1, b"a", (REQUEST_HEADER, ID.bytes))])
+    mark, *rest = machine.save()
+    with pytest.raises(CorruptSnapshotError, match="it ends too early"):
+        await machine.load(1, batches(mark))
+    with pytest.raises(CorruptSnapshotError, match="cannot be read"):
+        await machine.load(1, batches(mark, b"\xc1", *rest))
+
+
+async def test_a_large_batch_gives_other_tasks_a_turn() -> None:
+    ledger, machine = adapter()
+    seen: list[int] = []
+
+    async def look() -> None:
+        while len(ledger.entries) < 1000:
+            seen.append(len(ledger.entries))
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look)
+        await machine.on_commit([record(offset, b"a") for offset in range(1000)])
+    assert len(seen) > 10
+
+
+@attrs.frozen
+class Balance:
+    account: str
+    amounts: tuple[int, ...]
+
+
+class Account:
+    def apply(self, record: Committed[bytes]) -> Balance | None: ...
+    def save(self) -> Iterator[bytes]:
+        return iter(())
+
+    async def load(self, records: AsyncIterator[Record]) -> None: ...
+
+
+class Other(CommandFailed):
+    def __init__(self, needed: int, extra: object) -> None:
+        super().__init__(needed, extra)
+
+
+@pytest.mark.parametrize("result", [Balance("alice", (1, 2)), None])
+def test_results_have_the_annotated_type(result: Balance | None) -> None:
+    serde: OutcomeSerde[Balance | None] = OutcomeSerde(Account())
+    assert serde.decode(serde.encode(Outcome(result))) == Outcome(result)
+
+
+@pytest.mark.parametrize("result", [{1, 2}, "text", lambda: None, (1, "a")])
+def test_a_result_that_cannot_be_kept_is_lost_for_retries(result: Any) -> None:
+    serde: OutcomeSerde[Any] = OutcomeSerde(Account())
+    with pytest.raises(ResultLostError, match="the request was applied, and its result is lost"):
+        serde.decode(serde.encode(Outcome(result))).get()
+
+
+def test_failures_keep_their_class_and_arguments() -> None:
+    serde: OutcomeSerde[int] = OutcomeSerde(Ledger())
+    for error in (Refusal(b"a", 3), Refusal(), CommandFailed("text")):
+        again = serde.decode(serde.encode(Outcome(error=error))).error
+        assert (type(again), again.args if again else ()) == (type(error), error.args)
+    local = serde.decode(serde.encode(Outcome(error=Other(1, object())))).error
+    assert type(local) is CommandFailed
+    assert "object" in str(local)
+    assert not isinstance(local, CorruptLogError)
