@@ -17,7 +17,7 @@ from kraft_trio.application.serde import RawSerde, Serde
 from kraft_trio.application.state_machine import BatchStateMachine, StateMachine, StateSnapshots, what_is_wrong_with
 from kraft_trio.config import LoadedConfig, NodeConfig
 from kraft_trio.environment import Environment
-from kraft_trio.errors import StorageFailure, leaves
+from kraft_trio.errors import StorageFailure
 from kraft_trio.logs import get_logger, naming_node
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import ReplicaKey
@@ -29,6 +29,7 @@ from kraft_trio.storage.other_logs import warn_of_other_logs
 from kraft_trio.storage.quarantine import refuse_damaged
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
+from kraft_trio.surfacing import surfacing
 from kraft_trio.tracing.node_trace import NodeTrace, node_trace
 
 log = get_logger(__name__)
@@ -98,8 +99,10 @@ def open_node(
     gets the whole log.  `trace` is a file for the node's events (docs/TRACE.md).
 
     Raises StorageError for a directory that cannot be used, ConfigError for an address that cannot be bound, OSError
-    for a trace that cannot be written, and ValueError for arguments that do not go together.  A fault of the running
-    node (StorageFailure or a bug) cancels the block and is raised from it.
+    for a trace that cannot be written, and ValueError for arguments that do not go together.
+
+    A fault of the running node cancels the block and is raised as it is: StorageFailure, or what the state machine has
+    raised.  Errors of the block that only tell of the node's end are dropped then.
     """
     _check_types(config, serde)
     machine: MachineAdapter[Any, Any] | None = None
@@ -200,7 +203,7 @@ async def _running(
                 await node.election.shut_down()
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            raise _only_cause(group) from None
+            raise surfacing(group, node.faults) from None
     except StorageFailure:
         # That is what the node ends with, whatever closing the log meets on the same disk.
         with trio.CancelScope(shield=True), suppress(StorageFailure):
@@ -220,14 +223,6 @@ def _check_types(config: object, serde: object) -> None:
         callable(getattr(serde, "encode", None)) and callable(getattr(serde, "decode", None))
     ):
         raise TypeError(f"serde: {serde!r}, expected an object with encode and decode")
-
-
-def _only_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the only fault in nested groups, or the first of several storage failures; else the group."""
-    faults = [error for error in leaves(group) if not isinstance(error, trio.Cancelled)]
-    if len(faults) == 1 or (faults and all(isinstance(fault, StorageFailure) for fault in faults)):
-        return faults[0]
-    return group
 
 
 async def run_node(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from kraft_trio.environment import Environment
 from kraft_trio.node import Node
@@ -13,8 +14,8 @@ from kraft_trio.storage.record_thread import InLoop
 
 
 @asynccontextmanager
-async def lone_node(cluster: Cluster, node_id: int) -> AsyncIterator[Node]:
-    """That node of a cluster, which must not run, until the block is left."""
+async def lone_node(cluster: Cluster, node_id: int, **options: Any) -> AsyncIterator[Node]:
+    """That node of a cluster, which must not run, until the block is left.  The options are those of `open_node`."""
     machine = cluster.machines[node_id]
     environment = Environment(
         network=cluster.network.seen_from(machine.host),
@@ -23,5 +24,5 @@ async def lone_node(cluster: Cluster, node_id: int) -> AsyncIterator[Node]:
         wall_clock_ms=machine.wall_clock_ms,
         off_loop=InLoop(),
     )
-    async with open_node(machine.config, environment=environment) as node:
+    async with open_node(machine.config, environment=environment, **options) as node:
         yield node
