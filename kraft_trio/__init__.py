@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kraft_trio.environment import Environment
     from kraft_trio.errors import (
         AlreadyLockedError,
+        BadRecordError,
         CommandFailed,
         ConfigError,
         CorruptLogError,
@@ -73,10 +74,10 @@ else:
             "config": "LoadedConfig NodeConfig load_config parse_config",
             "environment": "Environment",
             "errors": (
-                "AlreadyLockedError CommandFailed ConfigError CorruptLogError DiskFullError EncodeError KraftError "
-                "NetworkError NodeClosedError NotAppendedError NotLeaderError OffsetOutOfRangeError "
-                "OutcomeUnknownError ProtocolError RecordTooLargeError RefusedError RequestTooOldError "
-                "ResultLostError SerdeError StorageError StorageFailure UnsupportedVersionError"
+                "AlreadyLockedError BadRecordError CommandFailed ConfigError CorruptLogError DiskFullError "
+                "EncodeError KraftError NetworkError NodeClosedError NotAppendedError NotLeaderError "
+                "OffsetOutOfRangeError OutcomeUnknownError ProtocolError RecordTooLargeError RefusedError "
+                "RequestTooOldError ResultLostError SerdeError StorageError StorageFailure UnsupportedVersionError"
             ),
             "formatting": "ensure_formatted first_voter format_node random_uuid",
             "application.latest_by_key": "LatestByKey",
@@ -111,6 +112,7 @@ __all__ = [
     "AdminClient",
     "AlreadyLockedError",
     "BackgroundLog",
+    "BadRecordError",
     "BatchStateMachine",
     "CommandFailed",
     "Committed",

@@ -95,6 +95,10 @@ class EncodeError(SerdeError, NotAppendedError):
     """A value cannot be encoded, or could not be decoded again.  Names the class and the attribute."""
 
 
+class BadRecordError(SerdeError):
+    """The serde cannot decode a committed record.  Names its offset and its bytes."""
+
+
 class RecordTooLargeError(NotAppendedError):
     """A record or batch exceeds the configured limit.  It was not appended."""
 

@@ -32,7 +32,8 @@ from kraft_trio.actors.state_machine_driver import OnCommit, StateMachineDriver,
 from kraft_trio.actors.transfer_asker import TransferAsker
 from kraft_trio.actors.voter_addresses import VoterAddresses
 from kraft_trio.actors.voter_gossip import VoterGossip
-from kraft_trio.application.machine_adapter import MachineAdapter, committed_of
+from kraft_trio.application.decoding import Decoding, OnBadRecord
+from kraft_trio.application.machine_adapter import MachineAdapter
 from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import Committed, StateSnapshots
 from kraft_trio.config import NodeConfig
@@ -76,6 +77,7 @@ class Node(Generic[T, R]):
         on_commit: OnCommit | None,
         snapshots: StateSnapshots | None,
         machine: MachineAdapter[T, R] | None = None,
+        on_bad_record: OnBadRecord = "stop",
     ) -> None:
         """`machine` is what gives `on_commit` and `snapshots` their values, if it is a StateMachine."""
         self.config = config
@@ -85,6 +87,7 @@ class Node(Generic[T, R]):
         self._reserve = reserve
         self._serde = serde
         self._machine = machine
+        self._on_bad_record: OnBadRecord = on_bad_record
         self._memory = MemoryBudget(config.queued_max_request_bytes)
         self._observer_versions: dict[ReplicaKey, VersionRange] = {}
         client_id = f"raft-client-{config.node_id}"
@@ -408,7 +411,7 @@ class Node(Generic[T, R]):
         - CommandFailed if the state machine has refused it, on every replica,
         - RequestTooOldError if the id is so old that nobody knows whether the command was applied,
         - ResultLostError if it was applied but its result is not known here,
-        - CorruptLogError if this node's state machine has stopped at an earlier record,
+        - BadRecordError or CorruptLogError if this node's state machine has stopped at an earlier record,
         - ValueError if the node was opened without a StateMachine, or for an id that is not a UUID of version 7.
         """
         if self._executor is None:
@@ -441,26 +444,37 @@ class Node(Generic[T, R]):
 
         Reads this node's own copy of the log.  Offsets have gaps, because control records use some of them.
 
-        Raises SerdeError for a value that the node's serde does not know, CorruptLogError for committed records that
-        cannot be read, and NodeClosedError at the end if the node has stopped.
+        Raises BadRecordError for a record that the node's serde cannot decode, CorruptLogError for committed records
+        that cannot be read, and NodeClosedError at the end if the node has stopped.
         """
+        decoding = Decoding(self._serde, self._on_bad_record)
         lists = committed_batches(self.log, from_offset, self._record_decoder, lambda: self._closed)
         async with aclosing(lists) as batches:
             async for records in batches:
                 for record in records:
-                    yield committed_of(record, self._serde)
+                    committed = decoding.decode(record)
+                    if committed is not None:
+                        yield committed
 
     async def wait_until_applied(self, offset: int) -> None:
         """Wait until the application's state includes the record at `offset` (inclusive) and all before it.
 
         They were applied, or loaded from a snapshot.  `append` returns such offsets.
 
-        Raises ValueError if the node was opened without a state machine, CorruptLogError if earlier committed records
-        cannot be read, and NodeClosedError if the node has stopped or stops meanwhile.
+        Raises ValueError if the node was opened without a state machine, BadRecordError or CorruptLogError if earlier
+        committed records cannot be decoded or read, and NodeClosedError if the node has stopped or stops meanwhile.
         """
         if self._driver is None:
             raise ValueError("wait_until_applied: the node was opened without state_machine= or on_commit=")
         await self._driver.wait_until_applied(offset)
+
+    @property
+    def skipped_records(self) -> int:
+        """How many committed records the serde could not decode, so that the state machine never got them.
+
+        Counts from the start of the node, and stays 0 unless it was opened with `on_bad_record="skip"`.
+        """
+        return 0 if self._machine is None else self._machine.skipped_records
 
     async def take_snapshot(self) -> OffsetAndEpoch | None:
         """Take a snapshot of the application now, and trim the log as the configuration allows.

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast, overload
 import trio
 
 from kraft_trio.actors.state_machine_driver import OnCommit
+from kraft_trio.application.decoding import ON_BAD_RECORD, OnBadRecord
 from kraft_trio.application.machine_adapter import MachineAdapter
 from kraft_trio.application.serde import RawSerde, Serde
 from kraft_trio.application.state_machine import BatchStateMachine, StateMachine, StateSnapshots, what_is_wrong_with
@@ -46,6 +47,7 @@ def open_node(
     config: NodeConfig,
     *,
     state_machine: StateMachine[bytes, R],
+    on_bad_record: OnBadRecord = "stop",
     environment: Environment | None = None,
     trace: str | os.PathLike[str] | None = None,
 ) -> AbstractAsyncContextManager[Node[bytes, R]]: ...
@@ -55,6 +57,7 @@ def open_node(
     *,
     serde: Serde[T],
     state_machine: StateMachine[T, R],
+    on_bad_record: OnBadRecord = "stop",
     environment: Environment | None = None,
     trace: str | os.PathLike[str] | None = None,
 ) -> AbstractAsyncContextManager[Node[T, R]]: ...
@@ -65,6 +68,7 @@ def open_node(
     state_machine: BatchStateMachine | None = None,
     on_commit: OnCommit | None = None,
     snapshots: StateSnapshots | None = None,
+    on_bad_record: OnBadRecord = "stop",
     environment: Environment | None = None,
     trace: str | os.PathLike[str] | None = None,
 ) -> AbstractAsyncContextManager[Node[bytes, None]]: ...
@@ -76,6 +80,7 @@ def open_node(
     state_machine: BatchStateMachine | None = None,
     on_commit: OnCommit | None = None,
     snapshots: StateSnapshots | None = None,
+    on_bad_record: OnBadRecord = "stop",
     environment: Environment | None = None,
     trace: str | os.PathLike[str] | None = None,
 ) -> AbstractAsyncContextManager[Node[T, None]]: ...
@@ -86,6 +91,7 @@ def open_node(
     state_machine: StateMachine[Any, Any] | BatchStateMachine | None = None,
     on_commit: OnCommit | None = None,
     snapshots: StateSnapshots | None = None,
+    on_bad_record: OnBadRecord = "stop",
     environment: Environment | None = None,
     trace: str | os.PathLike[str] | None = None,
 ) -> AbstractAsyncContextManager[Node[Any, Any]]:
@@ -93,6 +99,10 @@ def open_node(
 
     The node has the `state_machine` apply each committed value, in log order.  It starts from the newest snapshot,
     takes further ones, and trims the log behind them (KIP-630).  Without `serde`, values are bytes.
+
+    `on_bad_record` tells what to do with a committed record that the serde cannot decode.  "stop" stops the state
+    machine before it, while the node goes on replicating and voting.  "skip" logs and counts it (`skipped_records`).
+    All nodes must do the same.
 
     Below that there is an interface without values and results: the node awaits `on_commit` with the records of each
     committed batch.  `snapshots`, which needs `on_commit`, saves and loads what it builds; without them, `on_commit`
@@ -105,6 +115,8 @@ def open_node(
     raised.  Errors of the block that only tell of the node's end are dropped then.
     """
     _check_types(config, serde)
+    if on_bad_record not in ON_BAD_RECORD:
+        raise ValueError(f"on_bad_record: {on_bad_record!r} given, expected {' or '.join(ON_BAD_RECORD)}")
     machine: MachineAdapter[Any, Any] | None = None
     serde = serde if serde is not None else RawSerde()
     if state_machine is not None:
@@ -114,19 +126,20 @@ def open_node(
         if wrong is not None:
             raise ValueError(f"state_machine: {type(state_machine).__name__}, {wrong}")
         if hasattr(state_machine, "apply"):
-            machine = MachineAdapter(cast(StateMachine[Any, Any], state_machine), serde)
+            machine = MachineAdapter(cast(StateMachine[Any, Any], state_machine), serde, on_bad_record)
             on_commit, snapshots = machine.on_commit, machine
         else:
             on_commit, snapshots = state_machine.on_commit, state_machine
     if snapshots is not None and on_commit is None:
         raise ValueError("snapshots: given without on_commit, which makes the state that they are of")
-    return _opened(config, serde, machine, on_commit, snapshots, environment, trace)
+    return _opened(config, serde, on_bad_record, machine, on_commit, snapshots, environment, trace)
 
 
 @asynccontextmanager
 async def _opened(
     config: NodeConfig,
     serde: Serde[T],
+    on_bad_record: OnBadRecord,
     machine: MachineAdapter[T, R] | None,
     on_commit: OnCommit | None,
     snapshots: StateSnapshots | None,
@@ -148,7 +161,14 @@ async def _opened(
                     traced = node_trace(trace, properties.cluster_id, key, environment.wall_clock_ms)
                     tracing = await stack.enter_async_context(traced)
                     on_commit, snapshots = tracing.applying(on_commit, snapshots)
-                make = partial(Node[T, R], serde=serde, on_commit=on_commit, snapshots=snapshots, machine=machine)
+                make = partial(
+                    Node[T, R],
+                    serde=serde,
+                    on_commit=on_commit,
+                    snapshots=snapshots,
+                    machine=machine,
+                    on_bad_record=on_bad_record,
+                )
                 with naming_node(config.node_id):
                     node = await stack.enter_async_context(_running(config, environment, directory, key, make, tracing))
                 yield node

@@ -50,6 +50,7 @@ class SnapshotTaker:
         """Bytes of the log that the application has received since the last snapshot."""
         self._due = trio.lowlevel.ParkingLot()
         self._failure: StorageFailure | None = None
+        self._has_stopped = False
         self.generated_at_s: float | None = None
         """When the last snapshot was complete, on Trio's clock; None if this process has not taken one yet."""
         self._one_at_a_time = trio.Lock()
@@ -83,6 +84,10 @@ class SnapshotTaker:
         self._new_bytes += header.size_in_bytes
         if self._new_bytes >= self._max_bytes or self._log.snapshots.corrupt:
             self._due.unpark_all()
+
+    def application_stopped(self) -> None:
+        """Note that no more snapshots can be taken: the application has a part of a batch, perhaps."""
+        self._has_stopped = True
 
     # Taking
 
@@ -167,10 +172,12 @@ class SnapshotTaker:
     def _next_id(self) -> OffsetAndEpoch | None:
         """The id of the snapshot to take; None if there is one as new already.
 
-        Corrupt snapshots do not count.  None can be taken if the log starts after the last applied record.
+        Corrupt snapshots do not count.  None can be taken if the log starts after the last applied record, or if the
+        application has stopped.
         """
         newest = self._log.snapshots.newest_intact
-        if self._end_offset <= max(self._log.log_start_offset, newest.offset if newest is not None else 0):
+        covered_offset = max(self._log.log_start_offset, newest.offset if newest is not None else 0)
+        if self._has_stopped or self._end_offset <= covered_offset:
             return None
         return self._log.next_snapshot_id(self._end_offset)
 

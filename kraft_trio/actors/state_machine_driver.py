@@ -11,6 +11,7 @@ from kraft_trio.actors.record_decoder import RecordDecoder
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.application.state_machine import StateSnapshots
 from kraft_trio.errors import (
+    BadRecordError,
     CorruptLogError,
     CorruptSnapshotError,
     NodeClosedError,
@@ -85,7 +86,7 @@ def _unreadable(log: Log, error: ProtocolError) -> CorruptLogError:
 
 
 class _ApplicationStopped(Exception):
-    def __init__(self, reason: CorruptLogError) -> None:
+    def __init__(self, reason: CorruptLogError | BadRecordError) -> None:
         super().__init__(reason)
         self.reason = reason
 
@@ -118,16 +119,16 @@ class StateMachineDriver:
         """The application has every committed record below this offset (exclusive)."""
         self._progress = trio.lowlevel.ParkingLot()
         self._has_ended = False
-        self._failure: CorruptLogError | None = None
+        self._failure: CorruptLogError | BadRecordError | None = None
 
     async def wait_until_applied(self, offset: int) -> None:
         """Wait until the application has the record at `offset` (inclusive) and all before it.
 
-        Raises CorruptLogError if earlier records cannot be read, and NodeClosedError.
+        Raises CorruptLogError or BadRecordError if earlier records cannot be read or decoded, and NodeClosedError.
         """
         while self.applied_offset <= offset:
             if self._failure is not None:
-                raise CorruptLogError(f"offset {offset}: not applied: {self._failure}") from self._failure
+                raise type(self._failure)(f"offset {offset}: not applied: {self._failure}") from self._failure
             if self._has_ended:
                 raise NodeClosedError(f"offset {offset}: the node stopped at offset {self.applied_offset}")
             await self._progress.park()
@@ -135,14 +136,16 @@ class StateMachineDriver:
     async def run(self) -> None:
         """Run until cancelled.  An exception of the application is a bug and ends the node.
 
-        The application stops at committed records that cannot be read, but the node goes on replicating and voting.
-        No leader of this version accepts such records.  All replicas have them, and would otherwise end at each start.
+        The application stops at committed records that cannot be read or decoded, but the node goes on replicating and
+        voting.  All replicas have such records, and would otherwise end at each start.
         Raises StorageError if a snapshot has replaced the log and the application cannot load one.
         """
         try:
             await self._run()
         except _ApplicationStopped as stopped:
             self._failure = stopped.reason
+            if self._taker is not None:
+                self._taker.application_stopped()
             log.error(
                 "the application stops: it cannot be given what was committed",
                 applied_offset=self.applied_offset,
@@ -194,7 +197,7 @@ class StateMachineDriver:
             raise _ApplicationStopped(_unreadable(self._log, error)) from error
         if records is not None:
             if records:
-                await self._on_commit(records)
+                await self._commit(records)
             return
         async with aclosing(self._decoder.lists(batch, header)) as lists:
             try:
@@ -206,9 +209,15 @@ class StateMachineDriver:
                 raise _ApplicationStopped(_unreadable(self._log, error)) from error
             for some in (first, second):
                 if some is not None:
-                    await self._on_commit(some)
+                    await self._commit(some)
             async for some in lists:
-                await self._on_commit(some)
+                await self._commit(some)
+
+    async def _commit(self, records: Sequence[Record]) -> None:
+        try:
+            await self._on_commit(records)
+        except BadRecordError as error:
+            raise _ApplicationStopped(error) from error
 
     def _applied_up_to(self, end_offset: int) -> None:
         self.applied_offset = end_offset

@@ -11,6 +11,7 @@ import attrs
 import structlog
 import trio
 
+from kraft_trio.application.decoding import Decoding, OnBadRecord
 from kraft_trio.application.outcomes import Outcome, OutcomeSerde
 from kraft_trio.application.request_records import load_requests, request_records
 from kraft_trio.application.serde import Serde
@@ -48,15 +49,20 @@ class MachineAdapter(Generic[T, R]):
     It owns the table of requests, which is part of the state: folded from the log, saved and loaded in snapshots.
     """
 
-    def __init__(self, machine: StateMachine[T, R], serde: Serde[T]) -> None:
+    def __init__(self, machine: StateMachine[T, R], serde: Serde[T], on_bad_record: OnBadRecord = "stop") -> None:
         self._machine = machine
-        self._serde = serde
+        self._decoding = Decoding(serde, on_bad_record)
         self._outcomes: OutcomeSerde[R] = OutcomeSerde(machine)
         self._requests = RequestTable()
         self._calls: dict[bytes, list[Call[R]]] = {}
         self._records_in_turn = 0
         self.on_leader_change: Callable[[QuorumView], object] | None = getattr(machine, "on_leader_change", None)
         """The state machine's method of that name, if it has one."""
+
+    @property
+    def skipped_records(self) -> int:
+        """How many records this process has skipped, because the serde could not decode them."""
+        return self._decoding.skipped_records
 
     @contextmanager
     def call(self, tag: bytes) -> Iterator[Call[R]]:
@@ -88,15 +94,18 @@ class MachineAdapter(Generic[T, R]):
                 await trio.lowlevel.checkpoint()
 
     def _take(self, record: Record) -> None:
+        committed = self._decoding.decode(record)
+        if committed is None:
+            return
         tag, is_request = _tag_of(record) if record.headers else (None, False)
         if tag is None:
-            self._apply(record)
+            self._apply(committed)
             return
-        outcome = self._take_request(tag, record) if is_request else self._apply(record)
+        outcome = self._take_request(tag, committed) if is_request else self._apply(committed)
         if outcome is not None:
             self._answer(tag, outcome)
 
-    def _take_request(self, tag: bytes, record: Record) -> Outcome[R] | None:
+    def _take_request(self, tag: bytes, record: Committed[T]) -> Outcome[R] | None:
         """Apply a request if it is new.  Returns None if nobody waits for the outcome."""
         request_id = request_id_from_bytes(tag)
         if request_id is None:
@@ -109,9 +118,9 @@ class MachineAdapter(Generic[T, R]):
         self._requests.add(AppliedRequest(request_id, record.timestamp_ms, self._outcomes.encode(outcome)))
         return outcome
 
-    def _apply(self, record: Record) -> Outcome[R]:
+    def _apply(self, record: Committed[T]) -> Outcome[R]:
         try:
-            return Outcome(self._machine.apply(committed_of(record, self._serde)))
+            return Outcome(self._machine.apply(record))
         except CommandFailed as error:
             return Outcome(error=error)
 
@@ -139,12 +148,6 @@ class MachineAdapter(Generic[T, R]):
             request_id = request_id_from_bytes(tag)
             if request_id is not None and self._requests.get(request_id) is not None:
                 self._answer(tag, self._outcome_of(request_id, Standing.APPLIED))
-
-
-def committed_of(record: Record, serde: Serde[T]) -> Committed[T]:
-    """Decode a record.  Raises SerdeError."""
-    value = serde.decode(record.value or b"")
-    return Committed(record.offset, record.timestamp_ms, value, record.key, record.headers, record.leader_epoch)
 
 
 def _tag_of(record: Record) -> tuple[bytes | None, bool]:

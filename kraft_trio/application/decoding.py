@@ -1,0 +1,47 @@
+"""Decodes committed records, and does what the application has chosen with those that its serde cannot decode."""
+
+from __future__ import annotations
+
+from typing import Final, Generic, Literal, TypeVar, get_args
+
+import structlog
+
+from kraft_trio.application.serde import Serde
+from kraft_trio.application.state_machine import Committed
+from kraft_trio.errors import BadRecordError, SerdeError
+from kraft_trio.storage.batch import Record
+
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+OnBadRecord = Literal["stop", "skip"]
+ON_BAD_RECORD: Final[tuple[str, ...]] = get_args(OnBadRecord)
+
+_SHOWN_BYTES: Final = 64
+
+
+class Decoding(Generic[T]):
+    """Decodes the records of one reader."""
+
+    def __init__(self, serde: Serde[T], on_bad_record: OnBadRecord) -> None:
+        self._serde = serde
+        self._skips = on_bad_record == "skip"
+        self.skipped_records = 0
+        """How many records could not be decoded and were skipped."""
+
+    def decode(self, record: Record) -> Committed[T] | None:
+        """Decode a record; None if it is skipped.  Raises BadRecordError."""
+        value = record.value or b""
+        try:
+            decoded = self._serde.decode(value)
+        except SerdeError as error:
+            shown = value[:_SHOWN_BYTES].hex() + ("…" if len(value) > _SHOWN_BYTES else "")
+            if not self._skips:
+                raise BadRecordError(
+                    f"the record at offset {record.offset} cannot be decoded: {error}; its {len(value)} bytes: {shown}"
+                ) from error
+            self.skipped_records += 1
+            log.warning("record skipped", offset=record.offset, reason=str(error), size=len(value), value=shown)
+            return None
+        return Committed(record.offset, record.timestamp_ms, decoded, record.key, record.headers, record.leader_epoch)
