@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Final, Generic, Literal, TypeVar, get_args
 
-import structlog
-
 from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import Committed
 from kraft_trio.errors import BadRecordError, SerdeError
+from kraft_trio.logs import get_logger
 from kraft_trio.storage.batch import Record
 
 T = TypeVar("T")
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 OnBadRecord = Literal["stop", "skip"]
 ON_BAD_RECORD: Final[tuple[str, ...]] = get_args(OnBadRecord)

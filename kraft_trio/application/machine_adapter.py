@@ -8,7 +8,6 @@ from typing import Final, Generic, TypeVar
 from uuid import UUID
 
 import attrs
-import structlog
 import trio
 
 from kraft_trio.application.decoding import Decoding, OnBadRecord
@@ -17,6 +16,7 @@ from kraft_trio.application.request_records import load_requests, request_record
 from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import Committed, StateMachine
 from kraft_trio.errors import CommandFailed, RefusedError, RequestTooOldError
+from kraft_trio.logs import get_logger
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.request_ids import request_id_from_bytes
 from kraft_trio.protocol.request_table import AppliedRequest, RequestTable, Standing
@@ -25,7 +25,7 @@ from kraft_trio.storage.batch import NewRecord, Record
 T = TypeVar("T")
 R = TypeVar("R")
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 REQUEST_HEADER: Final = "kraft.request"
 """The record header with a request id, 16 bytes.  Such a command is applied once, however often it is in the log."""
