@@ -1,4 +1,4 @@
-"""The requests of ordinary Kafka clients: Metadata, DescribeCluster, Produce, FindCoordinator."""
+"""The requests of ordinary Kafka clients: Produce, FindCoordinator."""
 
 from __future__ import annotations
 
@@ -16,21 +16,7 @@ from kraft_trio.storage.batch import check_client_batch, peek_header
 from kraft_trio.storage.batch_header import BatchHeader
 from kraft_trio.storage.record_check import is_small_and_sound, may_be_honest_about_time
 from kraft_trio.storage.record_window import LargeRecordError
-from kraft_trio.wire.apis.describe_cluster import (
-    BROKERS,
-    CONTROLLERS,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
 from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kraft_trio.wire.apis.metadata import (
-    Broker,
-    MetadataRequest,
-    MetadataResponse,
-    MetadataTopic,
-    PartitionMetadata,
-    TopicMetadata,
-)
 from kraft_trio.wire.apis.produce import (
     ProducePartition,
     ProducePartitionResponse,
@@ -47,75 +33,9 @@ class ClientRequests:
     """One topic with one partition, led by the leader of the quorum (docs/DECISIONS.md#one-topic-one-partition)."""
 
     def __init__(self, context: NodeContext, view: Published[QuorumView], checker: RecordChecker) -> None:
-        self._key = context.key
-        self._cluster_id = context.cluster_id
         self._config = context.config
         self._view = view
         self._checker = checker
-
-    # Metadata, DescribeCluster
-
-    def describe_cluster(self, request: DescribeClusterRequest, listener_name: str) -> DescribeClusterResponse:
-        """The nodes that Metadata names.  Each is a broker and a controller, whichever the client asks for."""
-        if request.endpoint_type not in (BROKERS, CONTROLLERS):
-            message = (
-                f"endpoint type {request.endpoint_type}: expected {BROKERS} (brokers) or {CONTROLLERS} (controllers)"
-            )
-            return DescribeClusterResponse(error=ErrorCode.unsupported_endpoint_type, error_message=message)
-        view = self._view.value
-        return DescribeClusterResponse(
-            brokers=tuple(Broker(id, endpoint) for id, endpoint in sorted(self._brokers(view, listener_name).items())),
-            cluster_id=self._cluster_id,
-            controller_id=-1 if view.leader_id is None else view.leader_id,
-            endpoint_type=request.endpoint_type,
-        )
-
-    def metadata(self, request: MetadataRequest, listener_name: str) -> MetadataResponse:
-        view = self._view.value
-        brokers = self._brokers(view, listener_name)
-        wanted = request.topics
-        if wanted is None:
-            wanted = (MetadataTopic(self._config.topic_name, self._config.topic_id),)
-        # Each topic once, even if it is requested several times.
-        topics = {topic.topic_id if topic.name is None else topic.name: topic for topic in wanted}
-        broker_ids = tuple(sorted(brokers))
-        return MetadataResponse(
-            brokers=tuple(Broker(id, endpoint) for id, endpoint in sorted(brokers.items())),
-            cluster_id=self._cluster_id,
-            controller_id=-1 if view.leader_id is None else view.leader_id,
-            topics=tuple(self._topic_metadata(topic, view, broker_ids) for topic in topics.values()),
-        )
-
-    def _brokers(self, view: QuorumView, listener_name: str) -> dict[int, Endpoint]:
-        """The endpoints of the voters and the leader on the client's listener, or else on their default one."""
-        brokers = {}
-        for voter in view.voters:
-            endpoint = voter.endpoints.get(listener_name) or next((e for _, e in voter.endpoints), None)
-            if endpoint is not None:
-                brokers[voter.id] = endpoint
-        own = self._config.advertised_endpoint(listener_name)
-        if own is not None and (self._key.id in brokers or not brokers):
-            brokers[self._key.id] = own
-        leader = view.leader_endpoint_near(listener_name)
-        if view.leader_id is not None and leader is not None:
-            brokers.setdefault(view.leader_id, leader)
-        return brokers
-
-    def _topic_metadata(self, topic: MetadataTopic, view: QuorumView, brokers: tuple[int, ...]) -> TopicMetadata:
-        by_id = topic.name is None
-        is_ours = topic.topic_id == self._config.topic_id if by_id else topic.name == self._config.topic_name
-        if not is_ours:
-            error = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
-            return TopicMetadata(topic.name, topic.topic_id, error)
-        partition = PartitionMetadata(
-            partition=0,
-            error=ErrorCode.leader_not_available if view.leader_id is None else ErrorCode.none,
-            leader_id=-1 if view.leader_id is None else view.leader_id,
-            leader_epoch=view.epoch,
-            replicas=brokers,
-            in_sync_replicas=brokers,
-        )
-        return TopicMetadata(self._config.topic_name, self._config.topic_id, partitions=(partition,))
 
     # Produce
 

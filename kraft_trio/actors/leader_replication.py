@@ -164,14 +164,16 @@ class LeaderReplication:
                 self._refuse(message, ErrorCode.unknown_server_error)
 
     def _describe(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+        now_s = trio.current_time()
         described = self.progress.describe(
             request,
             epoch=self._epoch,
             voters=self._log.voters.voters,
             high_watermark=self.high_watermark,
             leader_end_offset=self._log.synced_end_offset,
-            now_s=trio.current_time(),
+            now_s=now_s,
             now_ms=self._context.wall_clock_ms(),
+            present_since_s=now_s - self._context.config.fetch_timeout_ms / 1000,
             target=self._log.voters.target,
         )
         return attrs.evolve(

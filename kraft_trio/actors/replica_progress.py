@@ -189,9 +189,13 @@ class ProgressTable:
         leader_end_offset: int,
         now_s: float,
         now_ms: int,
+        present_since_s: float,
         target: Iterable[ReplicaKey] = (),
     ) -> DescribeQuorumResponse:
-        """KIP-595 "DescribeQuorum", KIP-836 timestamps, KIP-853 directory ids and nodes."""
+        """KIP-595 "DescribeQuorum", KIP-836 timestamps, KIP-853 directory ids and nodes.
+
+        An observer has a node if it has fetched since `present_since_s`.
+        """
         self._forget_lost_observers(voters, now_s)
 
         def wall(time_s: float) -> int:
@@ -214,9 +218,19 @@ class ProgressTable:
             high_watermark=-1 if high_watermark is None else high_watermark,
             voters=tuple(replica(voter.key, self.of_voter(voter)) for voter in voters),
             observers=tuple(replica(key, progress) for key, progress in sorted(observers, key=lambda item: item[0])),
-            nodes=voters,
+            nodes=(*voters, *self._observer_nodes(voters, present_since_s)),
             target_voters=tuple(replica(key, self._replicas.get(key)) for key in target),
         )
+
+    def _observer_nodes(self, voters: VoterSet, present_since_s: float) -> Iterable[Voter]:
+        """The observers that have told listeners.  If several have one id, the one that fetched last."""
+        present = [
+            (progress.last_fetch_s, key)
+            for key, progress in self._replicas.items()
+            if len(progress.listeners) and progress.last_fetch_s >= present_since_s and voters.get(key.id) is None
+        ]
+        newest = {key.id: key for _, key in sorted(present)}
+        return [Voter(key, self._replicas[key].listeners) for key in newest.values()]
 
     def _forget_lost_observers(self, voters: VoterSet, now_s: float) -> None:
         self._replicas = {

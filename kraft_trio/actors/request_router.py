@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from kraft_trio.actors.answers import Answer, Awaited, Forwarded, Ready
 from kraft_trio.actors.change_forwarding import ChangeForwarding
 from kraft_trio.actors.client_requests import ClientRequests
+from kraft_trio.actors.cluster_requests import ClusterRequests
 from kraft_trio.actors.epoch_context import NodeContext, TellElection
 from kraft_trio.actors.leader_requests import LeaderRequests
 from kraft_trio.actors.list_offsets_requests import ListOffsetsRequests
@@ -103,6 +104,7 @@ class RequestRouter:
         self._reassignments = ReassignmentRequests(context, view, forwarding)
         self._list_offsets = ListOffsetsRequests(context, view)
         self._clients = ClientRequests(context, view, checker)
+        self._cluster = ClusterRequests(context, view, forwarder)
         self._gossip = gossip
         self._not_served = frozenset({DISCOVER_VOTERS.key} if gossip is None else ())
 
@@ -144,9 +146,9 @@ class RequestRouter:
             case ApiVersionsRequest():
                 return Ready(self._api_versions(listener_name))
             case MetadataRequest():
-                return Ready(self._clients.metadata(request, listener_name))
+                return await self._cluster.metadata(request, listener_name)
             case DescribeClusterRequest():
-                return Ready(self._clients.describe_cluster(request, listener_name))
+                return await self._cluster.describe_cluster(request, listener_name)
             case ListOffsetsRequest():
                 return await self._list_offsets.route(request)
             case InitProducerIdRequest():

@@ -1,17 +1,28 @@
-"""DescribeCluster: how a client that was given controllers finds the one that leads."""
+"""DescribeCluster and Metadata: how a client that was given some nodes finds the others, and the one that leads."""
 
 from __future__ import annotations
 
-import pytest
+from uuid import UUID
 
+import attrs
+import pytest
+import trio
+
+from kraft_trio.actors.replica_progress import ProgressTable
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.setup import CLUSTER_ID
-from kraft_trio.wire.api import DESCRIBE_CLUSTER
+from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER, PORT
+from kraft_trio.wire.api import DESCRIBE_CLUSTER, DESCRIBE_QUORUM, METADATA
 from kraft_trio.wire.apis.describe_cluster import BROKERS, CONTROLLERS, DescribeClusterRequest
-from kraft_trio.wire.apis.metadata import Broker
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, QuorumNode
+from kraft_trio.wire.apis.metadata import Broker, MetadataRequest, MetadataTopic
 from kraft_trio.wire.error_codes import ErrorCode
+from tests.actors.test_listener_admission import at_clients, with_client_listeners
+from tests.actors.test_shared_node_id import run_stray
 from tests.support.on_cluster import on_cluster
-from tests.support.voter_change_requests import ask, remove_voter
+from tests.support.raw_client import TOPIC, RawClient
+from tests.support.voter_change_requests import ask, held, observers_of, remove_voter
 
 
 @pytest.mark.parametrize("endpoint_type", [BROKERS, CONTROLLERS])
@@ -23,14 +34,17 @@ async def test_every_voter_names_all_of_them_and_the_leader(cluster: Cluster, en
         answer = await ask(cluster, node, DESCRIBE_CLUSTER, DescribeClusterRequest(endpoint_type))
         assert (answer.error, answer.endpoint_type) == (ErrorCode.none, endpoint_type)
         assert (answer.cluster_id, answer.controller_id) == (CLUSTER_ID, leader.key.id)
-        assert answer.brokers == tuple(Broker(id, cluster.endpoint_of(id)) for id in (1, 2, 3))
+        ids = (1, 2, 3, 4) if node is leader else (1, 2, 3)
+        assert answer.brokers == tuple(Broker(id, cluster.endpoint_of(id)) for id in ids)
 
 
 @on_cluster()
-async def test_who_was_removed_is_not_named(cluster: Cluster) -> None:
+async def test_who_was_removed_and_stopped_is_not_named(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     gone, other = (node.key for node in cluster.others(leader))
     assert (await remove_voter(cluster, leader, gone)).error == ErrorCode.none
+    cluster.machines[gone.id].kill()
+    await trio.sleep(5)
     answer = await ask(cluster, leader, DESCRIBE_CLUSTER, DescribeClusterRequest(CONTROLLERS))
     assert {broker.id for broker in answer.brokers} == {leader.key.id, other.id}
 
@@ -54,3 +68,93 @@ async def test_an_unknown_kind_of_node_is_refused(cluster: Cluster) -> None:
     assert answer.error == ErrorCode.unsupported_endpoint_type
     assert answer.error_message == "endpoint type 3: expected 1 (brokers) or 2 (controllers)"
     assert answer.brokers == ()
+
+
+# Observers
+
+
+async def named_to_clients(cluster: Cluster, node_id: int) -> tuple[Broker, ...]:
+    """The nodes that a node names on its listener for clients, to an admin client."""
+    async with RawClient.connected(cluster, node_id, at_clients(node_id)) as client:
+        described = await client.ask(DESCRIBE_CLUSTER, DescribeClusterRequest(BROKERS))
+        metadata = await client.ask(METADATA, MetadataRequest(topics=()))
+    assert (metadata.topics, metadata.brokers) == ((), described.brokers)
+    return described.brokers
+
+
+def at_clients_of(*ids: int) -> tuple[Broker, ...]:
+    return tuple(Broker(id, at_clients(id)) for id in ids)
+
+
+@on_cluster(observers=2, started=())
+async def test_every_node_names_observers_to_admin_clients(cluster: Cluster) -> None:
+    """Kafka's tools change only what they have found among the nodes."""
+    await with_client_listeners(cluster)
+    for id in cluster.nodes:
+        assert await named_to_clients(cluster, id) == at_clients_of(1, 2, 3, 4, 5)
+
+
+@on_cluster(observers=1, started=())
+async def test_observers_are_no_replicas_of_the_topic(cluster: Cluster) -> None:
+    leader = await with_client_listeners(cluster)
+    for id in cluster.nodes:
+        async with RawClient.connected(cluster, id, at_clients(id)) as client:
+            answer = await client.ask(METADATA, MetadataRequest((MetadataTopic(TOPIC),)))
+        [partition] = answer.topics[0].partitions
+        assert partition.leader_id == leader.key.id
+        assert partition.replicas == partition.in_sync_replicas == (1, 2, 3)
+
+
+@on_cluster(observers=1, started=())
+async def test_a_broker_is_not_named(cluster: Cluster) -> None:
+    """It tells no listeners, because it cannot become a voter."""
+    cluster._configs[4] = attrs.evolve(cluster.config_of(4), process_roles=("broker",))
+    leader = await with_client_listeners(cluster)
+    assert await named_to_clients(cluster, leader.key.id) == at_clients_of(1, 2, 3)
+
+
+@on_cluster(observers=1, started=())
+async def test_a_voter_is_where_the_voters_record_says(cluster: Cluster) -> None:
+    """Another process with its id, at another place, is not taken for the voter."""
+    leader = await with_client_listeners(cluster)
+    voter = cluster.others(leader)[0]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_stray, cluster, voter, 60)
+        await cluster.wait_until(lambda: len(observers_of(leader)) == 2)
+        assert await named_to_clients(cluster, leader.key.id) == at_clients_of(1, 2, 3, 4)
+        described = await ask(cluster, leader, DESCRIBE_QUORUM, DescribeQuorumRequest(TOPIC))
+        assert [node.id for node in described.nodes] == [1, 2, 3, 4]
+        nursery.cancel_scope.cancel()
+
+
+def test_an_observer_is_where_its_last_incarnation_fetched() -> None:
+    progress = ProgressTable(ReplicaKey(1), epoch_started_s=0)
+    places = [Endpoints({LISTENER: Endpoint(host, PORT)}) for host in ("old", "new")]
+    for now_s, listeners in enumerate(places):
+        key = ReplicaKey(4, UUID(int=9 - now_s))
+        progress.fetched(key, 0, leader_end_offset=0, now_s=now_s, listeners=listeners)
+    described = progress.describe(
+        DescribeQuorumRequest(TOPIC),
+        epoch=1,
+        voters=VoterSet(),
+        high_watermark=0,
+        leader_end_offset=0,
+        now_s=1,
+        now_ms=1000,
+        present_since_s=0,
+    )
+    assert described.nodes == (QuorumNode(4, places[1]),)
+
+
+@on_cluster(observers=1, started=())
+async def test_who_asks_for_the_topic_does_not_wait_for_the_leader(cluster: Cluster) -> None:
+    """Who asks for the nodes gets the voters if the leader does not answer."""
+    leader = await with_client_listeners(cluster)
+    follower = cluster.others(leader)[0].key.id
+    async with RawClient.connected(cluster, follower, at_clients(follower)) as client:
+        with held(cluster, leader, follower):
+            began_s = trio.current_time()
+            of_topic = await client.ask(METADATA, MetadataRequest((MetadataTopic(TOPIC),)))
+            assert trio.current_time() < began_s + 0.1
+            of_nodes = await client.ask(METADATA, MetadataRequest(topics=()))
+    assert of_topic.brokers == of_nodes.brokers == at_clients_of(1, 2, 3)

@@ -76,7 +76,7 @@ async def test_the_leader_describes_the_quorum_through_any_node(cluster: Cluster
         assert {replica.log_end_offset for replica in answer.voters} == {leader.log.end_offset}
         assert [observer.key for observer in answer.observers] == [cluster.key_of(4)]
         assert {node.id: node.endpoints.get(LISTENER) for node in answer.nodes} == {
-            id: cluster.endpoint_of(id) for id in cluster.voter_ids
+            id: cluster.endpoint_of(id) for id in (*cluster.voter_ids, 4)
         }
         for replica in (*answer.voters, *answer.observers):
             age_ms = now - replica.last_fetch_timestamp_ms

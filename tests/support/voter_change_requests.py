@@ -197,3 +197,9 @@ def answering_versions(
 def voters_everywhere(cluster: Cluster, *ids: int) -> bool:
     """Whether all nodes that run have these voters in force."""
     return all(node.log.voters.voters.ids == ids for node in cluster.nodes.values())
+
+
+def observers_of(leader: Node) -> list[ReplicaKey]:
+    """The replicas outside the voter set that have fetched from the leader."""
+    assert leader.election.leading is not None
+    return sorted(leader.election.leading.progress.observers(leader.log.voters.voters))

@@ -51,7 +51,7 @@ class QuorumReplica:
 
 @attrs.frozen
 class QuorumNode:
-    """The listeners of a voter."""
+    """The listeners of a voter, or of an observer that tells them when it fetches."""
 
     id: int
     endpoints: Endpoints
