@@ -1,4 +1,4 @@
-"""The requests of ordinary Kafka clients: Produce, FindCoordinator."""
+"""The requests of ordinary Kafka clients: Produce, FindCoordinator, IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ from kraft_trio.storage.batch_header import BatchHeader
 from kraft_trio.storage.record_check import is_small_and_sound, may_be_honest_about_time
 from kraft_trio.storage.record_window import LargeRecordError
 from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kraft_trio.wire.apis.incremental_alter_configs import (
+    BROKER,
+    DELETE,
+    TOPIC,
+    AlteredResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ResourceResult,
+)
 from kraft_trio.wire.apis.produce import (
     ProducePartition,
     ProducePartitionResponse,
@@ -27,6 +36,9 @@ from kraft_trio.wire.error_codes import ErrorCode
 
 TOPIC_IDS_SINCE = 13
 MAGIC_POSITION = 16
+
+MAX_RESOURCES_WITH_MESSAGE = 10
+"""The most resources that get a message each: a message is many times longer than a resource."""
 
 
 class ClientRequests:
@@ -151,3 +163,26 @@ class ClientRequests:
             ErrorCode.invalid_request,
             "this quorum has no consumer groups and no transactions: assign the partition and keep offsets yourself",
         )
+
+    # IncrementalAlterConfigs
+
+    def alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+        """Accept what takes keys back to their defaults, because no key has another value.
+
+        So kafka-reassign-partitions can clear the throttles that it never set.
+        """
+        has_messages = len(request.resources) <= MAX_RESOURCES_WITH_MESSAGE
+        results = []
+        for resource in request.resources:
+            error, message = self._refuse_configs(resource)
+            results.append(ResourceResult(resource.type, resource.name, error, message if has_messages else None))
+        return IncrementalAlterConfigsResponse(tuple(results))
+
+    def _refuse_configs(self, resource: AlteredResource) -> tuple[ErrorCode, str | None]:
+        if resource.type not in (TOPIC, BROKER):
+            return ErrorCode.invalid_request, f"resource type {resource.type}: expected a topic or a broker"
+        if resource.type == TOPIC and resource.name != self._config.topic_name:
+            return ErrorCode.unknown_topic_or_partition, None
+        if any(config.operation != DELETE for config in resource.configs):
+            return ErrorCode.invalid_config, "there is no dynamic configuration: change the nodes' properties files"
+        return ErrorCode.none, None

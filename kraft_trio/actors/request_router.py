@@ -54,6 +54,7 @@ from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuor
 from kraft_trio.wire.apis.fetch import FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest
+from kraft_trio.wire.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kraft_trio.wire.apis.list_offsets import ListOffsetsRequest
 from kraft_trio.wire.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
@@ -155,6 +156,8 @@ class RequestRouter:
                 return await self._init_producer_id(header, request)
             case FindCoordinatorRequest():
                 return Ready(self._clients.find_coordinator(request))
+            case IncrementalAlterConfigsRequest():
+                return Ready(self._clients.alter_configs(request))
             case _:
                 raise UnsupportedVersionError(f"{header.api.name} is not served")
 

@@ -17,6 +17,7 @@ from kraft_trio.wire.apis.end_quorum_epoch import END_QUORUM_EPOCH
 from kraft_trio.wire.apis.fetch import FETCH
 from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT
 from kraft_trio.wire.apis.find_coordinator import FIND_COORDINATOR
+from kraft_trio.wire.apis.incremental_alter_configs import INCREMENTAL_ALTER_CONFIGS
 from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID
 from kraft_trio.wire.apis.list_offsets import LIST_OFFSETS
 from kraft_trio.wire.apis.list_partition_reassignments import LIST_PARTITION_REASSIGNMENTS
@@ -43,6 +44,7 @@ __all__ = [
     "FETCH",
     "FETCH_SNAPSHOT",
     "FIND_COORDINATOR",
+    "INCREMENTAL_ALTER_CONFIGS",
     "INIT_PRODUCER_ID",
     "LIST_OFFSETS",
     "LIST_PARTITION_REASSIGNMENTS",
@@ -66,6 +68,7 @@ _ALL: Final[tuple[Api[Any, Any], ...]] = (
     FIND_COORDINATOR,
     API_VERSIONS,
     INIT_PRODUCER_ID,
+    INCREMENTAL_ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,
     LIST_PARTITION_REASSIGNMENTS,
     VOTE,

@@ -31,6 +31,7 @@ from kraft_trio.wire.api import (
     FETCH,
     FETCH_SNAPSHOT,
     FIND_COORDINATOR,
+    INCREMENTAL_ALTER_CONFIGS,
     LIST_OFFSETS,
     LIST_PARTITION_REASSIGNMENTS,
     METADATA,
@@ -49,6 +50,12 @@ from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest
+from kraft_trio.wire.apis.incremental_alter_configs import (
+    BROKER,
+    AlteredConfig,
+    AlteredResource,
+    IncrementalAlterConfigsRequest,
+)
 from kraft_trio.wire.apis.list_offsets import LATEST, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse
 from kraft_trio.wire.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse, MetadataTopic
@@ -140,6 +147,9 @@ def one_of_each() -> Iterator[tuple[Api[Any, Any], int, object, str]]:
         yield ALTER_PARTITION_REASSIGNMENTS, 1, altered, "topics"
         yield ALTER_PARTITION_REASSIGNMENTS, 1, altered, "topics.partitions"
         yield ALTER_PARTITION_REASSIGNMENTS, 1, altered, "topics.partitions.replicas"
+    configured = IncrementalAlterConfigsRequest((AlteredResource(BROKER, "1", (AlteredConfig("key", 0, "value"),)),))
+    yield INCREMENTAL_ALTER_CONFIGS, 1, configured, "resources"
+    yield INCREMENTAL_ALTER_CONFIGS, 1, configured, "resources.configs"
     reassigned = ListPartitionReassignmentsRequest(1000, ((TOPIC, 0),))
     yield LIST_PARTITION_REASSIGNMENTS, 0, reassigned, "topics"
     yield LIST_PARTITION_REASSIGNMENTS, 0, reassigned, "topics.partition_indexes"

@@ -15,6 +15,13 @@ from kraft_trio.wire.apis.api_versions import (
 )
 from kraft_trio.wire.apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kraft_trio.wire.apis.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kraft_trio.wire.apis.incremental_alter_configs import (
+    AlteredConfig,
+    AlteredResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ResourceResult,
+)
 from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kraft_trio.wire.apis.list_offsets import (
     ListOffsetsPartition,
@@ -91,13 +98,29 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
         ),
         node_endpoints=nodes_of_client_apis,
     ),
-    ("DescribeCluster", "request"): st.builds(DescribeClusterRequest, endpoint_type=st.integers(-128, 127)),
+    ("IncrementalAlterConfigs", "request"): st.builds(
+        IncrementalAlterConfigsRequest,
+        resources=tuples(
+            st.builds(
+                AlteredResource,
+                int8,
+                texts,
+                tuples(st.builds(AlteredConfig, texts, int8, st.none() | texts)),
+            )
+        ),
+        validate_only=st.booleans(),
+    ),
+    ("IncrementalAlterConfigs", "response"): st.builds(
+        IncrementalAlterConfigsResponse,
+        results=tuples(st.builds(ResourceResult, int8, texts, errors, st.none() | texts)),
+    ),
+    ("DescribeCluster", "request"): st.builds(DescribeClusterRequest, endpoint_type=int8),
     ("DescribeCluster", "response"): st.builds(
         DescribeClusterResponse,
         brokers=tuples(st.builds(Broker, int32, endpoint, st.none() | texts)),
         cluster_id=texts,
         controller_id=int32,
-        endpoint_type=st.integers(-128, 127),
+        endpoint_type=int8,
         error=errors,
         error_message=st.none() | texts,
     ),
