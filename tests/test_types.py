@@ -21,7 +21,7 @@ DOCUMENTS = ("README.md", "docs/API.md")
 ACCEPTED_WITHIN_S = 600
 
 needs_pyright = pytest.mark.skipif(
-    importlib.util.find_spec("pyright") is None, reason="pyright is not installed: pip install pyright"
+    importlib.util.find_spec("pyright") is None, reason="pyright is not installed: pip install .[pyright]"
 )
 
 
