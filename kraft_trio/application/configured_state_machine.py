@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
+from typing import Final, cast
 
 from kraft_trio.application.latest_by_key import LatestByKey
+from kraft_trio.application.named_object import object_named, refusal
 from kraft_trio.application.state_machine import BatchStateMachine, StateMachine, what_is_wrong_with
 from kraft_trio.config import NodeConfig
 from kraft_trio.config.values import LATEST_BY_KEY, NO_STATE_MACHINE
-from kraft_trio.errors import ConfigError
 
+_SETTING: Final = "kraft.state.machine"
 AnyStateMachine = StateMachine[bytes, object] | BatchStateMachine
 
 
@@ -27,30 +28,8 @@ def state_machine_of(config: NodeConfig) -> AnyStateMachine | None:
 
 
 def _made_by(name: str) -> AnyStateMachine:
-    module_name, _, factory_name = name.partition(":")
-    try:
-        made = importlib.import_module(module_name)
-        for part in factory_name.split("."):
-            made = getattr(made, part)
-        made = made()  # type: ignore[operator]
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise _refusal(name, f"{module_name} cannot be imported: {_described(error)}") from error
-        raise _refusal(
-            name, f"there is no module {error.name} where this node's Python looks for modules (see PYTHONPATH)"
-        ) from error
-    except Exception as error:
-        raise _refusal(name, _described(error)) from error
+    made = object_named(name, _SETTING, makes=True)
     wrong = what_is_wrong_with(made)
     if wrong is not None:
-        raise _refusal(name, f"made {type(made).__name__}, {wrong}")
-    machine: AnyStateMachine = made
-    return machine
-
-
-def _refusal(name: str, reason: str) -> ConfigError:
-    return ConfigError(f"kraft.state.machine={name}: {reason}")
-
-
-def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+        raise refusal(_SETTING, name, f"made {type(made).__name__}, {wrong}")
+    return cast(AnyStateMachine, made)

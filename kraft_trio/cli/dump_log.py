@@ -8,15 +8,20 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from kraft_trio.application.named_object import object_named, refusal
 from kraft_trio.cli.log_dump import Damage, DumpedBatch, DumpedRecord, dump_file
 from kraft_trio.cli.output import echo_line, field
 from kraft_trio.cli.progress import NO_BAR, Bar, progress
 from kraft_trio.cli.record_text import bytes_field, headers_field, printable
-from kraft_trio.errors import ConfigError, CorruptLogError
+from kraft_trio.errors import ConfigError, CorruptLogError, SerdeError
+from kraft_trio.storage.batch import Record
+
+if TYPE_CHECKING:
+    from kraft_trio.application.serde import Serde
 
 _FILE_NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.")
 
@@ -26,19 +31,25 @@ _FILE_NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.")
 @click.option("--files", "more_files", multiple=True, help="The files, separated by commas, as in kafka-dump-log.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch.")
 @click.option("--cluster-metadata-decoder", is_flag=True, help="Decode values as Apache Kafka's metadata records.")
+@click.option("--serde", "serde_name", metavar="MODULE:NAME", help="Decode the values of .log files with this serde.")
 @click.option("--skip-records", is_flag=True, help="Print the batches without their records.")
 def dump_log(
     files: tuple[str, ...],
     more_files: tuple[str, ...],
     as_json: bool,
     cluster_metadata_decoder: bool,
+    serde_name: str | None,
     skip_records: bool,
 ) -> None:
     """Print the batches of log files.
 
     The files are .log and .checkpoint files of kraft-trio or Apache Kafka.  A damaged batch is printed with its
     problem; the exit code is then 1.
+
+    MODULE:NAME is an application's serde, such as its MsgpackSerde.  A record that it cannot decode is printed with the
+    reason.
     """
+    serde = None if serde_name is None else _serde_named(serde_name)
     paths = [*files, *(path for text in more_files for path in text.split(","))]
     if not paths:
         raise click.UsageError("no file given", click.get_current_context())
@@ -51,11 +62,20 @@ def dump_log(
     with nullcontext(NO_BAR) if total is None else progress("dumping", total) as bar:
         for path in paths:
             dump = dump_file(path, metadata_frames=cluster_metadata_decoder)
-            for line in lines(path, _noting_problems(path, dump, problems, bar), skip_records):
+            own = serde if "log" in path.rpartition("/")[2].split(".") else None
+            for line in lines(path, _noting_problems(path, dump, problems, bar), skip_records, own):
                 echo_line(line)
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise CorruptLogError(f"{problems[0]}{more}")
+
+
+def _serde_named(name: str) -> Serde:
+    """Raises ConfigError."""
+    found = object_named(name, "--serde", makes=False)
+    if not callable(getattr(found, "decode", None)):
+        raise refusal("--serde", name, f"{type(found).__name__}, which has no method decode")
+    return cast("Serde", found)
 
 
 def _check_name(path: str) -> None:
@@ -74,7 +94,9 @@ def _noting_problems(
         yield item
 
 
-def _text_lines(path: str, dump: Iterable[DumpedBatch | Damage], skip_records: bool) -> Iterator[str]:
+def _text_lines(
+    path: str, dump: Iterable[DumpedBatch | Damage], skip_records: bool, serde: Serde | None
+) -> Iterator[str]:
     yield f"Dumping {path}"
     if match := _FILE_NAME.match(path.rpartition("/")[2]):
         offset, epoch = match[1], match[2]
@@ -92,14 +114,14 @@ def _text_lines(path: str, dump: Iterable[DumpedBatch | Damage], skip_records: b
         if item.problem is not None:
             yield f"| {item.problem}"
         if not skip_records:
-            yield from (_record_line(record) for record in item.records)
+            yield from (_record_line(record, serde) for record in item.records)
 
 
 def _batch_line(batch: DumpedBatch) -> str:
     return " ".join(f"{name}: {_word(value)}" for name, value in _batch_fields(batch).items())
 
 
-def _record_line(dumped: DumpedRecord) -> str:
+def _record_line(dumped: DumpedRecord, serde: Serde | None) -> str:
     record = dumped.record
     words = [f"| offset: {record.offset} CreateTime: {record.timestamp_ms}"]
     words.append(f"keySize: {_size(record.key)} valueSize: {_size(record.value)} sequence: {dumped.sequence}")
@@ -112,12 +134,24 @@ def _record_line(dumped: DumpedRecord) -> str:
             words.append(f"key: {printable(record.key)}")
         if dumped.metadata is not None:
             words.append(f"payload: {json.dumps(dumped.metadata, separators=(',', ':'))}")
+        elif serde is not None:
+            words += (f"{name}: {field(text)}" for name, text in _decoded(record, serde).items())
         else:
             words.append(f"payload: {printable(record.value)}")
     return " ".join(words)
 
 
-def _json_lines(path: str, dump: Iterable[DumpedBatch | Damage], skip_records: bool) -> Iterator[str]:
+def _decoded(record: Record, serde: Serde) -> dict[str, str]:
+    """The value in words, or the reason why it cannot be decoded."""
+    try:
+        return {"decoded": repr(serde.decode(record.value or b""))}
+    except SerdeError as error:
+        return {"payload": printable(record.value), "undecodable": str(error)}
+
+
+def _json_lines(
+    path: str, dump: Iterable[DumpedBatch | Damage], skip_records: bool, serde: Serde | None
+) -> Iterator[str]:
     for item in dump:
         fields: dict[str, Any] = {"file": path, "position": item.position}
         if isinstance(item, Damage):
@@ -125,7 +159,7 @@ def _json_lines(path: str, dump: Iterable[DumpedBatch | Damage], skip_records: b
         else:
             fields |= _batch_fields(item)
             if not skip_records:
-                fields["records"] = [_record_fields(record) for record in item.records]
+                fields["records"] = [_record_fields(record, serde) for record in item.records]
         if item.problem is not None:
             fields["problem"] = item.problem
         yield json.dumps(fields)
@@ -155,7 +189,7 @@ def _batch_fields(batch: DumpedBatch) -> dict[str, Any]:
     }
 
 
-def _record_fields(dumped: DumpedRecord) -> dict[str, Any]:
+def _record_fields(dumped: DumpedRecord, serde: Serde | None) -> dict[str, Any]:
     record = dumped.record
     fields: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp_ms, "sequence": dumped.sequence}
     if dumped.control is not None:
@@ -163,6 +197,8 @@ def _record_fields(dumped: DumpedRecord) -> dict[str, Any]:
         return {**fields, "controlType": name, **values}
     fields |= bytes_field("key", record.key)
     fields |= {"metadata": dumped.metadata} if dumped.metadata is not None else bytes_field("value", record.value)
+    if serde is not None:
+        fields |= {name: text for name, text in _decoded(record, serde).items() if name != "payload"}
     return fields | headers_field(record)
 
 

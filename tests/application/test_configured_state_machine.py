@@ -78,7 +78,7 @@ def test_a_value_that_names_none(machine: str) -> None:
 @pytest.mark.parametrize(
     ("machine", "reason"),
     [
-        ("nowhere:make", "there is no module nowhere where this node's Python looks for modules (see PYTHONPATH)"),
+        ("nowhere:make", "there is no module nowhere where this Python looks for modules (see PYTHONPATH)"),
         ("tests.nowhere:make", "there is no module tests.nowhere where"),
         (f"{HERE}:absent", f"AttributeError: module '{HERE}' has no attribute 'absent'"),
         (f"{HERE}:HERE", "TypeError: 'str' object is not callable"),

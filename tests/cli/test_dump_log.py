@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
+from kraft_trio.application.serde import MsgpackSerde
 from kraft_trio.cli import run
 from kraft_trio.cli.log_dump import control_fields
 from kraft_trio.cli.metadata_frame import decode_metadata_frame
@@ -38,6 +40,15 @@ KAFKA_CHECKPOINT = bytes.fromhex(
 )
 DIRECTORY_ID = "b8tRS7h4TJ2Vt43Dp85v2A"
 SECOND_BATCH = 174
+
+
+@attrs.frozen
+class Deposit:
+    account: str
+    amount: int
+
+
+SERDE = MsgpackSerde(Deposit)
 
 
 def write(directory: Path, data: bytes, name: str = "00000000000000000000.log") -> str:
@@ -261,3 +272,22 @@ class TestCommandLine:
                 check=False,
             )
         assert (done.returncode, done.stderr) == (1, b"")
+
+
+class TestSerde:
+    def test_values_are_decoded(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        values = [SERDE.encode(Deposit("alice", 100)), b"\x00not ours"]
+        path = write(tmp_path, encode_batch([NewRecord(value) for value in values], timestamp_ms=1))
+        name = f"{__name__}:SERDE"
+        assert run(["dump-log", "--serde", name, path]) == 0
+        good, bad = capsys.readouterr().out.splitlines()[-2:]
+        assert good.endswith(" decoded: Deposit(account='alice', amount=100)")
+        assert "payload: 0x006e6f74206f757273 undecodable: 9 bytes are not a value written by MsgpackSerde" in bad
+        [batch] = dump_json(capsys, "--serde", name, path)
+        assert batch["records"][0]["decoded"] == "Deposit(account='alice', amount=100)"
+        assert "9 bytes are not a value" in batch["records"][1]["undecodable"]
+
+    @pytest.mark.parametrize("name", ["nowhere:SERDE", f"{__name__}:absent", f"{__name__}:SECOND_BATCH"])
+    def test_what_is_no_serde_is_refused(self, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["dump-log", "--serde", name, write(tmp_path, KAFKA_LOG)]) == 1
+        assert f"--serde={name}: " in capsys.readouterr().err
