@@ -13,16 +13,22 @@ from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.channels import Reply
 from kraft_trio.messages import (
+    FetchedFromLeader,
     FetchReceived,
+    HandedOver,
+    LeaderHeardOf,
     LeaderMessage,
     LeadershipLost,
     ProduceReceived,
+    ShutDown,
     Stamp,
     TimedOut,
     VoteReceived,
+    VoteRoundEnded,
 )
-from kraft_trio.protocol.roles import Follower, Leader
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+from kraft_trio.node import Node
+from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.invariants import OneVotePerEpoch
 from kraft_trio.simulation.setup import CLUSTER_ID
@@ -185,6 +191,24 @@ async def test_r2_records_count_by_the_voter_set_that_came_with_them(cluster: Cl
         assert context.log.high_watermark == context.log.end_offset, "3 of 4 have synced it"
 
 
+def stale_stamps(node: Node) -> tuple[Stamp, Stamp]:
+    """Stamps of another stay: an earlier one in this epoch, and one in the epoch before."""
+    now = node.view.stamp
+    return Stamp(now.epoch, now.transition - 1), Stamp(now.epoch - 1, now.transition)
+
+
+async def served_all_messages(node: Node) -> None:
+    """Wait until Election has served what was sent before: it answers a question asked behind that."""
+    reply: Reply[VoteResponse] = Reply()
+    question = vote_request(node.key, node.view.epoch, node.log.end_offset, node.log.end.epoch, pre_vote=True)
+    await node.election.tell(VoteReceived(question, reply))
+    await reply.receive()
+
+
+def isolate(cluster: Cluster, node: Node) -> None:
+    cluster.partition({node.key.id}, set(cluster.voter_ids) - {node.key.id})
+
+
 @on_cluster()
 async def test_r3_messages_of_an_earlier_stay_are_dropped(cluster: Cluster) -> None:
     """A timer and a resignation that were on their way when the role changed must not hit the role that came after.
@@ -197,17 +221,63 @@ async def test_r3_messages_of_an_earlier_stay_are_dropped(cluster: Cluster) -> N
     await follower.election.view.wait_for(lambda view: isinstance(view.role, Follower))
     for node, role in ((leader, Leader), (follower, Follower)):
         stamp = node.view.stamp
-        for stale in (Stamp(stamp.epoch, stamp.transition - 1), Stamp(stamp.epoch - 1, stamp.transition)):
+        for stale in stale_stamps(node):
             await node.election.tell(TimedOut(stale))
             await node.election.tell(LeadershipLost(stale, "stale"))
-        reply: Reply[VoteResponse] = Reply()
-        question = vote_request(node.key, stamp.epoch, node.log.end_offset, node.log.end.epoch, pre_vote=True)
-        await node.election.tell(VoteReceived(question, reply))
-        await reply.receive()
+        await served_all_messages(node)
         assert node.view.stamp == stamp
         assert isinstance(node.view.role, role)
     await follower.election.tell(TimedOut(follower.view.stamp))
     await follower.election.view.wait_for(lambda view: not isinstance(view.role, Follower))
+
+
+@on_cluster(invariants=FORGED)
+async def test_r3_a_fetch_of_an_earlier_stay_does_not_count(cluster: Cluster) -> None:
+    """A follower that has had no answer from its leader still grants pre-votes, so it must not think that it has."""
+    leader = await cluster.wait_for_leader()
+    follower, other = cluster.others(leader)
+    isolate(cluster, follower)
+    await follower.election.tell(LeaderHeardOf(leader.view.epoch + 1, other.key.id, Endpoints()))
+    following = await follower.election.view.wait_for(lambda view: view.leader_id == other.key.id)
+    for stale in stale_stamps(follower):
+        await follower.election.tell(FetchedFromLeader(stale))
+    await served_all_messages(follower)
+    assert follower.view.role == following.role
+    await follower.election.tell(FetchedFromLeader(following.stamp))
+    await follower.election.view.wait_for(lambda view: isinstance(view.role, Follower) and view.role.has_fetched)
+
+
+@on_cluster()
+async def test_r3_a_hand_over_of_an_earlier_stay_does_not_count(cluster: Cluster) -> None:
+    """A leader that shuts down waits until the voters have heard of it in this epoch."""
+    leader = await cluster.wait_for_leader()
+    isolate(cluster, leader)
+    done: Reply[None] = Reply()
+    await leader.election.tell(ShutDown(done))
+    resigned = await leader.election.view.wait_for(lambda view: isinstance(view.role, Resigned))
+    for stale in stale_stamps(leader):
+        await leader.election.tell(HandedOver(stale))
+    await served_all_messages(leader)
+    assert not done.is_answered
+    await leader.election.tell(HandedOver(resigned.stamp))
+    await done.receive()
+
+
+@on_cluster(invariants=FORGED)
+async def test_r3_a_lost_round_of_an_earlier_stay_does_not_count(cluster: Cluster) -> None:
+    """A candidate that loses campaigns again soon; one whose round goes on waits for its election timeout."""
+    node = next(iter(cluster.nodes.values()))
+    isolate(cluster, node)
+    await node.election.tell(TimedOut(node.view.stamp))
+    campaigning = await node.election.view.wait_for(lambda view: isinstance(view.role, Prospective))
+    await node.election.tell(VoteRoundEnded(campaigning.stamp, won=True))
+    await node.election.view.wait_for(lambda view: isinstance(view.role, Candidate))
+    begun = trio.current_time()
+    for stale in stale_stamps(node):
+        await node.election.tell(VoteRoundEnded(stale, won=False))
+    await served_all_messages(node)
+    await node.election.view.wait_for(lambda view: not isinstance(view.role, Candidate))
+    assert trio.current_time() - begun >= node.config.election_timeout_ms / 1000
 
 
 @on_cluster(started=())
