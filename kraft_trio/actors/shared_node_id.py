@@ -43,6 +43,10 @@ class SharedNodeId:
         """Note that a replica with this id has sent a Fetch to this process, which leads."""
         self._say(f"{replica} fetches from this node, which leads")
 
+    def is_voter(self, voter: ReplicaKey) -> None:
+        """Note that the voter of this id is another process, which fetches from the leader."""
+        self._say(f"voter {voter} has this node's id, and is another process that fetches from the leader")
+
     def _say(self, reason: str) -> None:
         now_s = trio.current_time()
         if now_s >= self._said_s + SAID_EVERY_S:

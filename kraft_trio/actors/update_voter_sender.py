@@ -5,6 +5,7 @@ from __future__ import annotations
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.shared_id_watch import SharedIdWatch
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.roles import Follower
@@ -20,7 +21,8 @@ SETTLED = frozenset({ErrorCode.none, ErrorCode.unsupported_version})
 class UpdateVoterSender:
     """Tells the leader of one epoch once, and again whenever the voter set says something else about this node.
 
-    It repeats an unacknowledged request every fetch timeout.  An observer sends nothing until it is a voter.
+    It repeats an unacknowledged request every fetch timeout.  An observer sends nothing until it is a voter.  Meanwhile
+    it looks whether another process is the voter of its id.
     """
 
     def __init__(self, context: EpochContext, role: Follower) -> None:
@@ -28,13 +30,14 @@ class UpdateVoterSender:
         self._role = role
         self._own = context.config.as_voter(context.key.directory_id)
         self._acknowledged = False
+        self._watch = SharedIdWatch(context, role)
 
     async def run(self) -> None:
         history = self._context.log.voters
         period_s = self._context.config.fetch_timeout_ms / 1000
         while True:
             while not self._is_due(history.voters.get(self._own.id), history.kraft_version):
-                await self._context.log.voters_changed.park()
+                await self._watch.until_voters_change()
             if await self._tell():
                 self._acknowledged = True
                 # The resulting record may not be in this log yet.
