@@ -21,7 +21,7 @@ from kraft_trio.client.log_client import LogClient
 from kraft_trio.errors import NotLeaderError
 from kraft_trio.node import Node
 from kraft_trio.simulation import Cluster, Setup
-from kraft_trio.simulation.state_machine import RememberedValues
+from tests.support.ledger import Ledgers
 from tests.support.lone_node import lone_node
 from tests.support.on_cluster import run_on_cluster
 
@@ -79,6 +79,8 @@ NODE: dict[str, Call] = {
     "append(epoch=)": append_in_epoch,
     "changes": await_change,
     "committed": read_committed,
+    "execute": lambda stage: stage.follower.execute(b"command"),
+    "execute(request_id=)": lambda stage: stage.follower.execute(b"command", stage.follower.new_request_id()),
     "leadership": lead,
     "resign": lambda stage: stage.newest.resign(),
     "take_snapshot": lambda stage: stage.follower.take_snapshot(),
@@ -126,7 +128,7 @@ CALLS: dict[str, Call] = {
     **{f"AdminClient.{name}": call for name, call in ADMIN_CLIENT.items()},
 }
 
-NO_CALLS = {"run", "observer_supports"}
+NO_CALLS = {"run", "observer_supports", "new_request_id"}
 """Methods that are not for applications, or do not wait."""
 
 
@@ -236,7 +238,7 @@ def test_a_cancelled_call_leaves_nothing_and_disturbs_nobody(name: str) -> None:
             assert after.connections <= before.connections
             assert after.channels <= before.channels
 
-    run_on_cluster(run, Setup(observers=1, state_machine=lambda _: RememberedValues()))
+    run_on_cluster(run, Setup(observers=1, state_machine=Ledgers()))
 
 
 def test_a_node_that_is_cancelled_while_it_opens_or_closes_can_be_opened_again() -> None:

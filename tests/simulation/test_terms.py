@@ -8,7 +8,6 @@ import pytest
 import trio
 
 from kraft_trio.errors import NodeClosedError, NotLeaderError, OutcomeUnknownError
-from kraft_trio.messages import LeadershipLost
 from kraft_trio.node import Node
 from kraft_trio.simulation import Cluster, Setup
 from tests.support.logs import values_of
@@ -43,7 +42,7 @@ async def disturb(cluster: Cluster, source: random.Random) -> None:
     if leader is None:
         return
     machine, others = cluster.machines[leader.key.id], set(cluster.voter_ids) - {leader.key.id}
-    match source.choice(("cut", "cut silently", "kill", "pause", "resign")):
+    match source.choice(("cut", "cut silently", "kill", "pause", "resign", "transfer")):
         case "cut":
             cluster.partition({leader.key.id}, others)
         case "cut silently":
@@ -53,7 +52,10 @@ async def disturb(cluster: Cluster, source: random.Random) -> None:
         case "pause":
             machine.pause()
         case "resign":
-            await leader.election.tell(LeadershipLost(leader.view.stamp, "the test asks"))
+            await leader.resign()
+        case "transfer":
+            with trio.move_on_after(2):
+                await leader.transfer_leadership(source.choice(sorted(others)))
 
 
 def written(node: Node) -> list[tuple[int, int]]:
@@ -65,7 +67,8 @@ def written(node: Node) -> list[tuple[int, int]]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.rotating(6)
+@pytest.mark.parametrize("seed", range(12))
 def test_a_term_has_no_effect_after_the_next_one_has_begun(seed: int) -> None:
     async def run(cluster: Cluster) -> None:
         source = cluster.random("terms")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import commits, elections, following, gossip, membership, reassignment, requests, snapshots, storage
+from . import commits, elections, following, gossip, membership, reassignment, requests, snapshots, storage, terms
 from .mutant import MUTANTS, Found, Mutant, violation_of
 from .runs import Run
 
@@ -20,5 +20,6 @@ __all__ = [
     "requests",
     "snapshots",
     "storage",
+    "terms",
     "violation_of",
 ]
