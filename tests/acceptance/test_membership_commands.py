@@ -267,3 +267,22 @@ def test_a_target_that_cannot_be_reached_is_cancelled(make_quorum: MakeQuorum) -
     assert cancelled.stdout.startswith("Cancelled the reassignment: the voters are 1-"), cancelled.stderr
     assert "TargetVoters" not in status()
     assert voters(quorum, quorum.leader()) == [1, 2, 3]
+
+
+def test_the_leadership_is_transferred_and_appends_go_on(make_quorum: MakeQuorum) -> None:
+    quorum = make_quorum(voters=3, is_steady=True)
+    quorum.start()
+    leader = quorum.leader()
+    follower, successor = others_of(quorum, leader)
+    quorum.produce(["before"])
+    command = ["metadata-quorum", "--bootstrap-controller", str(follower.endpoint), "transfer-leadership"]
+    done = kraft(*command, "--to", str(successor.id))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"Node {successor.id} leads epoch ")
+    assert quorum.leader() is successor
+    again = kraft(*command, "--to", str(successor.id))
+    assert (again.returncode, again.stdout.split(":")[0]) == (0, "Nothing to do")
+    refused = kraft(*command, "--to", "9")
+    assert refused.returncode == 1
+    assert "VOTER_NOT_FOUND: node 9 is no voter" in refused.stderr
+    quorum.produce(["after"])
