@@ -7,26 +7,15 @@ will do.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.ports import free_ports
 from harness.quorum import Quorum
-from harness.waiting import wait_until
+from tests.acceptance.kafka_tools import add_client_listeners, needs_tools, tool
 
-LIBRARIES = Path(os.environ.get("KAFKA_HOME", "/nowhere")) / "libs"
-TOOL_SECONDS = 90
-"""A JVM starts for each command, perhaps on a busy machine."""
-
-pytestmark = [
-    pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed"),
-    pytest.mark.skipif(not any(LIBRARIES.glob("kafka-tools-*.jar")), reason="KAFKA_HOME names no Kafka"),
-]
+pytestmark = needs_tools
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +26,6 @@ def quorum(make_module_quorum: Any) -> Quorum:
     made.produce(["one", "two"])
     made.wait_until_caught_up()
     return made
-
-
-def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["java", "-cp", f"{LIBRARIES}/*", f"org.apache.kafka.tools.{name}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=TOOL_SECONDS, check=False)
 
 
 def metadata_quorum(quorum: Quorum, asked: int, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -65,7 +49,7 @@ def voters(quorum: Quorum, asked: int) -> dict[int, tuple[str, list[str]]]:
     return {voter["id"]: (voter["directoryId"], voter["endpoints"]) for voter in described}
 
 
-def expected_voters(quorum: Quorum, *node_ids: int) -> dict[int, tuple[str, list[str]]]:
+def expected_replicas(quorum: Quorum, *node_ids: int) -> dict[int, tuple[str, list[str]]]:
     return {id: (directory_id(quorum, id), [f"CONTROLLER://{quorum.nodes[id].endpoint}"]) for id in node_ids}
 
 
@@ -75,15 +59,16 @@ def test_any_node_is_asked_and_the_quorum_described(quorum: Quorum, asked: int) 
     found = status(quorum, asked)
     assert found["ClusterId"] == quorum.cluster_id
     assert (found["LeaderId"], found["LeaderEpoch"]) == (str(leader.id), str(expected.leader_epoch))
-    assert voters(quorum, asked) == expected_voters(quorum, 1, 2, 3)
-    assert json.loads(found["CurrentObservers"]) == [{"id": 4, "directoryId": directory_id(quorum, 4)}]
+    assert voters(quorum, asked) == expected_replicas(quorum, 1, 2, 3)
+    [observer] = json.loads(found["CurrentObservers"])
+    assert {observer["id"]: (observer["directoryId"], observer["endpoints"])} == expected_replicas(quorum, 4)
 
 
 def test_voters_are_added_and_removed_the_leader_too(quorum: Quorum) -> None:
     adding = ["--command-config", str(quorum.nodes[4].properties), "add-controller"]
     added = metadata_quorum(quorum, 1, *adding)
     assert added.stdout.startswith(f"Added controller 4 with directory id {directory_id(quorum, 4)}"), added.stderr
-    assert voters(quorum, 2) == expected_voters(quorum, 1, 2, 3, 4)
+    assert voters(quorum, 2) == expected_replicas(quorum, 1, 2, 3, 4)
     again = metadata_quorum(quorum, 3, *adding)
     assert "DuplicateVoterException" in again.stdout + again.stderr
 
@@ -97,45 +82,16 @@ def test_voters_are_added_and_removed_the_leader_too(quorum: Quorum) -> None:
         removed.stderr
     )
     quorum.leader(besides=leader)
-    assert voters(quorum, rest[1]) == expected_voters(quorum, *rest)
-
-
-def start_with_client_listeners(quorum: Quorum) -> str:
-    """The address of the last node for clients."""
-    for node, port in zip(quorum.nodes.values(), free_ports(len(quorum.nodes)), strict=True):
-        controller = f"listeners=CONTROLLER://{node.endpoint}"
-        text = node.properties.read_text()
-        assert controller in text
-        node.properties.write_text(text.replace(controller, f"{controller},CLIENT://127.0.0.1:{port}"))
-    quorum.start()
-    quorum.produce(["one"])
-    quorum.wait_until_caught_up()
-    return f"127.0.0.1:{port}"
-
-
-def test_kafka_reassign_partitions_takes_voters_away(make_quorum: Any, tmp_path: Path) -> None:
-    """It accepts only ids that Metadata names, which are those of voters."""
-    quorum: Quorum = make_quorum(3, 1)
-    clients = start_with_client_listeners(quorum)
-    target = tmp_path / "target.json"
-    partition = {"topic": "__cluster_metadata", "partition": 0, "replicas": [1, 2]}
-    target.write_text(json.dumps({"version": 1, "partitions": [partition]}))
-    reassign = ["reassign.ReassignPartitionsCommand", "--bootstrap-server", clients]
-    file = ["--reassignment-json-file", str(target)]
-    executed = tool(*reassign, "--execute", *file)
-    assert "Successfully started partition reassignment" in executed.stdout, executed.stdout + executed.stderr
-    wait_until(
-        "the voters are the target", lambda: [it.key.id for it in quorum.described_by_leader()[1].voters] == [1, 2]
-    )
-    assert tool(*reassign, "--list").stdout.strip() == "No partition reassignments found."
-    verified = tool(*reassign, "--verify", "--preserve-throttles", *file)
-    assert "Reassignment of partition __cluster_metadata-0 is completed." in verified.stdout, verified.stderr
+    assert voters(quorum, rest[1]) == expected_replicas(quorum, *rest)
 
 
 def test_brokers_pass_changes_on_to_the_leader(make_quorum: Any) -> None:
     """With --bootstrap-server the client asks any node that Metadata names, on its listener for clients."""
     quorum: Quorum = make_quorum(3, 1)
-    clients = start_with_client_listeners(quorum)
+    clients = add_client_listeners(quorum)[4]
+    quorum.start()
+    quorum.produce(["one"])
+    quorum.wait_until_caught_up()
     config = ["--command-config", str(quorum.nodes[4].properties)]
     added = tool("MetadataQuorumCommand", "--bootstrap-server", clients, *config, "add-controller")
     assert added.stdout.startswith("Added controller 4"), added.stdout + added.stderr
