@@ -382,7 +382,7 @@ class Node(Generic[T, R]):
             raise ValueError("values: none given, at least one expected")
         if isinstance(values, str | bytes | NewRecord):
             raise TypeError(f"values: {type(values).__name__}, expected a list of values")
-        records = [self._encoded(value) for value in values]
+        records = self._encoded(values)
         if epoch is None:
             base_offset = await self._appender.append(records)
         else:
@@ -416,7 +416,8 @@ class Node(Generic[T, R]):
         """
         if self._executor is None:
             raise ValueError("execute: the node was opened without state_machine=, so commands have no results")
-        return await self._executor.execute(self._encoded(command), request_id)
+        [record] = self._encoded([command])
+        return await self._executor.execute(record, request_id)
 
     def new_request_id(self) -> UUID:
         """Make an id for `execute`: a UUID of version 7, which any other generator of these may make as well.
@@ -426,18 +427,22 @@ class Node(Generic[T, R]):
         """
         return new_request_id(self._environment.wall_clock_ms(), self._environment.secret_bits(RANDOM_BITS))
 
-    def _encoded(self, value: T | NewRecord) -> NewRecord:
-        """Encode a value, or check a record.  Raises EncodeError."""
+    def _encoded(self, values: Sequence[T | NewRecord]) -> list[NewRecord]:
+        """Encode values, and check records.  Raises EncodeError."""
+        encode = self._serde.encode
         try:
-            if not isinstance(value, NewRecord):
-                return NewRecord(self._serde.encode(value))
-            check_new_record(value)
-            self._serde.decode(value.value or b"")
+            return [
+                self._checked(value) if isinstance(value, NewRecord) else NewRecord(encode(value)) for value in values
+            ]
         except EncodeError:
             raise
         except (SerdeError, ValueError) as error:
             raise EncodeError(f"value: not appended: {error}") from error
-        return value
+
+    def _checked(self, record: NewRecord) -> NewRecord:
+        check_new_record(record)
+        self._serde.decode(record.value or b"")
+        return record
 
     async def committed(self, from_offset: int = 0) -> AsyncGenerator[Committed[T], None]:
         """Yield the committed values from `from_offset` (inclusive) on, and wait for more at the end.

@@ -27,7 +27,7 @@ from kraft_trio.logs import get_logger
 from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import NewRecord, peek_header
-from kraft_trio.storage.new_record_check import largest_record_size
+from kraft_trio.storage.new_record_check import largest_size
 from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_BATCH_HEADERS, MAX_RECORDS
 from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
 from kraft_trio.wire.apis.produce import PRODUCE, ProducePartition, ProducePartitionResponse, ProduceRequest
@@ -81,12 +81,12 @@ class Appender:
         """
         if len(records) > MAX_RECORDS:
             raise RecordTooLargeError(f"values: {len(records)} for one batch, which has {MAX_RECORDS} at most")
-        header_count = sum(len(record.headers) for record in records)
+        records_bytes, header_count = largest_size(records)
         if header_count > MAX_BATCH_HEADERS:
             raise RecordTooLargeError(
                 f"values: {header_count} headers for one batch, which has {MAX_BATCH_HEADERS} at most"
             )
-        request = AppendRequested(records, sum(map(largest_record_size, records)), header_count)
+        request = AppendRequested(records, records_bytes, header_count)
         size = BATCH_OVERHEAD_BYTES + request.size_in_bytes
         if size > self._config.max_message_bytes:
             raise RecordTooLargeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from kraft_trio.storage.batch import NewRecord
@@ -35,9 +36,23 @@ def check_new_record(record: NewRecord) -> None:
 
 def largest_record_size(record: NewRecord) -> int:
     """The largest size that the record can have in a batch."""
-    size = RECORD_OVERHEAD_BYTES + len(record.value or b"")
-    if record.key is not None:
-        size += _FIELD_OVERHEAD_BYTES + len(record.key)
+    return RECORD_OVERHEAD_BYTES + len(record.value or b"") + _size_beside_value(record)
+
+
+def largest_size(records: Sequence[NewRecord]) -> tuple[int, int]:
+    """The largest size that the records can have in a batch, and the number of their headers."""
+    size, header_count = RECORD_OVERHEAD_BYTES * len(records), 0
+    for record in records:
+        if record.value is not None:
+            size += len(record.value)
+        if record.key is not None or record.headers or record.timestamp_ms is not None:
+            size += _size_beside_value(record)
+            header_count += len(record.headers)
+    return size, header_count
+
+
+def _size_beside_value(record: NewRecord) -> int:
+    size = 0 if record.key is None else _FIELD_OVERHEAD_BYTES + len(record.key)
     if record.timestamp_ms is not None:
         size += _FIELD_OVERHEAD_BYTES
     for name, value in record.headers:
