@@ -8,6 +8,7 @@ STORIES = (
     "auto-join",
     "disk-failure",
     "node-failure",
+    "reassign",
     "listener-upgrade",
     "moved-quorum",
     "version-upgrade",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import trio
 
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.protocol.types import Endpoint
 from scripts.stories.node import StoryError
+from scripts.stories.service import Append, Service, service_during
 
 PAUSE_S = 0.02
 ACKNOWLEDGED_WITHIN_MS = 60_000
@@ -29,7 +31,17 @@ class Application:
         """The acknowledged records, in order."""
         self.first_offset = 0
         self.last_offset = -1
-        self.longest_wait_s = 0.0
+        self._appends: list[Append] = []
+        self._measured: dict[str, tuple[float, float]] = {}
+
+    @property
+    def services(self) -> dict[str, Service]:
+        """The service during each part that was measured, by its name, once the application has stopped."""
+        return {name: service_during(self._appends, *times) for name, times in self._measured.items()}
+
+    @property
+    def longest_wait_s(self) -> float:
+        return max((append.latency_s for append in self._appends), default=0.0)
 
     def start(self) -> None:
         self._thread.start()
@@ -38,6 +50,13 @@ class Application:
         """Wait until this many records are acknowledged.  If the writer fails, return; `stop` reports it."""
         while len(self.values) < count and self._thread.is_alive():
             time.sleep(PAUSE_S)
+
+    @contextmanager
+    def measured(self, name: str) -> Iterator[None]:
+        """Measure the service during the block."""
+        began_s = time.monotonic()
+        yield
+        self._measured[name] = (began_s, time.monotonic())
 
     def stop(self) -> None:
         """Wait for the record in flight.  Raises StoryError if a record was not acknowledged."""
@@ -73,7 +92,7 @@ class Application:
                 [self.last_offset] = await client.produce([value], ACKNOWLEDGED_WITHIN_MS)
                 if not self.values:
                     self.first_offset = self.last_offset
-                self.longest_wait_s = max(self.longest_wait_s, time.monotonic() - began)
+                self._appends.append(Append(began, time.monotonic()))
                 self.values.append(value)
                 await trio.sleep(PAUSE_S)
 

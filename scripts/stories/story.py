@@ -73,6 +73,9 @@ class Story:
             "\n" + textwrap.fill(" ".join(text.split()), 110, initial_indent="== ", subsequent_indent="   "), flush=True
         )
 
+    def show(self, text: str) -> None:
+        print(textwrap.indent(text, "  "), flush=True)
+
     def kraft(self, *arguments: str, refused: bool = False) -> str:
         """Show a `kraft` command, run it, show its output and return that.
 
@@ -81,7 +84,7 @@ class Story:
         self._show("kraft", *arguments)
         done = self._run(*arguments)
         output = done.stdout + done.stderr
-        print(textwrap.indent(output.rstrip(), "  "), flush=True)
+        self.show(output.rstrip())
         if done.returncode != (1 if refused else 0):
             raise StoryError(f"kraft {shlex.join(arguments)}: exit code {done.returncode}: {output}")
         return output

@@ -22,6 +22,7 @@ from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, Describe
 from kraft_trio.wire.error_codes import ErrorCode
 from scripts.stories import STORIES
 from scripts.stories.node import Node
+from scripts.stories.service import Append, Service, service_during, table
 from scripts.stories.story import Story
 from tests.acceptance.readers import read_with_confluent
 from tests.support import sizes
@@ -35,6 +36,7 @@ VOTERS_IN_THE_END = {
     "auto-join": [1, 3],
     "disk-failure": [1, 2, 3],
     "node-failure": [1, 2, 4],
+    "reassign": [4, 5, 6],
     "listener-upgrade": [1, 2, 3],
     "moved-quorum": [1, 2, 3],
     "version-upgrade": [1, 2, 3, 4],
@@ -106,6 +108,21 @@ def test_the_story_comes_true(name: str, story: Story) -> None:
     assert {node.id for node in running} >= set(voters)
     wait_until("the logs are equal", lambda: len({log_bytes(node) for node in running}) == 1)
     assert log_bytes(running[0])
+
+
+def test_a_gap_that_reaches_into_a_part_counts_for_it() -> None:
+    appends = [Append(sent, sent + 0.5) for sent in (0, 1, 4, 5, 9)]
+    assert service_during(appends, 2, 6) == Service((0.5, 0.5), longest_gap_s=4, duration_s=4)
+    assert service_during(appends, 1.2, 1.4) == Service((0.5,), longest_gap_s=1, duration_s=1.4 - 1.2)
+
+
+def test_services_are_shown_side_by_side() -> None:
+    short, long = Service((0.001, 0.003), 0.25, 2), Service(tuple(number / 1000 for number in range(1, 1001)), 1.5, 60)
+    assert table({"one command": short, "by hand": long}).splitlines() == [
+        "             appends  median    99 %  slowest  longest gap  in all",
+        "one command        2    1 ms    3 ms     3 ms       250 ms   2.0 s",
+        "by hand         1000  500 ms  990 ms  1000 ms      1500 ms  60.0 s",
+    ]
 
 
 def test_every_story_is_listed_with_its_first_line() -> None:
