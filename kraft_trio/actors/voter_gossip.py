@@ -8,6 +8,7 @@ endpoints into the log, and gossip ends.  docs/PROTOCOL.md#gossip says why no li
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from typing import Final
@@ -52,6 +53,8 @@ class VoterGossip:
         self._has_booted = False
         """Whether the counter counts this process."""
         self._counting = trio.Lock()
+        self._not_before_s = -math.inf
+        """When the counter may be written again after a failure, on Trio's clock."""
         # Not the node's own source, so that gossip does not change what else the node draws.
         self._random = random.Random(f"gossip of {context.key}")
         self._period_s = context.config.fetch_timeout_ms / 1000
@@ -138,13 +141,19 @@ class VoterGossip:
         return Advertisement(key, self._boots.value, self._view.value.epoch, endpoints)
 
     async def _count_to(self, boot: int) -> bool:
-        """Store a boot number before anybody hears of it.  Returns False if the disk does not take it."""
+        """Store a boot number before anybody hears of it.  Returns False if the disk does not take it.
+
+        After a failure, the disk is spared for a fetch timeout, because anybody's request may need the number.
+        """
         async with self._counting:
             if boot > self._boots.value:
+                if trio.current_time() < self._not_before_s:
+                    return False
                 try:
                     await self._boots.raise_to(boot)
                 except OSError as error:
                     log.warning("the boot counter cannot be written", reason=str(error))
+                    self._not_before_s = trio.current_time() + self._period_s
                     return False
             self._has_booted = True
         return True

@@ -157,6 +157,27 @@ async def test_the_boot_number_rises_with_each_process(cluster: Cluster) -> None
         await cluster.machines[1].start()
 
 
+@on_cluster()
+async def test_a_counter_that_fails_is_not_tried_for_each_request(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.wait_for_leader()
+    tries: list[int] = []
+
+    async def fails(_self: BootCounter, value: int) -> None:
+        tries.append(value)
+        raise OSError("no space left")
+
+    monkeypatch.setattr(BootCounter, "raise_to", fails)
+    for tried in (1, 2):
+        for _ in range(20):
+            assert cluster.key_of(1) not in {it.key for it in (await told(cluster, 1)).advertisements}
+        assert len(tries) == tried
+        await trio.sleep(FETCH_TIMEOUT_S)
+    monkeypatch.undo()
+    assert cluster.key_of(1) in {it.key for it in (await told(cluster, 1)).advertisements}
+
+
 # What strangers say
 
 
