@@ -164,7 +164,7 @@ def control_fields(record: ControlRecord) -> tuple[str, dict[str, Any]]:
             return "SnapshotFooter", fields
         case KRaftVersion(version):
             return "KRaftVersion", {**fields, "kRaftVersion": version}
-        case VotersRecord(voters):
+        case VotersRecord(voters, target):
             fields["voters"] = [
                 {
                     "voterId": voter.id,
@@ -180,4 +180,9 @@ def control_fields(record: ControlRecord) -> tuple[str, dict[str, Any]]:
                 }
                 for voter in voters
             ]
+            if target:
+                # A field of our own, which readers of Kafka's schemas do not have.
+                fields["targetVoters"] = [
+                    {"voterId": key.id, "voterDirectoryId": directory_id_to_text(key.directory_id)} for key in target
+                ]
             return "KRaftVoters", fields

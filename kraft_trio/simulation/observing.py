@@ -18,6 +18,7 @@ from kraft_trio.simulation.deterministic import process
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.world import World
 from kraft_trio.storage.batch import Record
+from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.log_append import PlannedBatch
 from kraft_trio.tracing.node_events import NodeEvents
@@ -88,7 +89,11 @@ class ReplicaWatch:
     def appended(self, buffer: Buffer, batches: Sequence[PlannedBatch], path: str, position: int) -> None:
         entries = self._replica.append(buffer, len(batches), path, position)
         first, last = entries[0], entries[-1]
-        brought = [(entry.base_offset, entry.voters) for entry in entries if entry.voters is not None]
+        brought = [
+            (entry.base_offset, VotersRecord(entry.voters, entry.target))
+            for entry in entries
+            if entry.voters is not None
+        ]
         self._events.appended(first.base_offset, last.next_offset, last.epoch, first.is_control, brought)
         self._checker.appended(self._replica, entries, self._replica.is_leader)
 

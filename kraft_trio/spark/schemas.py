@@ -34,6 +34,7 @@ def _list(item: pa.DataType) -> pa.DataType:
 
 ENDPOINTS = _list(pa.struct({"name": pa.string(), "host": pa.string(), "port": pa.int32()}))
 VOTERS = _list(pa.struct({"id": pa.int32(), "directory_id": pa.string(), "endpoints": ENDPOINTS}))
+REPLICAS = _list(pa.struct({"id": pa.int32(), "directory_id": pa.string()}))
 HEADERS = _list(pa.struct({"name": pa.string(), "value": pa.binary()}))
 
 REPLICA = (
@@ -114,6 +115,7 @@ CONTROL = (
     ),
     Column("granting_voters", _list(pa.int32()), "LeaderChange: ids of the voters that elected the leader"),
     Column("voters", VOTERS, "Voters: the voter set from this offset on"),
+    Column("target", REPLICAS, "Voters: the target of a reassignment; empty without one"),
     Column("kraft_version", pa.int32(), "KRaftVersion: the version from this offset on"),
     Column("crc_ok", pa.bool_(), "whether the batch's CRC is correct"),
     ERROR,
@@ -133,6 +135,7 @@ SNAPSHOTS = (
     Column("record_count", pa.int64(), "number of application records"),
     Column("kraft_version", pa.int32(), "kraft.version at its end"),
     Column("voters", VOTERS, "voters at its end; null at kraft.version 0"),
+    Column("target", REPLICAS, "target of the reassignment at its end; empty without one, null at kraft.version 0"),
     Column("last_contained_timestamp", _TIMESTAMP, "append time of the last covered record"),
     Column("valid", pa.bool_(), "whether it is complete, with correct CRCs, offsets, epochs and records"),
     ERROR,

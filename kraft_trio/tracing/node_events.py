@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
-from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import Record
+from kraft_trio.storage.control_records import VotersRecord
 
 Note = Callable[..., object]
 """`Trace.record`, or a function with the same parameters."""
@@ -44,10 +44,11 @@ class NodeEvents:
         next_offset: int,
         record_epoch: int,
         is_control: bool,
-        brought: Iterable[tuple[int, VoterSet]],
+        brought: Iterable[tuple[int, VotersRecord]],
     ) -> None:
         """Batches were appended.  `brought` has their voter sets, each with the base offset of its batch."""
         sets = list(brought)
+        targets = [_keys(record.target) for _, record in sets]
         self._note(
             "append",
             node=self._node_id,
@@ -56,7 +57,8 @@ class NodeEvents:
             record_epoch=record_epoch,
             control=is_control,
             voters_offsets=[offset for offset, _ in sets],
-            voters=[" ".join(str(voter.key) for voter in voters) for _, voters in sets],
+            voters=[_keys(voter.key for voter in record.voters) for _, record in sets],
+            **({"targets": targets} if any(targets) else {}),
         )
 
     def truncated(self, end_offset: int, batches: int | None) -> None:
@@ -81,3 +83,7 @@ class NodeEvents:
     def applied(self, records: Sequence[Record]) -> None:
         """The state machine is about to apply these records."""
         self._note("apply", node=self._node_id, base_offset=records[0].offset, next_offset=records[-1].offset + 1)
+
+
+def _keys(keys: Iterable[ReplicaKey]) -> str:
+    return " ".join(map(str, keys))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from kraft_trio.actors.published import Published
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, directory_id_to_text
-from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import NewRecord, Record, decode_control_batch, peek_header
 from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.storage.disk import Buffer
@@ -192,12 +191,12 @@ class _Loading:
         return self._snapshots.save()
 
 
-def _voter_sets(buffer: Buffer, batches: Sequence[PlannedBatch]) -> Iterator[tuple[int, VoterSet]]:
+def _voter_sets(buffer: Buffer, batches: Sequence[PlannedBatch]) -> Iterator[tuple[int, VotersRecord]]:
     position = 0
     for batch in batches:
         header = peek_header(buffer, position)
         if header.is_control:
             for _, record in decode_control_batch(buffer, position, header):
                 if isinstance(record, VotersRecord):
-                    yield batch.base_offset, record.voters
+                    yield batch.base_offset, record
         position += batch.size

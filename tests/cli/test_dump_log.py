@@ -17,8 +17,16 @@ from kraft_trio.cli import run
 from kraft_trio.cli.log_dump import control_fields
 from kraft_trio.cli.metadata_frame import decode_metadata_frame
 from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.types import ReplicaKey, directory_id_from_text
+from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
-from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, SnapshotFooter, SnapshotHeader
+from kraft_trio.storage.control_records import (
+    KRaftVersion,
+    LeaderChange,
+    SnapshotFooter,
+    SnapshotHeader,
+    VotersRecord,
+)
 
 # A log and a snapshot as Apache Kafka's own raft classes wrote them at kraft.version 1.
 KAFKA_LOG = bytes.fromhex(
@@ -180,6 +188,11 @@ class TestOurRecords:
             (SnapshotHeader(12), "SnapshotHeader", ("lastContainedLogTimestamp", 12)),
             (SnapshotFooter(), "SnapshotFooter", ("version", 0)),
             (KRaftVersion(1), "KRaftVersion", ("kRaftVersion", 1)),
+            (
+                VotersRecord(VoterSet(), (ReplicaKey(4, directory_id_from_text(DIRECTORY_ID)),)),
+                "KRaftVoters",
+                ("targetVoters", [{"voterId": 4, "voterDirectoryId": DIRECTORY_ID}]),
+            ),
         ],
     )
     def test_control_records_have_kafkas_names(self, record: Any, name: str, field: tuple[str, Any]) -> None:

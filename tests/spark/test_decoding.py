@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.header_fields import MOST_HEADERS
 from kraft_trio.spark.decoding.headers import walk
@@ -113,7 +116,8 @@ def test_offsets_and_epochs_that_are_asked_for(log: list[bytes], start: int, end
 
 
 def test_control_records_are_decoded() -> None:
-    records = [LeaderChange(1, (1, 2), (2,)), KRaftVersion(1), VotersRecord(KAFKAS_VOTERS)]
+    target = (ReplicaKey(1, UUID(int=1)), ReplicaKey(2))
+    records = [LeaderChange(1, (1, 2), (2,)), KRaftVersion(1), VotersRecord(KAFKAS_VOTERS, target)]
     data = encode_control_batch(records, timestamp_ms=5)
     change, version, voters = read(data, "control").rows
     assert (change["type"], change["leader_id"]) == ("LeaderChange", 1)
@@ -126,6 +130,10 @@ def test_control_records_are_decoded() -> None:
             "directory_id": "b8tRS7h4TJ2Vt43Dp85v2A",
             "endpoints": [{"name": "CONTROLLER", "host": "localhost", "port": 9093}],
         }
+    ]
+    assert voters["target"] == [
+        {"id": 1, "directory_id": "AAAAAAAAAAAAAAAAAAAAAQ"},
+        {"id": 2, "directory_id": None},
     ]
     assert [row["offset"] for row in (change, version, voters)] == [0, 1, 2]
     assert [row["control_type"] for row in read(data).rows] == ["LeaderChange", "KRaftVersion", "Voters"]

@@ -12,11 +12,14 @@ from harness.ports import free_ports
 from kraft_trio.application.latest_by_key import LatestByKey
 from kraft_trio.config import NodeConfig, parse_config
 from kraft_trio.formatting import first_voter, format_node, random_uuid
-from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.running import open_node
+from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.tracing.background_file import BackgroundFile
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.tracing.files import TraceHeader, open_trace
+from kraft_trio.tracing.node_events import NodeEvents
 from kraft_trio.tracing.node_trace import NodeTrace, trace_log_line
 
 
@@ -144,3 +147,13 @@ def test_no_line_of_the_log_is_more_than_a_trace_can_hold(tmp_path: Path) -> Non
     [event] = events_of(tmp_path / "trace")
     assert event.cause == "opened \\udcff"
     assert event.details == {"path": "/d/\\udce9", "sizes": [1, str(2**70)]}
+
+
+def test_an_append_tells_targets_only_during_a_reassignment() -> None:
+    noted: list[dict[str, Any]] = []
+    events = NodeEvents(lambda _kind, **details: noted.append(details), 1)
+    voters = VoterSet((Voter(ReplicaKey(1)),))
+    for target in ((), (ReplicaKey(2), ReplicaKey(3))):
+        events.appended(5, 6, 1, True, [(5, VotersRecord(voters, target))])
+    assert "targets" not in noted[0]
+    assert noted[1]["targets"] == ["2 3"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.numbered_records import control_records
@@ -44,16 +44,23 @@ def voters_value(voters: VoterSet) -> list[dict[str, Any]]:
     """A value for the column `voters`."""
     return [
         {
-            "id": voter.id,
-            "directory_id": None
-            if voter.key.directory_id == NO_DIRECTORY_ID
-            else directory_id_to_text(voter.key.directory_id),
+            **_replica_value(voter.key),
             "endpoints": [
                 {"name": name, "host": endpoint.host, "port": endpoint.port} for name, endpoint in voter.endpoints
             ],
         }
         for voter in voters
     ]
+
+
+def target_value(target: Iterable[ReplicaKey]) -> list[dict[str, Any]]:
+    """A value for the column `target`."""
+    return list(map(_replica_value, target))
+
+
+def _replica_value(key: ReplicaKey) -> dict[str, Any]:
+    is_known = key.directory_id != NO_DIRECTORY_ID
+    return {"id": key.id, "directory_id": directory_id_to_text(key.directory_id) if is_known else None}
 
 
 def ends_with_footer(run: Run) -> bool:
@@ -124,6 +131,7 @@ def _record_values(record: Record, error: str | None) -> dict[str, Any]:
         case VotersRecord():
             values["voters"] = voters_value(control_record.voters)
             values["voter_ids"] = list(control_record.voters.ids)
+            values["target"] = target_value(control_record.target)
         case _:
             pass
     return values

@@ -13,7 +13,7 @@ import pyarrow as pa
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.spark.decoding.byte_source import ByteSource
-from kraft_trio.spark.decoding.control_rows import voters_value
+from kraft_trio.spark.decoding.control_rows import target_value, voters_value
 from kraft_trio.spark.decoding.numbered_records import sized_records
 from kraft_trio.spark.decoding.rows import Rows, microseconds
 from kraft_trio.storage.snapshot_reader import SnapshotBatch, SnapshotCount, SnapshotSummary, read_batches
@@ -73,6 +73,7 @@ def snapshot_row(source: ByteSource, snapshot_id: OffsetAndEpoch, rows: Rows) ->
             "record_count": summary.record_count,
             "kraft_version": state.kraft_version,
             "voters": None if state.voters is None else voters_value(state.voters),
+            "target": None if state.voters is None else target_value(state.target_voters),
             "last_contained_timestamp": timestamp,
             "error": problem_of_time,
         }

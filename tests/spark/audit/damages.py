@@ -333,6 +333,45 @@ def a_voter_changes_its_directory_and_another_goes(backup: Backup) -> None:
     row.update(voters=[{**voter, "directory_id": f"{voter['id']}-other"} for voter in row["voters"]])
 
 
+def _reassign(backup: Backup, target: tuple[int, ...], later: tuple[int, ...] | None = None) -> None:
+    """Node 4 has removed voter 1 on the way to a target; `later` is the target afterwards."""
+    before = backup.find("control", 4, type="Voters", offset=11)
+    replicas = {voter["id"]: {"id": voter["id"], "directory_id": voter["directory_id"]} for voter in before["voters"]}
+    after = backup.find("control", 4, type="Voters", offset=22)
+    before.update(target=[replicas[id] for id in target])
+    after.update(target=[replicas[id] for id in (target if later is None else later)])
+
+
+@lawful
+def a_reassignment_is_on_its_way(backup: Backup) -> None:
+    _reassign(backup, (2, 4))
+
+
+@lawful
+def a_reassignment_is_over(backup: Backup) -> None:
+    _reassign(backup, (2, 3, 4), ())
+
+
+@lawful
+def a_leader_of_kafka_drops_the_target(backup: Backup) -> None:
+    _reassign(backup, (1, 2), ())
+
+
+@breaks("log_reassignment_steps")
+def a_voter_of_the_target_is_removed(backup: Backup) -> None:
+    _reassign(backup, (1, 2))
+
+
+@breaks("log_reassignment_steps")
+def a_step_changes_the_target(backup: Backup) -> None:
+    _reassign(backup, (2, 3), (2, 4))
+
+
+@breaks("log_snapshot_target")
+def a_snapshot_has_lost_the_target(backup: Backup) -> None:
+    backup.find("control", 2, type="Voters", offset=11).update(target=[{"id": 2, "directory_id": None}])
+
+
 @breaks("log_snapshot_voters")
 def a_snapshot_has_other_voters(backup: Backup) -> None:
     row = backup.find("snapshots", 2, end_offset=12)

@@ -56,9 +56,12 @@ class Story:
         details = {"candidate": KEYS[candidate], "epoch": epoch, "pre_vote": False, "granted": True}
         self.note("log", node, details, "vote requested")
 
-    def append(self, node: int, base: int, end: int, epoch: int, voters: str | None = None) -> None:
+    def append(
+        self, node: int, base: int, end: int, epoch: int, voters: str | None = None, target: str | None = None
+    ) -> None:
         details = {"base_offset": base, "next_offset": end, "record_epoch": epoch, "control": voters is not None}
         brought = {"voters_offsets": [base], "voters": [voters]} if voters else {"voters_offsets": [], "voters": []}
+        brought |= {} if target is None else {"targets": [target]}
         self.note("append", node, details | brought, log_end=end)
 
     def sync(self, node: int, end: int) -> None:
@@ -377,6 +380,14 @@ def two_voter_sets_at_a_time(story: Story) -> None:
 @breaks("trace_overlapping_voter_sets")
 def two_voters_change(story: Story) -> None:
     story.append(2, 5, 6, 2, f"{KEYS[1]} {KEYS[2]} {KEYS[4]}")
+
+
+@breaks("trace_reassignment_steps")
+def a_step_leads_away_from_the_target(story: Story) -> None:
+    story.append(2, 5, 6, 2, VOTERS, target=f"{KEYS[1]} {KEYS[2]}")
+    for node in (2, 3):
+        story.commit(node, 6)
+    story.append(2, 6, 7, 2, f"{VOTERS} {KEYS[4]}", target=f"{KEYS[1]} {KEYS[2]}")
 
 
 @breaks("trace_no_early_voter_change")

@@ -39,7 +39,7 @@ parsed as (
         from_json(
             details,
             'was string, base_offset bigint, next_offset bigint, record_epoch int, control boolean,
-            voters_offsets array<bigint>, voters array<string>, `to` bigint, snapshot_id string, directory_id string,
+            voters_offsets array<bigint>, voters array<string>, targets array<string>, `to` bigint, snapshot_id string, directory_id string,
             client string, number bigint, operation string, outcome string, offsets array<bigint>, via int,
             linearizable boolean, from_offset bigint, end_offset bigint, candidate string, pre_vote boolean,
             granted boolean, epoch int'
@@ -100,7 +100,8 @@ select
         false
     ) as log_known,
     max(if(kind = 'high_watermark' and role = 'Leader', high_watermark, null)) over before_of_run as committed_end,
-    d.was, d.base_offset, d.next_offset, d.record_epoch, d.control, d.voters_offsets, d.voters as voter_keys, d.to,
+    d.was, d.base_offset, d.next_offset, d.record_epoch, d.control, d.voters_offsets, d.voters as voter_keys,
+    coalesce(d.targets, array()) as targets, d.to,
     cast(split_part(d.snapshot_id, '@', 1) as bigint) as snapshot_end, d.client, d.number, d.operation, d.outcome,
     d.offsets, d.via, d.linearizable, d.from_offset, d.end_offset, d.candidate, d.pre_vote, d.granted,
     d.epoch as vote_epoch

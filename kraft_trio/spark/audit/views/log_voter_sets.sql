@@ -3,14 +3,14 @@
 -- `before` is null if the log does not show everything between the two. It may begin later or be damaged there.
 -- Before a snapshot, it may also end earlier or continue in another epoch, if the snapshot is to replace it.
 with sets as (
-    select cluster, directory, replica, offset, epoch, voters, place, false as of_snapshot from log_control
+    select cluster, directory, replica, offset, epoch, voters, target, place, false as of_snapshot from log_control
     where type = 'Voters'
     union all
-    select cluster, directory, replica, end_offset - 1, epoch, voters, place, true from log_snapshots
+    select cluster, directory, replica, end_offset - 1, epoch, voters, target, place, true from log_snapshots
     where valid and size(voters) > 0
 ),
 ordered as (
-    select *, lag(struct(offset, voters, place)) over (
+    select *, lag(struct(offset, voters, target, place)) over (
             partition by cluster, directory order by offset, of_snapshot
         ) as previous
     from sets
@@ -27,7 +27,7 @@ hidden as (
     from ordered o join log_holes h on h.cluster = o.cluster and h.directory = o.directory
     where h.end > o.previous.offset + 1 and h.first <= o.offset
 )
-select o.cluster, o.directory, o.replica, o.offset, o.voters, o.place, o.of_snapshot,
+select o.cluster, o.directory, o.replica, o.offset, o.voters, o.target, o.place, o.of_snapshot,
     if(o.previous.offset + 1 >= s.log_start and s.log_end > o.offset and l.epoch = o.epoch and h.offset is null,
         o.previous, null) as before
 from ordered o
