@@ -263,9 +263,9 @@ class ReassignmentAnswer:
 
 @attrs.frozen
 class ReassignVotersReceived:
-    """The ids of the target voters, or None to cancel the reassignment."""
+    """The target voters, whose directory ids may be unknown, or None to cancel the reassignment."""
 
-    target: tuple[int, ...] | None
+    target: tuple[ReplicaKey, ...] | None
     deadline: float
     reply: Reply[ReassignmentAnswer]
     may_change_count: bool = True

@@ -57,14 +57,19 @@ class Reassignment:
         self._fetch_timeout_s = context.config.fetch_timeout_ms / 1000
         self._objections: dict[ReplicaKey, _Objection] = {}
         self._began_s = trio.current_time()
+        self._all_seen_at_s = self._began_s + self._fetch_timeout_s
+        """By then each replica had the time to catch up with the new leader; one that has not is late."""
 
     async def run(self) -> None:
         """Take steps as long as the log has a target."""
-        await self._until_voters_have_fetched()
         while True:
             if not self._history.target:
                 self._objections.clear()
                 await self._context.log.voters_changed.park()
+                continue
+            if trio.current_time() < self._all_seen_at_s and not self._have_all_caught_up():
+                with trio.move_on_at(self._all_seen_at_s):
+                    await self._leader.progressed.park()
                 continue
             step = self._next_step()
             self._tell(_status(step))
@@ -76,11 +81,9 @@ class Reassignment:
                 case Wait():
                     await self._look_again_later()
 
-    async def _until_voters_have_fetched(self) -> None:
-        """Give each voter time to fetch in this epoch, so that no live voter is taken for dead."""
-        with trio.move_on_after(self._fetch_timeout_s):
-            while any(voter.id != self._key.id and self._silence_of(voter.key) for voter in self._steps.voters):
-                await self._leader.progressed.park()
+    def _have_all_caught_up(self) -> bool:
+        replicas = {*(voter.key for voter in self._steps.voters), *self._history.target}
+        return all(self._steps.is_caught_up(key) for key in replicas - {self._key})
 
     async def _look_again_later(self) -> None:
         with trio.move_on_after(self._fetch_timeout_s / LOOKS_PER_FETCH_TIMEOUT):
@@ -88,17 +91,17 @@ class Reassignment:
 
     # The target
 
-    def target_of(self, ids: Iterable[int] | None, may_change_count: bool) -> tuple[ReplicaKey, ...] | Refused:
-        """The target that the ids name.  It is empty if nothing is left to do, as after None, which cancels."""
+    def target_of(self, named: Iterable[ReplicaKey] | None, may_change_count: bool) -> tuple[ReplicaKey, ...] | Refused:
+        """The target that is named.  It is empty if nothing is left to do, as after None, which cancels."""
         voters, pending = self._steps.voters, self._history.target
-        if ids is None:
+        if named is None:
             if pending:
                 return ()
             return Refused("NO_REASSIGNMENT_IN_PROGRESS", "there is no reassignment to cancel")
         observers = self._leader.progress.observers(voters)
         present = [key for key in (*(voter.key for voter in voters), *observers) if not self._silence_of(key)]
         can_vote = [key for key in observers if self._listener_problem(key) is None]
-        target = resolve_target(ids, voters, present, can_vote, pending)
+        target = resolve_target(named, voters, present, can_vote, pending)
         if isinstance(target, Refused):
             return target
         if not may_change_count and len(target) != len(voters):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Final
 
@@ -9,36 +10,26 @@ import attrs
 import click
 import trio
 
+from kraft_trio.cli.client_reassignment import ClientReassignment, step_towards
 from kraft_trio.cli.controller_commands import tell_outcome
+from kraft_trio.cli.leader_reassignment import LeaderDoesNotReassignError, LeaderReassignment, set_target
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.quorum_layout import labelled
-from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions, described
-from kraft_trio.cli.reassignment_plan import health_by_key, names_of, plan_reassignment, voters_of
+from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
+from kraft_trio.cli.reassignment_plan import ReassignmentPlan, health_by_key, names_of, plan_reassignment, voters_of
 from kraft_trio.cli.timeout_option import timeout_option
-from kraft_trio.cli.voter_change_run import LOOK_AGAIN_S, ChangeRefused, tell
+from kraft_trio.cli.voter_change_run import ChangeRefused, ChangeRun, tell
 from kraft_trio.cli.voter_plan import majority_text
 from kraft_trio.cli.whole_number import WholeNumbers
-from kraft_trio.client.admin import AdminClient, VoterChangeError
+from kraft_trio.client.admin import VoterChangeError
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
 from kraft_trio.config.key import MAX_INT32
-from kraft_trio.errors import OutcomeUnknownError
+from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_changes import Refused
 from kraft_trio.wire.error_codes import ErrorCode
 
 PROGRESS_S: Final = 2.0
 """How often the lag is shown at most, while nothing else changes."""
-
-_REFUSALS: Final = {
-    ErrorCode.invalid_replica_assignment: "",
-    ErrorCode.invalid_replication_factor: "",
-    ErrorCode.unsupported_version: "the voters cannot be reassigned: ",
-    ErrorCode.unknown_topic_or_partition: (
-        "the leader does not reassign voters, as Kafka's controllers do not: change them one at a time with "
-        "add-controller and remove-controller"
-    ),
-    ErrorCode.not_controller: "no leader accepted the target in time: ",
-    ErrorCode.request_timed_out: "the target has not committed in time: ",
-}
 
 
 @click.command("reassign")
@@ -58,6 +49,8 @@ def reassign(
     The leader adds and removes one voter after the other, and the next leader goes on.  A new voter must run as an
     observer before, formatted with --no-initial-controllers.  The command sends the target and returns; repeat it with
     --wait to follow.  Ctrl-C ends only the command.
+
+    Kafka's controllers do not know the request.  For them, the command takes the same steps itself.
     """
     if cancel == (target is not None):
         raise click.UsageError("give one of --to and --cancel", context)
@@ -66,9 +59,7 @@ def reassign(
     options: QuorumOptions = context.obj
     nodes = ",".join(map(str, options.endpoints(context)))
     run = Reassigning(
-        options.client(context),
-        options.timeout_ms,
-        timeout_ms,
+        ChangeRun(options.client(context), options.timeout_ms, timeout_ms, FETCH_TIMEOUT_MS),
         f"kraft metadata-quorum --bootstrap-controller {nodes}",
     )
     if target is None:
@@ -81,17 +72,14 @@ def reassign(
 
 @attrs.frozen
 class Reassigning:
-    """One run of the command.  Times are in milliseconds; `command` is what a further command begins with."""
+    """One run of the command.  `command` is what a further command begins with."""
 
-    client: AdminClient
-    find_leader_ms: int
-    timeout_ms: int
+    changes: ChangeRun
     command: str
-    fetch_timeout_ms: int = FETCH_TIMEOUT_MS
 
     async def show(self, ids: tuple[int, ...]) -> None:
         """Dry run.  Raises ChangeRefused if the leader would refuse the target."""
-        plan = plan_reassignment(await self._describe(), ids, self.fetch_timeout_ms)
+        plan = await self._plan(ids)
         if isinstance(plan, Refused):
             raise ChangeRefused(f"would be refused: {plan.reason}")
         echo(f"DRY RUN of reassigning the voters to {_listed(ids)}")
@@ -99,76 +87,90 @@ class Reassigning:
             echo_line(line)
 
     async def run(self, ids: tuple[int, ...], waits: bool) -> None:
-        """Send the target, and follow the steps if `waits`."""
-        plan = plan_reassignment(await self._describe(), ids, self.fetch_timeout_ms)
+        """Send the target, and follow the steps if `waits`.  If the leader does not know how, take the steps here."""
+        plan = await self._plan(ids)
         # The leader knows better why it refuses, or it has heard of the replica meanwhile.
         if not isinstance(plan, Refused):
             for line in plan.lines():
                 echo_line(line)
-        await self._alter(ids)
-        quorum = await self._describe()
-        if _has_voters(quorum, ids):
+        try:
+            await set_target(self.changes, ids)
+        except LeaderDoesNotReassignError:
+            if isinstance(plan, Refused):
+                raise ChangeRefused(f"refused: {plan.reason}") from None
+            await self._take_steps(plan.target, waits)
+            return
+        reassignment = LeaderReassignment(self.changes, _listed(ids), lambda states: _ids(states) == set(ids))
+        quorum = await self.changes.describe()
+        if waits and not reassignment.is_reached(quorum):
+            tell("Ctrl-C ends only this command: the leader goes on")
+            quorum = await reassignment.follow(quorum, _Progress(reassignment, self.changes.fetch_timeout_ms).show)
+        if reassignment.is_reached(quorum):
             self._tell_done(quorum)
-        elif waits:
-            await self._follow(quorum, ids)
         else:
             echo(f"Reassigning the voters to {_listed(ids)}.  To follow it, or to cancel it:")
             echo(f"  {self.command} reassign --to {','.join(map(str, ids))} --wait")
             echo(f"  {self.command} reassign --cancel")
 
     async def show_cancel(self) -> None:
-        quorum = await self._describe()
+        quorum = await self.changes.describe()
         if not quorum.target_voters:
             self._tell_nothing_to_cancel()
             return
-        echo(f"DRY RUN of cancelling the reassignment to {_target_of(quorum)}")
+        echo(f"DRY RUN of cancelling the reassignment to {names_of(state.key for state in quorum.target_voters)}")
         echo_line(labelled("Voters", _voters_of(quorum)))
 
     async def cancel(self) -> None:
         try:
-            await self._alter(None)
+            await set_target(self.changes, None)
+        except LeaderDoesNotReassignError:
+            self._tell_nothing_to_cancel()
+            return
         except VoterChangeError as error:
             if error.error != ErrorCode.no_reassignment_in_progress:
                 raise
             self._tell_nothing_to_cancel()
             return
-        echo(f"Cancelled the reassignment: the voters are {_voters_of(await self._describe())}")
+        echo(f"Cancelled the reassignment: the voters are {_voters_of(await self.changes.describe())}")
 
-    async def _describe(self) -> QuorumDescription:
-        return await described(self.client, self.find_leader_ms)
+    async def _plan(self, ids: tuple[int, ...]) -> ReassignmentPlan | Refused:
+        return plan_reassignment(await self.changes.describe(), ids, self.changes.fetch_timeout_ms)
 
-    async def _alter(self, ids: tuple[int, ...] | None) -> None:
-        """Raises ChangeRefused, OutcomeUnknownError, and the other errors of AdminClient."""
-        try:
-            await self.client.alter_partition_reassignments(ids, timeout_ms=self.timeout_ms)
-        except VoterChangeError as error:
-            if error.error not in _REFUSALS:
-                raise
-            reason = f"{_REFUSALS[error.error]}{error.reason or ''}"
-            if error.error == ErrorCode.request_timed_out:
-                raise OutcomeUnknownError(f"{reason}; run the command again to find out") from error
-            raise ChangeRefused(f"refused: {reason}") from error
+    async def _take_steps(self, target: tuple[ReplicaKey, ...], waits: bool) -> None:
+        tell("the leader does not reassign voters, so this command takes the steps; if it is interrupted, run it again")
+        wait_s = math.inf if waits else self.changes.timeout_ms / 1000
+        steps = ClientReassignment(self.changes, lambda quorum, key: quorum.endpoints_of(key), wait_s)
+        self._tell_done(await steps.run(step_towards(target, self.changes.fetch_timeout_ms)))
 
-    async def _follow(self, quorum: QuorumDescription, ids: tuple[int, ...]) -> None:
-        """Show each step until the voters are the target.  Raises ChangeRefused if the target is given up."""
-        tell("Ctrl-C ends only this command: the leader goes on")
-        shown: object = None
-        shown_at = trio.current_time()
-        while not _has_voters(quorum, ids):
-            if _ids(quorum.target_voters) != set(ids) and not _is_uncommitted(quorum):
-                raise ChangeRefused(_given_up(quorum, ids))
-            now = trio.current_time()
-            step = (_voters_of(quorum), quorum.leader_id, quorum.reassignment_status)
-            if step != shown or now >= shown_at + PROGRESS_S:
-                lag = self._lag_of(quorum)
-                if step != shown or lag:
-                    self._show_progress(quorum, lag)
-                shown, shown_at = step, now
-            await trio.sleep(LOOK_AGAIN_S)
-            quorum = await self._describe()
-        self._tell_done(quorum)
+    def _tell_done(self, quorum: QuorumDescription) -> None:
+        echo(f"The voters are {_voters_of(quorum)}")
 
-    def _show_progress(self, quorum: QuorumDescription, lag: str) -> None:
+    def _tell_nothing_to_cancel(self) -> None:
+        tell_outcome("there is no reassignment to cancel", "")
+
+
+@attrs.define
+class _Progress:
+    """Shows each step, and the lag of the newcomers at most every PROGRESS_S."""
+
+    reassignment: LeaderReassignment
+    fetch_timeout_ms: int
+    _shown: object = None
+    _shown_at: float = -math.inf
+
+    def show(self, quorum: QuorumDescription) -> None:
+        if self.reassignment.is_reached(quorum):
+            return
+        now = trio.current_time()
+        step = (_voters_of(quorum), quorum.leader_id, quorum.reassignment_status)
+        if step == self._shown and now < self._shown_at + PROGRESS_S:
+            return
+        lag = self._lag_of(quorum)
+        if step != self._shown or lag:
+            self._show(quorum, lag)
+        self._shown, self._shown_at = step, now
+
+    def _show(self, quorum: QuorumDescription, lag: str) -> None:
         voters = voters_of((state.key for state in quorum.voters), health_by_key(quorum, self.fetch_timeout_ms))
         echo_line(labelled("Voters", f"{_voters_of(quorum)}: {majority_text(voters)}"))
         echo_line(labelled("ReassignmentStatus", quorum.reassignment_status or "the leader begins"))
@@ -181,33 +183,6 @@ class Reassigning:
         late = [(state.key, healths.get(state.key)) for state in quorum.target_voters]
         return "; ".join(f"{key} {health.reason}" for key, health in late if health is not None and not health.is_up)
 
-    def _tell_done(self, quorum: QuorumDescription) -> None:
-        echo(f"The voters are {_voters_of(quorum)}")
-
-    def _tell_nothing_to_cancel(self) -> None:
-        tell_outcome("there is no reassignment to cancel", "")
-
-
-def _has_voters(quorum: QuorumDescription, ids: tuple[int, ...]) -> bool:
-    """Whether these are the committed voters, and nothing is left to do."""
-    if quorum.target_voters or _is_uncommitted(quorum):
-        return False
-    return _ids(quorum.voters) == set(ids)
-
-
-def _is_uncommitted(quorum: QuorumDescription) -> bool:
-    """Whether the leader's log may still change, as after an election."""
-    return bool(quorum.committed_voters) or quorum.high_watermark < 0
-
-
-def _given_up(quorum: QuorumDescription, ids: tuple[int, ...]) -> str:
-    if quorum.target_voters:
-        return f"somebody else has set another target, {_target_of(quorum)}: the voters are {_voters_of(quorum)}"
-    return (
-        f"the reassignment to {_listed(ids)} was cancelled, or a leader of Kafka has dropped its target: "
-        f"the voters are {_voters_of(quorum)}"
-    )
-
 
 def _ids(states: Iterable[ReplicaState]) -> set[int]:
     return {state.key.id for state in states}
@@ -219,7 +194,3 @@ def _listed(ids: tuple[int, ...]) -> str:
 
 def _voters_of(quorum: QuorumDescription) -> str:
     return names_of(state.key for state in quorum.voters)
-
-
-def _target_of(quorum: QuorumDescription) -> str:
-    return names_of(state.key for state in quorum.target_voters)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from kraft_trio.cli.quorum_layout import labelled
-from kraft_trio.cli.voter_plan import PlannedVoter, majority_text, static_voters
+from kraft_trio.cli.voter_plan import PlannedVoter, majority_text, misfit_of, static_voters
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
 from kraft_trio.client.replica_health import health_of
 from kraft_trio.protocol.reassignment import UNKNOWN, Add, Done, HandOver, Remove, Wait, next_step
@@ -52,7 +52,7 @@ class ReassignmentPlan:
 def plan_reassignment(
     quorum: QuorumDescription, ids: Iterable[int], fetch_timeout_ms: int
 ) -> ReassignmentPlan | Refused:
-    """The plan, or why the leader would refuse the target, as far as its description tells."""
+    """The plan, or why the leader would refuse the target."""
     if static := static_voters(quorum):
         return Refused("UNSUPPORTED_VERSION", static)
     healths = health_by_key(quorum, fetch_timeout_ms)
@@ -60,11 +60,17 @@ def plan_reassignment(
         tuple(Voter(state.key, quorum.endpoints.get(state.key.id, Endpoints())) for state in quorum.voters)
     )
     present = [key for key, health in healths.items() if health.status is not Health.OFFLINE]
-    # The leader alone knows the listeners of observers.
-    target = resolve_target(ids, voters, present, present, [state.key for state in quorum.target_voters])
+    can_vote = [key for key in present if _has_listeners(quorum, key)]
+    pending = [state.key for state in quorum.target_voters]
+    target = resolve_target(map(ReplicaKey, ids), voters, present, can_vote, pending)
     if isinstance(target, Refused):
         return target
     return _planned(quorum, target, healths)
+
+
+def _has_listeners(quorum: QuorumDescription, key: ReplicaKey) -> bool:
+    listeners = quorum.endpoints_of(key)
+    return listeners is not None and misfit_of(quorum, key, listeners, None) is None
 
 
 def health_by_key(quorum: QuorumDescription, fetch_timeout_ms: int) -> dict[ReplicaKey, ReplicaHealth]:

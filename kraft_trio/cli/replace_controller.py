@@ -1,8 +1,9 @@
 """`kraft metadata-quorum replace`: gives a replaced disk its predecessor's place among the voters.
 
-This takes two changes: remove the old directory id, then add the new one (KIP-853 "Disk failure recovery").  One id
-cannot be a voter twice.  Each step first looks at the quorum and continues from what it finds, so that running the
-command again after an interruption finishes the job.
+This is a reassignment to the same ids (KIP-642), which takes two changes: remove the old directory id, then add the new
+one (KIP-853 "Disk failure recovery").  One id cannot be a voter twice.  The leader makes the changes if it knows how;
+otherwise the command does.  Either way the command first looks at the quorum and continues from what it finds, so that
+running it again after an interruption finishes the job.
 """
 
 from __future__ import annotations
@@ -13,18 +14,21 @@ import attrs
 import click
 import trio
 
-from kraft_trio.cli.controller_commands import NO_LISTENERS, OwnNode, change_options, read_own_node, tell_outcome, told
+from kraft_trio.cli.client_reassignment import ClientReassignment, NextStep, step_towards
+from kraft_trio.cli.controller_commands import NO_LISTENERS, OwnNode, change_options, read_own_node, told
+from kraft_trio.cli.leader_reassignment import LeaderDoesNotReassignError, LeaderReassignment, set_target
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
-from kraft_trio.cli.voter_change_run import DONE_BY_OTHERS, LOOK_AGAIN_S, ChangeRefused, ChangeRun, tell
+from kraft_trio.cli.reassignment_plan import names_of
+from kraft_trio.cli.voter_change_run import LOOK_AGAIN_S, ChangeRefused, ChangeRun, tell
 from kraft_trio.cli.voter_plan import VoterPlan, misfit_of, plan_add, plan_remove
 from kraft_trio.cli.whole_number import WholeNumber
-from kraft_trio.client.admin import VoterChangeError
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
 from kraft_trio.client.replica_health import health_of
 from kraft_trio.config.key import MAX_INT32
 from kraft_trio.config.values import ADVERTISED_LISTENERS
 from kraft_trio.errors import ConfigError
+from kraft_trio.protocol.reassignment import Add, Done, Remove, Step
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
 
 _CLOCK_JITTER_MS: Final = 100
@@ -171,48 +175,81 @@ class Replacing:
             _show_step(f"1. removing KRaft {told(left.old.key)}", plan)
             objections += [*self.objections_to(quorum, left.old), *plan.objections]
             quorum = attrs.evolve(quorum, voters=tuple(state for state in quorum.voters if state is not left.old))
-        plan = plan_add(quorum, new.key, self.changes.fetch_timeout_ms, self._listeners(quorum), self._cluster_id)
-        _show_step(
-            f"{1 if left.old is None else 2}. adding {told(new.key, self._listeners(quorum) or NO_LISTENERS)}", plan
-        )
+        listeners = self._listeners(quorum, new.key)
+        plan = plan_add(quorum, new.key, self.changes.fetch_timeout_ms, listeners, self._cluster_id)
+        _show_step(f"{1 if left.old is None else 2}. adding {told(new.key, listeners or NO_LISTENERS)}", plan)
         objections += plan.objections
-        if self._listeners(quorum) is None:
+        if listeners is None:
             objections.append(self._no_listeners())
         if objections:
             raise ChangeRefused(f"would be refused: {'; '.join(objections)}")
 
     async def run(self) -> None:
-        """Take the remaining steps.  Look at the quorum again before each one."""
-        while True:
-            quorum, left = await self._until_new_is_up()
-            if left.is_done:
-                self._tell_done(quorum)
-                return
-            new = self._new_of(left)
-            self.listeners = self._listeners(quorum)
-            if self.listeners is None:
-                raise ChangeRefused(f"refused: {self._no_listeners()}")
-            # Check this before removing the old one; otherwise nothing could replace it.
-            misfit = misfit_of(quorum, new.key, self.listeners, self._cluster_id)
-            if misfit is not None and not self.changes.force:
-                raise ChangeRefused(f"refused: {misfit}")
+        """Have the leader take the remaining steps, or take them here."""
+        quorum, left = await self._until_new_is_up()
+        if left.is_done:
+            self._tell_done(quorum)
+            return
+        old, new = left.old, self._new_of(left)
+        listeners = self._listeners(quorum, new.key)
+        if listeners is None:
+            raise ChangeRefused(f"refused: {self._no_listeners()}")
+        # Check this before removing the old one; otherwise nothing could replace it.
+        misfit = misfit_of(quorum, new.key, listeners, self._cluster_id)
+        if misfit is not None and not self.changes.force:
+            raise ChangeRefused(f"refused: {misfit}")
+        if old is not None:
+            objections = self.objections_to(quorum, old)
+            if objections and not self.changes.force:
+                raise ChangeRefused(f"refused: {objections[0]} (--force replaces the voter anyway)")
+            echo(f"Replacing controller {self.controller_id}; to resume after an interruption:")
+            echo(f"  {self._how_to_go_on(quorum, new.key, listeners)}")
+        others = {state.key for state in quorum.voters if state is not old}
+        target = tuple(sorted({*others, new.key}))
+        # The leader would neither take a step that stops the quorum, nor use other listeners than it knows.
+        is_for_leader = not self.changes.force and self.listeners is None
+        if is_for_leader and await self._have_leader_replace(quorum, old, target, listeners):
+            return
+        steps = ClientReassignment(self.changes, lambda _quorum, _key: listeners, self.changes.timeout_ms / 1000)
+        in_order = _order_of(None if old is None else old.key, new.key)
+        await steps.run(in_order if self.changes.force else step_towards(target, self.changes.fetch_timeout_ms))
+
+    async def _have_leader_replace(
+        self,
+        quorum: QuorumDescription,
+        old: ReplicaState | None,
+        target: tuple[ReplicaKey, ...],
+        listeners: Endpoints,
+    ) -> bool:
+        """Send the target, unless the leader has it already, and tell each step.  False if it does not know how."""
+        pending = {state.key for state in quorum.target_voters}
+        if not pending:
+            if old is not None:
+                await self.changes.checked(lambda quorum: plan_remove(quorum, old.key, self.changes.fetch_timeout_ms))
             try:
-                if left.old is not None:
-                    objections = self.objections_to(quorum, left.old)
-                    if objections and not self.changes.force:
-                        raise ChangeRefused(f"refused: {objections[0]} (--force replaces the voter anyway)")
-                    echo(f"Replacing controller {self.controller_id}; to resume after an interruption:")
-                    echo(f"  {self._how_to_go_on()}")
-                    already = await self.changes.remove(left.old.key, quorum.cluster_id)
-                    tell_outcome(already, f"Removed KRaft {told(left.old.key)}")
-                else:
-                    already = await self.changes.add(new.key, self.listeners, quorum.cluster_id)
-                    tell_outcome(already, f"Added {told(new.key, self.listeners)}")
-                    return
-            except VoterChangeError as error:
-                if error.error not in DONE_BY_OTHERS:
-                    raise
-                await trio.sleep(LOOK_AGAIN_S)
+                await set_target(self.changes, target)
+            except LeaderDoesNotReassignError:
+                return False
+        elif pending != set(target):
+            raise ChangeRefused(
+                f"refused: the voters are being reassigned to {names_of(pending)}: wait until they are, or cancel that "
+                "(`reassign --cancel`)"
+            )
+        is_removed = old is None
+
+        def show(quorum: QuorumDescription) -> None:
+            nonlocal is_removed
+            if old is not None and not is_removed and quorum.voter(old.key) is None:
+                is_removed = True
+                echo(f"Removed KRaft {told(old.key)}")
+
+        reassignment = LeaderReassignment(
+            self.changes, names_of(target), lambda states: {state.key for state in states} == set(target)
+        )
+        await reassignment.follow(await self.changes.describe(), show, self.changes.timeout_ms / 1000)
+        [new] = [key for key in target if key.id == self.controller_id]
+        echo(f"Added {told(new, listeners)}")
+        return True
 
     async def _look(self) -> tuple[QuorumDescription, Replacement]:
         """Describe the quorum and what remains, once it is certain whether the voter with that id is alive."""
@@ -274,13 +311,13 @@ class Replacing:
     def _cluster_id(self) -> str | None:
         return None if self.own is None else self.own.cluster_id
 
-    def _listeners(self, quorum: QuorumDescription) -> Endpoints | None:
-        """The given listeners, the file's, or the old incarnation's, known while that one is a voter."""
+    def _listeners(self, quorum: QuorumDescription, new: ReplicaKey) -> Endpoints | None:
+        """Those given, the file's, the old incarnation's while it is a voter, or those that the quorum tells."""
         if self.listeners is not None:
             return self.listeners
         if self.own is not None:
             return self.own.listeners
-        return quorum.endpoints.get(self.controller_id)
+        return quorum.endpoints.get(self.controller_id) or quorum.endpoints_of(new)
 
     def _no_listeners(self) -> str:
         return (
@@ -288,11 +325,24 @@ class Replacing:
             "--listeners, or its file with -c"
         )
 
-    def _how_to_go_on(self) -> str:
-        if self.own is not None and self.listeners == self.own.listeners:
+    def _how_to_go_on(self, quorum: QuorumDescription, new: ReplicaKey, listeners: Endpoints) -> str:
+        if self.own is not None and listeners == self.own.listeners:
             return self.command
-        text = ",".join(f"{name}://{endpoint}" for name, endpoint in self.listeners or ())
-        return f"{self.command} -i {self.controller_id} --listeners {text}"
+        command = f"{self.command} -i {self.controller_id}"
+        if self.listeners is None and quorum.endpoints_of(new) is not None:
+            return command
+        return f"{command} --listeners {','.join(f'{name}://{endpoint}' for name, endpoint in listeners)}"
+
+
+def _order_of(old: ReplicaKey | None, new: ReplicaKey) -> NextStep:
+    """Both changes in their order, though the quorum may not survive the first one."""
+
+    def step(quorum: QuorumDescription) -> Step:
+        if quorum.voter(new) is not None:
+            return Done()
+        return Add(new) if old is None or quorum.voter(old) is None else Remove(old)
+
+    return step
 
 
 def _show_step(title: str, plan: VoterPlan) -> None:

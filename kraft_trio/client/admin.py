@@ -185,18 +185,21 @@ class AdminClient:
             return
         refusal.raise_for(what)
 
-    async def alter_partition_reassignments(self, target: Sequence[int] | None, *, timeout_ms: int = 30_000) -> None:
-        """Set the ids of the voters that the quorum shall have, or cancel the reassignment with None (KIP-642).
+    async def alter_partition_reassignments(
+        self, target: Sequence[int | ReplicaKey] | None, *, timeout_ms: int = 30_000
+    ) -> None:
+        """Set the voters that the quorum shall have, or cancel the reassignment with None (KIP-642).
 
+        An id stands for the voter with that id, or for the observer that fetches; a ReplicaKey also names the disk.
         Returns when the target has committed.  The leader, and each leader after it, then takes the quorum there;
         `describe_metadata_quorum` shows the progress.  A cancelled reassignment leaves the voters as they are.  Raises
         what `add_metadata_voter` raises.
         """
-        for voter_id in target or ():
-            _check_number("target", voter_id, MAX_INT32, at_least=0)
+        replicas = None if target is None else tuple(ReplicaKey(it) if isinstance(it, int) else it for it in target)
+        for key in replicas or ():
+            _check_number("target", key.id, MAX_INT32, at_least=0)
         _check_number("timeout_ms", timeout_ms, MAX_INT32)
-        replicas = None if target is None else tuple(target)
-        what = "cancel reassignment" if target is None else f"reassign to {', '.join(map(str, target))}"
+        what = "cancel reassignment" if replicas is None else f"reassign to {', '.join(map(str, replicas))}"
         refusal, was_repeated = await self._change(
             what,
             ALTER_PARTITION_REASSIGNMENTS,

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
 import attrs
 
 from kraft_trio.client.quorum_description import NodeView, QuorumDescription, ReplicaState
-from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.types import Endpoint, Endpoints
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse, QuorumReplica
 from kraft_trio.wire.apis.metadata import MetadataResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
 DEFAULT_TOPIC: Final = "__cluster_metadata"
 DEFAULT_TOPIC_ID: Final = UUID(int=1)
+
+NOBODY: Final[Mapping[int, Endpoints]] = MappingProxyType({})
 
 
 @attrs.frozen
@@ -56,7 +60,7 @@ def answer_of(endpoint: Endpoint, metadata: MetadataResponse | None, response: D
     leader_epoch = response.leader_epoch if response.leader_epoch > 0 else None
     leader_id = response.leader_id if response.leader_id >= 0 and leader_epoch is not None else None
     if error == ErrorCode.none and leader_id is not None and leader_epoch is not None:
-        description = _description(cluster_id, response)
+        description = _description(cluster_id, metadata, response)
         leader = _broker(metadata, leader_id) or _default_endpoint(description, leader_id)
         view = NodeView(endpoint, None, leader_id, leader_epoch)
         return NodeAnswer(view, cluster_id, leader, description, topic_name, topic_id)
@@ -93,22 +97,42 @@ def _leader_in(metadata: MetadataResponse) -> tuple[int | None, int | None]:
     return metadata.controller_id if metadata.controller_id >= 0 else None, None
 
 
-def _description(cluster_id: str | None, response: DescribeQuorumResponse) -> QuorumDescription:
+def _description(
+    cluster_id: str | None, metadata: MetadataResponse | None, response: DescribeQuorumResponse
+) -> QuorumDescription:
+    endpoints = {node.id: node.endpoints for node in response.nodes}
+    voter_ids = {voter.key.id for voter in response.voters}
+    # Our leader describes observers too.  Kafka's names them elsewhere.
+    of_observers = _registered(metadata, endpoints.get(response.leader_id, Endpoints()), response.leader_id)
+    of_observers |= {id: found for id, found in endpoints.items() if id not in voter_ids}
     return QuorumDescription(
         cluster_id=cluster_id,
         leader_id=response.leader_id,
         leader_epoch=response.leader_epoch,
         high_watermark=response.high_watermark,
         voters=tuple(_state(replica) for replica in response.voters),
-        observers=tuple(_state(replica) for replica in response.observers),
-        endpoints={node.id: node.endpoints for node in response.nodes},
+        observers=tuple(_state(replica, of_observers) for replica in response.observers),
+        endpoints=endpoints,
         committed_voters=tuple(_state(replica) for replica in response.committed_voters),
         target_voters=tuple(_state(replica) for replica in response.target_voters),
         reassignment_status=response.reassignment_status,
     )
 
 
-def _state(replica: QuorumReplica) -> ReplicaState:
+def _registered(metadata: MetadataResponse | None, of_leader: Endpoints, leader_id: int) -> dict[int, Endpoints]:
+    """Where nodes listen, observers too, by id: each at the listener that was asked."""
+    leader = _broker(metadata, leader_id)
+    name = next((name for name, endpoint in of_leader if endpoint == leader), None)
+    if metadata is None or name is None:
+        return {}
+    return {broker.id: Endpoints([(name, broker.endpoint)]) for broker in metadata.brokers}
+
+
+def _state(replica: QuorumReplica, listeners: Mapping[int, Endpoints] = NOBODY) -> ReplicaState:
     return ReplicaState(
-        replica.key, replica.log_end_offset, replica.last_fetch_timestamp_ms, replica.last_caught_up_timestamp_ms
+        replica.key,
+        replica.log_end_offset,
+        replica.last_fetch_timestamp_ms,
+        replica.last_caught_up_timestamp_ms,
+        listeners.get(replica.key.id, Endpoints()),
     )

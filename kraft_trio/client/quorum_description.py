@@ -23,6 +23,8 @@ class ReplicaState:
     log_end_offset: int = UNKNOWN
     last_fetch_timestamp_ms: int = UNKNOWN
     last_caught_up_timestamp_ms: int = UNKNOWN
+    listeners: Endpoints = Endpoints()
+    """Where an observer listens; empty if the leader does not say."""
 
 
 @attrs.frozen
@@ -54,8 +56,10 @@ class QuorumDescription:
         return next((state for state in self.voters if state.key.id == replica_id), None)
 
     def endpoints_of(self, key: ReplicaKey) -> Endpoints | None:
-        """The listeners of exactly that replica, or None if it is not a voter or its listeners are unknown."""
-        return None if self.voter(key) is None else self.endpoints.get(key.id)
+        """The listeners of exactly that replica, or None if they are unknown."""
+        if self.voter(key) is not None:
+            return self.endpoints.get(key.id)
+        return next((state.listeners or None for state in self.observers if state.key == key), None)
 
     def observers_of_id(self, replica_id: int) -> tuple[ReplicaState, ...]:
         """The observers with that id: incarnations of the replica that are not voters."""

@@ -1,6 +1,10 @@
-"""The shapes of messages that Kafka does not have."""
+"""The shapes of messages and of tagged fields that Kafka does not have."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
 
 from kraft_trio.wire.schema import ENTITY, EntityShape, FieldShape
 
@@ -19,3 +23,16 @@ def own_shape(name: str, /, **kinds: str | EntityShape) -> EntityShape:
             shape = FieldShape(field, kind.rstrip("?"), None, False, is_nullable, None, None)
             fields.append(shape)
     return EntityShape(name, flexible=True, fields=tuple(fields), tagged=())
+
+
+def with_tagged_fields(shape: EntityShape, place: Sequence[str], *fields: FieldShape) -> EntityShape:
+    """Add fields of our own to the structure that is reached by the field names in `place`."""
+    if not place:
+        return attrs.evolve(shape, tagged=(*shape.tagged, *fields))
+    name, *further = place
+
+    def extended(field: FieldShape) -> FieldShape:
+        assert field.entity is not None, f"{name} is no structure"
+        return attrs.evolve(field, entity=with_tagged_fields(field.entity, further, *fields))
+
+    return attrs.evolve(shape, fields=tuple(extended(it) if it.name == name else it for it in shape.fields))

@@ -74,9 +74,9 @@ def make_module_quorum(
 
 
 @pytest.fixture
-def controllers(tmp_path: Path) -> Iterator[Controllers]:
-    """Kafka's own, for tests that are marked with `needs_kafka`."""
-    made = Controllers(tmp_path)
+def controllers(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Controllers]:
+    """Kafka's own, for tests that are marked with `needs_kafka`; a parameter has their ids."""
+    made = Controllers(tmp_path, getattr(request, "param", (1, 2)))
     try:
         made.start()
         yield made

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -25,27 +26,36 @@ needs_kafka = [
 
 
 class Controllers:
-    """Two controllers of Kafka's: 1 is the only voter, 2 observes."""
+    """Controllers of Kafka's: 1 is the only voter, the others observe."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, node_ids: Sequence[int] = (1, 2)) -> None:
         self.cluster_id = random_uuid()
-        self.ports = dict(zip((1, 2), free_ports(2), strict=True))
+        self.ports = dict(zip(node_ids, free_ports(len(node_ids)), strict=True))
         self._directory = directory
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def properties(self, node_id: int) -> Path:
         return self._directory / f"controller-{node_id}.properties"
 
     def start(self) -> None:
-        """Format and run both."""
+        """Format and run them."""
         for node_id in self.ports:
             self.write_properties(node_id)
-            how = "--standalone" if node_id == 1 else "--no-initial-controllers"
-            formatting = ["format", "-t", self.cluster_id, "-c", str(self.properties(node_id)), how]
-            subprocess.run(
-                java("kafka.tools.StorageTool", *formatting), check=True, capture_output=True, timeout=JVM_SECONDS
-            )
+            self._format(node_id, "--standalone" if node_id == 1 else "--no-initial-controllers")
             self.run(node_id)
+
+    def _format(self, node_id: int, how: str) -> None:
+        formatting = ["format", "-t", self.cluster_id, "-c", str(self.properties(node_id)), how]
+        subprocess.run(
+            java("kafka.tools.StorageTool", *formatting), check=True, capture_output=True, timeout=JVM_SECONDS
+        )
+
+    def replace_disk(self, node_id: int) -> None:
+        """Kill a node, and run it again with a blank directory."""
+        self._kill(node_id)
+        shutil.rmtree(self._directory / f"controller-{node_id}")
+        self._format(node_id, "--no-initial-controllers")
+        self.run(node_id)
 
     def write_properties(self, node_id: int) -> None:
         """Configure the node for its port."""
@@ -54,7 +64,7 @@ class Controllers:
             "node.id": node_id,
             "listeners": f"CONTROLLER://127.0.0.1:{self.ports[node_id]}",
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.ports[1]}",
+            "controller.quorum.bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in self.ports.values()),
             "metadata.log.dir": self._directory / f"controller-{node_id}",
             "log.dirs": self._directory / f"controller-{node_id}",
             # They write a record every half second.
@@ -66,13 +76,16 @@ class Controllers:
         """Start a process, without waiting for it."""
         with (self._directory / f"controller-{node_id}.log").open("ab") as log:
             command = java("kafka.Kafka", str(self.properties(node_id)))
-            self._processes.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=self._directory))
+            self._processes[node_id] = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._directory)
 
     def stop(self) -> None:
-        for process in self._processes:
-            process.kill()
-            process.wait(JVM_SECONDS)
-        self._processes.clear()
+        for node_id in list(self._processes):
+            self._kill(node_id)
+
+    def _kill(self, node_id: int) -> None:
+        process = self._processes.pop(node_id)
+        process.kill()
+        process.wait(JVM_SECONDS)
 
     def log_end(self, node_id: int) -> tuple[int, int]:
         """Epoch and end offset (exclusive) of a stopped node's log, as `kraft storage recover` shows them."""
@@ -91,7 +104,9 @@ class Controllers:
             return None
         described = json.loads(completed.stdout)
         assert described["clusterId"] == self.cluster_id
-        return tuple([replica["id"] for replica in described[kind]] for kind in ("currentVoters", "currentObservers"))
+        kinds = (described[kind] for kind in ("currentVoters", "currentObservers"))
+        voters, observers = (sorted(replica["id"] for replica in kind) for kind in kinds)
+        return voters, observers
 
     def checkpoints(self, node_id: int) -> dict[str, bytes]:
         """Its snapshots but for the one that it was formatted with, by name."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from harness.command import kraft
 from harness.node import NodeProcess
 from harness.ports import free_ports
@@ -37,6 +39,37 @@ def test_its_voters_are_changed_whichever_controller_is_asked(controllers: Contr
     removed = controllers.ask(2, "metadata-quorum", "remove-controller", "-i", "1")
     assert removed.stdout.startswith("Removed KRaft controller 1 "), removed.stderr
     wait_until("the other controller leads alone", lambda: (controllers.replicas(2) or [[]])[0] == [2], JVM_SECONDS)
+
+
+@pytest.mark.parametrize("controllers", [(1, 2, 3)], indirect=True)
+def test_its_voters_are_reassigned_by_the_command(controllers: Controllers) -> None:
+    """Kafka's leader does not know how, so the command takes each step; ids alone suffice."""
+    wait_until("Kafka's controllers observe", lambda: controllers.replicas(2) == ([1], [2, 3]), JVM_SECONDS)
+
+    def reassign(*arguments: str) -> list[str]:
+        done = controllers.ask(2, "metadata-quorum", "reassign", *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return [line for line in done.stdout.splitlines() if line.startswith(("Added", "Removed", "Nothing"))]
+
+    wait_until("the observers are registered", lambda: "Step2:" in planned(controllers, "1,2,3"), JVM_SECONDS)
+    grown = reassign("--to", "1,2,3", "--wait")
+    assert [line.split(" with")[0] for line in grown] == ["Added controller 2", "Added controller 3"]
+    assert reassign("--cancel") == ["Nothing to do: there is no reassignment to cancel"]
+
+    controllers.replace_disk(3)
+    replaced = controllers.ask(2, "metadata-quorum", "replace", "-i", "3", "--timeout-ms", str(JVM_SECONDS * 1000))
+    assert replaced.returncode == 0, replaced.stdout + replaced.stderr
+    said = [line.split(" with")[0] for line in replaced.stdout.splitlines()]
+    assert said[2:] == ["Removed KRaft controller 3", "Added controller 3"]
+    assert controllers.replicas(1) == ([1, 2, 3], [])
+
+    shrunk = reassign("--to", "2,3", "--wait")
+    assert [line.split(" with")[0] for line in shrunk] == ["Removed KRaft controller 1"]
+    wait_until("the others lead alone", lambda: (controllers.replicas(2) or [[]])[0] == [2, 3], JVM_SECONDS)
+
+
+def planned(controllers: Controllers, target: str) -> str:
+    return controllers.ask(2, "metadata-quorum", "reassign", "--to", target, "--dry-run").stdout
 
 
 def test_its_state_is_saved_and_a_cluster_of_ours_begins_with_it(controllers: Controllers, tmp_path: Path) -> None:

@@ -183,6 +183,7 @@ def test_a_change_that_is_not_committed_upsets_no_other_client(make_quorum: Make
 
 @pytest.mark.rotating(3)
 def test_a_replacement_that_was_interrupted_goes_on_where_it_was(make_quorum: MakeQuorum) -> None:
+    """With --listeners, the command makes both changes itself."""
     quorum = make_quorum(voters=3)
     quorum.start()
     quorum.wait_until_caught_up()
@@ -190,11 +191,11 @@ def test_a_replacement_that_was_interrupted_goes_on_where_it_was(make_quorum: Ma
     replaced = others_of(quorum, leader)[0]
     replaced.kill()
     join_blank(quorum, replaced)
-    beginning = f"metadata-quorum --bootstrap-controller {leader.endpoint} replace -i {replaced.id}"
-    how_to_go_on = (
-        f"Replacing controller {replaced.id}; to resume after an interruption:\n"
-        f"  kraft {beginning} --listeners CONTROLLER://{replaced.endpoint}\n"
+    beginning = (
+        f"metadata-quorum --bootstrap-controller {leader.endpoint} replace -i {replaced.id} "
+        f"--listeners CONTROLLER://{replaced.endpoint}"
     )
+    how_to_go_on = f"Replacing controller {replaced.id}; to resume after an interruption:\n  kraft {beginning}\n"
     # There is no room in the pipe for what is said next, of the removal: there the command waits for its reader.
     reading, writing = os.pipe()
     junk = b"." * (fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES) - len(how_to_go_on))

@@ -105,7 +105,7 @@ async def test_a_broker_passes_an_upgrade_on(cluster: Cluster) -> None:
 async def test_a_broker_passes_a_reassignment_on(cluster: Cluster) -> None:
     leader = await with_client_listeners(cluster)
     await cluster.wait_until_alike()
-    partition = ReassignedPartition("__cluster_metadata", 0, (1, 2, 3, BROKER))
+    partition = ReassignedPartition("__cluster_metadata", 0, tuple(map(ReplicaKey, (1, 2, 3, BROKER))))
     async with RawClient.connected(cluster, BROKER, at_clients(BROKER)) as client:
         altered = await client.ask(
             ALTER_PARTITION_REASSIGNMENTS, AlterPartitionReassignmentsRequest(10_000, (partition,))

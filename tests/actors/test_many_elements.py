@@ -143,7 +143,8 @@ def one_of_each() -> Iterator[tuple[Api[Any, Any], int, object, str]]:
     yield DISCOVER_VOTERS, 0, discover, "advertisements"
     yield DISCOVER_VOTERS, 0, discover, "advertisements.endpoints"
     for topic in (TOPIC, "other"):
-        altered = AlterPartitionReassignmentsRequest(1000, (ReassignedPartition(topic, 0, (1,)),))
+        partition = ReassignedPartition(topic, 0, (ReplicaKey(1),))
+        altered = AlterPartitionReassignmentsRequest(1000, (partition,))
         yield ALTER_PARTITION_REASSIGNMENTS, 1, altered, "topics"
         yield ALTER_PARTITION_REASSIGNMENTS, 1, altered, "topics.partitions"
         yield ALTER_PARTITION_REASSIGNMENTS, 1, altered, "topics.partitions.replicas"

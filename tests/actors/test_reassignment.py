@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
+from kraft_trio.actors.reassignment import Reassignment
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.messages import LeadershipLost
 from kraft_trio.node import Node
@@ -35,18 +36,19 @@ TOPIC = "__cluster_metadata"
 async def alter(
     cluster: Cluster,
     node: Node,
-    target: tuple[int, ...] | None,
+    target: tuple[int | ReplicaKey, ...] | None,
     *,
     partition: int = 0,
     timeout_ms: int = 10_000,
     may_change_count: bool = True,
 ) -> AlterPartitionReassignmentsResponse:
-    partitions = (ReassignedPartition(TOPIC, partition, target),)
+    replicas = None if target is None else tuple(it if isinstance(it, ReplicaKey) else ReplicaKey(it) for it in target)
+    partitions = (ReassignedPartition(TOPIC, partition, replicas),)
     request = AlterPartitionReassignmentsRequest(timeout_ms, partitions, may_change_count)
     return await ask(cluster, node, ALTER_PARTITION_REASSIGNMENTS, request)
 
 
-async def reassign(cluster: Cluster, node: Node, *target: int) -> ReassignmentResult:
+async def reassign(cluster: Cluster, node: Node, *target: int | ReplicaKey) -> ReassignmentResult:
     """Ask for the result of our partition."""
     response = await alter(cluster, node, target)
     assert response.error == ErrorCode.none, response
@@ -59,7 +61,7 @@ async def cancel(cluster: Cluster, node: Node) -> ReassignmentResult:
     return result
 
 
-async def accepted(cluster: Cluster, node: Node, *target: int) -> None:
+async def accepted(cluster: Cluster, node: Node, *target: int | ReplicaKey) -> None:
     result = await reassign(cluster, node, *target)
     assert (result.error, result.error_message) == (ErrorCode.none, None)
 
@@ -83,6 +85,23 @@ def make_unfit(cluster: Cluster, id: int, *, is_unfit: bool = True) -> None:
 
 
 # The way to the target
+
+
+@on_cluster(observers=2)
+async def test_nobody_is_late_only_because_the_leader_is_new(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    for id in (4, 5):
+        make_unfit(cluster, id)
+    await accepted(cluster, leader, 1, 2, 3, 4, 5)
+    await trio.sleep(1)
+    said: list[str] = []
+    monkeypatch.setattr(Reassignment, "_tell", lambda _self, status: said.append(status))
+    await leader.election.tell(LeadershipLost(leader.view.stamp, "for the test"))
+    await cluster.wait_for_leader(other_than=leader)
+    await trio.sleep(5)
+    assert said
+    assert [status for status in said if "caught up" in status or "fetch" in status] == []
 
 
 @on_cluster(observers=3)
@@ -376,7 +395,7 @@ async def test_other_partitions_are_unknown(cluster: Cluster) -> None:
 @on_cluster()
 async def test_many_partitions_are_refused_in_linear_time(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
-    ours, other = ReassignedPartition(TOPIC, 0, (1,)), ReassignedPartition(TOPIC, 1, (1,))
+    ours, other = (ReassignedPartition(TOPIC, partition, (ReplicaKey(1),)) for partition in (0, 1))
     request = AlterPartitionReassignmentsRequest(1000, (*[ours] * 450, *[other] * 450))
     with calls_counted() as calls:
         refused = await ask(cluster, leader, ALTER_PARTITION_REASSIGNMENTS, request)

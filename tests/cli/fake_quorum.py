@@ -8,7 +8,7 @@ import attrs
 import pytest
 from quorums import leading, quorum, up
 
-from kraft_trio.client.admin import AdminClient
+from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.quorum_description import (
     FeatureLevels,
     FeatureMetadata,
@@ -17,6 +17,7 @@ from kraft_trio.client.quorum_description import (
     ReplicaState,
 )
 from kraft_trio.protocol.types import Endpoint, ReplicaKey, VersionRange
+from kraft_trio.wire.error_codes import ErrorCode
 
 
 @attrs.define
@@ -29,6 +30,8 @@ class FakeQuorum:
     """What the next changes end with."""
     becomes: list[QuorumDescription] = attrs.field(factory=list)
     """The descriptions after a reassignment is asked for; the last one stays."""
+    reassigns: bool = True
+    """Whether the leader reassigns voters, unlike Kafka's controllers."""
     finalized: int = 0
     bootstrap: list[tuple[Endpoint, ...]] = attrs.field(factory=list)
 
@@ -53,7 +56,9 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
 
     async def add(self: AdminClient, voter: ReplicaKey, endpoints: Any, **options: Any) -> None:
         assert isinstance(fake.description, QuorumDescription)
-        fake.change("add", voter, endpoints, options, voters=(*fake.description.voters, ReplicaState(voter)))
+        fake.change(
+            "add", voter, endpoints, options, voters=(*fake.description.voters, attrs.evolve(up(voter.id), key=voter))
+        )
 
     async def remove(self: AdminClient, voter: ReplicaKey, **options: Any) -> None:
         assert isinstance(fake.description, QuorumDescription)
@@ -61,6 +66,8 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
         fake.change("remove", voter, options, voters=left)
 
     async def reassign(self: AdminClient, target: Any, **options: Any) -> None:
+        if not fake.reassigns:
+            raise VoterChangeError("reassign", ErrorCode.unknown_topic_or_partition, None)
         fake.change("reassign", target, options)
 
     async def transfer(self: AdminClient, to: int, **options: Any) -> QuorumDescription:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import attrs
+
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 
@@ -40,6 +42,11 @@ def lagging(node_id: int, disk: int = 1) -> ReplicaState:
 
 def listeners(node_id: int) -> Endpoints:
     return Endpoints({"CONTROLLER": Endpoint(f"node-{node_id}", 9093)})
+
+
+def telling(state: ReplicaState) -> ReplicaState:
+    """An observer that has told the leader where it listens."""
+    return attrs.evolve(state, listeners=listeners(state.key.id))
 
 
 def quorum(*voters: ReplicaState, observers: tuple[ReplicaState, ...] = (), **fields: object) -> QuorumDescription:

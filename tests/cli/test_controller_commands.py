@@ -9,11 +9,12 @@ from typing import Any
 import attrs
 import pytest
 from fake_quorum import FakeQuorum, faked
-from quorums import CLUSTER_ID, key, leading, listeners, quorum, silent, up
+from quorums import CLUSTER_ID, key, leading, listeners, quorum, silent, telling, up
 
-from kraft_trio.cli import run
+from kraft_trio.cli import leader_reassignment, run
+from kraft_trio.cli.controller_commands import told
 from kraft_trio.client.admin import AdminClient, VoterChangeError
-from kraft_trio.client.quorum_description import NodeView, NoLeader
+from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription
 from kraft_trio.errors import OutcomeUnknownError
 from kraft_trio.protocol.types import Endpoint, ReplicaKey, directory_id_from_text, directory_id_to_text
 from kraft_trio.wire.error_codes import ErrorCode
@@ -265,6 +266,94 @@ class TestRemove:
 
 
 class TestReplace:
+    """The leader makes both changes."""
+
+    @pytest.fixture(autouse=True)
+    def without_pauses(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(leader_reassignment, "LOOK_AGAIN_S", 0)
+
+    TARGET = (key(1), key(2), key(3, 2))
+    BEFORE = quorum(leading(), up(2), silent(3), observers=(telling(up(3, 2)),))
+    BETWEEN = quorum(leading(), up(2), observers=(telling(up(3, 2)),), target_voters=(leading(), up(2), up(3, 2)))
+    AFTER = quorum(leading(), up(2), up(3, 2))
+
+    def test_the_leader_gets_the_target(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.description = self.BEFORE
+        fake.becomes = [
+            attrs.evolve(self.BEFORE, target_voters=self.BETWEEN.target_voters),
+            self.BETWEEN,
+            attrs.evolve(self.AFTER, committed_voters=self.BETWEEN.voters),
+            self.AFTER,
+        ]
+        assert run([*QUORUM, "replace", "-i", "3", "--timeout", "1234"]) == 0
+        assert fake.asked == [("reassign", self.TARGET, {"timeout_ms": 1234})]
+        assert capsys.readouterr().out.splitlines() == [
+            "Replacing controller 3; to resume after an interruption:",
+            "  kraft metadata-quorum --bootstrap-controller a:1 replace -i 3",
+            f"Removed KRaft {told(key(3))}",
+            f"Added {told(key(3, 2), listeners(3))}",
+        ]
+
+    def test_the_file_names_the_new_disk(
+        self, fake: FakeQuorum, new_node: Callable[..., str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        new = attrs.evolve(NEW_UP, listeners=listeners(4))
+        fake.description = quorum(leading(), up(2), silent(4), observers=(up(4, 7), new))
+        fake.becomes = [quorum(leading(), up(2), new)]
+        path = new_node()
+        assert run(["metadata-quorum", "replace", "-c", path]) == 0
+        assert fake.asked == [("reassign", (key(1), key(2), NEW), {"timeout_ms": 30_000})]
+        assert capsys.readouterr().out.splitlines()[1] == (
+            f"  kraft metadata-quorum --bootstrap-controller b:2,c:3 replace -c {path}"
+        )
+
+    @pytest.mark.parametrize("between", [BETWEEN, attrs.evolve(BEFORE, target_voters=BETWEEN.target_voters)])
+    def test_a_second_run_follows(
+        self,
+        between: QuorumDescription,
+        fake: FakeQuorum,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        fake.description = between
+        described = iter([between, between])
+
+        async def describe(self: AdminClient, timeout_ms: int = 5000) -> QuorumDescription:
+            return next(described, TestReplace.AFTER)
+
+        monkeypatch.setattr(AdminClient, "describe_metadata_quorum", describe)
+        assert run([*QUORUM, "replace", "-i", "3"]) == 0
+        assert fake.asked == []
+        assert capsys.readouterr().out.splitlines()[-1] == f"Added {told(key(3, 2), listeners(3))}"
+
+    def test_another_reassignment_comes_first(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.description = attrs.evolve(self.BEFORE, target_voters=(leading(), up(2)))
+        assert run([*QUORUM, "replace", "-i", "3"]) == 1
+        assert f"refused: the voters are being reassigned to {key(1)}, {key(2)}: wait" in capsys.readouterr().err
+        assert fake.asked == []
+
+    def test_a_removal_that_would_stop_the_quorum(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.description = quorum(leading(), silent(2), silent(3), observers=(telling(up(3, 2)),))
+        assert run([*QUORUM, "replace", "-i", "3"]) == 1
+        assert "refused: it would stop the quorum" in capsys.readouterr().err
+        assert fake.asked == []
+
+    def test_a_leader_that_makes_no_step_is_given_up(
+        self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fake.description = self.BEFORE
+        fake.becomes = [attrs.evolve(self.BETWEEN, reassignment_status="waiting for something")]
+        assert run([*QUORUM, "replace", "-i", "3", "--timeout", "1"]) == 1
+        assert "not within 0.001 s: waiting for something; the leader goes on" in capsys.readouterr().err
+
+
+class TestReplaceWithoutTheLeader:
+    """The command makes both changes: Kafka's controllers do not reassign voters."""
+
+    @pytest.fixture(autouse=True)
+    def of_kafka(self, fake: FakeQuorum) -> None:
+        fake.reassigns = False
+
     def test_from_the_id(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
         fake.description = quorum(leading(), up(2), silent(3), observers=(up(3, 2),))
         assert run([*QUORUM, "replace", "-i", "3"]) == 0
@@ -275,6 +364,21 @@ class TestReplace:
             "Replacing controller 3; to resume after an interruption:",
             "  kraft metadata-quorum --bootstrap-controller a:1 replace -i 3 --listeners CONTROLLER://node-3:9093",
         ]
+
+    def test_listeners_that_are_given_count(self, fake: FakeQuorum) -> None:
+        """The leader would use those that the node has told."""
+        fake.reassigns = True
+        fake.description = TestReplace.BEFORE
+        arguments = ["replace", "-i", "3", "--listeners", "CONTROLLER://elsewhere:9093"]
+        assert run([*QUORUM, *arguments]) == 0
+        assert [asked[0] for asked in fake.asked] == ["remove", "add"]
+        assert str(fake.asked[1][2].get("CONTROLLER")) == "elsewhere:9093"
+
+    def test_listeners_that_nobody_tells(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.description = quorum(leading(), up(2), observers=(up(3, 2),))
+        assert run([*QUORUM, "replace", "-i", "3"]) == 1
+        assert "so its listeners are unknown: give --listeners, or its file" in capsys.readouterr().err
+        assert fake.asked == []
 
     def test_what_is_left_of_it(self, fake: FakeQuorum) -> None:
         fake.description = quorum(leading(), up(2), observers=(up(3, 2),))

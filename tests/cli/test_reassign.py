@@ -5,27 +5,29 @@ from __future__ import annotations
 import attrs
 import pytest
 from fake_quorum import FakeQuorum, faked
-from quorums import FETCH_TIMEOUT_MS, key, lagging, leading, quorum, silent, up
+from quorums import FETCH_TIMEOUT_MS, key, lagging, leading, listeners, quorum, silent, telling, up
 
-from kraft_trio.cli import reassign_command, run
+from kraft_trio.cli import client_reassignment, leader_reassignment, run
+from kraft_trio.cli.controller_commands import told
 from kraft_trio.cli.reassignment_plan import ReassignmentPlan, plan_reassignment
 from kraft_trio.client.admin import VoterChangeError
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
 from kraft_trio.errors import OutcomeUnknownError
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_changes import Refused
 from kraft_trio.wire.error_codes import ErrorCode
 
 REASSIGN = ["metadata-quorum", "--bootstrap-controller", "a:1", "reassign"]
 TO_1_2_4 = [*REASSIGN, "--to", "1,2,4"]
 THREE = (leading(), up(2), up(3))
-BEFORE = quorum(*THREE, observers=(up(4),))
+BEFORE = quorum(*THREE, observers=(telling(up(4)),))
 AFTER = quorum(leading(), up(2), up(4), observers=(up(3),))
 
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
-    monkeypatch.setattr(reassign_command, "LOOK_AGAIN_S", 0)
+    for module in (leader_reassignment, client_reassignment):
+        monkeypatch.setattr(module, "LOOK_AGAIN_S", 0)
     fake = faked(monkeypatch)
     fake.description = BEFORE
     return fake
@@ -45,7 +47,7 @@ def planned(description: QuorumDescription, *ids: int) -> ReassignmentPlan:
 
 class TestPlan:
     def test_three_voters_for_three_others(self) -> None:
-        plan = planned(quorum(*THREE, observers=(up(4), up(5), up(6))), 4, 5, 6)
+        plan = planned(quorum(*THREE, observers=tuple(telling(up(id)) for id in (4, 5, 6))), 4, 5, 6)
         verbs = [step.what.split()[0] for step in plan.steps]
         assert verbs == ["add", "remove", "add", "remove", "add", "the", "remove"]
         assert [voter.key.id for voter in plan.steps[-1].voters] == [4, 5, 6]
@@ -60,7 +62,7 @@ class TestPlan:
         ]
 
     def test_a_newcomer_that_lags_is_waited_for(self) -> None:
-        plan = planned(quorum(*THREE, observers=(lagging(4),)), 1, 2, 3, 4)
+        plan = planned(quorum(*THREE, observers=(telling(lagging(4)),)), 1, 2, 3, 4)
         assert [step.what.split()[0] for step in plan.steps] == ["waiting", "add"]
         assert "is 200 offsets behind" in plan.steps[0].what
 
@@ -80,10 +82,14 @@ class TestPlan:
             ((1, 2, 9), "replica 9 is unknown to the leader"),
             ((1, 1), "expected each id once"),
             ((1, 2, 5), "replica 5 has 2 incarnations that fetch"),
+            ((1, 2, 6), f"replica {key(6)} has told the leader no listener"),
+            ((1, 2, 7), f"replica {key(7)} has told the leader no listener that voters could use"),
         ],
     )
     def test_what_the_leader_would_refuse(self, ids: tuple[int, ...], reason: str) -> None:
-        refused = plan_reassignment(quorum(*THREE, observers=(up(5), up(5, 2))), ids, FETCH_TIMEOUT_MS)
+        elsewhere = attrs.evolve(up(7), listeners=Endpoints({"OTHER": Endpoint("node-7", 9093)}))
+        observers = (up(5), up(5, 2), up(6), elsewhere)
+        refused = plan_reassignment(quorum(*THREE, observers=observers), ids, FETCH_TIMEOUT_MS)
         assert isinstance(refused, Refused)
         assert reason in refused.reason
 
@@ -131,7 +137,6 @@ class TestTarget:
         [
             ("invalid_replica_assignment", "target: no voters", "refused: target: no voters"),
             ("unsupported_version", "kraft.version is 0", "refused: the voters cannot be reassigned: kraft.version"),
-            ("unknown_topic_or_partition", None, "refused: the leader does not reassign voters, as Kafka's"),
             ("not_controller", "node 2 leads", "refused: no leader accepted the target in time: node 2 leads"),
             ("request_timed_out", "appended at offset 7", "appended at offset 7; run the command again to find out"),
             ("cluster_authorization_failed", None, "reassign: CLUSTER_AUTHORIZATION_FAILED"),
@@ -209,6 +214,62 @@ class TestWait:
     def test_a_new_leader_may_not_know_yet(self, fake: FakeQuorum) -> None:
         fake.becomes = [on_the_way(*THREE), attrs.evolve(BEFORE, high_watermark=-1), AFTER]
         assert run([*TO_1_2_4, "--wait"]) == 0
+
+
+class TestWithoutTheLeader:
+    """The command takes the steps: Kafka's controllers do not reassign voters."""
+
+    @pytest.fixture(autouse=True)
+    def of_kafka(self, fake: FakeQuorum) -> None:
+        fake.reassigns = False
+
+    @pytest.mark.parametrize("flags", [[], ["--wait"]])
+    def test_each_step_is_a_change(
+        self, flags: list[str], fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run([*TO_1_2_4, *flags]) == 0
+        assert [asked[:2] for asked in fake.asked] == [("add", key(4)), ("remove", key(3))]
+        assert fake.asked[0][2] == listeners(4)
+        captured = capsys.readouterr()
+        assert captured.out.splitlines()[-3:] == [
+            f"Added {told(key(4), listeners(4))}",
+            f"Removed KRaft {told(key(3))}",
+            f"The voters are {key(1)}, {key(2)}, {key(4)}",
+        ]
+        assert "the leader does not reassign voters, so this command takes the steps" in captured.err
+
+    def test_the_leader_is_removed_last(self, fake: FakeQuorum) -> None:
+        fake.description = quorum(*THREE, observers=tuple(telling(up(id)) for id in (4, 5, 6)))
+        assert run([*REASSIGN, "--to", "4,5,6"]) == 0
+        assert [(what, key.id) for what, key, *_ in fake.asked] == [
+            ("add", 4),
+            ("remove", 2),
+            ("add", 5),
+            ("remove", 3),
+            ("add", 6),
+            ("remove", 1),
+        ]
+
+    def test_nothing_is_left_to_do(self, fake: FakeQuorum) -> None:
+        assert run([*REASSIGN, "--to", "1,2,3"]) == 0
+        assert fake.asked == []
+
+    def test_a_wait_is_bounded_and_told(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.description = quorum(*THREE, observers=(telling(lagging(4)),))
+        assert run([*TO_1_2_4, "--timeout", "1"]) == 1
+        said = capsys.readouterr().err
+        assert f"kraft: note: waiting for {key(4)}, which is 200 offsets behind" in said
+        assert "(run the command again to go on)" in said
+        assert fake.asked == []
+
+    def test_a_target_of_no_use_is_refused(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run([*REASSIGN, "--to", "1,2,9"]) == 1
+        assert "refused: target: replica 9 is unknown to the leader" in capsys.readouterr().err
+        assert fake.asked == []
+
+    def test_there_is_nothing_to_cancel(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run([*REASSIGN, "--cancel"]) == 0
+        assert capsys.readouterr().out == "Nothing to do: there is no reassignment to cancel\n"
 
 
 class TestCancel:

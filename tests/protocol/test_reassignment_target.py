@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID
 
 import pytest
@@ -23,10 +24,11 @@ def keys(names: str) -> list[ReplicaKey]:
 
 
 def resolved(
-    ids: list[int], present: str, can_vote: str | None = None, voters: str = "1 2 3"
+    named: Iterable[int | ReplicaKey], present: str, can_vote: str | None = None, pending: str = ""
 ) -> tuple[ReplicaKey, ...] | Refused:
-    voter_set = VoterSet(map(Voter, keys(voters)))
-    return resolve_target(ids, voter_set, keys(present), keys(present if can_vote is None else can_vote))
+    voters = VoterSet(map(Voter, keys("1 2 3")))
+    wanted = [it if isinstance(it, ReplicaKey) else ReplicaKey(it) for it in named]
+    return resolve_target(wanted, voters, keys(present), keys(present if can_vote is None else can_vote), keys(pending))
 
 
 @pytest.mark.parametrize(
@@ -43,10 +45,39 @@ def test_ids_stand_for_voters_or_for_who_fetches(ids: list[int], present: str, t
     assert resolved(ids, present) == tuple(keys(target))
 
 
-def test_the_ids_of_the_pending_target_name_it_again() -> None:
+@pytest.mark.parametrize(
+    ("present", "target"),
+    [
+        ("1", "1 4"),
+        ("1 4", "1 4"),
+        # The newcomer's disk has been replaced before it became a voter.
+        ("1 4'", "1 4'"),
+        ("1' 4", "1' 4"),
+    ],
+)
+def test_the_ids_of_the_pending_target_name_it_again(present: str, target: str) -> None:
     """A client that did not hear the answer may ask again, though a newcomer is down."""
-    voters = VoterSet(map(Voter, keys("1 2 3")))
-    assert resolve_target([4, 1], voters, keys("1"), [], pending=keys("1 4")) == tuple(keys("1 4"))
+    assert resolved([4, 1], present, pending="1 4") == tuple(keys(target))
+
+
+@pytest.mark.parametrize(
+    ("named", "present", "target"),
+    [
+        # Both incarnations fetch, and one is named.
+        ("1 2 3'", "1 2 3 3'", "1 2 3'"),
+        ("1 2 3", "1 2 3 3'", "1 2 3"),
+        ("1 2 3", "1 2 3'", "1 2 3"),
+        ("1 4'", "1 4 4'", "1 4'"),
+    ],
+)
+def test_a_disk_can_be_named(named: str, present: str, target: str) -> None:
+    assert resolved(keys(named), present) == tuple(keys(target))
+
+
+def test_a_disk_that_is_named_must_fetch() -> None:
+    refused = resolved(keys("1 2 3'"), "1 2 3")
+    assert isinstance(refused, Refused)
+    assert f"replica {key(chr(51) + chr(39))} is unknown to the leader" in refused.reason
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,7 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("AlterPartitionReassignments", "request"): st.builds(
         AlterPartitionReassignmentsRequest,
         timeout_ms=int32,
-        partitions=tuples(st.builds(ReassignedPartition, texts, int32, st.none() | tuples(int32))),
+        partitions=tuples(st.builds(ReassignedPartition, texts, int32, st.none() | tuples(keys))),
         allow_replication_factor_change=st.booleans(),
     ),
     ("AlterPartitionReassignments", "response"): st.builds(

@@ -1,4 +1,8 @@
-"""AlterPartitionReassignments: sets or cancels the target voters of the quorum's partition (KIP-455, KIP-642)."""
+"""AlterPartitionReassignments: sets or cancels the target voters of the quorum's partition (KIP-455, KIP-642).
+
+Kafka's request names replicas by their ids.  A tagged field of our own can add their directory ids, which name the
+disks too.  A reader that does not know the field skips it.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,25 @@ from typing import Final
 
 import attrs
 
+from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.wire.apis.topics import by_name
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.schema import Fields
+from kraft_trio.wire.own_shape import with_tagged_fields
+from kraft_trio.wire.schema import EntityShape, Fields, FieldShape
+
+DIRECTORY_IDS_TAG: Final = 10_000
+"""Far above the tags that Kafka uses."""
 
 
 @attrs.frozen
 class ReassignedPartition:
-    """`replicas` are the ids of the target voters; None cancels the reassignment."""
+    """`replicas` are the target voters; None cancels the reassignment.  A directory id may be unknown."""
 
     topic_name: str
     partition: int
-    replicas: tuple[int, ...] | None
+    replicas: tuple[ReplicaKey, ...] | None
 
 
 @attrs.frozen
@@ -58,10 +68,7 @@ def _fields_of_request(request: AlterPartitionReassignmentsRequest, version: int
             {
                 "name": name,
                 "partitions": [
-                    {
-                        "partition_index": partition.partition,
-                        "replicas": None if partition.replicas is None else list(partition.replicas),
-                    }
+                    {"partition_index": partition.partition, **_fields_of_replicas(partition.replicas)}
                     for partition in partitions
                 ],
             }
@@ -77,13 +84,39 @@ def _request_of_fields(fields: Fields, version: int) -> AlterPartitionReassignme
             ReassignedPartition(
                 topic["name"],
                 partition["partition_index"],
-                None if partition["replicas"] is None else tuple(partition["replicas"]),
+                _replicas_of_fields(partition),
             )
             for topic in fields["topics"]
             for partition in topic["partitions"]
         ),
         fields.get("allow_replication_factor_change", True),
     )
+
+
+def _fields_of_replicas(replicas: tuple[ReplicaKey, ...] | None) -> Fields:
+    if replicas is None:
+        return {"replicas": None, "directory_ids": []}
+    is_exact = any(key.directory_id != NO_DIRECTORY_ID for key in replicas)
+    return {
+        "replicas": [key.id for key in replicas],
+        "directory_ids": [key.directory_id for key in replicas] if is_exact else [],
+    }
+
+
+def _replicas_of_fields(fields: Fields) -> tuple[ReplicaKey, ...] | None:
+    ids, directory_ids = fields["replicas"], fields["directory_ids"]
+    if directory_ids and len(directory_ids) != len(ids or ()):
+        raise ProtocolError(f"directory_ids: {len(directory_ids)} for {len(ids or ())} replicas, expected one for each")
+    if ids is None:
+        return None
+    return tuple(map(ReplicaKey, ids, directory_ids)) if directory_ids else tuple(map(ReplicaKey, ids))
+
+
+def _with_own_fields(kind: str, version: int, shape: EntityShape) -> EntityShape:
+    if kind == "response":
+        return shape
+    directory_ids = FieldShape("directory_ids", "uuid", None, True, False, DIRECTORY_IDS_TAG, [])
+    return with_tagged_fields(shape, ("topics", "partitions"), directory_ids)
 
 
 def _fields_of_response(response: AlterPartitionReassignmentsResponse, version: int) -> Fields:
@@ -135,4 +168,5 @@ ALTER_PARTITION_REASSIGNMENTS: Final = Api(
     fields_of_response=_fields_of_response,
     response_of_fields=_response_of_fields,
     error_response=AlterPartitionReassignmentsResponse,
+    extended=_with_own_fields,
 )
