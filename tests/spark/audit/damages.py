@@ -308,7 +308,7 @@ def two_copies_have_two_votes(backup: Backup) -> None:
 
 @breaks("log_one_vote_per_epoch")
 def a_vote_is_not_for_the_leader_that_it_elected(backup: Backup) -> None:
-    backup.find("quorum_state", 4).update(voted_id=2, voted_directory_id="AAA")
+    backup.find("quorum_state", 2).update(voted_id=4, voted_directory_id="AAA")
 
 
 @breaks("log_epoch_is_stored")
