@@ -221,6 +221,30 @@ class Tool:
         return completed.stdout
 
 
+def test_kafka_reassign_partitions_brings_other_voters_in(make_quorum: Any, tmp_path: Path) -> None:
+    """The last newcomer is advertised where nobody listens until it is restarted."""
+    quorum: Quorum = make_quorum(3, 3, controller_quorum_fetch_timeout_ms="5000")
+    clients = add_client_listeners(quorum)
+    last = quorum.nodes[6]
+    reachable = last.properties.read_text()
+    advertise_nowhere(last, clients[6])
+    quorum.start()
+    quorum.wait_until_caught_up()
+    reassign = Tool(clients[6], tmp_path / "target.json", [4, 5, 6])
+    assert f"Successfully started partition reassignment for {OURS}" in reassign("--execute")
+    wait_until("nodes 4 and 5 are voters", lambda: {4, 5} <= set(voters(quorum)))
+    assert ",4,5,6. adding: 6. removing: " in reassign("--list")
+    assert f"Reassignment of partition {OURS} is still in progress." in reassign("--verify")
+    last.kill()
+    last.properties.write_text(reachable)
+    quorum.start([6])
+    wait_until_over(quorum, 4, 5, 6)
+    assert reassign("--list").strip() == "No partition reassignments found."
+    verified = reassign("--verify")
+    assert f"Reassignment of partition {OURS} is completed." in verified
+    assert "Clearing topic-level throttles on topic __cluster_metadata" in verified
+
+
 def test_kafka_reassign_partitions_cancels(unfit: tuple[Quorum, dict[int, str]], tmp_path: Path) -> None:
     quorum, clients = unfit
     reassign = Tool(clients[1], tmp_path / "target.json", [1, 2, 4])
