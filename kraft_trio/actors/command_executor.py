@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
 import attrs
+import trio
 
 from kraft_trio.actors.appender import Appender
 from kraft_trio.actors.state_machine_driver import StateMachineDriver
@@ -15,8 +16,12 @@ from kraft_trio.application.outcomes import Outcome
 from kraft_trio.errors import NodeClosedError, NotAppendedError, OutcomeUnknownError, ResultLostError
 from kraft_trio.protocol.request_ids import is_request_id
 from kraft_trio.storage.batch import NewRecord
+from kraft_trio.storage.new_record_check import check_new_record
 
 R = TypeVar("R")
+
+RETRY_S: Final = 0.1
+"""Delay before a request whose fate is unknown is appended again."""
 
 
 class CommandExecutor(Generic[R]):
@@ -51,37 +56,42 @@ class CommandExecutor(Generic[R]):
                 raise ValueError(f"request_id: {request_id} given, a UUID of version 7 expected (see new_request_id)")
             known = self._machine.known(request_id, self._wall_clock_ms())
             if known is not None:
+                await trio.lowlevel.checkpoint()
                 return known.get()
             header = (REQUEST_HEADER, request_id.bytes)
+        tagged = attrs.evolve(record, headers=(header, *record.headers))
+        if record.headers:
+            check_new_record(tagged)
         with self._machine.call(header[1]) as call:
-            tagged = attrs.evolve(record, headers=(header, *record.headers))
-            offset = await self._append(tagged, call, request_id)
-            return (call.outcome or await self._applied(offset, call, request_id)).get()
+            return (await self._outcome(tagged, call, request_id)).get()
 
-    async def _append(self, record: NewRecord, call: Call[R], request_id: UUID | None) -> int:
-        """Append the record, more than once if necessary and if it is a request.  Returns the last offset."""
+    async def _outcome(self, record: NewRecord, call: Call[R], request_id: UUID | None) -> Outcome[R]:
+        """Append the record, a request again if its fate is unknown, and wait until this replica has applied it."""
         unknown: OutcomeUnknownError | None = None
-        while True:
+        while call.outcome is None:
             try:
-                return await self._appender.append([record])
+                offset = await self._appender.append([record])
             except OutcomeUnknownError as error:
-                unknown = error
                 if request_id is None:
                     raise
+                unknown = error
+                await trio.sleep(RETRY_S)
             except (NotAppendedError, NodeClosedError) as error:
                 if unknown is not None:
                     raise OutcomeUnknownError(str(unknown), request_id=request_id) from error
                 if isinstance(error, NotAppendedError):
                     raise
                 raise NotAppendedError(f"execute: {error}") from error
+            else:
+                await self._wait_until_applied(offset, request_id)
+                if call.outcome is None:
+                    message = f"execute: applied at offset {offset}, but this replica got that in a snapshot"
+                    raise ResultLostError(message)
+        return call.outcome
 
-    async def _applied(self, offset: int, call: Call[R], request_id: UUID | None) -> Outcome[R]:
-        """Wait until this replica has applied the record at `offset`."""
+    async def _wait_until_applied(self, offset: int, request_id: UUID | None) -> None:
         try:
             await self._driver.wait_until_applied(offset)
         except NodeClosedError as error:
             message = f"execute: committed at offset {offset}, but the node stopped before it had applied that"
             raise OutcomeUnknownError(message, request_id=request_id) from error
-        if call.outcome is None:
-            raise ResultLostError(f"execute: applied at offset {offset}, but this replica got that in a snapshot")
-        return call.outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from uuid import UUID, uuid4
 
@@ -11,6 +12,7 @@ import trio
 import trio.testing
 
 from kraft_trio import NewRecord, NotAppendedError, OutcomeUnknownError, RefusedError, RequestTooOldError
+from kraft_trio.actors.appender import Appender
 from kraft_trio.application import machine_adapter
 from kraft_trio.protocol.request_ids import issued_at_ms, new_request_id
 from kraft_trio.protocol.request_table import AHEAD_MS, RequestLimits, RequestTable
@@ -150,6 +152,30 @@ async def test_a_stopped_node_tells_the_id_to_retry_with(cluster: Cluster) -> No
         await follower.execute(b"later")
 
 
+@on_cluster(state_machine=Ledgers())
+async def test_a_request_of_unknown_fate_gets_its_result(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = await cluster.wait_for_leader()
+    real, left = Appender.append, 2
+
+    async def append(self: Appender, records: Sequence[NewRecord]) -> int:
+        """Twice, nobody hears what became of an append that has committed."""
+        nonlocal left
+        offset = await real(self, records)
+        if left:
+            left -= 1
+            raise OutcomeUnknownError("append: lost")
+        return offset
+
+    monkeypatch.setattr(Appender, "append", append)
+    node = cluster.others(leader)[0]
+    assert await node.execute(b"once", node.new_request_id()) == 1
+    left = 1
+    with pytest.raises(OutcomeUnknownError, match="append: lost") as caught:
+        await node.execute(b"maybe")
+    assert caught.value.request_id is None
+    assert await node.execute(b"next") == 3
+
+
 def test_a_forgotten_request_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     table = partial(RequestTable, limits=RequestLimits(max_requests=2))
     monkeypatch.setattr(machine_adapter, "RequestTable", table)
@@ -183,6 +209,7 @@ async def test_an_id_of_a_wrong_clock_is_refused(cluster: Cluster) -> None:
     ("request_id", "record", "message"),
     [
         (uuid4(), b"x", "a UUID of version 7 expected"),
+        (None, NewRecord(b"x", headers=(("a", b""),) * 1000), "headers: 1001 given, 1000 at most expected"),
         (None, NewRecord(b"x", headers=(("kraft.request", b""),)), "header 'kraft.request': reserved for execute"),
     ],
 )
