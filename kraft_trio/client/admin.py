@@ -13,7 +13,7 @@ import trio
 
 from kraft_trio.client.connecting import ask, drop
 from kraft_trio.client.leader_connection import LeaderConnection
-from kraft_trio.client.leader_finder import LeaderFinder, LeaderNotFoundError
+from kraft_trio.client.leader_finder import Bootstrap, LeaderFinder, LeaderNotFoundError
 from kraft_trio.client.quorum_description import FeatureLevels, FeatureMetadata, NoLeader, QuorumDescription
 from kraft_trio.client.replica_snapshots import ReplicaSnapshots, ask_for_snapshots
 from kraft_trio.errors import KraftError, NetworkError, OutcomeUnknownError, RefusedError
@@ -86,14 +86,16 @@ class AdminClient:
 
     def __init__(
         self,
-        bootstrap: Sequence[Endpoint],
+        bootstrap: Bootstrap,
         client_id: str = "kraft-admin",
         *,
         request_timeout_ms: int = 2000,
         retry_backoff_ms: int = 200,
         network: Network | None = None,
     ) -> None:
-        """`bootstrap` is any nodes of the quorum, `request_timeout_ms` the time for each single answer.
+        """`bootstrap` is any nodes of the quorum, as endpoints or as texts, such as "a:9093,b:9093".
+
+        `request_timeout_ms` is the time for each single answer.
 
         `retry_backoff_ms` is the pause before the client looks for a leader again.  Raises ValueError if `bootstrap`
         is empty.

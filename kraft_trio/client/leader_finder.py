@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import TypeAlias
 from uuid import UUID
 
 import trio
@@ -12,6 +13,7 @@ from kraft_trio.client.connecting import ask, drop, open_connection
 from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.node_answer import DEFAULT_TOPIC, NodeAnswer, answer_of, topic_name_in
 from kraft_trio.client.quorum_description import NodeView
+from kraft_trio.config.values import BOOTSTRAP_SERVERS
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.api import DESCRIBE_CLUSTER, DESCRIBE_QUORUM, METADATA
@@ -21,6 +23,9 @@ from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse, Met
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import Network
+
+Bootstrap: TypeAlias = str | Sequence[Endpoint | str]
+"""Nodes to ask: endpoints, or texts with host and port; one text may have several, separated by commas."""
 
 
 class LeaderNotFoundError(NetworkError):
@@ -42,7 +47,7 @@ class LeaderFinder:
 
     def __init__(
         self,
-        bootstrap: Sequence[Endpoint],
+        bootstrap: Bootstrap,
         client_id: str,
         *,
         request_timeout_ms: int,
@@ -52,11 +57,11 @@ class LeaderFinder:
     ) -> None:
         """`bootstrap` is any nodes of the quorum.  `topic_name` is the topic that `follow` asks for.
 
-        Raises ValueError if `bootstrap` is empty.
+        Raises ValueError if `bootstrap` is empty or has something else.
         """
-        if not bootstrap:
+        self.bootstrap = tuple(dict.fromkeys(bootstrap_endpoints(bootstrap)))
+        if not self.bootstrap:
             raise ValueError("bootstrap: no endpoint given, at least one expected")
-        self.bootstrap = tuple(dict.fromkeys(bootstrap))
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
         self._network = network
@@ -234,3 +239,15 @@ def _named_leader(metadata: MetadataResponse, topic_name: str) -> tuple[Endpoint
     if endpoint is None:
         raise NetworkError(f"names node {partition.leader_id} as leader, but not where it is")
     return endpoint, topic.topic_id
+
+
+def bootstrap_endpoints(bootstrap: Bootstrap) -> tuple[Endpoint, ...]:
+    """The nodes that were meant.  Raises ValueError for something else."""
+    try:
+        endpoints: tuple[Endpoint, ...] = (
+            BOOTSTRAP_SERVERS.parse(bootstrap) if isinstance(bootstrap, str) else BOOTSTRAP_SERVERS.take([*bootstrap])
+        )
+    except (TypeError, ValueError) as error:
+        why = f": {error}" if isinstance(error, ValueError) and str(error) else ""
+        raise ValueError(f"bootstrap: {bootstrap!r}{why}; expected endpoints or host:port") from error
+    return endpoints

@@ -9,11 +9,10 @@ from types import TracebackType
 
 import trio
 
-from kraft_trio.client.leader_finder import LeaderFinder, LeaderKeeper
+from kraft_trio.client.leader_finder import Bootstrap, LeaderFinder, LeaderKeeper, bootstrap_endpoints
 from kraft_trio.client.record_reader import RecordReader
 from kraft_trio.errors import RecordTooLargeError
 from kraft_trio.idempotent_producer import IdempotentProducer
-from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, NewRecord
 from kraft_trio.storage.new_record_check import largest_record_size
 from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_RECORDS, RECORD_OVERHEAD_BYTES
@@ -33,7 +32,7 @@ class LogClient:
 
     def __init__(
         self,
-        bootstrap: Sequence[Endpoint],
+        bootstrap: Bootstrap,
         *,
         topic_name: str = "__cluster_metadata",
         client_id: str = "kraft-log-client",
@@ -45,12 +44,12 @@ class LogClient:
         random_source: random.Random | None = None,
         wall_clock_ms: Callable[[], int] = _system_clock_ms,
     ) -> None:
-        """`bootstrap` is any nodes of the quorum.
+        """`bootstrap` is any nodes of the quorum, as endpoints or as texts, such as "a:9093,b:9093".
 
         `max_batch_bytes` must not be above the quorum's `message.max.bytes`.  Raises ValueError if `bootstrap` is
-        empty.
+        empty or has something else.
         """
-        self._bootstrap = tuple(bootstrap)
+        self._bootstrap = bootstrap_endpoints(bootstrap)
         self._topic_name = topic_name
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import trio
 from scripted_quorum import TOPIC, Fault, ScriptedQuorum, cut, hang
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.errors import (
     NetworkError,
@@ -370,6 +372,27 @@ async def test_the_client_leaves_no_connection_open(autojump_clock: MockClock) -
 def test_a_client_needs_somewhere_to_begin() -> None:
     with pytest.raises(ValueError, match="bootstrap: no endpoint given"):
         LogClient([])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("a", r"bootstrap: 'a': 'a' has no port"),
+        (["a:1", "b"], r"bootstrap: \['a:1', 'b'\]: 'b' has no port"),
+        (Endpoint("a", 1), r"bootstrap: Endpoint\(.*\); expected endpoints or host:port"),
+        ([("a", 1)], r"bootstrap: \[\('a', 1\)\]; expected endpoints or host:port"),
+        (5, "bootstrap: 5; expected endpoints or host:port"),
+    ],
+)
+def test_something_else_than_endpoints_gets_a_sentence(given: object, said: str) -> None:
+    for client in (LogClient, AdminClient):
+        with pytest.raises(ValueError, match=said):
+            client(given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", ["a:1,b:2", ["a:1", "b:2"], ("a:1", Endpoint("b", 2))])
+def test_endpoints_may_be_given_as_texts(given: Any) -> None:
+    assert AdminClient(given)._finder.bootstrap == (Endpoint("a", 1), Endpoint("b", 2))
 
 
 class TestLargeBatches:
