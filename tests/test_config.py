@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import attrs
 import pytest
 import structlog.testing
 
-from kraft_trio.config import KEYS, NodeConfig, load_config, parse_config
+from kraft_trio.config import KEYS, NodeConfig, load_config, node_config, parse_config
 from kraft_trio.config.properties import environment_variable
 from kraft_trio.config.values import NamedListener, StaticVoter, parse_endpoint
 from kraft_trio.errors import ConfigError
@@ -414,3 +416,10 @@ def test_a_mistyped_variable_is_warned_about() -> None:
     assert [line["reason"] for line in lines] == [
         "KRAFT_NODEID: no such variable, ignored; the nearest known one is KRAFT_NODE_ID"
     ]
+
+
+def test_type_checkers_know_every_keyword() -> None:
+    source = ast.parse(Path(node_config.__file__).read_text())
+    told = next(one for one in ast.walk(source) if isinstance(one, ast.FunctionDef) and one.name == "__init__").args
+    known = {arg.arg: default is None for arg, default in zip(told.kwonlyargs, told.kw_defaults, strict=True)}
+    assert known == {field.name: field.default is attrs.NOTHING for field in attrs.fields(NodeConfig)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import attrs
@@ -12,7 +13,7 @@ import attrs
 from kraft_trio.config.checks import check, refuse
 from kraft_trio.config.fields import ConfigFields
 from kraft_trio.config.properties import read_environment, read_file, values_of
-from kraft_trio.config.values import NamedListener
+from kraft_trio.config.values import NamedListener, StaticVoter
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
@@ -20,7 +21,7 @@ from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, Voter
 log = get_logger(__name__)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, init=False)
 class NodeConfig(ConfigFields):
     """The complete configuration of a node.
 
@@ -29,6 +30,57 @@ class NodeConfig(ConfigFields):
 
     Raises ConfigError if a value cannot be used, alone or together with another one.
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            node_id: int,
+            process_roles: str | Sequence[str] = ...,
+            listeners: str | Sequence[NamedListener | str] = ...,
+            advertised_listeners: str | Sequence[NamedListener | str] = ...,
+            controller_listener_names: str | Sequence[str] = ...,
+            quorum_voters: str | Sequence[StaticVoter | str] = ...,
+            quorum_bootstrap_servers: str | Sequence[Endpoint | str] = ...,
+            metadata_log_dir: str | os.PathLike[str],
+            security_protocol_map: str | Sequence[tuple[str, str] | str] = ...,
+            election_timeout_ms: int = ...,
+            fetch_timeout_ms: int = ...,
+            election_backoff_max_ms: int = ...,
+            append_linger_ms: int = ...,
+            request_timeout_ms: int = ...,
+            retry_backoff_ms: int = ...,
+            fetch_max_bytes: int = ...,
+            fetch_snapshot_max_bytes: int = ...,
+            segment_bytes: int = ...,
+            segment_ms: int = ...,
+            snapshot_max_new_bytes: int = ...,
+            snapshot_interval_ms: int = ...,
+            retention_bytes: int = ...,
+            retention_ms: int = ...,
+            state_machine: str = ...,
+            max_message_bytes: int = ...,
+            max_request_bytes: int = ...,
+            initial_request_bytes: int = ...,
+            max_decompressed_bytes: int = ...,
+            max_connections: int = ...,
+            max_connections_per_ip: int = ...,
+            connections_max_idle_ms: int = ...,
+            first_request_timeout_ms: int = ...,
+            queued_max_request_bytes: int = ...,
+            auto_join: bool = ...,
+            voter_gossip: bool = ...,
+            shutdown_grace_ms: int = ...,
+            metrics_interval_ms: int = ...,
+            topic_name: str = ...,
+            topic_id: UUID | str = ...,
+        ) -> None: ...
+
+    else:
+
+        def __init__(self, **values: object) -> None:
+            self.__attrs_init__(**values)
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "advertised_listeners", _advertised(self.listeners, self.advertised_listeners))

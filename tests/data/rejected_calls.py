@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import attrs
 
@@ -79,3 +80,11 @@ async def use_two_classes(config: NodeConfig) -> None:
         async for committed in node.committed():
             print(committed.value.account)
             print(committed.value.amount)  # rejected
+
+
+def configure_wrongly() -> None:
+    NodeConfig(node_id=1, listeners="CONTROLLER://a:9093", metadata_log_dir=Path("data"), quorum_voters=["1@a:9093"])
+    NodeConfig(node_id="1", metadata_log_dir="data")  # rejected
+    NodeConfig(metadata_log_dir="data")  # rejected
+    NodeConfig(node_id=1, metadata_log_dir="data", listener="CONTROLLER://a:9093")  # rejected
+    NodeConfig(node_id=1, metadata_log_dir="data", quorum_bootstrap_servers=["a:9093", 9094])  # rejected
