@@ -9,9 +9,11 @@ import pytest
 
 from kraft_trio.application.configured_state_machine import state_machine_of
 from kraft_trio.application.latest_by_key import LatestByKey
+from kraft_trio.application.state_machine import Committed
 from kraft_trio.config import NodeConfig, parse_config
 from kraft_trio.errors import ConfigError
 from kraft_trio.storage.batch import NewRecord, Record
+from tests.support.ledger import Ledger
 
 HERE = "tests.application.test_configured_state_machine"
 
@@ -39,6 +41,11 @@ class Waits(Counter):
     def on_commit(self, records: Sequence[Record]) -> None: ...  # type: ignore[override]
 
 
+class Delays(Ledger):
+    async def apply(self, record: Committed[bytes]) -> int:  # type: ignore[override]
+        return 0
+
+
 def breaks() -> Counter:
     raise OSError("no such thing")
 
@@ -64,6 +71,7 @@ def test_each_node_has_its_own() -> None:
 def test_one_of_the_user() -> None:
     assert isinstance(state_machine_of(config(f"{HERE}:Counter")), Counter)
     assert isinstance(state_machine_of(config(f"{HERE}:Factories.counter")), Counter)
+    assert isinstance(state_machine_of(config("tests.support.ledger:Ledger")), Ledger)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +93,7 @@ def test_a_value_that_names_none(machine: str) -> None:
         (f"{HERE}:breaks", "OSError: no such thing"),
         (f"{HERE}:ForgetsToSave", "made ForgetsToSave, which has no method load, save"),
         (f"{HERE}:Waits", "made Waits, whose on_commit must be async"),
+        (f"{HERE}:Delays", "made Delays, whose apply must not be async"),
     ],
 )
 def test_what_is_named_cannot_be_used(machine: str, reason: str) -> None:
