@@ -70,6 +70,7 @@ async def fail_over_and_over(cluster: Cluster) -> None:
     cluster.heal()
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_noted_under_faults_is_linearizable(seed: int) -> None:
     async def main(cluster: Cluster) -> None:
