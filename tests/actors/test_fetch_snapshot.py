@@ -72,6 +72,7 @@ async def test_the_pieces_make_the_snapshot(cluster: Cluster) -> None:
 @on_cluster(invariants=FORGED)
 async def test_what_is_not_there_is_not_given(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()  # nobody needs the snapshot
     snapshot_id = await with_snapshot(cluster, leader)
     size = leader.log.snapshots.file(snapshot_id).size_in_bytes
     for asked, error in (
@@ -94,8 +95,8 @@ async def test_what_is_not_there_is_not_given(cluster: Cluster) -> None:
 @on_cluster(invariants=FORGED)
 async def test_only_the_leader_of_that_epoch_gives_any(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()  # nobody needs the snapshot
     snapshot_id = await with_snapshot(cluster, leader)
-    await cluster.wait_until_alike()
     follower = cluster.others(leader)[0]
     epoch = leader.view.epoch
     for node, asked_epoch, error in (

@@ -92,6 +92,7 @@ def test_unreadable_records_stop_the_application_not_the_node(batch: bytes) -> N
 
     async def run(cluster: Cluster) -> None:
         before = await produce(cluster, batch_of(b"before"))
+        await cluster.wait_until(lambda: list(applications.calls.values()) == [[[before]]] * 3)
         unreadable = await produce(cluster, batch)
         leader = await cluster.wait_for_leader()
         epoch = leader.view.epoch
