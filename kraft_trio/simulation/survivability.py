@@ -143,11 +143,15 @@ class Survivability:
         return sets
 
     def permits_loss_of(self, key: ReplicaKey) -> bool:
-        """Whether a step may take that replica's disk or address: always, unless the quorum is guarded."""
+        """Whether a step may take that replica's disk: always, unless the quorum is guarded."""
         return not self.is_guarded or self.can_spare(key)
 
+    def permits_move_of(self, key: ReplicaKey) -> bool:
+        """Whether a step may give that replica another address: always, if gossip brings the voters together again."""
+        return self._world.has_gossip or self.permits_loss_of(key)
+
     def can_spare(self, key: ReplicaKey) -> bool:
-        """Whether that replica may be removed, lose its disk, or move to another address.
+        """Whether that replica may be removed or lose its disk; or, without gossip, move to another address.
 
         Also true if it is lost already: a set without it is no worse.
         """
@@ -187,13 +191,20 @@ class Survivability:
         return True
 
     def keeps_promises(self, voter: Voter) -> bool:
-        """Whether the replica still has the disk with its promises, and listens where the set says."""
+        """Whether the replica still has the disk with its promises, and is found by gossip or where the set says."""
         replica = self._world.facts.present.get(voter.id)
         if replica is None or replica.device.is_damaged or replica.device.is_being_replaced:
             return False
         is_present = voter.key.directory_id in (NO_DIRECTORY_ID, replica.key.directory_id)
+        return is_present and (self._world.has_gossip or self._is_where_listed(voter))
+
+    def needs_gossip(self) -> bool:
+        """Whether a set that may be in force has a voter that listens elsewhere."""
+        return not all(self._is_where_listed(voter) for voters in self.possible() for voter in voters)
+
+    def _is_where_listed(self, voter: Voter) -> bool:
         listed = next((endpoint for _, endpoint in voter.endpoints), None)
-        return is_present and listed in (None, self._world.endpoint_of(voter.id))
+        return listed in (None, self._world.endpoint_of(voter.id))
 
     def members(self) -> list[int]:
         """The ids of all nodes that are voters or may become voters."""

@@ -48,6 +48,8 @@ class World:
         self._began_at_s = trio.current_time()
         self._configs: dict[int, NodeConfig] = {}
         self._moves: dict[int, int] = {}
+        self.has_stable_names = False
+        """Whether new clients are given the nodes' stable endpoints."""
         self._nursery: trio.Nursery | None = None
         self.violation: Violation | None = None
         """The first violation, which ends the run."""
@@ -65,6 +67,7 @@ class World:
         self.facts = RunFacts(self.cluster_id, setup.kraft_version, self.initial_voters, self.history)
         self.checker = Checker(self.facts, self.violate, setup.invariants)
         self.network = SimulatedNetwork(self.random("network"), on_message=self._message)
+        self.network.services = {self.stable_endpoint_of(id): self.endpoint_of(id) for id in self.node_ids}
 
     # Time, chance, tasks
 
@@ -106,17 +109,32 @@ class World:
         """Where that node listens, or will after its next start."""
         return Endpoint(f"node-{node_id}", PORT + self._moves.get(node_id, 0))
 
+    @staticmethod
+    def stable_endpoint_of(node_id: int) -> Endpoint:
+        """An address that leads to the node wherever it listens."""
+        return Endpoint(f"controller-{node_id}", PORT)
+
+    def known_endpoint_of(self, node_id: int) -> Endpoint:
+        """The address of the node that a new client is given."""
+        return self.stable_endpoint_of(node_id) if self.has_stable_names else self.endpoint_of(node_id)
+
     def move(self, node_id: int) -> None:
         """Give a node another port from its next start on.  Each process is configured with the addresses at its
-        start."""
+        start; only stable endpoints follow."""
         self._moves[node_id] = self._moves.get(node_id, 0) + 1
         self._configs.clear()
+        self.network.services[self.stable_endpoint_of(node_id)] = self.endpoint_of(node_id)
+
+    @property
+    def has_gossip(self) -> bool:
+        """Whether voters find each other wherever they listen."""
+        return self.config_of(self.voter_ids[0]).voter_gossip
 
     @property
     def bootstrap_servers(self) -> list[Endpoint]:
         """The addresses that clients begin with: the nodes' bootstrap servers, else the initial voters."""
-        configured = self.config_of(self.voter_ids[0]).quorum_bootstrap_servers
-        return list(configured) or [self.endpoint_of(node_id) for node_id in self.voter_ids]
+        ids = self.node_ids if self.setup.kraft_version else self.voter_ids
+        return [self.known_endpoint_of(node_id) for node_id in ids]
 
     def config_of(self, node_id: int) -> NodeConfig:
         """The configuration of a node, apart from the drift of its clock."""

@@ -25,7 +25,7 @@ SEEDS = range(250)
 VERBS = {
     "network": {
         *("cut", "isolate", "bridge", "ring", "one-way", "requests-only", "answers-only", "clog", "unclog", "heal"),
-        *("latency", "loss", "resets", "cut-frames", "duplicates", "intrude", "strike-leader"),
+        *("latency", "loss", "resets", "cut-frames", "duplicates", "intrude", "lie", "strike-leader"),
     },
     "process": {
         *("kill", "stop", "restart", "pause", "resume", "start", "campaign", "strike-leader", "heal", "transfer"),
@@ -38,6 +38,7 @@ VERBS = {
     "versions": {"older", "newer"},
     "membership": {
         *("add-voter", "remove-voter", "remove-leader", "upgrade", "move", "blank-disk"),
+        *("reassign", "cancel-reassignment", "kill", "crash"),
         *("strike-leader", "start", "restart", "resume", "heal", "slow-disk"),
     },
     "snapshots": {

@@ -5,11 +5,16 @@ from collections.abc import Awaitable, Callable, Iterable
 import pytest
 import trio
 
+from kraft_trio.errors import NetworkError
+from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation.cluster import Cluster, simulate
 from kraft_trio.simulation.network.link_faults import Blocked
 from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.simulation.script.steps import NotAsExpected
-from kraft_trio.wire.api import VOTE
+from kraft_trio.simulation.setup import LISTENER, PORT
+from kraft_trio.wire.api import DISCOVER_VOTERS, VOTE
+from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest
+from tests.support.raw_client import RawClient
 
 
 async def take(cluster: Cluster, *lines: str) -> None:
@@ -307,6 +312,32 @@ def test_a_stranger_gets_nothing_done_with_an_older_build_either() -> None:
         assert {event.cause for event in answers[5:]} <= {"closed", "not answered"}
 
     on_cluster(main, started=())
+
+
+def test_a_lie_about_a_voter_is_believed_until_it_proves_wrong() -> None:
+    """An advertisement of another disk never is."""
+
+    async def main(cluster: Cluster) -> None:
+        await take(cluster, "elect 1", "lie 1 about 2", "lie 1 about 3 at 2 other-disk")
+        async with RawClient.connected(cluster, 1) as client:
+            known = await client.ask(DISCOVER_VOTERS, DiscoverVotersRequest(cluster.cluster_id))
+        places = {it.key.id: str(it.endpoints.get(LISTENER)) for it in known.advertisements}
+        assert places == {1: "node-1:9093", 2: "nowhere:9"}
+
+    on_cluster(main)
+
+
+def test_a_moved_node_keeps_its_stable_endpoint() -> None:
+    async def main(cluster: Cluster) -> None:
+        await take(cluster, "elect 1", "kill 2", "move 2", "start 2", "wait 5s", "settle")
+        network = cluster.network.seen_from("client")
+        stable, old = cluster.stable_endpoint_of(2), Endpoint("node-2", PORT)
+        async with await network.connect(stable):
+            pass
+        with pytest.raises(NetworkError):
+            await network.connect(old)
+
+    on_cluster(main)
 
 
 def test_a_node_that_cannot_win_is_not_elected() -> None:

@@ -17,6 +17,7 @@ from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.recovery import CHANGES
 from kraft_trio.simulation.script.steps import NotAsExpected
+from kraft_trio.simulation.setup import PORT
 
 SECOND = 1_000_000
 
@@ -204,7 +205,7 @@ class TestSurvivability:
 
         on_cluster(main, observers=1)
 
-    def test_a_moved_voter_is_absent_until_it_is_heard_from(self) -> None:
+    def test_without_gossip_a_moved_voter_is_away_until_it_is_heard(self) -> None:
         async def main(cluster: Cluster) -> None:
             await take(cluster, "fair", "elect 1")
             voter = cluster.nodes[1].log.voters.voters.get(2)
@@ -213,6 +214,14 @@ class TestSurvivability:
             await take(cluster, "move 2", "move 3")
             assert not cluster.survivability.keeps_promises(voter)
             assert cluster.endpoint_of(3).port == cluster.endpoint_of(1).port, "with 3 away too, 1 would be alone"
+
+        on_cluster(main, settings={"kraft.voter.gossip.enable": "false"})
+
+    def test_with_gossip_all_voters_may_move(self) -> None:
+        async def main(cluster: Cluster) -> None:
+            await take(cluster, "fair", "elect 1", "move 1", "move 2", "move 3")
+            assert cluster.survivability.has_majority([1, 2])
+            assert {cluster.endpoint_of(id).port for id in (1, 2, 3)} == {PORT + 1}
 
         on_cluster(main)
 

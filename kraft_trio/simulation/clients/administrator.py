@@ -139,7 +139,7 @@ class Administrator:
         asked = [at] if at is not None else self._known_to_one(source)
         network = world.network.seen_from(f"client-{name}")
         backoff_ms = source.choice(RETRY_BACKOFFS_MS)
-        servers = [world.endpoint_of(node) for node in asked]
+        servers = [world.known_endpoint_of(node) for node in asked]
         client = AdminClient(servers, name, retry_backoff_ms=backoff_ms, network=network)
         operation = world.history.invoke(kind, client=name, subject=subject)
         request = Request(operation)

@@ -15,9 +15,17 @@ from kraft_trio.simulation.faults.process import strike_for_a_while
 from kraft_trio.simulation.script.steps import Step
 from kraft_trio.simulation.script.steps_campaign import StrikeLeader
 from kraft_trio.simulation.script.steps_disk import BlankDisk, SlowDisk
-from kraft_trio.simulation.script.steps_membership import AddVoter, Move, RemoveLeader, RemoveVoter, UpgradeKRaftVersion
+from kraft_trio.simulation.script.steps_membership import (
+    AddVoter,
+    CancelReassignment,
+    Move,
+    Reassign,
+    RemoveLeader,
+    RemoveVoter,
+    UpgradeKRaftVersion,
+)
 from kraft_trio.simulation.script.steps_network import Heal
-from kraft_trio.simulation.script.steps_process import Restart, Start
+from kraft_trio.simulation.script.steps_process import Crash, Kill, Restart, Start
 
 _PATIENCE_US: Final = (2 * SECOND_US, 10 * SECOND_US, 30 * SECOND_US)
 
@@ -140,6 +148,53 @@ def replace_disk(timeline: Timeline, at_us: int) -> None:
         _one_after_the_other(timeline, at_us + span_us, (_remove(timeline, node), _add(timeline, node)))
 
 
+def _reassign(timeline: Timeline) -> Reassign:
+    nodes = timeline.random.sample(timeline.node_ids, timeline.random.randint(1, len(timeline.node_ids)))
+    return Reassign(tuple(sorted(nodes)), None, timeline.random.choice(_PATIENCE_US), True)
+
+
+@fault("membership", min_nodes=2)
+def reassign(timeline: Timeline, at_us: int) -> None:
+    """Reassigns the voters to random nodes, often with other targets or cancellations after it."""
+    if timeline.header.kraft_version == 0:
+        return
+    steps: list[Step] = [_reassign(timeline)]
+    if timeline.random.random() < 0.7:
+        others = (_reassign(timeline), CancelReassignment(None, timeline.random.choice(_PATIENCE_US), True))
+        steps += [timeline.random.choice(others) for _ in range(timeline.random.randint(1, 3))]
+    _one_after_the_other(timeline, at_us, steps)
+
+
+@fault("membership", min_nodes=2)
+def reassign_to_a_failing_node(timeline: Timeline, at_us: int) -> None:
+    """A member of the target dies, loses its disk or becomes slow on the way."""
+    if timeline.header.kraft_version == 0:
+        return
+    step = _reassign(timeline)
+    timeline.add(at_us, step)
+    at_us += timeline.span_us(1 * MILLISECOND_US, 1 * SECOND_US)
+    span_us = timeline.span_us(10 * MILLISECOND_US, 10 * SECOND_US)
+    if timeline.random.random() < 0.3:
+        slow = timeline.random.choice(step.nodes)
+        timeline.add(at_us, SlowDisk(slow, timeline.span_us(20 * MILLISECOND_US, 1 * SECOND_US)))
+        timeline.add(at_us + span_us, SlowDisk(slow, MILLISECOND_US))
+    elif (node := timeline.claim(at_us, span_us, step.nodes)) is not None:
+        fails = timeline.random.choice((Kill((node,)), BlankDisk(node)))
+        timeline.add(at_us, fails)
+        timeline.add(at_us + span_us, Start((node,)))
+
+
+@fault("membership", min_nodes=2)
+def reassign_and_strike(timeline: Timeline, at_us: int) -> None:
+    """Leaders are lost on the way, each when it has appended a step."""
+    if timeline.header.kraft_version == 0:
+        return
+    timeline.add(at_us, _reassign(timeline))
+    for _ in range(timeline.random.randint(1, 3)):
+        strike_for_a_while(timeline, at_us, mid_change=True)
+        at_us += timeline.span_us(100 * MILLISECOND_US, 5 * SECOND_US)
+
+
 @fault("membership", min_nodes=2)
 def move(timeline: Timeline, at_us: int) -> None:
     """A node comes back at another address.  It is not the first node, so that all nodes still find the quorum."""
@@ -149,6 +204,20 @@ def move(timeline: Timeline, at_us: int) -> None:
     if (node := timeline.claim(at_us, down_us, timeline.node_ids[1:])) is not None:
         timeline.add(at_us, Move(node))
         timeline.add(at_us + down_us, Restart((node,)))
+
+
+@fault("membership", min_nodes=2)
+def move_all(timeline: Timeline, at_us: int) -> None:
+    """All nodes end at once, and come back at other addresses, one after the other."""
+    if timeline.header.kraft_version == 0:
+        return
+    everyone = timeline.node_ids
+    end = timeline.random.choice((Kill(everyone), Crash(everyone, "reordered")))
+    _add_all(timeline, at_us, [end, *(Move(node) for node in everyone)])
+    for node in timeline.random.sample(everyone, len(everyone)):
+        at_us += timeline.span_us(1 * MILLISECOND_US, 1 * SECOND_US)
+        timeline.add(at_us, Start((node,)))
+        timeline.occupy(node, at_us)
 
 
 @fault("membership")

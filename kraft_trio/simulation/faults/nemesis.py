@@ -140,6 +140,8 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
     kraft_version = 0 if source.random() < 0.25 else 1
     if changes_voters and kraft_version == 1 and membership.random() < 0.25:
         settings["controller.quorum.auto.join.enable"] = "true"
+    if changes_voters and membership.random() < 0.2:
+        settings["kraft.voter.gossip.enable"] = "false"
     operations_per_s = _pick(source, _LOADS)
     if takes_snapshots := _takes_snapshots(snapshots, options):
         settings |= snapshot_settings(snapshots, operations_per_s)

@@ -23,7 +23,7 @@ from kraft_trio.simulation.script.steps_network import (
     SetLatency,
     Unclog,
 )
-from kraft_trio.simulation.script.steps_stranger import Intrude
+from kraft_trio.simulation.script.steps_stranger import Intrude, Lie
 
 
 def _until_healed(timeline: Timeline, at_us: int, *steps: Step) -> None:
@@ -137,3 +137,13 @@ def duplicates(timeline: Timeline, at_us: int) -> None:
 def stranger(timeline: Timeline, at_us: int) -> None:
     """A peer of another cluster, in a later epoch."""
     timeline.add(at_us, Intrude(timeline.random.choice(timeline.node_ids)))
+
+
+@fault("network", min_nodes=2)
+def liar(timeline: Timeline, at_us: int) -> None:
+    """False advertisements of voters, one after the other."""
+    for _ in range(timeline.random.randint(1, 6)):
+        node, about = (timeline.random.choice(timeline.node_ids) for _ in range(2))
+        place = timeline.random.choice((None, *timeline.node_ids))
+        timeline.add(at_us, Lie(node, about, place, timeline.random.random() < 0.2))
+        at_us += timeline.span_us(1 * MILLISECOND_US, 3 * SECOND_US)

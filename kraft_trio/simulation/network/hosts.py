@@ -98,6 +98,8 @@ class Hosts(ABC):
         """The hosts that a name stands for, if it is not the name of a single host."""
         self.balanced: Counter[str] = Counter()
         """How many connections were opened to each of these names."""
+        self.services: dict[Endpoint, Endpoint] = {}
+        """Where connections to a stable address go now, as with the virtual address of a service."""
         self._seed = random_source.getrandbits(64)
         self._hosts: dict[str, bool] = {}
         """Whether the machine is on."""
@@ -216,6 +218,7 @@ class HostNetwork:
         if self._is_over:
             raise _failed(errno.ENETDOWN)
         network.power_on(self.host)
+        endpoint = network.services.get(endpoint, endpoint)
         target = self.host if endpoint.host in _LOOPBACK_NAMES else self._host_of(endpoint.host)
         if not network.knows(target):
             await trio.lowlevel.checkpoint()

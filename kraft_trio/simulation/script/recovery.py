@@ -83,6 +83,10 @@ class _Recovery:
     async def run(self) -> None:
         cluster = self._cluster
         cluster.administrator.stop()
+        if cluster.survivability.needs_gossip():
+            # A build that is too old for pre-votes does not gossip either.
+            for machine in cluster.machines.values():
+                cluster.network.uncap_versions(machine.host)
         majority = self._pick_majority()
         if self._random.random() < BROKEN_LINKS:
             await self._go_on_with_broken_links(majority)

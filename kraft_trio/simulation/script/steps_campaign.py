@@ -131,13 +131,15 @@ class Clients(Step):
 class Fair(Step):
     """From now on, spares disks, voters and addresses that the quorum could never do without again.
 
-    Steps that would take one of them do nothing then: `blank-disk`, `rot`, `add-voter`, `remove-voter`, `move`.
+    Steps that would take one of them do nothing then: `blank-disk`, `rot`, `add-voter`, `remove-voter`, `move`.  New
+    clients find nodes that move.
     """
 
     verb: ClassVar[str] = "fair"
 
     async def take(self, cluster: Cluster) -> None:
         cluster.survivability.is_guarded = True
+        cluster.has_stable_names = True
 
 
 @register

@@ -146,7 +146,7 @@ class Move(Step):
     async def take(self, cluster: Cluster) -> None:
         if cluster.setup.kraft_version == 0:
             raise NotAsExpected("move: with kraft-version 0 nobody would hear of it; expected 1")
-        if cluster.survivability.permits_loss_of(cluster.key_of(self.node)):
+        if cluster.survivability.permits_move_of(cluster.key_of(self.node)):
             cluster.move(self.node)
 
 

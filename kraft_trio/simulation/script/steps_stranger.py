@@ -1,4 +1,4 @@
-"""Steps of strangers: peers of another cluster or an older build, and senders of garbage."""
+"""Steps of strangers: peers of another cluster or an older build, liars, and senders of garbage."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ import trio
 
 from kraft_trio.environment import Environment
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, ReplicaKey
+from kraft_trio.protocol.gossip import MAX_BOOT, Advertisement
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey
 from kraft_trio.running import open_node
 from kraft_trio.simulation.deterministic import process
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.simulation.script.parts import DURATION, NODE, NODES
-from kraft_trio.simulation.script.steps import Step, part, register
+from kraft_trio.simulation.script.steps import Step, flag, part, register
+from kraft_trio.simulation.setup import LISTENER
 from kraft_trio.simulation.world import EPOCH_MS
 from kraft_trio.storage.directory import format_directory, random_directory_id
 from kraft_trio.storage.record_thread import InLoop
-from kraft_trio.wire.api import FETCH, VOTE, Api
+from kraft_trio.wire.api import DISCOVER_VOTERS, FETCH, VOTE, Api
 from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH, BeginQuorumEpochRequest
+from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest
 from kraft_trio.wire.apis.end_quorum_epoch import END_QUORUM_EPOCH, EndQuorumEpochRequest
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
 from kraft_trio.wire.apis.vote import VoteRequest
@@ -41,6 +44,9 @@ GARBAGE_WITHIN_S: Final = 0.1
 _STRANGER: Final = ReplicaKey(1_000_000, UUID(int=0xBAD))
 _EPOCHS_AHEAD: Final = 100
 _LOG_END: Final = 10**9
+_NOWHERE: Final = Endpoint("nowhere", 9)
+_BOOTS: Final = (1, 10, MAX_BOOT - 1, MAX_BOOT)
+"""Boot numbers of false advertisements.  Most are above those that voters reach."""
 
 
 @register
@@ -117,6 +123,39 @@ async def _ask(cluster: Cluster, node_id: int, api: Api[Any, Any], request: obje
     errors = [response.error, getattr(response, "partition_error", ErrorCode.none)]
     errors += [partition.error for partition in getattr(response, "partitions", ())]
     return next((error.name.upper() for error in errors if error != ErrorCode.none), "granted")
+
+
+@register
+@attrs.frozen
+class Lie(Step):
+    """Advertises to a node that a voter listens where another node does, or nowhere; `other-disk` names another disk.
+
+    The boot number is a random one, perhaps the highest.
+    """
+
+    verb: ClassVar[str] = "lie"
+    node: int = part(NODE)
+    about: int = part(NODE, after="about")
+    place: int | None = part(NODE, after="at", default=None)
+    other_disk: bool = flag("other-disk")
+
+    async def take(self, cluster: Cluster) -> None:
+        node = cluster.machines[self.node].node
+        if node is None:
+            return
+        source = cluster.random(f"lie at {cluster.now_s:.6f} s")
+        directory_id = random_directory_id(source) if self.other_disk else cluster.key_of(self.about).directory_id
+        endpoint = _NOWHERE if self.place is None else cluster.endpoint_of(self.place)
+        lie = Advertisement(
+            ReplicaKey(self.about, directory_id),
+            source.choice(_BOOTS),
+            source.randint(0, node.view.epoch + _EPOCHS_AHEAD),
+            Endpoints({LISTENER: endpoint}),
+        )
+        with trio.move_on_after(WITHIN_S):
+            request = DiscoverVotersRequest(cluster.cluster_id, (lie,))
+            answer = await _ask(cluster, self.node, DISCOVER_VOTERS, request)
+            cluster.trace.record("stranger", node=self.node, cause=answer, api=DISCOVER_VOTERS.name)
 
 
 @register

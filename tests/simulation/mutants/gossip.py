@@ -9,46 +9,26 @@ import trio
 
 from kraft_trio.actors import role_changes
 from kraft_trio.actors.vote_round import VoteRound
-from kraft_trio.protocol.gossip import Advertisement, Whereabouts
-from kraft_trio.protocol.types import Endpoints
+from kraft_trio.protocol.gossip import Whereabouts
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.catalog import parse_step
-from kraft_trio.simulation.setup import LISTENER
-from kraft_trio.wire.api import DISCOVER_VOTERS
-from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest
-from kraft_trio.wire.connection import Connection
 
 from .mutant import Change, mutant
 from .runs import campaign, custom
 
 
-async def _lie(cluster: Cluster, node_id: int, places: dict[int, int]) -> None:
-    """Tell the node that each of these replicas is where another node listens."""
-    advertisements = tuple(
-        Advertisement(cluster.key_of(id), 99, 1, Endpoints({LISTENER: cluster.endpoint_of(place)}))
-        for id, place in places.items()
-    )
-    stream = await cluster.network.seen_from("liar").connect(cluster.endpoint_of(node_id))
-    connection = await Connection.negotiated(stream, "liar", 2**20)
-    await connection.request(DISCOVER_VOTERS, DiscoverVotersRequest(cluster.cluster_id, advertisements))
-    await connection.aclose()
-
-
 async def _observers_are_advertised(cluster: Cluster) -> None:
-    await parse_step("elect 2").take(cluster)
-    await parse_step("settle").take(cluster)
-    await parse_step("cut 1 4 5 | 2 3").take(cluster)
-    await _lie(cluster, 1, {4: 4, 5: 5})
+    for step in ("elect 2", "settle", "cut 1 4 5 | 2 3", "lie 1 about 4 at 4", "lie 1 about 5 at 5"):
+        await parse_step(step).take(cluster)
     await campaign(cluster, 1)
     await trio.sleep(1)
 
 
 async def _all_are_said_to_be_at_one_place(cluster: Cluster) -> None:
-    await parse_step("elect 2").take(cluster)
-    await parse_step("settle").take(cluster)
-    await parse_step("cut 1 3 | 2 4 5").take(cluster)
-    await _lie(cluster, 1, {2: 3, 4: 3, 5: 3})
+    lies = (f"lie 1 about {id} at 3" for id in (2, 4, 5))
+    for step in ("elect 2", "settle", "cut 1 3 | 2 4 5", *lies):
+        await parse_step(step).take(cluster)
     await campaign(cluster, 1)
     await trio.sleep(1)
 

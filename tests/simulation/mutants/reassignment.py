@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import attrs
+
 from kraft_trio.actors import reassignment
+from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.protocol.reassignment import HandOver, Remove, Step, next_step
 from kraft_trio.protocol.voter_history import VoterHistory
 
 from .mutant import Change, mutant
 from .runs import scenario, script
+from .snapshots import SETTINGS, appends
 
 
 @mutant(
@@ -68,3 +72,49 @@ def a_truncated_target_is_kept() -> Iterable[Change]:
         return is_dropped
 
     return [(VoterHistory, "truncate_to", truncate_to)]
+
+
+_WAITING = (
+    "".join(f"set {key} {value}\n" for key, value in SETTINGS.items())
+    + """
+voters 1 2 3
+observers 4 5
+elect 1
+kill 5
+pause 4
+reassign 1 2 4 within 1s
+kill 4
+"""
+)
+"""A reassignment that waits for a newcomer that is dead."""
+
+
+@mutant(
+    breaks="a snapshot has the target at its end",
+    found_by=(15,),
+    run=script("a snapshot is taken during a reassignment", f"{_WAITING}take-snapshot 2\nwait 1s\n"),
+)
+def a_snapshot_loses_the_target() -> Iterable[Change]:
+    real = SnapshotTaker._state
+
+    def state(self: Any) -> Any:
+        return attrs.evolve(real(self), target_voters=())
+
+    return [(SnapshotTaker, "_state", state)]
+
+
+@mutant(
+    breaks="a loaded snapshot sets the target",
+    found_by=(15,),
+    run=script(
+        "an observer is given a snapshot during a reassignment",
+        f"{_WAITING}{appends('a')}take-snapshot 1 2 3\n{appends('b', 2)}start 5\nwait 2s\n",
+    ),
+)
+def a_loaded_snapshot_brings_no_target() -> Iterable[Change]:
+    real = VoterHistory.install_snapshot
+
+    def install_snapshot(self: Any, end: int, voters: Any, version: int, removed: Any = (), _target: Any = ()) -> None:
+        real(self, end, voters, version, removed)
+
+    return [(VoterHistory, "install_snapshot", install_snapshot)]

@@ -1,0 +1,66 @@
+"""All nodes of a random cluster get other addresses at once, and only gossip brings the voters together again."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kraft_trio.simulation.campaign.seed_run import run_plan
+from kraft_trio.simulation.faults.nemesis import FAULT_KINDS
+from kraft_trio.simulation.faults.plan import SECOND_US, Plan, Timeline
+from kraft_trio.simulation.script.header import Header
+from kraft_trio.simulation.script.recovery import COMMITS
+from kraft_trio.simulation.script.steps_campaign import DemandCommit
+from kraft_trio.tracing.events import TraceEvent
+
+FETCH_TIMEOUT_US = 2 * SECOND_US
+MOVES_AT_US = 3 * SECOND_US
+SEEDS = range(12)
+
+
+def plan_of(seed: int, *, gossip: bool) -> Plan:
+    """When the last node has started at its new address, something must commit within ten fetch timeouts."""
+    source = random.Random(f"{seed}/moved")
+    voters, observers = source.randint(2, 5), source.randint(0, 2)
+    header = Header(
+        seed=seed,
+        voters=tuple(range(1, voters + 1)),
+        observers=tuple(range(voters + 1, voters + observers + 1)),
+        settings=(("kraft.voter.gossip.enable", str(gossip).lower()),),
+    )
+    timeline = Timeline(source, header, MOVES_AT_US + 10 * SECOND_US)
+    FAULT_KINDS["move_all"].make(timeline, MOVES_AT_US)
+    return Plan(
+        header=header,
+        clients=2,
+        clients_every_us=SECOND_US // 2,
+        duration_us=timeline.steps[-1].at_us,
+        faults=tuple(timeline.steps),
+        ending=(DemandCommit(10 * FETCH_TIMEOUT_US),),
+        # Without gossip, a fair run would not move all of them.
+        is_fair_by_itself=not gossip,
+    )
+
+
+@pytest.mark.rotating(2)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_within_ten_fetch_timeouts_it_commits_again(seed: int) -> None:
+    outcome = run_plan(plan_of(seed, gossip=True))
+    assert outcome.failure is None
+    assert outcome.counts["elections"] >= 2
+
+
+@pytest.mark.rotating(4)
+@pytest.mark.parametrize("seed", SEEDS[:4])
+def test_without_gossip_nobody_is_elected_in_that_time(seed: int) -> None:
+    leaders: list[int | None] = []
+
+    def note(event: TraceEvent) -> None:
+        if event.kind == "role" and event.role == "Leader" and event.time_us > MOVES_AT_US:
+            leaders.append(event.node)
+
+    outcome = run_plan(plan_of(seed, gossip=False), lambda trace: trace.listeners.append(note))
+    assert outcome.failure is not None
+    assert outcome.failure.title == COMMITS
+    assert leaders == []
