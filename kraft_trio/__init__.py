@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
     )
     from kraft_trio.formatting import ensure_formatted, first_voter, format_node, random_uuid
-    from kraft_trio.messages import QuorumView
+    from kraft_trio.messages import QuorumView, Staleness
     from kraft_trio.metrics.node_metrics import NodeMetrics
     from kraft_trio.node import Node
     from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
@@ -81,7 +81,7 @@ else:
             ),
             "formatting": "ensure_formatted first_voter format_node random_uuid",
             "application.latest_by_key": "LatestByKey",
-            "messages": "QuorumView",
+            "messages": "QuorumView Staleness",
             "metrics.node_metrics": "NodeMetrics",
             "actors.leadership": "Term",
             "node": "Node",
@@ -160,6 +160,7 @@ __all__ = [
     "ResultLostError",
     "Serde",
     "SerdeError",
+    "Staleness",
     "StateMachine",
     "StateSnapshots",
     "StorageError",

@@ -215,6 +215,14 @@ class CommittedEndRequested:
 
 
 @attrs.frozen
+class ReadIndexRequested:
+    """A read that must see every append that was acknowledged before."""
+
+    reply: Reply[int | None]
+    """The offset (exclusive) up to which the read must wait, or None if the epoch is over."""
+
+
+@attrs.frozen
 class DescribeQuorumReceived:
     request: DescribeQuorumRequest
     reply: Reply[DescribeQuorumResponse]
@@ -294,6 +302,7 @@ LeaderMessage = (
     | ProduceReceived
     | ProducerIdRequested
     | CommittedEndRequested
+    | ReadIndexRequested
     | DescribeQuorumReceived
 )
 
@@ -330,3 +339,16 @@ class QuorumView:
         if endpoint is None and self.leader_id is not None and (voter := self.voters.get(self.leader_id)) is not None:
             endpoint = voter.endpoints.get(listener_name)
         return endpoint or next((endpoint for _, endpoint in self.leader_endpoints), None)
+
+
+@attrs.frozen
+class Staleness:
+    """How old a node's state may be, if it is read without a barrier."""
+
+    offset: int
+    """The application has every committed record below this offset (exclusive).  Without one, the log has."""
+    age_ms: int | None
+    """How long ago the node last heard from its leader or, as leader, from a majority of the voters.
+
+    Appends that were acknowledged later may be missing.  More may be missing if a leader that has been replaced did not
+    know of it yet.  None if the node has heard from none since it started."""

@@ -22,6 +22,7 @@ from kraft_trio.actors.log_cleaner import LogCleaner
 from kraft_trio.actors.memory_budget import MemoryBudget
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.network_server import NetworkServer
+from kraft_trio.actors.read_index_lookup import ReadIndexLookup
 from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.record_decoder import RecordDecoder
 from kraft_trio.actors.request_failures import RequestFailures
@@ -39,7 +40,7 @@ from kraft_trio.application.state_machine import Committed, StateSnapshots
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import EncodeError, NodeClosedError, SerdeError, StorageFailure, leaves
-from kraft_trio.messages import LeadershipLost, QuorumView
+from kraft_trio.messages import LeadershipLost, QuorumView, Staleness
 from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.protocol.request_ids import RANDOM_BITS, new_request_id
@@ -92,9 +93,9 @@ class Node(Generic[T, R]):
         self._observer_versions: dict[ReplicaKey, VersionRange] = {}
         client_id = f"raft-client-{config.node_id}"
         backoff_max_ms = reconnect_backoff_max_ms(config.fetch_timeout_ms, config.election_timeout_ms)
-        self._client, self._forwarder = (
+        self._client, self._forwarder, self._reader = (
             NetworkClient(environment.network, name, environment.random, config.max_request_bytes, backoff_max_ms)
-            for name in (client_id, FORWARDER_CLIENT_ID)
+            for name in (client_id, FORWARDER_CLIENT_ID, client_id)
         )
         self._snapshot_fetch = SnapshotFetch(environment.disk, log)
         removal = RemovalMarker(environment.disk, log.directory, self.key)
@@ -124,7 +125,7 @@ class Node(Generic[T, R]):
             boots = BootCounter(environment.disk, directory.path)
             self._gossip = VoterGossip(context, self.election.view, boots)
         self._internal_listener = InternalListener(
-            log, self.election.tell, (self._client, self._forwarder), OwnRemoval(log, self.key, removal)
+            log, self.election.tell, (self._client, self._forwarder, self._reader), OwnRemoval(log, self.key, removal)
         )
         self._appender = Appender(
             config=config,
@@ -133,6 +134,7 @@ class Node(Generic[T, R]):
             random_source=environment.random,
             wall_clock_ms=environment.wall_clock_ms,
         )
+        self._read_indexes = ReadIndexLookup(context, self._reader, self.election.view, lambda: self._closed)
         router = RequestRouter(
             context,
             self.election.view,
@@ -175,6 +177,7 @@ class Node(Generic[T, R]):
                 await nursery.start(self._server.run)
                 await nursery.start(self._client.run)
                 await nursery.start(self._forwarder.run)
+                await nursery.start(self._reader.run)
                 nursery.start_soon(self._internal_listener.run)
                 if self._driver is not None:
                     nursery.start_soon(self._driver.run)
@@ -186,6 +189,7 @@ class Node(Generic[T, R]):
                 await nursery.start(self._snapshot_fetch.run)
                 nursery.start_soon(self.election.run)
                 nursery.start_soon(self._appender.run)
+                nursery.start_soon(self._read_indexes.run)
                 if self._gossip is not None:
                     nursery.start_soon(self._gossip.run)
                 nursery.start_soon(self._end_with_the_disk)
@@ -480,6 +484,35 @@ class Node(Generic[T, R]):
         Counts from the start of the node, and stays 0 unless it was opened with `on_bad_record="skip"`.
         """
         return 0 if self._machine is None else self._machine.skipped_records
+
+    async def read_barrier(self) -> int:
+        """Wait until a read on this node sees every append that was acknowledged before, anywhere.
+
+        Works on any node, also on followers and observers, and writes nothing to the log.  The leader first learns
+        from a majority that nobody has replaced it.  Returns the read index (exclusive): the application has all
+        records below it, or this node's log has them committed if the node was opened without `on_commit`.  The only
+        timeout is the caller's cancel scope.
+
+        Raises CorruptLogError if earlier committed records cannot be read, and NodeClosedError if the node has stopped
+        or stops meanwhile.
+        """
+        read_index = await self._read_indexes.read_index()
+        if self._driver is not None:
+            await self._driver.wait_until_applied(read_index - 1)
+            return read_index
+        while self.log.high_watermark is None or self.log.high_watermark < read_index:
+            if self._closed:
+                raise NodeClosedError("read_barrier: the node has stopped")
+            await self.log.changed.park()
+        return read_index
+
+    @property
+    def stale(self) -> Staleness:
+        """How old the state may be that a read without a barrier sees."""
+        heard_s = self.election.last_heard_s
+        age_ms = None if heard_s is None else round((trio.current_time() - heard_s) * 1000)
+        offset = self.log.high_watermark or 0 if self._driver is None else self._driver.applied_offset
+        return Staleness(offset, age_ms)
 
     async def take_snapshot(self) -> OffsetAndEpoch | None:
         """Take a snapshot of the application now, and trim the log as the configuration allows.

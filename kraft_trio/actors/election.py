@@ -102,6 +102,8 @@ class Election:
         self._is_shutting_down = False
         self._shutdowns: list[Reply[None]] = []
         self._handed_over: Stamp | None = None
+        self._heard_before_s: float | None = None
+        """`last_heard_s` at the end of the last stay in a role."""
         self._gave_up = False
         """Whether this node has resigned without shutting down, usually because it had no majority."""
         self.view = Published(self._make_view())
@@ -144,6 +146,17 @@ class Election:
         leading = self.leading
         return None if leading is None else leading.progress
 
+    @property
+    def last_heard_s(self) -> float | None:
+        """When this node last heard from its leader or, as leader, from a majority.  On Trio's clock; None if never."""
+        replication = self._tasks.replication
+        heard_s: float | None = None
+        if isinstance(replication, FollowerReplication):
+            heard_s = replication.last_heard_s
+        elif replication is not None:
+            heard_s = replication.progress.majority_fetch_s(self._voters, trio.current_time())
+        return self._heard_before_s if heard_s is None else heard_s
+
     async def run(self) -> None:
         """Run one epoch nursery after another.  No task of an epoch runs between them (rule R1)."""
         if self._role.epoch == MAX_EPOCH:
@@ -164,6 +177,7 @@ class Election:
                     if self._tasks.leadership is not None:
                         self._tasks.leadership.end()
                 epoch_nursery.cancel_scope.cancel()
+            self._heard_before_s = self.last_heard_s
             if self._log.synced_end_offset < self._log.end_offset:
                 await self._log.sync()
             ruling = await self._change_role(message)

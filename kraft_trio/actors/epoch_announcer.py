@@ -24,6 +24,20 @@ ANY_VOTER = ReplicaKey(-1)
 """The sender does not know which node it asks."""
 
 
+def announcement(context: EpochContext, voter: ReplicaKey) -> BeginQuorumEpochRequest:
+    """Tells the voter that this node leads the epoch."""
+    return BeginQuorumEpochRequest(
+        cluster_id=context.cluster_id,
+        voter_id=voter.id,
+        topic=context.config.topic_name,
+        partition=0,
+        voter_directory_id=voter.directory_id,
+        leader_id=context.key.id,
+        leader_epoch=context.epoch,
+        leader_endpoints=context.config.advertised_endpoints(),
+    )
+
+
 class EpochAnnouncer:
     """Announces one epoch of this node's leadership (KIP-595 "BeginQuorumEpoch").
 
@@ -64,7 +78,7 @@ class EpochAnnouncer:
             await trio.sleep(self._context.retry_backoff_s())
 
     async def _announce_to_server(self, endpoint: Endpoint) -> None:
-        request = self._request(ANY_VOTER)
+        request = announcement(self._context, ANY_VOTER)
         try:
             response = await self._context.client.request_apart(endpoint, BEGIN_QUORUM_EPOCH, request, self._timeout_ms)
         except (NetworkError, UnsupportedVersionError) as error:
@@ -77,20 +91,8 @@ class EpochAnnouncer:
         config = self._context.config
         return announcement_wait_ms(config.fetch_timeout_ms, config.request_timeout_ms)
 
-    def _request(self, voter: ReplicaKey) -> BeginQuorumEpochRequest:
-        return BeginQuorumEpochRequest(
-            cluster_id=self._context.cluster_id,
-            voter_id=voter.id,
-            topic=self._context.config.topic_name,
-            partition=0,
-            voter_directory_id=voter.directory_id,
-            leader_id=self._context.key.id,
-            leader_epoch=self._context.epoch,
-            leader_endpoints=self._context.config.advertised_endpoints(),
-        )
-
     async def _announce(self, voter: Voter) -> None:
-        request = self._request(voter.key)
+        request = announcement(self._context, voter.key)
         try:
             response = await self._context.addresses.ask(voter, BEGIN_QUORUM_EPOCH, request, self._timeout_ms)
         except (NetworkError, UnsupportedVersionError) as error:

@@ -28,6 +28,7 @@ from kraft_trio.errors import (
 from kraft_trio.logs import get_logger
 from kraft_trio.messages import FetchedFromLeader, LeaderHeardOf, TimedOut
 from kraft_trio.protocol.check_quorum import SIGN_OF_LIFE_BYTES
+from kraft_trio.protocol.read_barrier import NO_ROUND
 from kraft_trio.protocol.reconciliation import truncation_point
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
@@ -64,6 +65,10 @@ class FollowerReplication:
             self._successor_deadline = trio.current_time() + context.config.election_backoff_max_ms / 1000
         self._lost_leader = False
         self._failure = ""
+        self._read_round = NO_ROUND
+        """The round in the leader's last response, which the next Fetch returns (docs/PROTOCOL.md#read-barriers)."""
+        self.last_heard_s: float | None = None
+        """When the leader's last valid response arrived, on Trio's clock; None if none has in this epoch."""
         self._needs_snapshot = False
         """Whether the leader of this epoch named the snapshot that is being fetched."""
 
@@ -144,6 +149,7 @@ class FollowerReplication:
             return False
         if not self._is_from_leader(partition.leader_id, partition.leader_epoch):
             return False
+        self._read_round = partition.read_round
         with self._heard_from_leader():
             return await self._apply(partition, connection, timeout_s)
 
@@ -159,6 +165,7 @@ class FollowerReplication:
         """Stop the fetch timer while this replica writes and syncs, because the leader is not silent meanwhile."""
         self._lost_leader = False
         self._failure = ""
+        self.last_heard_s = trio.current_time()
         self._fetch_timer.deadline = self._successor_deadline
         try:
             yield
@@ -166,7 +173,7 @@ class FollowerReplication:
             self._reset_fetch_timer()
 
     def _fetch_request(self) -> FetchRequest:
-        return replica_fetch_request(self._context, max_wait_ms=self._max_wait_ms())
+        return replica_fetch_request(self._context, max_wait_ms=self._max_wait_ms(), read_round=self._read_round)
 
     def _max_wait_ms(self) -> int:
         return fetch_max_wait_ms(self._context.config.fetch_timeout_ms, self._context.config.request_timeout_ms)

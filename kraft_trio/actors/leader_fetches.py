@@ -10,6 +10,7 @@ import trio
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.parked_fetches import ParkedFetches
 from kraft_trio.messages import FetchReceived
+from kraft_trio.protocol.read_barrier import NO_ROUND, ReadRounds
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.wire.apis.fetch import UNSUPPORTED_HIGH_WATERMARK, FetchPartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
@@ -31,14 +32,19 @@ class LeaderFetches:
     Each request is answered once: when there are records or a newer high watermark for it, when its wait is over, when
     the log is trimmed above its offset, or when the epoch ends.  A request whose connection has closed is dropped.
     `high_watermark` returns the leader's (exclusive), or None while it is unknown.  `expire_at` is called with the time
-    on Trio's clock at which `expire` must be called.
+    on Trio's clock at which `expire` must be called.  While a read waits, each response to a voter has its round.
     """
 
     def __init__(
-        self, context: EpochContext, high_watermark: Callable[[], int | None], expire_at: Callable[[float], None]
+        self,
+        context: EpochContext,
+        high_watermark: Callable[[], int | None],
+        expire_at: Callable[[float], None],
+        rounds: ReadRounds,
     ) -> None:
         self._context = context
         self._log = context.log
+        self._rounds = rounds
         self._high_watermark = high_watermark
         self._expire_at = expire_at
         self.parked = ParkedFetches()
@@ -70,6 +76,9 @@ class LeaderFetches:
         if self._complete_with_records(message):
             return
         is_voter = self._log.voters.voters.is_voter(replica)
+        if self._rounds.newest and is_voter and not self._rounds.was_given(replica, self._rounds.newest):
+            self._answer_with_what_there_is(message)
+            return
         knows_newer = self._knows_newer_high_watermark(message)
         wait_s = self._wait_s(message)
         if knows_newer:
@@ -140,6 +149,11 @@ class LeaderFetches:
             if self.parked.hurry_uninformed(high_watermark, soon):
                 self._expire_at(soon)
 
+    def give_round(self) -> None:
+        """Answer the parked fetches of all voters, so that they return the newest round."""
+        while (message := self.parked.take_voter()) is not None:
+            self._answer_parked(message)
+
     def expire(self, now_s: float) -> float:
         """Answer one turn's worth of expired fetches.  Returns when to call again; infinity if nothing waits."""
         for _ in range(ANSWERS_PER_TURN):
@@ -184,8 +198,13 @@ class LeaderFetches:
                 leader_id=self._context.key.id,
                 leader_epoch=self._context.epoch,
                 snapshot_id=snapshot_id,
+                read_round=self._round_for(message.replica) if self._rounds.newest else NO_ROUND,
             )
         )
+
+    def _round_for(self, replica: ReplicaKey | None) -> int:
+        is_voter = replica is not None and self._log.voters.voters.is_voter(replica)
+        return self._rounds.give(replica) if replica is not None and is_voter else NO_ROUND
 
     def _answer_parked(self, message: FetchReceived) -> None:
         """Answer a parked request.  An error concerns only this request, because others caused this step."""

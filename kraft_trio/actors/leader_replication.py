@@ -17,6 +17,7 @@ from kraft_trio.actors.accepted_appends import AcceptedAppends
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_fetches import LeaderFetches
 from kraft_trio.actors.pending_appends import PendingAppends
+from kraft_trio.actors.read_barriers import ReadBarriers
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.request_failures import NODES_OWN
 from kraft_trio.actors.snapshot_scrubber import SnapshotScrubber
@@ -32,11 +33,13 @@ from kraft_trio.messages import (
     LeadershipLost,
     ProduceReceived,
     ProducerIdRequested,
+    ReadIndexRequested,
     SnapshotPiece,
 )
 from kraft_trio.protocol.check_quorum import has_majority_contact
 from kraft_trio.protocol.high_watermark import next_high_watermark
 from kraft_trio.protocol.producers import Accept, Duplicate, Refuse, new_producer_id
+from kraft_trio.protocol.read_barrier import ReadRounds
 from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
@@ -78,8 +81,10 @@ class LeaderReplication:
         self._appends = PendingAppends(context.log, self._expire_at)
         self._accepted = AcceptedAppends(context, self._appends)
         self._held: list[ProduceReceived] | None = None
-        self.fetches = LeaderFetches(context, lambda: self.high_watermark, self._expire_at)
+        self._rounds = ReadRounds()
+        self.fetches = LeaderFetches(context, lambda: self.high_watermark, self._expire_at, self._rounds)
         """Others may look at it, but must not change it."""
+        self._barriers = ReadBarriers(context, self._rounds, self.fetches, lambda: self.high_watermark)
         self.progressed = trio.lowlevel.ParkingLot()
         """Wakes its waiters when a replica has fetched."""
         self.reassignment_status: str | None = None
@@ -100,6 +105,7 @@ class LeaderReplication:
                 nursery.start_soon(self._watch_log_start)
                 nursery.start_soon(self._check_quorum)
                 nursery.start_soon(self._scrubber.run)
+                nursery.start_soon(self._barriers.asker.run)
                 if not self._log.voters.voters.is_voter(self._key):
                     nursery.start_soon(self._leave_once_committed)
                 await self._serve_mailbox()
@@ -120,6 +126,8 @@ class LeaderReplication:
                     break
                 self._serve(message)
             self._write_accepted(end_before)
+            if self._barriers.begun:
+                self._barriers.spread()
 
     def _write_accepted(self, end_before: int) -> None:
         self._accepted.write()
@@ -156,6 +164,8 @@ class LeaderReplication:
                     message.reply.answer(new_producer_id(self._log.producers, self._context.secret_bits))
                 case CommittedEndRequested():
                     message.reply.answer(self.high_watermark)
+                case ReadIndexRequested():
+                    self._barriers.begin(message)
                 case DescribeQuorumReceived():
                     message.reply.answer(self._describe(message.request))
         except Exception as error:
@@ -287,6 +297,8 @@ class LeaderReplication:
             return
         self._log.advance_high_watermark(advanced)
         self._appends.acknowledge_up_to(advanced)
+        if self._barriers.are_waiting:
+            self._barriers.answer()
         self.fetches.complete()
         self.fetches.spread_high_watermark()
 
@@ -330,6 +342,8 @@ class LeaderReplication:
         self._snapshots.fetched(replica, partial(self.progress.is_caught_up, replica), now_s=now_s)
         if self.progressed:
             self.progressed.unpark_all()
+        if message.request.read_round or self._rounds.newest:
+            self._barriers.fetched(message, replica)
         self.fetches.replica_fetch(message, replica)
 
     def _fetch_snapshot(self, message: FetchSnapshotReceived) -> None:
@@ -374,6 +388,7 @@ class LeaderReplication:
         """
         unread = [*self._accepted.take_all(), *(self._held or ()), *drain(self._mailbox)]
         self._mailbox.close()
+        self._barriers.abandon()
         with trio.CancelScope(shield=True):
             while not (self.fetches.abandon_some() and self._appends.abandon_some()):
                 await trio.lowlevel.checkpoint()
@@ -390,7 +405,7 @@ class LeaderReplication:
                 message.reply.answer(SnapshotPiece(error))
             case ProduceReceived():
                 message.reply.answer(ProducePartitionResponse.failed(error))
-            case ProducerIdRequested() | CommittedEndRequested():
+            case ProducerIdRequested() | CommittedEndRequested() | ReadIndexRequested():
                 message.reply.answer(None)
             case DescribeQuorumReceived():
                 message.reply.answer(DescribeQuorumResponse.refused(message.request, error))

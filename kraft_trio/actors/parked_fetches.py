@@ -115,6 +115,9 @@ class ParkedFetches:
                 return self._taken(first)
         return None
 
+    def take_voter(self) -> FetchReceived | None:
+        return self._taken(next(iter(self._voters.values()), None))
+
     def take_satisfied_consumer(self, committed_bytes: int) -> FetchReceived | None:
         """Take a consumer's Fetch that waits for at most that many committed bytes."""
         return self._taken(self._consumers_by_need.pop_up_to(committed_bytes))

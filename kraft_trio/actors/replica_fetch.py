@@ -6,6 +6,7 @@ from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import LeaderHeardOf
 from kraft_trio.protocol.check_quorum import SIGN_OF_LIFE_BYTES
+from kraft_trio.protocol.read_barrier import NO_ROUND
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, VoterSet
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
@@ -42,7 +43,7 @@ def leader_in_snapshot_response(response: FetchSnapshotResponse, listener_name: 
     return LeaderHeardOf.of_response(response.leader_epoch, response.leader_id, response.leader_endpoint, listener_name)
 
 
-def replica_fetch_request(context: EpochContext, *, max_wait_ms: int) -> FetchRequest:
+def replica_fetch_request(context: EpochContext, *, max_wait_ms: int, read_round: int = NO_ROUND) -> FetchRequest:
     """A Fetch from the end of this replica's log.  The whole log must be synced, because the position promises it."""
     log, config = context.log, context.config
     assert log.end_offset == log.synced_end_offset, "a Fetch position must be durable"
@@ -56,6 +57,7 @@ def replica_fetch_request(context: EpochContext, *, max_wait_ms: int) -> FetchRe
         max_bytes=config.fetch_max_bytes,
         kraft_versions=None if is_voter else SUPPORTED_KRAFT_VERSIONS,
         listeners=Endpoints() if is_voter else _own_listeners(config),
+        read_round=read_round,
         partitions=(
             FetchPartition(
                 topic_name=config.topic_name,

@@ -143,6 +143,14 @@ class ProgressTable:
         progress = self.of_voter(voter)
         return self._epoch_started_s if progress is None else max(self._epoch_started_s, progress.last_contact_s)
 
+    def majority_fetch_s(self, voters: VoterSet, now_s: float) -> float | None:
+        """The latest time since which a majority has fetched; None if none has in this epoch."""
+        fetches = sorted(
+            (self.last_fetch_s(voter) if voter.id != self._leader.id else now_s for voter in voters), reverse=True
+        )
+        fetch_s = fetches[voters.majority - 1] if fetches else -math.inf
+        return None if fetch_s == -math.inf else fetch_s
+
     def majority_contact_ends_at(self, voters: VoterSet, timeout_s: float, now_s: float) -> float:
         """When contact with a majority ends if no replica makes contact from now on."""
         if len(voters) <= 1:

@@ -34,6 +34,7 @@ from kraft_trio.messages import (
     EndQuorumEpochReceived,
     ProducerIdRequested,
     QuorumView,
+    ReadIndexRequested,
     VoteReceived,
 )
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS
@@ -60,6 +61,7 @@ from kraft_trio.wire.apis.list_offsets import ListOffsetsRequest
 from kraft_trio.wire.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest
 from kraft_trio.wire.apis.produce import ProduceRequest
+from kraft_trio.wire.apis.read_index import ReadIndexRequest, ReadIndexResponse
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
 from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest
@@ -142,6 +144,8 @@ class RequestRouter:
                 return await self._leader.fetch_snapshot(request, listener_name)
             case DiscoverVotersRequest() if self._gossip is not None:
                 return Ready(await self._gossip.answer(request))
+            case ReadIndexRequest():
+                return await self._read_index(request)
             case ReplicaSnapshotsRequest():
                 return self._replica_snapshots.route(request)
             case ApiVersionsRequest():
@@ -234,6 +238,22 @@ class RequestRouter:
             leader_epoch=view.epoch,
         )
         return self._forward(header, DESCRIBE_QUORUM, request, refusal)
+
+    async def _read_index(self, request: ReadIndexRequest) -> Answer:
+        """Ask this node's LeaderReplication; only the leader can tell."""
+        if request.cluster_id != self._cluster_id:
+            return Ready(ReadIndexResponse(ErrorCode.inconsistent_cluster_id))
+        reply: Reply[int | None] = Reply()
+        if not await deliver(self._view.value.leader_mailbox, ReadIndexRequested(reply)):
+            return Ready(self._read_index_response(None))
+        return Awaited((reply,), lambda indexes: self._read_index_response(indexes[0]))
+
+    def _read_index_response(self, read_index: int | None) -> ReadIndexResponse:
+        view = self._view.value
+        leader_id = -1 if view.leader_id is None else view.leader_id
+        if read_index is None:
+            return ReadIndexResponse(ErrorCode.not_leader_or_follower, leader_id, view.epoch)
+        return ReadIndexResponse(ErrorCode.none, leader_id, view.epoch, read_index)
 
     async def _init_producer_id(self, header: RequestHeader, request: InitProducerIdRequest) -> Answer:
         """Give an idempotent producer a new id, also one that has lost its sequence."""

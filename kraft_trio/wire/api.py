@@ -23,6 +23,7 @@ from kraft_trio.wire.apis.list_offsets import LIST_OFFSETS
 from kraft_trio.wire.apis.list_partition_reassignments import LIST_PARTITION_REASSIGNMENTS
 from kraft_trio.wire.apis.metadata import METADATA
 from kraft_trio.wire.apis.produce import PRODUCE
+from kraft_trio.wire.apis.read_index import READ_INDEX
 from kraft_trio.wire.apis.remove_raft_voter import REMOVE_RAFT_VOTER
 from kraft_trio.wire.apis.replica_snapshots import REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.transfer_leadership import TRANSFER_LEADERSHIP
@@ -50,6 +51,7 @@ __all__ = [
     "LIST_PARTITION_REASSIGNMENTS",
     "METADATA",
     "PRODUCE",
+    "READ_INDEX",
     "REMOVE_RAFT_VOTER",
     "REPLICA_SNAPSHOTS",
     "TRANSFER_LEADERSHIP",
@@ -83,6 +85,7 @@ _ALL: Final[tuple[Api[Any, Any], ...]] = (
     UPDATE_RAFT_VOTER,
     REPLICA_SNAPSHOTS,
     DISCOVER_VOTERS,
+    READ_INDEX,
     TRANSFER_LEADERSHIP,
 )
 

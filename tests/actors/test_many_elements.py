@@ -228,6 +228,7 @@ def test_every_array_of_every_request_is_tried() -> None:
         "ApiVersions",
         "DescribeCluster",
         "InitProducerId",
+        "ReadIndex",
         "RemoveRaftVoter",
         "ReplicaSnapshots",
         "TransferLeadership",

@@ -15,6 +15,7 @@ from kraft_trio.actors.leader_fetches import ANSWERS_PER_TURN, LeaderFetches
 from kraft_trio.actors.parked_fetches import MAX_PARKED_BY_ONE_ASKER, MAX_PARKED_CONSUMERS, MAX_PARKED_OBSERVERS
 from kraft_trio.channels import Reply
 from kraft_trio.messages import FetchReceived, Stamp
+from kraft_trio.protocol.read_barrier import ReadRounds
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.storage.log import Log
@@ -120,7 +121,7 @@ class Leading:
 def leading(cluster: Cluster) -> Iterator[Leading]:
     context = lone_epoch(cluster, 1, Stamp(1, 1)).context
     context.log.append_as_leader(bytearray(batch_of(b"first")), 1)
-    fetches = LeaderFetches(context, lambda: leader.high_watermark, lambda _deadline: None)
+    fetches = LeaderFetches(context, lambda: leader.high_watermark, lambda _deadline: None, ReadRounds())
     leader = Leading(context.log, fetches)
     yield leader
 

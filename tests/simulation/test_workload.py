@@ -168,7 +168,11 @@ def test_progress_is_demanded_of_every_node_and_of_a_client() -> None:
         await Workload(cluster).demand_progress()
         done = [(operation.kind, operation.via) for operation in cluster.history.operations]
         assert sorted(done, key=str) == sorted(
-            [(kind, via) for kind in ("append", "read") for via in (None, 1, 2, 3, 4)], key=str
+            [
+                *((kind, via) for kind in ("append", "read") for via in (None, 1, 2, 3, 4)),
+                *(("barrier-read", via) for via in (1, 2, 3, 4)),
+            ],
+            key=str,
         )
         assert outcomes(cluster.history) == {Outcome.OK}
 
@@ -225,7 +229,7 @@ def test_weights_say_what_is_drawn() -> None:
         ({"clients": 2, "embedded": 3}, "embedded: 3 of 2 clients, expected 0 to all of them"),
         ({"embedded": -1}, "embedded: -1 of 3 clients, expected 0 to all of them"),
         ({"operations_per_s": 0.0}, "operations_per_s: 0.0, expected more than 0"),
-        ({"weights": {"reed": 1.0}}, "weights: no operation 'reed', expected some of append, read, read-committed"),
+        ({"weights": {"reed": 1.0}}, "weights: no operation 'reed', expected some of append, barrier-read, read"),
         ({"weights": {"read": -1.0}}, "weights: 'read' weighs -1.0, expected 0 or more"),
         ({"weights": {"read": 0.0}}, "weights: .*, expected one above 0"),
         ({"weights": {}}, "weights: {}, expected one above 0"),

@@ -97,6 +97,7 @@ class RawClient:
         topic_id: UUID = TOPIC_ID,
         max_bytes: int = 2**20,
         kraft_versions: VersionRange | None = None,
+        read_round: int = 0,
     ) -> FetchPartitionResponse:
         """As that replica, or as a consumer."""
         partition = FetchPartition(
@@ -117,6 +118,7 @@ class RawClient:
             min_bytes=min_bytes,
             partitions=(partition,),
             kraft_versions=kraft_versions,
+            read_round=read_round,
         )
         response = await self.ask(FETCH, request)
         if not response.partitions:

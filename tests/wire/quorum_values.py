@@ -37,6 +37,7 @@ from kraft_trio.wire.apis.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
     OngoingReassignment,
 )
+from kraft_trio.wire.apis.read_index import ReadIndexRequest, ReadIndexResponse
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kraft_trio.wire.apis.replica_snapshots import (
     ReplicaSnapshot,
@@ -197,6 +198,7 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
             )
         ),
         listeners=listeners,
+        read_round=int64,
     ),
     ("Fetch", "response"): st.builds(
         FetchResponse,
@@ -217,6 +219,7 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
                 leader_id=int32,
                 leader_epoch=int32,
                 snapshot_id=st.none() | ends,
+                read_round=int64,
             )
         ),
         node_endpoints=nodes_of_client_apis,
@@ -303,6 +306,10 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("DiscoverVoters", "response"): st.builds(
         DiscoverVotersResponse, error=errors, advertisements=tuples(advertisements)
     ),
+    ("ReadIndex", "request"): st.builds(ReadIndexRequest, cluster_id=texts),
+    ("ReadIndex", "response"): st.builds(
+        ReadIndexResponse, error=errors, leader_id=int32, leader_epoch=int32, read_index=int64
+    ),
     ("TransferLeadership", "request"): st.builds(
         TransferLeadershipRequest, cluster_id=st.none() | texts, voter_id=int32, timeout_ms=int32
     ),
@@ -338,6 +345,7 @@ ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
         "session_epoch": (7, FOREVER, -1),
         "kraft_versions": (17, FOREVER, None),
         "listeners": (17, FOREVER, Endpoints()),
+        "read_round": (17, FOREVER, 0),
     },
     ("Fetch", FetchPartition): {
         "topic_name": (4, 12, ""),
@@ -361,6 +369,7 @@ ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
         "leader_id": (12, FOREVER, -1),
         "leader_epoch": (12, FOREVER, -1),
         "snapshot_id": (12, FOREVER, None),
+        "read_round": (17, FOREVER, 0),
     },
     ("FetchSnapshot", FetchSnapshotRequest): {"replica_directory_id": (1, FOREVER, NO_DIRECTORY_ID)},
     ("FetchSnapshot", FetchSnapshotResponse): {"leader_endpoint": (1, FOREVER, None)},

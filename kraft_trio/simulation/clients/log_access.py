@@ -16,6 +16,7 @@ from kraft_trio.client.quorum_description import UNKNOWN, NoLeader
 from kraft_trio.errors import NetworkError
 from kraft_trio.node import Node
 from kraft_trio.simulation.world import World
+from kraft_trio.storage.batch import decode_records
 
 LISTENING_S: Final = 0.2
 """How long an embedded reader without an end waits for more commits."""
@@ -53,6 +54,10 @@ class LogAccess(ABC):
     @abstractmethod
     async def read_committed(self, from_offset: int, within_s: float) -> Values:
         """The values from `from_offset` (inclusive) up to what is known to be committed, perhaps not the newest."""
+
+    async def read_behind_barrier(self, from_offset: int, within_s: float) -> Values:
+        """The values from `from_offset` (inclusive) up to the read index, once the node has applied all below it."""
+        raise NotImplementedError("a client over the network has no node whose barrier it could wait for")
 
 
 class NetworkAccess(LogAccess):
@@ -116,6 +121,18 @@ class EmbeddedAccess(LogAccess):
         with trio.move_on_after(min(LISTENING_S, within_s)):
             await self._read(from_offset, None, records)
         return Values.of(records, records[-1][0] + 1 if records else from_offset)
+
+    async def read_behind_barrier(self, from_offset: int, within_s: float) -> Values:
+        with trio.fail_after(within_s):
+            read_index = await self._node.read_barrier()
+        records = [
+            (record.offset, record.value or b"")
+            for header, batch in self._node.log.iter_batches(from_offset, read_index)
+            if not header.is_control
+            for record in decode_records(batch, 0, header)
+            if record.offset >= from_offset
+        ]
+        return Values.of(records, read_index)
 
     async def _read(self, from_offset: int, until: int | None, records: list[tuple[int, bytes]]) -> None:
         if until is not None and until <= from_offset:

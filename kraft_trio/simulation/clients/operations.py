@@ -24,7 +24,7 @@ from kraft_trio.errors import (
     StorageFailure,
     UnsupportedVersionError,
 )
-from kraft_trio.simulation.facts.history import History, Operation
+from kraft_trio.simulation.facts.history import BARRIER_READ, History, Operation
 
 if TYPE_CHECKING:
     import random
@@ -68,6 +68,8 @@ class OperationKind(ABC):
     name: ClassVar[str]
     weight: ClassVar[float] = 1.0
     """Its share among the kinds that are drawn."""
+    needs_node: ClassVar[bool] = False
+    """Whether only an application in the process of a node can do it."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -196,3 +198,16 @@ class ReadCommitted(_Reading):
 
     async def read(self, from_offset: int) -> Values:
         return await self.request.access.read_committed(from_offset, self.request.within_s)
+
+
+@register
+class ReadBehindBarrier(_Reading):
+    """Waits for a read barrier of a node, and reads what that node then has below the read index."""
+
+    name: ClassVar[str] = BARRIER_READ
+    weight: ClassVar[float] = 2.0
+    needs_node: ClassVar[bool] = True
+    is_linearizable: ClassVar[bool] = True
+
+    async def read(self, from_offset: int) -> Values:
+        return await self.request.access.read_behind_barrier(from_offset, self.request.within_s)

@@ -10,7 +10,14 @@ import attrs
 import trio
 
 from kraft_trio.simulation.clients.log_access import EmbeddedAccess, LogAccess, NetworkAccess
-from kraft_trio.simulation.clients.operations import OPERATIONS, Append, OperationKind, ReadKnown, Request
+from kraft_trio.simulation.clients.operations import (
+    OPERATIONS,
+    Append,
+    OperationKind,
+    ReadBehindBarrier,
+    ReadKnown,
+    Request,
+)
 from kraft_trio.simulation.facts.history import Outcome
 from kraft_trio.simulation.world import World
 
@@ -32,9 +39,9 @@ class _Client:
     """None for an embedded client."""
     requests: int = 0
 
-    def access(self) -> LogAccess | None:
+    def access(self, *, needs_node: bool) -> LogAccess | None:
         """Access to the log for the next operation; None if no node runs in which it could be embedded."""
-        if self.network is not None:
+        if self.network is not None and not needs_node:
             return self.network
         nodes = list(self.world.nodes.values())
         return EmbeddedAccess(self.random.choice(nodes)) if nodes else None
@@ -125,7 +132,8 @@ class Workload:
     async def demand_progress(self, within_s: float = 30.0) -> None:
         """Without faults, a new client and every running node must be able to append, and to read everything.
 
-        Each operation that does not succeed in time is a violation.  Reads are left out if logs are trimmed.
+        Each operation that does not succeed in time is a violation.  Reads of the whole log are left out if logs are
+        trimmed.
         """
         async with self._world.client("after-faults") as client, trio.open_nursery() as nursery:
             nursery.start_soon(self._demand_of, NetworkAccess(self._world, "after-faults", client), within_s)
@@ -135,7 +143,11 @@ class Workload:
     async def _demand_of(self, access: LogAccess, within_s: float) -> None:
         name = "after-faults" if access.via is None else f"after-faults-{access.via}"
         client = _Client(name, self._world, self._world.random(f"workload/{name}"), None)
-        kinds = (Append,) if self._world.setup.state_machine is not None else (Append, ReadKnown)
+        kinds: list[type[OperationKind]] = [Append]
+        if self._world.setup.state_machine is None:
+            kinds.append(ReadKnown)
+        if access.via is not None:
+            kinds.append(ReadBehindBarrier)
         for kind in kinds:
             operation = await kind(client.request(access, within_s)).perform()
             if operation.outcome is not Outcome.OK:
@@ -160,10 +172,10 @@ class Workload:
             with trio.move_on_after(client.random.expovariate(self._rate)):
                 await self._stopping.wait()
                 return
-            access = client.access()
+            (kind,) = client.random.choices(self._kinds, self._weights)
+            access = client.access(needs_node=kind.needs_node)
             if access is None:
                 continue
-            (kind,) = client.random.choices(self._kinds, self._weights)
             request = client.request(access, client.random.choice(WITHIN_S))
             try:
                 await kind(request).perform()

@@ -20,6 +20,10 @@ CANCEL_REASSIGNMENT: Final = "cancel-reassignment"
 UPGRADE: Final = "upgrade"
 
 TRANSFER: Final = "transfer"
+
+BARRIER_READ: Final = "barrier-read"
+"""The kind of a read behind a read barrier of a node."""
+
 ADMINISTRATION: Final = frozenset({ADD_VOTER, REMOVE_VOTER, REASSIGN, CANCEL_REASSIGNMENT, UPGRADE, TRANSFER})
 """The kinds of an administrator's operations."""
 

@@ -20,6 +20,7 @@ from kraft_trio.simulation.invariants.elections import (
 from kraft_trio.simulation.invariants.epochs import EpochsNeverFall, RestartedLeaderResigns, RoleTransitions
 from kraft_trio.simulation.invariants.invariant import Invariant
 from kraft_trio.simulation.invariants.log import LeaderAppendsInItsEpoch, LeaderCompleteness, LogMatching
+from kraft_trio.simulation.invariants.reads import LinearizableReads
 from kraft_trio.simulation.invariants.reassignment import ReassignmentKeepsTolerance
 from kraft_trio.simulation.invariants.snapshots import EqualStates, SnapshotsCoverTheLog
 from kraft_trio.simulation.invariants.state_machine_safety import StateMachineSafety
@@ -57,5 +58,6 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     DeadIncarnations,
     NothingFromStrangers,
     ReassignmentKeepsTolerance,
+    LinearizableReads,
 )
 """All of them, by number from 1 on."""

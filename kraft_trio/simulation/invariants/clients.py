@@ -6,7 +6,15 @@ from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.roles import Candidate, Resigned, Unattached
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.simulation.facts.history import ADD_VOTER, CANCEL_REASSIGNMENT, REASSIGN, UPGRADE, Operation, Outcome
+from kraft_trio.simulation.facts.history import (
+    ADD_VOTER,
+    BARRIER_READ,
+    CANCEL_REASSIGNMENT,
+    REASSIGN,
+    UPGRADE,
+    Operation,
+    Outcome,
+)
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.run_facts import RunFacts
 from kraft_trio.simulation.facts.voter_sets import is_member, text_of
@@ -69,6 +77,7 @@ class AcknowledgedWrites(Invariant):
             self._check_change(operation, sets_before)
 
     def _check_order(self, operation: Operation, floor: int) -> None:
+        """LinearizableReads checks the reads behind a barrier, and demands more of them."""
         if operation.end_offset is not None:
             # Two ends without a value between them are one place.
             first = end = self.facts.records.end_of_values(operation.end_offset)
@@ -76,7 +85,7 @@ class AcknowledgedWrites(Invariant):
             first, end = operation.offsets[0], operation.offsets[-1] + 1
         else:
             return
-        if operation.is_linearizable and first < floor:
+        if operation.is_linearizable and first < floor and operation.kind != BARRIER_READ:
             fact = f"an operation with its effect below offset {floor} had ended before {operation.name} began"
             self.violated(fact, f"{operation} took effect at {first}", _nodes(operation))
         self._completed_end = max(self._completed_end, end)

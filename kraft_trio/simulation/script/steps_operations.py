@@ -17,7 +17,7 @@ from kraft_trio.errors import KraftError
 from kraft_trio.simulation.clients.log_access import EmbeddedAccess, LogAccess, NetworkAccess
 from kraft_trio.simulation.clients.operations import NO_EFFECT, PERHAPS
 from kraft_trio.simulation.deterministic import process
-from kraft_trio.simulation.facts.history import Operation
+from kraft_trio.simulation.facts.history import BARRIER_READ, Operation
 from kraft_trio.simulation.script.parts import NODE, NODES, QUOTED
 from kraft_trio.simulation.script.steps import NotAsExpected, Step, flag, part, register
 
@@ -80,7 +80,28 @@ class Read(Step):
         await _perform(cluster, operation, attempt)
 
 
-def _demand_process(cluster: Cluster, step: Append | Read) -> None:
+@register
+@attrs.frozen
+class ReadBarrier(Step):
+    """Waits for a read barrier of a node, and reads what that node then has."""
+
+    verb: ClassVar[str] = "read-barrier"
+    via: int = part(NODE, after="via")
+
+    async def take(self, cluster: Cluster) -> None:
+        _demand_process(cluster, self)
+        operation = cluster.history.invoke(
+            BARRIER_READ, client=_new_client(cluster), via=self.via, from_offset=0, is_linearizable=True
+        )
+
+        async def attempt(access: LogAccess, within_s: float) -> None:
+            given = await access.read_behind_barrier(0, within_s)
+            cluster.history.succeed(operation, offsets=given.offsets, values=given.values, end_offset=given.end_offset)
+
+        await _perform(cluster, operation, attempt)
+
+
+def _demand_process(cluster: Cluster, step: Append | Read | ReadBarrier) -> None:
     if step.via is not None and cluster.machines[step.via].node is None:
         raise NotAsExpected(f"{step.text}: node {step.via} does not run; expected one that does")
 

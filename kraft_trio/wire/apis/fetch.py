@@ -5,6 +5,9 @@ A topic is named up to version 12 and has an id from version 13 on (KIP-516); th
 KIP-853 leaves it to the application to tell the leader which kraft.versions an observer supports.  Our request has a
 tagged field for them; a leader that does not know it skips it.  Another one has the listeners of a controller that is
 no voter, so that the leader can make it a voter when an administrator names nothing but its id (KIP-642).
+
+Two more serve read barriers (docs/PROTOCOL.md#read-barriers): a response has the round that a read waits for, and a
+voter's next Fetch returns it.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from uuid import UUID
 
 import attrs
 
+from kraft_trio.protocol.read_barrier import NO_ROUND
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, OffsetAndEpoch, VersionRange
 from kraft_trio.wire.apis.endpoints import (
     LISTENER_SHAPE,
@@ -37,6 +41,7 @@ OWN_FIELDS_SINCE: Final = 17
 
 LISTENERS_TAG: Final = 10_000
 KRAFT_VERSIONS_TAG: Final = 10_001
+READ_ROUND_TAG: Final = 10_002
 """Far above the tags that Kafka uses."""
 
 
@@ -73,6 +78,8 @@ class FetchRequest:
     """What an observer supports.  Voters tell it with UpdateRaftVoter."""
     listeners: Endpoints = Endpoints()
     """The listeners of a controller that is no voter; otherwise, and below version 17, empty."""
+    read_round: int = NO_ROUND
+    """The round of the last response of this leader, or NO_ROUND."""
 
 
 @attrs.frozen
@@ -93,6 +100,8 @@ class FetchPartitionResponse:
     leader_id: int = -1
     leader_epoch: int = -1
     snapshot_id: OffsetAndEpoch | None = None
+    read_round: int = NO_ROUND
+    """The round of the newest read that waits at the leader.  Only for voters, and NO_ROUND if no read waits."""
 
 
 @attrs.frozen
@@ -144,6 +153,7 @@ def _fields_of_request(request: FetchRequest, version: int) -> Fields:
         "rack_id": "",
         "kraft_versions": _fields_of_versions(request.kraft_versions),
         "listeners": fields_of_listeners(request.listeners),
+        "read_round": request.read_round,
     }
 
 
@@ -182,6 +192,7 @@ def _request_of_fields(fields: Fields, version: int) -> FetchRequest:
         tuple(partitions),
         None if versions == _NO_VERSIONS else VersionRange(versions["minimum"], versions["maximum"]),
         listeners_of_fields(fields.get("listeners", ())),
+        fields.get("read_round", NO_ROUND),
     )
 
 
@@ -206,6 +217,7 @@ def _fields_of_answer(answer: FetchPartitionResponse) -> Fields:
         "aborted_transactions": (),
         "preferred_read_replica": -1,
         "records": answer.records,
+        "read_round": answer.read_round,
     }
 
 
@@ -243,6 +255,7 @@ def _answer_of_fields(name: str, topic_id: UUID, fields: Fields) -> FetchPartiti
         leader["leader_id"],
         leader["leader_epoch"],
         None if snapshot_id == _NO_SNAPSHOT else OffsetAndEpoch(snapshot_id["end_offset"], snapshot_id["epoch"]),
+        get("read_round", NO_ROUND),
     )
 
 
@@ -261,13 +274,32 @@ def _response_of_fields(fields: Fields, version: int) -> FetchResponse:
 
 
 def _with_own_fields(kind: str, version: int, shape: EntityShape) -> EntityShape:
-    if kind == "response" or version < OWN_FIELDS_SINCE:
+    if version < OWN_FIELDS_SINCE:
         return shape
+    if kind == "response":
+        return _with_round_in_each_partition(shape)
     ends = tuple(FieldShape(name, "int16", None, False, False, None, None) for name in ("minimum", "maximum"))
     entity = EntityShape("KRaftVersions", flexible=True, fields=ends, tagged=())
     versions = FieldShape("kraft_versions", ENTITY, entity, False, False, KRAFT_VERSIONS_TAG, _NO_VERSIONS)
     listeners = FieldShape("listeners", ENTITY, LISTENER_SHAPE, True, False, LISTENERS_TAG, [])
-    return attrs.evolve(shape, tagged=(*shape.tagged, listeners, versions))
+    return attrs.evolve(shape, tagged=(*shape.tagged, listeners, versions, _READ_ROUND))
+
+
+_READ_ROUND: Final = FieldShape("read_round", "int64", None, False, False, READ_ROUND_TAG, NO_ROUND)
+
+
+def _with_round_in_each_partition(shape: EntityShape) -> EntityShape:
+    (topic,) = (field.entity for field in shape.fields if field.name == "responses")
+    assert topic is not None
+    (partition,) = (field.entity for field in topic.fields if field.name == "partitions")
+    assert partition is not None
+    partition = attrs.evolve(partition, tagged=(*partition.tagged, _READ_ROUND))
+    return _with_entity(shape, "responses", _with_entity(topic, "partitions", partition))
+
+
+def _with_entity(shape: EntityShape, name: str, entity: EntityShape) -> EntityShape:
+    fields = [attrs.evolve(field, entity=entity) if field.name == name else field for field in shape.fields]
+    return attrs.evolve(shape, fields=tuple(fields))
 
 
 FETCH: Final = Api(

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from . import commits, elections, following, gossip, membership, reassignment, requests, snapshots, storage, terms
+from . import (
+    commits,
+    elections,
+    following,
+    gossip,
+    membership,
+    reads,
+    reassignment,
+    requests,
+    snapshots,
+    storage,
+    terms,
+)
 from .mutant import MUTANTS, Found, Mutant, violation_of
 from .runs import Run
 
@@ -16,6 +28,7 @@ __all__ = [
     "following",
     "gossip",
     "membership",
+    "reads",
     "reassignment",
     "requests",
     "snapshots",

@@ -1,0 +1,95 @@
+"""The reads that wait at a leader until a majority has confirmed that it still leads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import attrs
+
+from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.leader_fetches import LeaderFetches
+from kraft_trio.actors.round_asker import RoundAsker
+from kraft_trio.messages import FetchReceived, ReadIndexRequested
+from kraft_trio.protocol.read_barrier import ReadRounds, confirmed_round
+from kraft_trio.protocol.types import ReplicaKey
+
+
+@attrs.frozen(eq=False)
+class _WaitingRead:
+    round: int
+    read_index: int | None
+    """The high watermark when the read began; None if the epoch had no commit yet."""
+    message: ReadIndexRequested
+
+
+class ReadBarriers:
+    """Answers the requests for a read index in one leader's epoch (docs/PROTOCOL.md#read-barriers).
+
+    Each is answered once: when its round is confirmed and the epoch has a commit, or with None when the epoch ends.  A
+    request that nobody waits for any longer is dropped.
+    """
+
+    def __init__(
+        self,
+        context: EpochContext,
+        rounds: ReadRounds,
+        fetches: LeaderFetches,
+        high_watermark: Callable[[], int | None],
+    ) -> None:
+        self._context = context
+        self._rounds = rounds
+        self._fetches = fetches
+        self._high_watermark = high_watermark
+        self._waiting: deque[_WaitingRead] = deque()
+        self.asker = RoundAsker(context, rounds, self.answer)
+        self.begun = False
+        """Whether a read has begun whose round no voter was given yet.  `spread` gives it."""
+
+    @property
+    def are_waiting(self) -> bool:
+        return len(self._waiting) > 0
+
+    def begin(self, message: ReadIndexRequested) -> None:
+        self._waiting.append(_WaitingRead(self._rounds.begin(), self._high_watermark(), message))
+        self.begun = True
+
+    def spread(self) -> None:
+        """Give the newest round to the voters whose fetches are parked.  Reads that have arrived together share it."""
+        self.begun = False
+        self.answer()
+        if self._waiting:
+            self._fetches.give_round()
+            if self.asker.mute:
+                self.asker.ask()
+
+    def fetched(self, message: FetchReceived, replica: ReplicaKey) -> None:
+        """Note the round that a replica has returned with a valid Fetch, which it sent after it was given the round."""
+        round = message.request.read_round
+        if message.partition.current_leader_epoch != self._context.epoch:
+            return
+        if self._rounds.confirm(replica, round):
+            self.asker.mute.discard(replica)
+            self.answer()
+        elif self._waiting and self._rounds.was_given(replica, round + 1):
+            self.asker.is_mute(replica)
+
+    def answer(self) -> None:
+        """Answer the reads whose rounds are confirmed, once the epoch has a commit."""
+        high_watermark = self._high_watermark()
+        if high_watermark is None:
+            return
+        voters = self._context.log.voters.voters
+        confirmed = confirmed_round(voters, self._rounds.confirmed, self._context.key, self._rounds.newest)
+        waiting = self._waiting
+        while waiting and (waiting[0].round <= confirmed or waiting[0].message.reply.is_abandoned):
+            read = waiting.popleft()
+            if not read.message.reply.is_abandoned:
+                read.message.reply.answer(high_watermark if read.read_index is None else read.read_index)
+        if not waiting:
+            self._rounds.rest()
+
+    def abandon(self) -> None:
+        """Answer all reads with None, because the epoch is over."""
+        while self._waiting:
+            self._waiting.popleft().message.reply.answer(None)
