@@ -19,6 +19,11 @@ def _system_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def _system_clock_s() -> float:
+    """On Linux, it also counts the time for which the machine was suspended."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 def _unwatched(_node: object) -> None:
     pass
 
@@ -33,13 +38,15 @@ def _unchanged(on_commit: Any, snapshots: Any) -> Any:
 
 @attrs.frozen
 class Environment:
-    """Network, disk, randomness and wall clock of a node.  Durations come from Trio's clock, not from here."""
+    """Network, disk, randomness and clocks of a node.  Durations come from Trio's clock, except for read leases."""
 
     network: Network
     disk: Disk
     random: random.Random = attrs.field(factory=random.Random)
     wall_clock_ms: Callable[[], int] = _system_clock_ms
     """Milliseconds since 1970, for record timestamps only."""
+    clock_s: Callable[[], float] = _system_clock_s
+    """Seconds on a clock that never stops or jumps, for read leases only."""
     secret_bits: Callable[[int], int] = secrets.randbits
     """Returns the given number of unguessable random bits, for producer ids."""
     has_virtual_time: bool = False

@@ -113,6 +113,7 @@ class Node(Generic[T, R]):
             random=environment.random,
             secret_bits=environment.secret_bits,
             wall_clock_ms=environment.wall_clock_ms,
+            clock_s=environment.clock_s,
             failures=self._failures,
         )
         quorum_state_path = directory.quorum_state_path(config.topic_name)

@@ -40,6 +40,8 @@ class NodeContext:
     secret_bits: Callable[[int], int]
     """Returns that many unpredictable bits."""
     wall_clock_ms: Callable[[], int]
+    clock_s: Callable[[], float]
+    """See `Environment.clock_s`."""
     failures: RequestFailures
 
     def for_stay(self, stamp: Stamp, tell_election: TellElection) -> EpochContext:

@@ -40,6 +40,7 @@ from kraft_trio.protocol.check_quorum import has_majority_contact
 from kraft_trio.protocol.high_watermark import next_high_watermark
 from kraft_trio.protocol.producers import Accept, Duplicate, Refuse, new_producer_id
 from kraft_trio.protocol.read_barrier import ReadRounds
+from kraft_trio.protocol.read_lease import promised_wait_ms
 from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
@@ -85,6 +86,10 @@ class LeaderReplication:
         self.fetches = LeaderFetches(context, lambda: self.high_watermark, self._expire_at, self._rounds)
         """Others may look at it, but must not change it."""
         self._barriers = ReadBarriers(context, self._rounds, self.fetches, lambda: self.high_watermark)
+        self._waits_out_leases = context.config.has_read_leases and not context.log.voters.voters.is_only_voter(
+            self._key
+        )
+        """Whether an earlier leader may still answer reads by a lease.  Until it cannot, nothing commits."""
         self.progressed = trio.lowlevel.ParkingLot()
         """Wakes its waiters when a replica has fetched."""
         self.reassignment_status: str | None = None
@@ -106,6 +111,8 @@ class LeaderReplication:
                 nursery.start_soon(self._check_quorum)
                 nursery.start_soon(self._scrubber.run)
                 nursery.start_soon(self._barriers.asker.run)
+                if self._waits_out_leases:
+                    nursery.start_soon(self._wait_out_leases)
                 if not self._log.voters.voters.is_voter(self._key):
                     nursery.start_soon(self._leave_once_committed)
                 await self._serve_mailbox()
@@ -285,6 +292,8 @@ class LeaderReplication:
 
     def _advance_high_watermark(self) -> None:
         """Recompute the high watermark from what the voters of the newest set have synced (rule R2)."""
+        if self._waits_out_leases:
+            return
         voters = self._log.voters.voters
         advanced = next_high_watermark(
             voters,
@@ -301,6 +310,16 @@ class LeaderReplication:
             self._barriers.answer()
         self.fetches.complete()
         self.fetches.spread_high_watermark()
+
+    async def _wait_out_leases(self) -> None:
+        """Commit nothing until the leases of earlier leaders are over (docs/PROTOCOL.md#read-leases)."""
+        clock_s = self._context.clock_s
+        ends_at_s = clock_s() + promised_wait_ms(self._context.config.election_timeout_ms) / 1000
+        while (left_s := ends_at_s - clock_s()) > 0:  # noqa: ASYNC110  only time passes
+            # Not all at once, because Trio's clock may run differently.
+            await trio.sleep(max(left_s / 2, 0.001))
+        self._waits_out_leases = False
+        self._advance_high_watermark()
 
     def _advance_for_fetch(self) -> None:
         """Advance the high watermark.  An error ends the node, because such a leader could not commit."""

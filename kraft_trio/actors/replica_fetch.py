@@ -7,6 +7,7 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.messages import LeaderHeardOf
 from kraft_trio.protocol.check_quorum import SIGN_OF_LIFE_BYTES
 from kraft_trio.protocol.read_barrier import NO_ROUND
+from kraft_trio.protocol.read_lease import promised_wait_ms
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, VoterSet
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
@@ -58,6 +59,7 @@ def replica_fetch_request(context: EpochContext, *, max_wait_ms: int, read_round
         kraft_versions=None if is_voter else SUPPORTED_KRAFT_VERSIONS,
         listeners=Endpoints() if is_voter else _own_listeners(config),
         read_round=read_round,
+        read_lease_wait_ms=promised_wait_ms(config.election_timeout_ms) if read_round and config.has_read_leases else 0,
         partitions=(
             FetchPartition(
                 topic_name=config.topic_name,

@@ -258,6 +258,15 @@ class ConfigFields:
         "have all changed still find each other (KIP-642).",
         default=True,
     )
+    read_lease_max_clock_drift_ppm: int = config_key(
+        "kraft.read.lease.max.clock.drift.ppm",
+        Integer(-1, 500_000),
+        "How many microseconds a second any voter's clock gains or loses at most.  With 0 or more, a leader answers "
+        "read barriers without asking a majority each time, and a new leader commits nothing for half of its "
+        "election timeout.  All voters need it.  -1 switches leases off.",
+        default=-1,
+        unit="ppm",
+    )
     shutdown_grace_ms: int = config_key(
         "kraft.shutdown.grace.ms",
         Integer(0),

@@ -127,6 +127,10 @@ class NodeConfig(ConfigFields):
         """This node's entry in a VotersRecord."""
         return Voter(ReplicaKey(self.node_id, directory_id), self.advertised_endpoints(), SUPPORTED_KRAFT_VERSIONS)
 
+    @property
+    def has_read_leases(self) -> bool:
+        return self.read_lease_max_clock_drift_ppm >= 0
+
     def advertised_endpoint(self, listener_name: str) -> Endpoint | None:
         """The address that clients of this listener should connect to; None for an unknown listener."""
         for listener in (*self.advertised_listeners, *self.listeners):

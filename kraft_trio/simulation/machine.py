@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import attrs
@@ -145,6 +145,11 @@ class Machine:
     def wall_clock_ms(self) -> int:
         return EPOCH_MS + self.wall_clock_offset_ms + round(self.world.now_s * 1000 * (1.0 + self.clock_drift))
 
+    def _clock(self) -> Callable[[], float]:
+        """A clock with the present drift, which stays what it is."""
+        pace, world = 1.0 + self.clock_drift, self.world
+        return lambda: world.now_s * pace
+
     # The disk
 
     def _new_disk(self) -> SimulatedDisk:
@@ -221,6 +226,7 @@ class Machine:
             random=self.world.random(f"node-{self.id}-{self._starts}"),
             secret_bits=self.world.random(f"secrets-{self.id}-{self._starts}").getrandbits,
             wall_clock_ms=self.wall_clock_ms,
+            clock_s=self._clock(),
             watch=self._opened,
             unexpected=self._request_failed,
             off_loop=InLoop(),

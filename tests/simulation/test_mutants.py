@@ -13,7 +13,7 @@ from kraft_trio.simulation.invariants import INVARIANTS
 from tests.support import sizes
 
 from .mutants import MUTANTS, Run, violation_of
-from .mutants.reads import BARRIERS
+from .mutants.reads import BARRIERS, LEASES
 from .mutants.runs import storm
 from .mutants.snapshots import SETTINGS as SNAPSHOT_SETTINGS
 from .mutants.table import DOCUMENT, table_names
@@ -66,11 +66,12 @@ FOUND_BY_CHANCE = (
     "a change is answered when it is appended",
 )
 
-FOUND_BY_CHANCE_IN_READS = (
-    "a leader takes its word for it",
-    "a fetch of before the read counts",
-    "the high watermark of an older epoch is a read index",
-)
+FOUND_BY_CHANCE_IN_READS = {
+    "a leader takes its word for it": BARRIERS,
+    "a fetch of before the read counts": BARRIERS,
+    "the high watermark of an older epoch is a read index": BARRIERS,
+    "a new leader does not wait for leases": LEASES,
+}
 
 COMPARED = sizes.part(tuple(MUTANTS), 8)
 """Mutants whose run is repeated with the rules as they are."""
@@ -117,11 +118,12 @@ def test_random_snapshots_find_it_as_well(name: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", FOUND_BY_CHANCE_IN_READS)
 def test_random_faults_find_a_broken_barrier_as_well(name: str) -> None:
-    mutant = attrs.evolve(MUTANTS[name], run=BARRIERS, seeds=20)
+    run = FOUND_BY_CHANCE_IN_READS[name]
+    mutant = attrs.evolve(MUTANTS[name], run=run, seeds=20)
     found = mutant.hunt()
     assert found is not None, f"{mutant.seeds} seeds, and nothing was violated"
     assert found.violation.invariant in mutant.found_by, str(found.violation)
-    assert _without_mutants(BARRIERS, found.seed) is None
+    assert _without_mutants(run, found.seed) is None
 
 
 def test_every_invariant_has_a_mutant() -> None:

@@ -199,6 +199,7 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
         ),
         listeners=listeners,
         read_round=int64,
+        read_lease_wait_ms=int32,
     ),
     ("Fetch", "response"): st.builds(
         FetchResponse,
@@ -346,6 +347,7 @@ ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
         "kraft_versions": (17, FOREVER, None),
         "listeners": (17, FOREVER, Endpoints()),
         "read_round": (17, FOREVER, 0),
+        "read_lease_wait_ms": (17, FOREVER, 0),
     },
     ("Fetch", FetchPartition): {
         "topic_name": (4, 12, ""),

@@ -29,6 +29,8 @@ class Values:
     offsets: tuple[int, ...]
     values: tuple[bytes, ...]
     end_offset: int
+    from_offset: int | None = None
+    """Where the read began (inclusive), if the log no longer had what was asked for."""
 
     @classmethod
     def of(cls, records: Sequence[tuple[int, bytes]], end_offset: int) -> Values:
@@ -56,7 +58,10 @@ class LogAccess(ABC):
         """The values from `from_offset` (inclusive) up to what is known to be committed, perhaps not the newest."""
 
     async def read_behind_barrier(self, from_offset: int, within_s: float) -> Values:
-        """The values from `from_offset` (inclusive) up to the read index, once the node has applied all below it."""
+        """The values from `from_offset` (inclusive) up to the read index, once the node has applied all below it.
+
+        If the log is trimmed, they begin at its start.
+        """
         raise NotImplementedError("a client over the network has no node whose barrier it could wait for")
 
 
@@ -125,6 +130,7 @@ class EmbeddedAccess(LogAccess):
     async def read_behind_barrier(self, from_offset: int, within_s: float) -> Values:
         with trio.fail_after(within_s):
             read_index = await self._node.read_barrier()
+        from_offset = max(from_offset, self._node.log.log_start_offset)
         records = [
             (record.offset, record.value or b"")
             for header, batch in self._node.log.iter_batches(from_offset, read_index)
@@ -132,7 +138,7 @@ class EmbeddedAccess(LogAccess):
             for record in decode_records(batch, 0, header)
             if record.offset >= from_offset
         ]
-        return Values.of(records, read_index)
+        return attrs.evolve(Values.of(records, read_index), from_offset=from_offset)
 
     async def _read(self, from_offset: int, until: int | None, records: list[tuple[int, bytes]]) -> None:
         if until is not None and until <= from_offset:

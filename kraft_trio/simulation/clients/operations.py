@@ -160,7 +160,13 @@ class _Reading(OperationKind):
             if not self.request.log_is_trimmed:
                 raise
             raise NetworkError(str(error)) from error
-        self.request.history.succeed(operation, offsets=given.offsets, values=given.values, end_offset=given.end_offset)
+        self.request.history.succeed(
+            operation,
+            offsets=given.offsets,
+            values=given.values,
+            end_offset=given.end_offset,
+            from_offset=given.from_offset,
+        )
 
     @abstractmethod
     async def read(self, from_offset: int) -> Values:

@@ -171,12 +171,18 @@ class History:
         offsets: Sequence[int] = (),
         values: Sequence[bytes] | None = None,
         end_offset: int | None = None,
+        from_offset: int | None = None,
     ) -> None:
-        """The client learned that the operation took effect.  A read gets its values and the end of what it read."""
+        """The client learned that the operation took effect.  A read gets its values and the end of what it read.
+
+        `from_offset` is where the read began, if that is not what it asked for.
+        """
         _check_pending(operation)
         if values is not None:
             assert operation.from_offset is not None, "only a read is given values"
             operation.values = tuple(values)
+        if from_offset is not None:
+            operation.from_offset = from_offset
         self.known_end = max(self.known_end, *(offset + 1 for offset in offsets), 0)
         operation.offsets = tuple(offsets)
         operation.end_offset = end_offset

@@ -25,6 +25,7 @@ from kraft_trio.simulation.faults.disk import spoiled_by
 from kraft_trio.simulation.faults.membership import upgrade
 from kraft_trio.simulation.faults.plan import (
     MILLISECOND_US,
+    MOST_DRIFT_PPM,
     REGISTERED_KINDS,
     SECOND_US,
     FaultKind,
@@ -63,6 +64,9 @@ _CHANGING: Final = 0.6
 
 _SNAPSHOTTING: Final = 0.6
 """The share of the runs in which nodes take snapshots, if snapshot faults are selected."""
+
+_LEASING: Final = 0.3
+"""The share of the runs in which leaders have read leases."""
 
 _WEIGHTS: Final = {MEMBERSHIP: 3.0}
 """Weights of groups that happen more often than others.  If voters change at all, they change often."""
@@ -143,6 +147,8 @@ def make_plan(seed: int, options: PlanOptions) -> Plan:
     if changes_voters and membership.random() < 0.2:
         settings["kraft.voter.gossip.enable"] = "false"
     operations_per_s = _pick(source, _LOADS)
+    if random.Random(f"{seed}/leases").random() < _LEASING:
+        settings["kraft.read.lease.max.clock.drift.ppm"] = str(MOST_DRIFT_PPM)
     if takes_snapshots := _takes_snapshots(snapshots, options):
         settings |= snapshot_settings(snapshots, operations_per_s)
     header = Header(

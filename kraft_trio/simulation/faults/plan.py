@@ -68,6 +68,9 @@ class Plan:
 MILLISECOND_US: Final = 1000
 SECOND_US: Final = 1_000_000
 
+MOST_DRIFT_PPM: Final = 200_000
+"""How much faster or slower a clock may run."""
+
 
 @attrs.define
 class Timeline:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from kraft_trio.simulation.faults.plan import MILLISECOND_US, SECOND_US, Timeline, fault
+from kraft_trio.simulation.faults.plan import MILLISECOND_US, MOST_DRIFT_PPM, SECOND_US, Timeline, fault
 from kraft_trio.simulation.script.steps import Step
 from kraft_trio.simulation.script.steps_campaign import StrikeLeader
 from kraft_trio.simulation.script.steps_election import Campaign
@@ -122,7 +122,7 @@ def mixed_versions(timeline: Timeline, at_us: int) -> None:
 @fault("time")
 def drift(timeline: Timeline, at_us: int) -> None:
     if (node := timeline.claim(at_us, 0)) is not None:
-        timeline.add(at_us, Drift(node, timeline.random.randrange(-200_000, 200_001, 1000)))
+        timeline.add(at_us, Drift(node, timeline.random.randrange(-MOST_DRIFT_PPM, MOST_DRIFT_PPM + 1, 1000)))
         timeline.add(at_us, Restart((node,)))
 
 

@@ -96,7 +96,13 @@ class ReadBarrier(Step):
 
         async def attempt(access: LogAccess, within_s: float) -> None:
             given = await access.read_behind_barrier(0, within_s)
-            cluster.history.succeed(operation, offsets=given.offsets, values=given.values, end_offset=given.end_offset)
+            cluster.history.succeed(
+                operation,
+                offsets=given.offsets,
+                values=given.values,
+                end_offset=given.end_offset,
+                from_offset=given.from_offset,
+            )
 
         await _perform(cluster, operation, attempt)
 

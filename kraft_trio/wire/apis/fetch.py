@@ -6,8 +6,8 @@ KIP-853 leaves it to the application to tell the leader which kraft.versions an 
 tagged field for them; a leader that does not know it skips it.  Another one has the listeners of a controller that is
 no voter, so that the leader can make it a voter when an administrator names nothing but its id (KIP-642).
 
-Two more serve read barriers (docs/PROTOCOL.md#read-barriers): a response has the round that a read waits for, and a
-voter's next Fetch returns it.
+More serve read barriers (docs/PROTOCOL.md#read-barriers): a response has the round that a read waits for, and a voter's
+next Fetch returns it.  With it, the voter may promise to wait if it is elected (docs/PROTOCOL.md#read-leases).
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ OWN_FIELDS_SINCE: Final = 17
 LISTENERS_TAG: Final = 10_000
 KRAFT_VERSIONS_TAG: Final = 10_001
 READ_ROUND_TAG: Final = 10_002
+READ_LEASE_WAIT_TAG: Final = 10_003
 """Far above the tags that Kafka uses."""
 
 
@@ -80,6 +81,8 @@ class FetchRequest:
     """The listeners of a controller that is no voter; otherwise, and below version 17, empty."""
     read_round: int = NO_ROUND
     """The round of the last response of this leader, or NO_ROUND."""
+    read_lease_wait_ms: int = 0
+    """How long the voter would commit nothing if it were elected.  Only with a round, and 0 without leases."""
 
 
 @attrs.frozen
@@ -154,6 +157,7 @@ def _fields_of_request(request: FetchRequest, version: int) -> Fields:
         "kraft_versions": _fields_of_versions(request.kraft_versions),
         "listeners": fields_of_listeners(request.listeners),
         "read_round": request.read_round,
+        "read_lease_wait": request.read_lease_wait_ms,
     }
 
 
@@ -193,6 +197,7 @@ def _request_of_fields(fields: Fields, version: int) -> FetchRequest:
         None if versions == _NO_VERSIONS else VersionRange(versions["minimum"], versions["maximum"]),
         listeners_of_fields(fields.get("listeners", ())),
         fields.get("read_round", NO_ROUND),
+        fields.get("read_lease_wait", 0),
     )
 
 
@@ -282,10 +287,11 @@ def _with_own_fields(kind: str, version: int, shape: EntityShape) -> EntityShape
     entity = EntityShape("KRaftVersions", flexible=True, fields=ends, tagged=())
     versions = FieldShape("kraft_versions", ENTITY, entity, False, False, KRAFT_VERSIONS_TAG, _NO_VERSIONS)
     listeners = FieldShape("listeners", ENTITY, LISTENER_SHAPE, True, False, LISTENERS_TAG, [])
-    return attrs.evolve(shape, tagged=(*shape.tagged, listeners, versions, _READ_ROUND))
+    return attrs.evolve(shape, tagged=(*shape.tagged, listeners, versions, _READ_ROUND, _READ_LEASE_WAIT))
 
 
 _READ_ROUND: Final = FieldShape("read_round", "int64", None, False, False, READ_ROUND_TAG, NO_ROUND)
+_READ_LEASE_WAIT: Final = FieldShape("read_lease_wait", "int32", None, False, False, READ_LEASE_WAIT_TAG, 0)
 
 
 def _with_round_in_each_partition(shape: EntityShape) -> EntityShape:

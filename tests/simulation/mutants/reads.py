@@ -1,19 +1,24 @@
-"""Mutants of read barriers: which Fetch confirms that a leader still leads, and from when on its index is one."""
+"""Mutants of read barriers and leases: what shows that a leader still leads, and for how long."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+import attrs
+
 from kraft_trio.actors import read_barriers
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.read_barriers import ReadBarriers
 from kraft_trio.messages import FetchReceived, ReadIndexRequested
 from kraft_trio.node import Node
+from kraft_trio.protocol import read_lease
+from kraft_trio.protocol.read_lease import ReadLease
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.script.catalog import parse_step
+from tests.support.drifting_lease import KEY, leader_cut_off, lease_setup
 
 from .mutant import Change, mutant
 from .runs import campaign, custom, storm
@@ -54,14 +59,32 @@ async def _ignorant_leader(cluster: Cluster) -> None:
 
 IGNORANT_LEADER = custom("a leader dies as soon as it has acknowledged an append", _ignorant_leader)
 
+DRIFT = 0.1
+DRIFTING = custom(
+    "a leader with a slow clock is cut off, and one with a fast clock takes over",
+    leader_cut_off(DRIFT),
+    settings=lease_setup(DRIFT).settings,
+)
+
+
+async def _unwilling(cluster: Cluster) -> None:
+    """The voter that takes over has no leases in its configuration."""
+    without = attrs.evolve(cluster.config_of(2), read_lease_max_clock_drift_ppm=-1)
+    cluster._configs[2] = without
+    await leader_cut_off(0.0)(cluster)
+
+
+UNWILLING = custom("a voter without leases takes over", _unwilling, settings=lease_setup(0.0).settings)
+
 BARRIERS = storm(
     "reads behind barriers",
-    *("isolate", "halves", "one_way", "slow_links", "clog", "duplicates", "pause", "campaign", "kill"),
+    *("isolate", "halves", "one_way", "slow_links", "clog", "duplicates", "pause", "campaign", "kill", "drift"),
     gap_s=0.3,
     clients=4,
     operations_per_s=25,
     seconds=8,
 )
+LEASES = attrs.evolve(BARRIERS, setup=attrs.evolve(BARRIERS.setup, settings={**BARRIERS.setup.settings, KEY: "200000"}))
 
 
 @mutant(
@@ -131,3 +154,39 @@ def a_barrier_does_not_wait_for_the_application() -> Iterable[Change]:
         return read_index
 
     return [(Node, "read_barrier", read_barrier)]
+
+
+@mutant(
+    breaks="a lease is shorter than the wait of a new leader, by what both clocks may drift",
+    found_by=(25,),
+    run=DRIFTING,
+)
+def a_lease_lasts_as_long_as_the_wait() -> Iterable[Change]:
+    return [(read_lease, "lease_ms", lambda wait_ms, _drift: wait_ms)]
+
+
+@mutant(
+    breaks="a new leader commits nothing until the leases of earlier leaders are over",
+    found_by=(25,),
+    run=DRIFTING,
+)
+def a_new_leader_does_not_wait_for_leases() -> Iterable[Change]:
+    real = LeaderReplication.__init__
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        real(self, *args, **kwargs)
+        self._waits_out_leases = False
+
+    return [(LeaderReplication, "__init__", init)]
+
+
+@mutant(
+    breaks="there is a lease only if every voter would wait",
+    found_by=(25,),
+    run=UNWILLING,
+)
+def voters_that_promise_nothing_are_not_asked() -> Iterable[Change]:
+    def length_s(self: Any, _voters: object) -> float:
+        return read_lease.lease_ms(min([self._own_wait_ms, *filter(None, self._promises.values())]), 0.0) / 1000
+
+    return [(ReadLease, "length_s", length_s)]
