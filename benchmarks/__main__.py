@@ -22,6 +22,7 @@ from benchmarks import (
     membership,
     memory,
     open_time,
+    reads,
     simulation,
     snapshot_commits,
     snapshot_fetch,
@@ -45,6 +46,7 @@ IN_MEMORY = ("tmpfs", "ramfs")
 MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]] = {
     "latency": latency.measure,
     "throughput": throughput.measure,
+    "reads": reads.measure,
     "failover": failover.measure,
     "membership": membership.measure,
     "open": open_time.measure,

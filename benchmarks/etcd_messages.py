@@ -17,6 +17,6 @@ def put_request(key: bytes, value: bytes) -> bytes:
     return _bytes_field(1, key) + _bytes_field(2, value)
 
 
-def serializable_range_request(key: bytes) -> bytes:
-    """RangeRequest{key = 1, serializable = 7}: answered by the member alone."""
-    return _bytes_field(1, key) + bytes([7 << 3, 1])
+def range_request(key: bytes, *, serializable: bool) -> bytes:
+    """RangeRequest{key = 1, serializable = 7}.  A serializable one is answered by the member alone."""
+    return _bytes_field(1, key) + (bytes([7 << 3, 1]) if serializable else b"")

@@ -11,9 +11,11 @@ from benchmarks.children import BenchmarkError
 from kraft_trio.errors import KraftError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import NewRecord, encode_batch
-from kraft_trio.wire.api import LIST_OFFSETS, PRODUCE
+from kraft_trio.wire.api import DESCRIBE_CLUSTER, LIST_OFFSETS, PRODUCE, READ_INDEX
+from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
 from kraft_trio.wire.apis.list_offsets import LATEST, ListOffsetsPartition, ListOffsetsRequest
 from kraft_trio.wire.apis.produce import ProducePartition, ProducePartitionResponse, ProduceRequest
+from kraft_trio.wire.apis.read_index import ReadIndexRequest
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -60,6 +62,17 @@ async def ask_latest_offset(connection: Connection) -> None:
     response = await connection.request(LIST_OFFSETS, _LATEST_OFFSET_REQUEST)
     if [answer.error for answer in response.partitions] != [ErrorCode.none]:
         raise BenchmarkError(f"ListOffsets answered {response.partitions}")
+
+
+async def ask_cluster_id(connection: Connection) -> str:
+    return (await connection.request(DESCRIBE_CLUSTER, DescribeClusterRequest(CONTROLLERS))).cluster_id
+
+
+async def ask_read_index(connection: Connection, cluster_id: str) -> None:
+    """Raises BenchmarkError when the leader does not tell."""
+    response = await connection.request(READ_INDEX, ReadIndexRequest(cluster_id))
+    if response.error != ErrorCode.none:
+        raise BenchmarkError(f"ReadIndex answered {response.error.name}")
 
 
 async def try_to_commit(endpoint: Endpoint, value: bytes) -> bool:

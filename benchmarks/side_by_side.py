@@ -47,7 +47,7 @@ class Measured:
 
 
 Load = Callable[[str, float], Awaitable[LoadResult]]
-"""Called with the operation ("commit" or "floor") and the seconds."""
+"""Called with the operation ("commit", "read" or "floor") and the seconds."""
 
 
 @attrs.frozen
@@ -73,7 +73,7 @@ class Systems:
 
 
 async def compare(
-    context: Context, systems: Systems, in_flight: int, rounds: int, seconds: float
+    context: Context, systems: Systems, in_flight: int, rounds: int, seconds: float, operation: str = "commit"
 ) -> dict[str, Measured]:
     """Run the rounds; the key is OURS or ETCD.  Raises BenchmarkError when an acknowledged record is not in the log."""
     measured = {OURS: Measured()} | ({ETCD: Measured()} if systems.etcd else {})
@@ -84,7 +84,7 @@ async def compare(
             into = measured[system]
             load, pids = await _load_of(systems, system, in_flight)
             cpu_before = cpu_seconds(pids)
-            result = await load("commit", seconds)
+            result = await load(operation, seconds)
             into.server_cpu_us.append((cpu_seconds(pids) - cpu_before) / result.all_operations * 1e6)
             into.rounds.append(result)
             into.floors.append(await load("floor", FLOOR_SECONDS))
@@ -94,7 +94,7 @@ async def compare(
             )
     committed = await systems.kraft.high_watermark() - high_watermark_before
     acknowledged = sum(result.all_operations for result in measured[OURS].rounds)
-    if committed < acknowledged:
+    if operation == "commit" and committed < acknowledged:
         raise BenchmarkError(f"{acknowledged} records were acknowledged, but only {committed} offsets are committed")
     return measured
 
@@ -105,14 +105,14 @@ async def _load_of(systems: Systems, system: str, in_flight: int) -> tuple[Load,
     if system == OURS:
         endpoint = systems.kraft.endpoint(await systems.kraft.leader())
         where: tuple[str, ...] = ("kraft", endpoint.host, str(endpoint.port), *common)
-        names = {"commit": "produce", "floor": "floor"}
+        names = {"commit": "produce", "read": "read", "floor": "floor"}
         pids = list(systems.kraft.pids.values())
     else:
         assert systems.etcd is not None
         # The faster of grpcio's modes: blocking calls for one in flight, asyncio for many.
         mode = "threads" if in_flight == 1 else "asyncio"
         where = ("etcd", systems.etcd.endpoint(await systems.etcd.leader()), "--mode", mode, *common)
-        names = {"commit": "put", "floor": "floor"}
+        names = {"commit": "put", "read": "read", "floor": "floor"}
         pids = list(systems.etcd.pids.values())
 
     async def load(operation: str, seconds: float) -> LoadResult:

@@ -1,8 +1,8 @@
 """Load an etcd member through grpcio: `python -m benchmarks.loads.etcd ENDPOINT --operation put --in-flight 64 …`.
 
-`--operation put` commits one value; `floor` is a serializable Range of a key that is not there: the same path
-through client and server, without a commit.  Requests are a few protobuf bytes made once: no generated code, nothing
-encoded while measuring.
+`--operation put` commits one value; `read` is a linearizable Range of a key that is not there, and `floor` a
+serializable one: the same path through client and server, without asking other members.  Requests are a few protobuf
+bytes made once: no generated code, nothing encoded while measuring.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import click
 import grpc  # type: ignore[import-untyped]
 import grpc.aio  # type: ignore[import-untyped]
 
-from benchmarks.etcd_messages import put_request, serializable_range_request
+from benchmarks.etcd_messages import put_request, range_request
 from benchmarks.measurement import LoadResult, Stopwatch
 
 PUT = "/etcdserverpb.KV/Put"
@@ -27,7 +27,7 @@ CALL_SECONDS = 30.0
 def _requests(operation: str, value_bytes: int, worker: int) -> tuple[str, list[bytes]]:
     if operation == "put":
         return PUT, [put_request(b"bench/%04d/%06d" % (worker, i), b"x" * value_bytes) for i in range(1000)]
-    return RANGE, [serializable_range_request(b"absent")]
+    return RANGE, [range_request(b"absent", serializable=operation == "floor")]
 
 
 def _load_with_threads(endpoint: str, operation: str, in_flight: int, value_bytes: int, watch: Stopwatch) -> None:
@@ -136,7 +136,7 @@ def load(
 @click.command(help=__doc__)
 @click.argument("endpoint")
 @click.option("--mode", type=click.Choice(["threads", "futures", "asyncio"]), default="threads", show_default=True)
-@click.option("--operation", type=click.Choice(["put", "floor"]), default="put", show_default=True)
+@click.option("--operation", type=click.Choice(["put", "read", "floor"]), default="put", show_default=True)
 @click.option("--in-flight", type=click.IntRange(1, 1024), default=1, show_default=True)
 @click.option("--value-bytes", type=click.IntRange(0), default=1024, show_default=True)
 @click.option("--warm-up-seconds", type=float, default=1.0, show_default=True)

@@ -1,6 +1,7 @@
 """Load our leader over `kraft_trio.wire`: `python -m benchmarks.loads.kraft HOST PORT --in-flight 64 …`.
 
-`--operation produce` commits one record with acks=all; `floor` is a ListOffsets request: the same path through
+`--operation produce` commits one record with acks=all; `read` asks for a read index, which is what a linearizable read
+waits for; `floor` is a ListOffsets request: the same path through
 client and server, without a commit.  Each request in flight has a connection of its own, as a Kafka server answers
 the requests of one connection one after the other.
 """
@@ -12,7 +13,7 @@ import time
 import click
 import trio
 
-from benchmarks.kraft_client import ask_latest_offset, commit, connect, produce_request
+from benchmarks.kraft_client import ask_cluster_id, ask_latest_offset, ask_read_index, commit, connect, produce_request
 from benchmarks.measurement import LoadResult, Stopwatch
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.connection import Connection
@@ -24,12 +25,15 @@ async def load(
     """Keep `in_flight` requests outstanding for that time.  Raises NetworkError, or BenchmarkError if refused."""
     request = produce_request(b"x" * value_bytes)
     connections = [await connect(endpoint) for _ in range(in_flight)]
+    cluster_id = await ask_cluster_id(connections[0])
     watch = Stopwatch("wire.connection", warm_up_seconds, seconds)
 
     async def work(connection: Connection) -> None:
         while (began := time.perf_counter()) < watch.end:
             if operation == "produce":
                 await commit(connection, request)
+            elif operation == "read":
+                await ask_read_index(connection, cluster_id)
             else:
                 await ask_latest_offset(connection)
             watch.record(began, time.perf_counter())
@@ -46,7 +50,7 @@ async def load(
 @click.command(help=__doc__)
 @click.argument("host")
 @click.argument("port", type=int)
-@click.option("--operation", type=click.Choice(["produce", "floor"]), default="produce", show_default=True)
+@click.option("--operation", type=click.Choice(["produce", "read", "floor"]), default="produce", show_default=True)
 @click.option("--in-flight", type=click.IntRange(1, 1024), default=1, show_default=True)
 @click.option("--value-bytes", type=click.IntRange(0), default=1024, show_default=True)
 @click.option("--warm-up-seconds", type=float, default=1.0, show_default=True)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from benchmarks.etcd_messages import put_request, serializable_range_request
+from benchmarks.etcd_messages import put_request, range_request
 from benchmarks.measurement import LoadResult, Stopwatch, median_result, percentile
 
 
@@ -94,7 +94,7 @@ def test_results_survive_the_load_programs_output() -> None:
         (put_request(b"k", b"x" * 127), b"\x0a\x01k\x12\x7f" + b"x" * 127),
         (put_request(b"k", b"x" * 128), b"\x0a\x01k\x12\x80\x01" + b"x" * 128),
         (put_request(b"key", b"x" * 1024), b"\x0a\x03key\x12\x80\x08" + b"x" * 1024),
-        (serializable_range_request(b"a"), b"\x0a\x01a\x38\x01"),
+        (range_request(b"a", serializable=True), b"\x0a\x01a\x38\x01"),
     ],
 )
 def test_etcd_requests_are_protobuf(encoded: bytes, expected: bytes) -> None:
