@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable
 
 import attrs
+import trio
 
 from kraft_trio.actors.bootstrap_servers import BootstrapServers
 from kraft_trio.actors.epoch_context import EpochContext
@@ -67,6 +68,7 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp) -> LoneEpoch:
         random=random.Random(0),
         secret_bits=random.Random(0).getrandbits,
         wall_clock_ms=lambda: 0,
+        clock_s=trio.current_time,
         tell_election=tell_election,
         failures=RequestFailures(failed.append),
     )

@@ -315,7 +315,7 @@ def the_state_machine_is_given_a_batch_twice() -> Iterable[Change]:
     return [(StateMachineDriver, "__init__", init)]
 
 
-@mutant(breaks="a state machine gets every record", found_by=(8,), run=RESTARTED)
+@mutant(breaks="a state machine gets every record", found_by=(8, 25), run=RESTARTED)
 def the_state_machine_misses_what_came_before_it() -> Iterable[Change]:
     real = StateMachineDriver.run
 
