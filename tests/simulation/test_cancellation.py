@@ -82,6 +82,8 @@ NODE: dict[str, Call] = {
     "execute": lambda stage: stage.follower.execute(b"command"),
     "execute(request_id=)": lambda stage: stage.follower.execute(b"command", stage.follower.new_request_id()),
     "leadership": lead,
+    "read_barrier": lambda stage: stage.follower.read_barrier(),
+    "read_barrier(leader)": lambda stage: stage.newest.read_barrier(),
     "resign": lambda stage: stage.newest.resign(),
     "take_snapshot": lambda stage: stage.follower.take_snapshot(),
     "transfer_leadership": lambda stage: stage.follower.transfer_leadership(3),
