@@ -71,6 +71,7 @@ class NodeConfig(ConfigFields):
             queued_max_request_bytes: int = ...,
             auto_join: bool = ...,
             voter_gossip: bool = ...,
+            read_lease_max_clock_drift_ppm: int = ...,
             shutdown_grace_ms: int = ...,
             metrics_interval_ms: int = ...,
             topic_name: str = ...,
