@@ -329,6 +329,7 @@ async def test_a_read_that_was_cancelled_leaves_the_others_alone(cluster: Cluste
 @on_cluster()
 async def test_only_the_leader_tells_clients_of_its_cluster(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
     follower, *_ = cluster.others(leader)
 
     async def ask(node: Node, cluster_id: str) -> ReadIndexResponse:
