@@ -48,10 +48,10 @@ async def append_in_epoch(
         raise
     if answer.error == ErrorCode.none:
         return answer.base_offset
-    if answer.error != ErrorCode.not_leader_or_follower:
-        raise failure_of(answer)
-    if answer.base_offset < 0:
+    if answer.error == ErrorCode.not_leader_or_follower:
         raise NotLeaderError(f"append: epoch {epoch} has ended")
-    raise OutcomeUnknownError(
-        f"append: epoch {epoch} ended before offset {answer.base_offset} was committed; a later leader may commit it"
-    )
+    if answer.error == ErrorCode.request_timed_out:
+        raise OutcomeUnknownError(
+            f"append: epoch {epoch} ended before offset {answer.base_offset} committed; a later leader may commit it"
+        )
+    raise failure_of(answer)

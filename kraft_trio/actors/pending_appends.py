@@ -25,6 +25,8 @@ class _PendingAppend:
     base_offset: int
     next_offset: int
     reply: Reply[ProducePartitionResponse]
+    may_be_sent_again: bool
+    """Whether the batch has a producer id, by which every leader recognizes it."""
 
 
 class PendingAppends:
@@ -45,7 +47,7 @@ class PendingAppends:
 
     def await_commit(self, message: ProduceReceived, base_offset: int, next_offset: int, now_s: float) -> None:
         """Answer the request when everything below `next_offset` is committed."""
-        pending = _PendingAppend(base_offset, next_offset, message.reply)
+        pending = _PendingAppend(base_offset, next_offset, message.reply, message.header.producer_id >= 0)
         if self._is_committed(next_offset):
             self._acknowledge(pending, self._log.log_start_offset)
             return
@@ -88,9 +90,15 @@ class PendingAppends:
         return False
 
     def _abandon(self, pending: _PendingAppend) -> None:
+        """Answer an append of a lost epoch, which a later leader may commit.
+
+        librdkafka takes NOT_LEADER_OR_FOLLOWER for a promise that nothing was appended, and sends the batch again even
+        with `retries=0`.  REQUEST_TIMED_OUT says that the fate of the batch is unknown.
+        """
+        error = ErrorCode.not_leader_or_follower if pending.may_be_sent_again else ErrorCode.request_timed_out
         pending.reply.answer(
             ProducePartitionResponse(
-                error=ErrorCode.not_leader_or_follower,
+                error=error,
                 base_offset=pending.base_offset,
                 error_message="lost the leadership before it committed",
             )

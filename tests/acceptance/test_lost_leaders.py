@@ -77,7 +77,7 @@ def test_a_paused_leader_acknowledges_nothing_when_it_wakes(make_quorum: MakeQuo
         quorum.produce(["after"], besides=old.id)
         old.resume()
         answer = connection.read_response(PRODUCE, version).partitions[0]
-    assert answer.error is ErrorCode.not_leader_or_follower
+    assert answer.error in (ErrorCode.not_leader_or_follower, ErrorCode.request_timed_out)
     assert b"stale" not in quorum.assert_logs_equal()
     assert [value for _, value in read_with_confluent(quorum.bootstrap_servers)] == ["before", "after"]
 

@@ -227,7 +227,7 @@ async def test_an_append_that_does_not_commit_in_time_is_said_to(cluster: Cluste
 
 @on_cluster()
 async def test_waiting_clients_are_told_when_the_leader_resigns(cluster: Cluster) -> None:
-    """Check-quorum ends the epoch: appends and parked fetches get NOT_LEADER_OR_FOLLOWER, at once."""
+    """Check-quorum ends the epoch: a parked fetch may ask another node, and nobody knows the fate of the append."""
     leader = await cluster.wait_for_leader()
     cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id})
     errors: list[tuple[float, ErrorCode]] = []
@@ -246,5 +246,5 @@ async def test_waiting_clients_are_told_when_the_leader_resigns(cluster: Cluster
     async with trio.open_nursery() as nursery:
         nursery.start_soon(produce)
         nursery.start_soon(consume)
-    assert [error for _, error in errors] == [ErrorCode.not_leader_or_follower] * 2
+    assert {error for _, error in errors} == {ErrorCode.request_timed_out, ErrorCode.not_leader_or_follower}
     assert max(at for at, _ in errors) - begun <= 3.01

@@ -282,14 +282,19 @@ async def test_r3_a_lost_round_of_an_earlier_stay_does_not_count(cluster: Cluste
 
 @on_cluster(started=())
 async def test_what_waits_when_the_epoch_ends_is_answered(cluster: Cluster) -> None:
-    """Appends and fetches of a lost epoch get NOT_LEADER_OR_FOLLOWER, those still in the mailbox included."""
+    """All get NOT_LEADER_OR_FOLLOWER, except appended batches that no leader would recognize if they came again."""
     record = encode_batch([NewRecord(value=b"x")], timestamp_ms=0)
+    recognizable = encode_batch(
+        [NewRecord(value=b"y")], timestamp_ms=0, producer_id=1, producer_epoch=0, base_sequence=0
+    )
+    appended: Reply[ProducePartitionResponse] = Reply()
     appends: list[Reply[ProducePartitionResponse]] = [Reply(), Reply()]
     async with leading(cluster, 1) as leader:
         mailbox = leader.mailbox
         completed = fetch_at_end(leader.context, cluster.key_of(2))
         await mailbox.send(completed)
-        await mailbox.send(ProduceReceived(record, peek_header(record), 60_000, appends[0]))
+        await mailbox.send(ProduceReceived(record, peek_header(record), 60_000, appended))
+        await mailbox.send(ProduceReceived(recognizable, peek_header(recognizable), 60_000, appends[0]))
         await trio.testing.wait_all_tasks_blocked()
         fetches = [fetch_at_end(leader.context, STRANGER) for _ in range(2)]
         await mailbox.send(fetches[0])
@@ -298,6 +303,7 @@ async def test_what_waits_when_the_epoch_ends_is_answered(cluster: Cluster) -> N
         mailbox.send_nowait(ProduceReceived(record, peek_header(record), 60_000, appends[1]))
         mailbox.send_nowait(fetches[1])
     assert (await completed.reply.receive()).records, "the append had completed the parked fetch"
+    assert (await appended.receive()).error == ErrorCode.request_timed_out
     for append in appends:
         assert (await append.receive()).error == ErrorCode.not_leader_or_follower
     for fetch in fetches:
