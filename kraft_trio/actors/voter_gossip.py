@@ -131,10 +131,11 @@ class VoterGossip:
         return (*(() if own is None else (own,)), *tuple(others)[: MAX_ADVERTISEMENTS - 1])
 
     async def _own(self) -> Advertisement | None:
-        """This node's own advertisement.  None if it is not a voter, or cannot count its boot."""
+        """This node's own advertisement.  None if it cannot count its boot.
+
+        A replica that is no voter by its own log may be one by another log, which needs its vote.
+        """
         key = self._context.key
-        if not self._context.log.voters.voters.is_voter(key):
-            return None
         if not self._has_booted and not await self._count_to(min(self._boots.value + 1, MAX_BOOT)):
             return None
         endpoints = Endpoints(tuple(self._context.config.advertised_endpoints())[:MAX_ENDPOINTS])

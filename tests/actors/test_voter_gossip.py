@@ -13,9 +13,11 @@ from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER, PORT
 from kraft_trio.storage.boot_counter import BootCounter
+from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.wire.api import DISCOVER_VOTERS
 from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest, DiscoverVotersResponse
 from kraft_trio.wire.error_codes import ErrorCode
+from tests.support.epoch_context import voters_of
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import STRANGER, RawClient
 
@@ -51,6 +53,21 @@ async def told(cluster: Cluster, node_id: int, *advertisements: Advertisement) -
     """The node's response to a request with these advertisements."""
     async with RawClient.connected(cluster, node_id) as client:
         return await client.ask(DISCOVER_VOTERS, DiscoverVotersRequest(CLUSTER_ID, advertisements))
+
+
+@on_cluster(voters=1, observers=1)
+async def test_a_voter_that_its_own_log_does_not_name_is_found(cluster: Cluster) -> None:
+    """Seed 512: the only log with the newest voter set needs the vote of a node that has never seen that set."""
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    cluster.partition({1}, {2})
+    assert leader.election.leading is not None
+    leader.election.leading.append_control(VotersRecord(voters_of(cluster, [1, 2])))
+    await leader.log.sync()
+    await move_everybody(cluster)
+    cluster.heal()
+    await start_everybody(cluster)
+    await cluster.wait_for_leader(within_s=10 * FETCH_TIMEOUT_S)
 
 
 @pytest.mark.parametrize("voters", [3, 5])
