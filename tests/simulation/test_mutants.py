@@ -13,7 +13,7 @@ from kraft_trio.simulation.invariants import INVARIANTS
 from tests.support import sizes
 
 from .mutants import MUTANTS, Run, violation_of
-from .mutants.reads import BARRIERS, LEASES
+from .mutants.reads import BARRIERS
 from .mutants.runs import storm
 from .mutants.snapshots import SETTINGS as SNAPSHOT_SETTINGS
 from .mutants.table import DOCUMENT, table_names
@@ -67,10 +67,7 @@ FOUND_BY_CHANCE = (
 )
 
 FOUND_BY_CHANCE_IN_READS = {
-    "a leader takes its word for it": BARRIERS,
-    "a fetch of before the read counts": BARRIERS,
     "the high watermark of an older epoch is a read index": BARRIERS,
-    "a new leader does not wait for leases": LEASES,
 }
 
 COMPARED = sizes.part(tuple(MUTANTS), 8)

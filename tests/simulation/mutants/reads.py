@@ -18,7 +18,7 @@ from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.script.catalog import parse_step
-from tests.support.drifting_lease import KEY, leader_cut_off, lease_setup
+from tests.support.drifting_lease import leader_cut_off, lease_setup
 
 from .mutant import Change, mutant
 from .runs import campaign, custom, storm
@@ -84,7 +84,6 @@ BARRIERS = storm(
     operations_per_s=25,
     seconds=8,
 )
-LEASES = attrs.evolve(BARRIERS, setup=attrs.evolve(BARRIERS.setup, settings={**BARRIERS.setup.settings, KEY: "200000"}))
 
 
 @mutant(
