@@ -38,7 +38,7 @@ def assert_describes(answer: dict[str, Any], quorum: Quorum) -> None:
     assert {voter["log_end_offset"] for voter in partition["current_voters"]} == {expected.high_watermark}
     assert [observer["replica_id"] for observer in partition["observers"]] == [4]
     ports = {node["node_id"]: node["listeners"][0]["port"] for node in answer["nodes"]}
-    assert ports == {node_id: quorum.nodes[node_id].endpoint.port for node_id in VOTERS}
+    assert ports == {node_id: quorum.nodes[node_id].endpoint.port for node_id in [*VOTERS, 4]}
 
 
 @pytest.mark.parametrize("asked", VOTERS)

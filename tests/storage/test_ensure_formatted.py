@@ -12,13 +12,14 @@ from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
-from kraft_trio.formatting import ensure_formatted, random_uuid
+from kraft_trio.formatting import ensure_formatted
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch, ReplicaKey
 from kraft_trio.storage.checkpoint import read_checkpoint_voters
 from kraft_trio.storage.directory import partition_path, read_meta_properties
 from kraft_trio.storage.real_disk import RealDisk
 
 CLUSTER_ID = "fMCL8kv1SWm87L_Md-I2hg"
+OTHER_CLUSTER_ID = "3VlsbP4DSsWlUB0_qRwDQA"
 VOTERS: dict[int, Endpoint | str] = {1: "127.0.0.1:19091", 2: Endpoint("127.0.0.1", 19092), 3: "127.0.0.1:19093"}
 
 
@@ -90,7 +91,7 @@ async def test_a_node_that_is_no_first_voter_joins(tmp_path: Path) -> None:
     ("changes", "cluster_id", "said"),
     [
         ({"node_id": 2, "listeners": "CONTROLLER://127.0.0.1:19092"}, CLUSTER_ID, "formatted for node 1, not for"),
-        ({}, random_uuid(), f"formatted for cluster {CLUSTER_ID}, not for"),
+        ({}, OTHER_CLUSTER_ID, f"formatted for cluster {CLUSTER_ID}, not for"),
         ({"topic_name": "other"}, CLUSTER_ID, "kraft.topic.name=other is configured"),
     ],
 )
