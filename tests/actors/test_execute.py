@@ -50,6 +50,7 @@ async def test_commands_under_way_together_get_their_own_results(cluster: Cluste
         for number in range(60):
             nursery.start_soon(execute, 1 + number % 3, b"%d" % number)
     assert isinstance(ledgers, Ledgers)
+    await cluster.wait_until(lambda: all(len(ledger.entries) == len(results) for ledger in ledgers.of.values()))
     for ledger in ledgers.of.values():
         assert {entry: place for place, entry in enumerate(ledger.entries, 1)} == results
 

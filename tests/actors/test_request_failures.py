@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.client_requests import ClientRequests
+from kraft_trio.actors.cluster_requests import ClusterRequests
 from kraft_trio.actors.election_responses import ElectionResponses
 from kraft_trio.actors.leader_fetches import LeaderFetches
 from kraft_trio.actors.list_offsets_requests import ListOffsetsRequests
@@ -78,7 +78,7 @@ ANSWERED: list[tuple[Ask, type, str, Any]] = [
     (remove_voter, VoterChangeCoordinator, "_remove", broken_later),
 ]
 CLOSED: list[tuple[Ask, type, str, Any]] = [
-    (metadata, ClientRequests, "metadata", broken),
+    (metadata, ClusterRequests, "metadata", broken),
     (list_offsets, ListOffsetsRequests, "_search", broken_later),
 ]
 

@@ -306,6 +306,7 @@ async def test_voters_without_an_endpoint_of_our_listener_are_counted(cluster: C
 @on_cluster(voters=3)
 async def test_an_election_is_timed_on_every_voter_that_campaigned(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
     survivors = followers_of(cluster, leader)
     metrics = {node.key.id: node.metrics for node in survivors}
     assert all("election-latency-avg" not in each.values() for each in metrics.values())

@@ -88,7 +88,7 @@ class TestStepsOfPlans:
             assert outcome.failure is None
             return outcome.counts["acknowledged appends"]
 
-        assert appends(SECOND // 10) > 4 * appends(SECOND)
+        assert appends(SECOND // 20) > 4 * appends(SECOND)
 
     @pytest.mark.parametrize(
         ("blow", "kind", "cause"),

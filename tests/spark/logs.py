@@ -152,13 +152,15 @@ def truth(log: Iterable[bytes]) -> list[dict[str, Any]]:
     for batch in log:
         [(_, header)] = iter_headers(batch)
         for record in decode_records(batch, 0, header):
+            fields = attrs.asdict(record, recurse=False)
+            epoch = fields.pop("leader_epoch")
             rows.append(
                 {
                     "position": position,
                     "batch_offset": header.base_offset,
-                    "epoch": header.leader_epoch,
+                    "epoch": epoch,
                     "control": header.is_control,
-                    **attrs.asdict(record, recurse=False),
+                    **fields,
                 }
             )
         position += len(batch)
