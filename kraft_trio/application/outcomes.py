@@ -18,6 +18,9 @@ _RESULT: Final = 0
 _FAILED: Final = 1
 _LOST: Final = 2
 
+MAX_OUTCOME_BYTES: Final = 1024 * 1024
+"""A larger outcome is not kept, because one alone could make the table forget all others."""
+
 
 @attrs.frozen
 class Outcome(Generic[R]):
@@ -41,7 +44,16 @@ class OutcomeSerde(Generic[R]):
         self._type = _result_type(machine)
 
     def encode(self, outcome: Outcome[R]) -> bytes:
-        """Encode an outcome.  A result that could not be decoded again is left out: a retry gets ResultLostError."""
+        """Encode an outcome.  One that is too large or could not be decoded again is left out.
+
+        A retry then gets ResultLostError.
+        """
+        data = self._encoded(outcome)
+        if len(data) > MAX_OUTCOME_BYTES:
+            return _pack(_LOST, f"it has {len(data)} bytes, and at most {MAX_OUTCOME_BYTES} are kept")
+        return data
+
+    def _encoded(self, outcome: Outcome[R]) -> bytes:
         if outcome.error is not None:
             return _pack(_FAILED, _name_of(type(outcome.error)), *_failure_arguments(outcome.error))
         try:

@@ -93,7 +93,7 @@ class RequestTable:
         assert request.request_id not in self._applied, f"request {request.request_id} is applied once"
         self._applied[request.request_id] = request
         self._outcome_bytes += len(request.outcome)
-        while self._exceeds_a_limit(request.timestamp_ms):
+        while self._applied and self._exceeds_a_limit(request.timestamp_ms):
             _, forgotten = self._applied.popitem(last=False)
             self._outcome_bytes -= len(forgotten.outcome)
             issued_ms = min(issued_at_ms(forgotten.request_id), request.timestamp_ms + AHEAD_MS)

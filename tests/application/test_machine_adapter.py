@@ -12,7 +12,7 @@ import trio.testing
 
 from kraft_trio import CommandFailed, Committed, CorruptLogError, NewRecord, RawSerde, Record, ResultLostError
 from kraft_trio.application.machine_adapter import CALL_HEADER, REQUEST_HEADER, MachineAdapter
-from kraft_trio.application.outcomes import Outcome, OutcomeSerde
+from kraft_trio.application.outcomes import MAX_OUTCOME_BYTES, Outcome, OutcomeSerde
 from kraft_trio.errors import CorruptSnapshotError
 from kraft_trio.protocol.request_ids import new_request_id
 from tests.support.ledger import Ledger, Refusal
@@ -152,6 +152,15 @@ def test_a_result_that_cannot_be_kept_is_lost_for_retries(result: Any) -> None:
     serde: OutcomeSerde[Any] = OutcomeSerde(Account())
     with pytest.raises(ResultLostError, match="the request was applied, and its result is lost"):
         serde.decode(serde.encode(Outcome(result))).get()
+
+
+@pytest.mark.parametrize("outcome", [Outcome(b"x" * MAX_OUTCOME_BYTES), Outcome(error=Refusal("x" * 2**20))])
+def test_an_outcome_that_is_too_large_is_lost_for_retries(outcome: Outcome[Any]) -> None:
+    serde: OutcomeSerde[Any] = OutcomeSerde(object())
+    data = serde.encode(outcome)
+    assert len(data) < 1000
+    with pytest.raises(ResultLostError, match=rf"at most {MAX_OUTCOME_BYTES} are kept"):
+        serde.decode(data).get()
 
 
 def test_failures_keep_their_class_and_arguments() -> None:

@@ -71,6 +71,12 @@ def test_the_oldest_is_forgotten_and_then_refused(limits: dict[str, int]) -> Non
     assert table.standing(request(NOW_MS + 1).request_id, NOW_MS + 3) is Standing.NEW
 
 
+def test_an_outcome_above_the_limit_leaves_an_empty_table() -> None:
+    table = table_of(request(NOW_MS, outcome=b"0123456789"), max_outcome_bytes=5)
+    assert len(table) == 0
+    assert table.standing(request(NOW_MS).request_id, NOW_MS) is Standing.TOO_OLD
+
+
 def test_what_is_in_the_table_is_known_below_the_floor() -> None:
     late, early = request(NOW_MS + 100), request(NOW_MS)
     table = table_of(late, early, request(NOW_MS + 200), max_requests=2)
