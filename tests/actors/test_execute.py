@@ -20,7 +20,7 @@ from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.wire.api import PRODUCE
 from tests.simulation.mutants.runs import storm
 from tests.simulation.mutants.snapshots import SETTINGS
-from tests.support.ledger import Clients, Ledgers, Refusal
+from tests.support.ledger import Clients, Ledgers, Refusal, restart_from_snapshots
 from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster, run_on_cluster
 
@@ -96,14 +96,7 @@ async def test_a_snapshot_keeps_the_requests(cluster: Cluster) -> None:
     await leader.execute(b"once", request_id)
     with pytest.raises(Refusal):
         await leader.execute(b"no?", failed_id)
-    for node in cluster.nodes.values():
-        await node.wait_until_applied(leader.log.end_offset - 1)
-        await node.take_snapshot()
-    for machine in cluster.machines.values():
-        await machine.stop()
-    for machine in cluster.machines.values():
-        await machine.start()
-    await cluster.wait_for_leader()
+    await restart_from_snapshots(cluster)
     for node in cluster.nodes.values():
         assert await node.execute(b"once", request_id) == 1
         with pytest.raises(Refusal, match="no"):

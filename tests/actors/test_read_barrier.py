@@ -111,12 +111,8 @@ async def test_reads_that_begin_together_share_one_round(cluster: Cluster) -> No
     assert cluster.network.requests_sent[host, FETCH.key] - fetches_before <= 4
 
 
-@on_cluster()
-async def test_a_leader_without_followers_cannot_tell(cluster: Cluster) -> None:
-    """It would miss what its successor commits.  Its read goes on, and asks that successor."""
-    await parse_step("elect 1").take(cluster)
-    old = cluster.nodes[1]
-    cluster.partition([1], [2, 3], silent=True)
+async def cannot_tell_until_it_hears_of_its_successor(cluster: Cluster, old: Node) -> None:
+    """A read at a leader that is cut off goes on, and then asks the successor."""
     read = Read(old)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(read.run)
@@ -126,6 +122,15 @@ async def test_a_leader_without_followers_cannot_tell(cluster: Cluster) -> None:
         cluster.heal()
     assert read.read_index is not None
     assert read.read_index > offset
+
+
+@on_cluster()
+async def test_a_leader_without_followers_cannot_tell(cluster: Cluster) -> None:
+    """It would miss what its successor commits.  Its read goes on, and asks that successor."""
+    await parse_step("elect 1").take(cluster)
+    old = cluster.nodes[1]
+    cluster.partition([1], [2, 3], silent=True)
+    await cannot_tell_until_it_hears_of_its_successor(cluster, old)
 
 
 @attrs.frozen
@@ -234,15 +239,7 @@ def test_voters_that_return_no_round_are_asked(kraft_version: int, monkeypatch: 
         assert cluster.now_s - began_s < 0.5
         assert cluster.network.requests_sent["node-2", FETCH.key] - fetches_before < 20, "it is not kept busy"
         cluster.partition([1], [2, 3], silent=True)
-        read = Read(old)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(read.run)
-            new = await cluster.wait_for_leader(other_than=old)
-            [offset] = await new.append([b"by the successor"])
-            assert read.read_index is None
-            cluster.heal()
-        assert read.read_index is not None
-        assert read.read_index > offset
+        await cannot_tell_until_it_hears_of_its_successor(cluster, old)
 
     run_on_cluster(test, Setup(kraft_version=kraft_version))
 

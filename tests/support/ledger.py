@@ -25,6 +25,19 @@ PATIENCE_S: Final = (0.02, 0.3, 3.0)
 """How long a client waits for one try; the first is often too short."""
 
 
+async def restart_from_snapshots(cluster: Cluster) -> None:
+    """Restart all nodes together, each from a snapshot of everything that is in the leader's log."""
+    leader = await cluster.wait_for_leader()
+    for node in cluster.nodes.values():
+        await node.wait_until_applied(leader.log.end_offset - 1)
+        await node.take_snapshot()
+    for machine in cluster.machines.values():
+        await machine.stop()
+    for machine in cluster.machines.values():
+        await machine.start()
+    await cluster.wait_for_leader()
+
+
 class Refusal(CommandFailed):
     """The ledger refuses a command.  Its arguments: the command, and the entries at that time."""
 

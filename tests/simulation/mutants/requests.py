@@ -8,7 +8,7 @@ from kraft_trio.application import machine_adapter
 from kraft_trio.node import Node
 from kraft_trio.protocol.request_table import RequestTable, Standing
 from kraft_trio.simulation import Cluster
-from tests.support.ledger import Ledgers
+from tests.support.ledger import Ledgers, restart_from_snapshots
 
 from .mutant import Change, mutant, without_assertions
 from .runs import custom
@@ -29,14 +29,7 @@ async def _retry(cluster: Cluster) -> None:
             cluster.violate("a command is applied once, and its caller gets the result", facts, (node.key.id,))
 
     await retry_at(cluster.others(leader)[0])
-    for node in cluster.nodes.values():
-        await node.wait_until_applied(leader.log.end_offset - 1)
-        await node.take_snapshot()
-    for machine in cluster.machines.values():
-        await machine.stop()
-    for machine in cluster.machines.values():
-        await machine.start()
-    await cluster.wait_for_leader()
+    await restart_from_snapshots(cluster)
     for node in cluster.nodes.values():
         await retry_at(node)
 
