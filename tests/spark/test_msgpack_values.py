@@ -74,7 +74,8 @@ def test_classes_of_an_application() -> None:
         (b"\x01\x02", r"value: b'\x01\x02' is not MessagePack"),
         (b"\x81\x90\x01", r"value: b'\x81\x90\x01' has no place in Python: unhashable type: 'list'"),
         ({"n": msgpack.Timestamp(10**15)}, "value: b'"),
-        ({"n": DEEP}, "value: column n: list of very many in each other, expected int64"),
+        # Since Python 3.12, such a list has a representation.
+        ({"n": DEEP}, ("value: column n: list of very many in each other, expected int64", "value: column n: [[[[")),
         (msgpack.packb({"n": 1})[:-1] + b"\x91" * 1100, "value: b'"),
         ([1, 2], "value: [1, 2], expected a map, or [tag, version, map]"),
         ({"n": "one"}, "value: column n: 'one', expected int64"),
@@ -84,7 +85,7 @@ def test_classes_of_an_application() -> None:
         ({"n": ["x" * 100]}, "value: column n: ['" + "x" * 58 + "…, expected int64"),
     ],
 )
-def test_what_does_not_fit_is_null_beside_what_does(value: Any, problem: str) -> None:
+def test_what_does_not_fit_is_null_beside_what_does(value: Any, problem: str | tuple[str, ...]) -> None:
     (found,), problems = columns([{"n": 1}, value, {"n": 3}], ("n", pa.int64()))
     assert found == [1, None, 3]
     assert problems.keys() == {1}
