@@ -1,9 +1,8 @@
 """Load our leader over `kraft_trio.wire`: `python -m benchmarks.loads.kraft HOST PORT --in-flight 64 …`.
 
-`--operation produce` commits one record with acks=all; `read` asks for a read index, which is what a linearizable read
-waits for; `floor` is a ListOffsets request: the same path through
-client and server, without a commit.  Each request in flight has a connection of its own, as a Kafka server answers
-the requests of one connection one after the other.
+`--operation produce` commits one record with acks=all.  `read` asks for a read index, for which a linearizable read
+waits.  `floor` is a ListOffsets request: the same path through client and server, without a commit.  Each request in
+flight has a connection of its own, as a Kafka server answers the requests of one connection one after the other.
 """
 
 from __future__ import annotations
