@@ -29,10 +29,11 @@ POLL = (
     "lag bigint, silent_ms bigint, problem string"
 )
 
+# Each view reads `polls` once: the stream may add a poll between two reads.
 VIEWS = {
     "replicas": """
-        select node, role, log_end, lag, silent_ms from polls
-        where polled_at = (select max(polled_at) from polls) and node is not null order by role, node""",
+        select node, role, log_end, lag, silent_ms from (select *, max(polled_at) over () as latest from polls)
+        where polled_at = latest and node is not null order by role, node""",
     "leadership": """
         select epoch, leader, min(polled_at) as seen_from, max(polled_at) as seen_to from polls
         where leader is not null group by epoch, leader order by epoch desc""",

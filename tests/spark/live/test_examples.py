@@ -72,6 +72,9 @@ def test_a_dashboard_tells_who_leads_and_how_the_replicas_are(
     roles = {1: "voter", 2: "voter", 3: "observer", leader.id: "leader"}
     assert replicas == {node: (role, end, 0) for node, role in roles.items()}
     assert spark.table("outages").count() == 0
+    for view in ("replicas", "leadership", "lag", "outages"):
+        plan = spark.table(view)._jdf.queryExecution().analyzed().toString()
+        assert plan.count("MemoryPlan") == 1, "a view that reads the polls twice may see two states of them"
 
     quorum.kill_all()
     run_program(dashboard, quorum.bootstrap_servers, "--every", "1 second", "--polls", "1")
