@@ -33,130 +33,127 @@ class ConfigFields:
         default=("controller",),
     )
     listeners: tuple[NamedListener, ...] = config_key(
-        "listeners", values.LISTENERS, "The addresses on which this node listens.", default=()
+        "listeners", values.LISTENERS, "Addresses on which this node listens.", default=()
     )
     advertised_listeners: tuple[NamedListener, ...] = config_key(
         "advertised.listeners",
         values.ADVERTISED_LISTENERS,
-        "The addresses that this node announces.  Each one missing here is taken from `listeners`.",
+        "Addresses that this node announces; any missing here is that in `listeners`.",
         default=(),
     )
     controller_listener_names: tuple[str, ...] = config_key(
         "controller.listener.names",
         values.LISTENER_NAMES,
-        "The listeners for quorum traffic, which no other listener accepts.  This node reaches its peers by "
-        "the first one.",
+        "Listeners for quorum traffic, which no other listener accepts; the first one reaches peers.",
         default=("CONTROLLER",),
     )
     quorum_voters: tuple[StaticVoter, ...] = config_key(
         "controller.quorum.voters",
         values.STATIC_VOTERS,
-        "The static voters (kraft.version 0).  Ignored once the log or the bootstrap checkpoint names voters.",
+        "Static voters (kraft.version 0), ignored once the log or the bootstrap checkpoint names voters.",
         default=(),
     )
     quorum_bootstrap_servers: tuple[Endpoint, ...] = config_key(
         "controller.quorum.bootstrap.servers",
         values.BOOTSTRAP_SERVERS,
-        "The nodes that a node asks for the leader if it knows none.",
+        "Nodes to ask for the leader if none is known.",
         default=(),
     )
     metadata_log_dir: str = config_key(
         "metadata.log.dir",
         values.DIRECTORY,
-        "The node's directory.  If unset, the first entry of `log.dirs`, or else `log.dir`.",
+        "The node's directory; if unset, the first of `log.dirs`, or else `log.dir`.",
     )
     security_protocol_map: tuple[tuple[str, str], ...] = config_key(
         "listener.security.protocol.map",
         values.PROTOCOL_MAP,
-        "Accepted for compatibility with Kafka's files; only PLAINTEXT works.",
+        "For compatibility with Kafka's files.",
         default=(),
     )
     election_timeout_ms: int = config_key(
         "controller.quorum.election.timeout.ms",
         Integer(LEAST_TIMEOUT_MS),
-        "Time without a leader after which a voter starts an election; chosen at random between this and twice this.",
+        "A voter without a leader starts an election after one to two times this.",
         default=1000,
         unit="ms",
     )
     fetch_timeout_ms: int = config_key(
         "controller.quorum.fetch.timeout.ms",
         Integer(LEAST_TIMEOUT_MS),
-        "Time without an answer from the leader after which a follower starts an election.  A leader resigns "
-        "after 1.5 times this without hearing from a majority.",
+        "A follower starts an election after this long without an answer from the leader.  A leader resigns after 1.5 "
+        "times this without a majority.",
         default=2000,
         unit="ms",
     )
     election_backoff_max_ms: int = config_key(
         "controller.quorum.election.backoff.max.ms",
         Integer(0),
-        "The longest time that a successor waits before its election after a leader has resigned.",
+        "Longest wait of a successor before its election after a leader has resigned.",
         default=1000,
         unit="ms",
     )
     append_linger_ms: int = config_key(
         "controller.quorum.append.linger.ms",
         Integer(0),
-        "Time that an append of the embedding application waits for others to share its batch.  Kafka's "
-        "default is 25 ms; here appends that arrive during a write share the next batch without waiting.",
+        "Time that the application's append waits for others to share its batch (Kafka's default is 25 ms).",
         default=0,
         unit="ms",
     )
     request_timeout_ms: int = config_key(
         "controller.quorum.request.timeout.ms",
         Integer(LEAST_TIMEOUT_MS),
-        "Time limit for a peer's answer.  A Fetch is also limited to three quarters of the fetch timeout, and "
-        "a Vote to one election timeout.",
+        "Time limit for a peer's answer; at most three quarters of the fetch timeout for a Fetch, one election "
+        "timeout for a Vote.",
         default=2000,
         unit="ms",
     )
     retry_backoff_ms: int = config_key(
         "controller.quorum.retry.backoff.ms",
         Integer(0),
-        "Time before a request is retried; chosen at random between this and twice this.  Reduced to 1/16 of "
-        "the fetch timeout or 1/8 of the election timeout if that is less.",
+        "A request is retried after one to two times this, which is at most 1/16 of the fetch timeout and 1/8 of the "
+        "election timeout.",
         default=20,
         unit="ms",
     )
     fetch_max_bytes: int = config_key(
         "controller.quorum.fetch.max.bytes",
         Integer(1),
-        "Maximum size of one Fetch by a follower.  A single larger batch still comes whole.",
+        "Maximum size of a follower's Fetch; a single larger batch still comes whole.",
         default=_MEBIBYTE,
         unit="bytes",
     )
     fetch_snapshot_max_bytes: int = config_key(
         "controller.quorum.fetch.snapshot.max.bytes",
         Integer(1),
-        "Maximum size of one FetchSnapshot by a follower.",
+        "Maximum size of a follower's FetchSnapshot.",
         default=_MEBIBYTE,
         unit="bytes",
     )
     segment_bytes: int = config_key(
         "metadata.log.segment.bytes",
         Integer(1024),
-        "Size at which the node starts a new log segment.",
+        "Size at which a new log segment begins.",
         default=1024 * _MEBIBYTE,
         unit="bytes",
     )
     segment_ms: int = config_key(
         "metadata.log.segment.ms",
         Integer(1, MAX_INT64),
-        "Age at which the node starts a new log segment.",
+        "Age at which a new log segment begins.",
         default=7 * 24 * 60 * 60 * 1000,
         unit="ms",
     )
     snapshot_max_new_bytes: int = config_key(
         "metadata.log.max.record.bytes.between.snapshots",
         Integer(1, MAX_INT64),
-        "Bytes appended since the last snapshot at which the state machine takes the next one.",
+        "Bytes appended since the last snapshot at which the next one is taken.",
         default=20 * _MEBIBYTE,
         unit="bytes",
     )
     snapshot_interval_ms: int = config_key(
         "metadata.log.max.snapshot.interval.ms",
         Integer(0, MAX_INT64),
-        "Age of the newest snapshot at which the state machine takes the next one, if there are new records; "
-        "0: never by age.",
+        "Age of the newest snapshot at which the next one is taken, if there are new records; 0: never by age.",
         default=60 * 60 * 1000,
         unit="ms",
     )
@@ -170,22 +167,21 @@ class ConfigFields:
     retention_ms: int = config_key(
         "metadata.max.retention.ms",
         Integer(-1, MAX_INT64),
-        "Age of the oldest snapshot above which the oldest segment it covers is deleted; -1: no limit.  The "
-        "age counts from when this node wrote or fetched the snapshot.",
+        "Age of the oldest snapshot, since this node wrote or fetched it, above which the oldest segment it covers is "
+        "deleted; -1: no limit.",
         default=7 * 24 * 60 * 60 * 1000,
         unit="ms",
     )
     state_machine: str = config_key(
         "kraft.state.machine",
         values.STATE_MACHINE,
-        "The state machine of `kraft server`, the same on all nodes.  `none` keeps the whole log.  Any other "
-        "one takes snapshots, and the log is trimmed behind them.",
+        "State machine of `kraft server`, the same on all nodes; `none` takes no snapshots and keeps the whole log.",
         default=values.NO_STATE_MACHINE,
     )
     max_message_bytes: int = config_key(
         "message.max.bytes",
         Integer(1),
-        "Maximum size of a record batch, and of each of its records when decompressed (Kafka limits only the batch).",
+        "Maximum size of a record batch, and of each decompressed record in it.",
         default=1048588,
         unit="bytes",
     )
@@ -199,49 +195,48 @@ class ConfigFields:
     initial_request_bytes: int = config_key(
         "kraft.initial.request.max.bytes",
         Integer(1),
-        "Maximum size of a request before the first valid one on a connection.",
+        "Maximum size of the first valid request on a connection, and of any before it.",
         default=64 * _KIBIBYTE,
         unit="bytes",
     )
     max_decompressed_bytes: int = config_key(
         "kraft.decompressed.max.bytes",
         Integer(1),
-        "Maximum size of a compressed record batch once decompressed.",
+        "Maximum decompressed size of a record batch.",
         default=64 * _MEBIBYTE,
         unit="bytes",
     )
     max_connections: int = config_key(
         "max.connections",
         Integer(1),
-        "Maximum number of open connections on all listeners together (Kafka's default is no limit).",
+        "Maximum number of open connections (Kafka's default is no limit).",
         default=1000,
     )
     max_connections_per_ip: int = config_key(
         "max.connections.per.ip",
         Integer(1, MAX_INT32),
-        "Maximum number of open connections from one address, on all listeners except those for quorum traffic.",
+        "Maximum number of open connections from one address, except on listeners for quorum traffic.",
         default=MAX_INT32,
     )
     connections_max_idle_ms: int = config_key(
         "connections.max.idle.ms",
         Integer(1, MAX_INT64),
-        "A connection is closed after being idle for this long.",
+        "Idle time after which a connection is closed.",
         default=10 * 60 * 1000,
         unit="ms",
     )
     first_request_timeout_ms: int = config_key(
         "kraft.first.request.timeout.ms",
         Integer(1),
-        "A new connection is closed if it sends no valid request within this time.",
+        "Time limit for the first valid request on a connection.",
         default=5000,
         unit="ms",
     )
     queued_max_request_bytes: int = config_key(
         "queued.max.request.bytes",
         Integer(_MEBIBYTE, MAX_INT64),
-        "Maximum memory for requests and answers in flight, on all connections together (Kafka's default is "
-        "no limit).  A quarter is reserved for replicas.  A single connection may use a quarter, which also "
-        "limits the size of a request.",
+        "Maximum memory for requests and answers in flight (Kafka's default is no limit).  A quarter is reserved for "
+        "replicas, and one connection may use a quarter, which also limits the size of a request.",
         default=64 * _MEBIBYTE,
         unit="bytes",
     )
@@ -254,16 +249,15 @@ class ConfigFields:
     voter_gossip: bool = config_key(
         "kraft.voter.gossip.enable",
         Truth(),
-        "Whether nodes without a leader tell each other where the voters listen, so that voters whose addresses "
-        "have all changed still find each other (KIP-642).",
+        "Whether nodes without a leader tell each other where the voters listen (KIP-642).",
         default=True,
     )
     read_lease_max_clock_drift_ppm: int = config_key(
         "kraft.read.lease.max.clock.drift.ppm",
         Integer(-1, 500_000),
-        "How many microseconds a second any voter's clock gains or loses at most.  With 0 or more, a leader answers "
-        "read barriers without asking a majority each time, and a new leader commits nothing for half of its "
-        "election timeout.  All voters need it.  -1 switches leases off.",
+        "Maximum drift of any voter's clock; -1: no read leases.  All voters need it.  A leader then answers read "
+        "barriers without asking a majority each time, and a new leader commits nothing for half of its election "
+        "timeout.",
         default=-1,
         unit="ppm",
     )
@@ -277,7 +271,7 @@ class ConfigFields:
     metrics_interval_ms: int = config_key(
         "kraft.metrics.interval.ms",
         Integer(0),
-        "Interval at which the node writes its metrics to `metrics.prom` in its directory; 0: never.",
+        "Interval at which the node writes `metrics.prom`; 0: never.",
         default=1000,
         unit="ms",
     )
