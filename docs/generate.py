@@ -141,11 +141,13 @@ def invariants() -> str:
 
 
 def public_names() -> str:
-    """Each with the first sentence of its docstring; Kafka's error codes, an enumeration made elsewhere, have none."""
+    """Those that API.md does not name elsewhere, each with the first sentence of its docstring."""
+    elsewhere = _PART.sub("", (DOCUMENTS / "API.md").read_text())
     rows = []
     for name in kraft_trio.__all__:
-        text = " ".join((getattr(kraft_trio, name).__doc__ or "Kafka's error codes, by their names.").split())
-        rows.append((f"`{name}`", re.split(r"(?<=\.)(?<!i\.e\.) ", text)[0]))
+        if not re.search(rf"\b{name}\b", elsewhere):
+            text = " ".join((getattr(kraft_trio, name).__doc__ or "Kafka's error codes, by their names.").split())
+            rows.append((f"`{name}`", re.split(r"(?<=\.)(?<!i\.e\.) ", text)[0]))
     return _table(("name", "what it is"), rows)
 
 

@@ -28,15 +28,13 @@ _COUNTS = pa.map_(pa.string(), pa.int64())
 COLUMNS: Final = (
     Column("seed", pa.int64(), "the seed"),
     Column("ok", pa.bool_(), "whether nothing was violated"),
-    Column(
-        "rule", pa.string(), "the violated rule: `invariant N`, `simulation`, `stuck`, `died`, or an exception's name"
-    ),
+    Column("rule", pa.string(), "`invariant N`, `simulation`, `stuck`, `died`, or an exception's name"),
     Column("title", pa.string(), "the rule in words, or the exception's message"),
     Column("failed_at_s", pa.float64(), "virtual seconds until the failure"),
     Column("facts", pa.list_(pa.field("element", pa.string())), "the facts that contradict each other"),
     Column("events", pa.list_(pa.field("element", pa.string())), "the last events of the nodes concerned"),
-    Column("virtual_s", pa.float64(), "length of the run in virtual seconds"),
-    Column("real_s", pa.float64(), "length of the run in real seconds"),
+    Column("virtual_s", pa.float64(), "virtual length of the run"),
+    Column("real_s", pa.float64(), "real length of the run"),
     Column("digest", pa.string(), "digest of all events; equal for equal runs"),
     Column("counts", _COUNTS, "counts of events, as `kraft simulate` prints them"),
     Column("faults", _COUNTS, "counts of planned faults by kind"),
@@ -44,10 +42,10 @@ COLUMNS: Final = (
     Column(
         "slowest_election_us",
         pa.int64(),
-        "longest time from the start of an election to its leader; null without a leader",
+        "longest time from the start of an election to its leader",
     ),
     Column("slowest_election_at_us", pa.int64(), "when that leader was elected"),
-    Column("repeats", pa.bool_(), "whether the run for the trace was identical; null without a trace"),
+    Column("repeats", pa.bool_(), "whether the run for the trace was identical"),
     Column("replay", pa.string(), "command line that repeats the run"),
 )
 """The columns of the result files."""

@@ -120,7 +120,7 @@ MODE = Option(
     choice("PERMISSIVE", "FAILFAST"),
     "PERMISSIVE or FAILFAST",
     "PERMISSIVE",
-    "how to treat an unreadable place: as a row with `error`, or as an error that ends the query",
+    "an unreadable place: a row with `error`, or an error that ends the query",
 )
 
 PATHS = Option("paths", texts_of_json, "a JSON list of texts", (), "the list of paths passed to `load`", "")
@@ -138,7 +138,7 @@ READ_OPTIONS = (
         earliest_or_offset,
         "earliest or an offset",
         EARLIEST,
-        "first offset to read, inclusive; in snapshots, offsets count from the start of the snapshot",
+        "first offset, inclusive; in snapshots, counted from their start",
         "earliest",
         OF_BATCHES,
     ),
@@ -147,7 +147,7 @@ READ_OPTIONS = (
         latest_or_offset,
         "latest or an offset",
         LATEST,
-        "where to stop, exclusive; counted the same way",
+        "end, exclusive; counted the same way",
         "latest",
         OF_BATCHES,
     ),
@@ -173,8 +173,7 @@ READ_OPTIONS = (
         choice("raw", "msgpack"),
         "raw or msgpack",
         "raw",
-        "msgpack: the entries of map values become columns, as in the given schema, or else as in the first "
-        "1,000 values",
+        "msgpack: the entries of map values become columns",
         contents=OF_RECORDS,
     ),
     Option(
@@ -182,22 +181,22 @@ READ_OPTIONS = (
         boolean,
         "true or false",
         False,
-        "allows directories of several clusters, which are an error otherwise",
+        "allows directories of several clusters",
     ),
     Option(
         "maxPartitionBytes",
         whole_number(1),
         "bytes, 1 or more",
         32 * 1024 * 1024,
-        "size of a task: smaller files are combined and larger ones split",
+        "size of a task",
     ),
     Option(
         "pushFilters",
         boolean,
         "true or false",
         False,
-        "skips data that the query's filters on offset, base_offset, last_offset, epoch, control, node, "
-        "directory or cluster_id exclude; needs `spark.sql.python.filterPushdown.enabled=true`",
+        "skips data that filters on offset, base_offset, last_offset, epoch, control, node, directory or cluster_id "
+        "exclude; needs `spark.sql.python.filterPushdown.enabled=true`",
     ),
 )
 """The options of the batch source `kraft`."""
@@ -211,7 +210,7 @@ TRACE_OPTIONS = (
         whole_number(1),
         "a whole number of bytes",
         16 * 1024 * 1024,
-        "size of a task: smaller files are combined, and a larger file is one task",
+        "size of a task; a larger file is one task",
     ),
 )
 """The options of the source `kraft-trace`."""

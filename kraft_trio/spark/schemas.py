@@ -38,10 +38,10 @@ REPLICAS = _list(pa.struct({"id": pa.int32(), "directory_id": pa.string()}))
 HEADERS = _list(pa.struct({"name": pa.string(), "value": pa.binary()}))
 
 REPLICA = (
-    Column("directory", pa.string(), "directory of the replica, as found through the path or glob"),
+    Column("directory", pa.string(), "directory of the replica"),
     Column("cluster_id", pa.string(), "from `meta.properties`; null without that file"),
     Column("node", pa.int32(), "node id from `meta.properties`; null without that file"),
-    Column("directory_id", pa.string(), "from `meta.properties`, in Kafka's text form; null before KIP-853"),
+    Column("directory_id", pa.string(), "from `meta.properties`; null before KIP-853"),
 )
 """The first columns of each row that comes from a directory."""
 
@@ -65,7 +65,7 @@ _RECORD = (
     Column(
         "control_type",
         pa.string(),
-        "for control records: LeaderChange, SnapshotHeader, SnapshotFooter, KRaftVersion, Voters, or a number",
+        "LeaderChange, SnapshotHeader, SnapshotFooter, KRaftVersion, Voters, or a number",
     ),
     Column("key", pa.binary(), "the key; may be null"),
     Column("value", pa.binary(), "the value; may be null"),
@@ -89,11 +89,11 @@ BATCHES = (
     Column("transactional", pa.bool_(), "whether it belongs to a transaction"),
     Column("timestamp_type", pa.string(), "CreateTime or LogAppendTime"),
     Column("base_timestamp", _TIMESTAMP, "base of the records' timestamps"),
-    Column("max_timestamp", _TIMESTAMP, "latest timestamp of a record; with log-append time, that of all records"),
+    Column("max_timestamp", _TIMESTAMP, "latest timestamp of a record"),
     Column("producer_id", pa.int64(), "of an idempotent producer; otherwise -1"),
     Column("producer_epoch", pa.int32(), "of an idempotent producer; otherwise -1"),
-    Column("base_sequence", pa.int32(), "sequence of the first record, from an idempotent producer; otherwise -1"),
-    Column("record_count", pa.int32(), "number of records, according to the header"),
+    Column("base_sequence", pa.int32(), "sequence of its first record; otherwise -1"),
+    Column("record_count", pa.int32(), "number of records in the header"),
     Column("crc", pa.int64(), "CRC-32C in the header"),
     Column("content_crc", pa.int64(), "CRC-32C of the actual bytes, from the attributes on"),
     Column("crc_ok", pa.bool_(), "whether the two are equal"),
@@ -110,12 +110,10 @@ CONTROL = (
     Column("type", pa.string(), "LeaderChange, SnapshotHeader, SnapshotFooter, KRaftVersion, Voters, or a number"),
     Column("version", pa.int32(), "of the record's value"),
     Column("leader_id", pa.int32(), "LeaderChange: the leader of the epoch"),
-    Column(
-        "voter_ids", _list(pa.int32()), "LeaderChange: the voters at the start of the epoch; Voters: the ids of the set"
-    ),
-    Column("granting_voters", _list(pa.int32()), "LeaderChange: ids of the voters that elected the leader"),
-    Column("voters", VOTERS, "Voters: the voter set from this offset on"),
-    Column("target", REPLICAS, "Voters: the target of a reassignment; empty without one"),
+    Column("voter_ids", _list(pa.int32()), "ids of the voters in LeaderChange or Voters"),
+    Column("granting_voters", _list(pa.int32()), "LeaderChange: the voters that elected the leader"),
+    Column("voters", VOTERS, "Voters: the set from this offset on"),
+    Column("target", REPLICAS, "Voters: the target of a reassignment"),
     Column("kraft_version", pa.int32(), "KRaftVersion: the version from this offset on"),
     Column("crc_ok", pa.bool_(), "whether the batch's CRC is correct"),
     ERROR,
@@ -129,15 +127,14 @@ SNAPSHOTS = (
     Column(
         "content_sha256",
         pa.string(),
-        "hash of the records' control flags, keys, values and headers; independent of when and how the file "
-        "was written",
+        "hash of the records' control flags, keys, values and headers",
     ),
     Column("record_count", pa.int64(), "number of application records"),
     Column("kraft_version", pa.int32(), "kraft.version at its end"),
     Column("voters", VOTERS, "voters at its end; null at kraft.version 0"),
-    Column("target", REPLICAS, "target of the reassignment at its end; empty without one, null at kraft.version 0"),
+    Column("target", REPLICAS, "target of a reassignment at its end; null at kraft.version 0"),
     Column("last_contained_timestamp", _TIMESTAMP, "append time of the last covered record"),
-    Column("valid", pa.bool_(), "whether it is complete, with correct CRCs, offsets, epochs and records"),
+    Column("valid", pa.bool_(), "whether it is whole and correct"),
     ERROR,
 )
 SNAPSHOT_RECORDS = (*REPLICA, *_SNAPSHOT_PLACE, *_RECORD, *_RECORD_END, ERROR)
@@ -146,9 +143,9 @@ QUORUM_STATE = (
     Column("leader_id", pa.int32(), "known leader in the epoch; otherwise null"),
     Column("leader_epoch", pa.int32(), "the epoch"),
     Column("voted_id", pa.int32(), "candidate voted for in the epoch; otherwise null"),
-    Column("voted_directory_id", pa.string(), "that candidate's directory id, in Kafka's text form; null if unknown"),
+    Column("voted_directory_id", pa.string(), "that candidate's directory id; null if unknown"),
     Column("data_version", pa.int32(), "0 for kraft.version 0, 1 for 1"),
-    Column("crc_ok", pa.bool_(), "whether the CRC in line 2 matches line 1; null for Kafka's files, which have no CRC"),
+    Column("crc_ok", pa.bool_(), "whether the CRC in line 2 matches line 1; null for Kafka's files"),
     ERROR,
 )
 EPOCHS = (

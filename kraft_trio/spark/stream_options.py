@@ -57,18 +57,16 @@ QUORUM_OPTIONS = (
         endpoints,
         "host:port,host:port,…",
         None,
-        "any nodes of the quorum, through which the leader is found",
+        "any nodes of the quorum",
         "",
     ),
-    Option(
-        "requestTimeoutMs", whole_number(1), "milliseconds, 1 or more", 2000, "time limit for one answer of one node"
-    ),
+    Option("requestTimeoutMs", whole_number(1), "milliseconds, 1 or more", 2000, "time limit for a node's answer"),
     Option(
         "timeoutMs",
         whole_number(1),
         "milliseconds, 1 or more",
         60_000,
-        "time limit for finding a leader, and for waiting for records or a commit",
+        "time limit for finding a leader, records or a commit",
     ),
 )
 """The options for every use of a live quorum."""
@@ -109,15 +107,14 @@ LIVE_OPTIONS = (
         whole_number(1),
         "a number of partitions, 1 or more",
         1,
-        "minimum number of tasks per micro-batch, if it has that many offsets",
+        "minimum tasks per micro-batch with that many offsets",
     ),
     Option(
         "failOnDataLoss",
         boolean,
         "true or false",
         True,
-        "if records are lost before they are read: true ends the query with an error, false logs a warning "
-        "and continues at the log's start",
+        "if records are lost before they are read: true ends the query, false warns and continues at the log's start",
     ),
     Option("includeHeaders", boolean, "true or false", False, "adds the column `headers`"),
     Option("includeControl", boolean, "true or false", False, "includes control records"),
@@ -126,14 +123,14 @@ LIVE_OPTIONS = (
         choice("raw", "msgpack"),
         "raw or msgpack",
         "raw",
-        "msgpack: other columns of the given schema come from the values, which are maps",
+        "msgpack: other columns of the given schema come from the values",
     ),
     Option(
         "mode",
         choice("PERMISSIVE", "FAILFAST"),
         "PERMISSIVE or FAILFAST",
         "PERMISSIVE",
-        "how to treat a value that does not fit the columns: as nulls, or as an error that ends the query",
+        "a value that does not fit the columns: nulls, or an error that ends the query",
     ),
 )
 """The options for reading."""

@@ -20,7 +20,7 @@ WRITE_OPTIONS = (
         choice("raw", "msgpack"),
         "raw or msgpack",
         "raw",
-        "raw: the column `value` is the value; msgpack: all columns except `key` form the value, as a map by name",
+        "msgpack: all columns except `key` form the value, as a map by name",
     ),
     Option(
         "maxBatchBytes",

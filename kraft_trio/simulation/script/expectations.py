@@ -1,4 +1,4 @@
-"""Steps that change nothing: each states what must be true now.  Without nodes, it applies to all running ones."""
+"""Steps that state what must be true now, by default of all running nodes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _expect_of_each(
 @register
 @attrs.frozen
 class ExpectLeader(Step):
-    """This node leads, in the highest epoch that any running node leads (and in this epoch, if given)."""
+    """This node leads, in the highest epoch that any running node leads."""
 
     verb: ClassVar[str] = "expect leader"
     node: int = part(NODE)
@@ -57,7 +57,7 @@ class ExpectLeader(Step):
 @register
 @attrs.frozen
 class ExpectNoLeader(Step):
-    """No node leads, or none of these nodes."""
+    """No node leads, or no node of these."""
 
     verb: ClassVar[str] = "expect no leader"
     nodes: tuple[int, ...] | None = part(NODES, after="among", default=None)
@@ -123,7 +123,7 @@ class ExpectCommitted(Step):
 @register
 @attrs.frozen
 class ExpectValues(Step):
-    """The nodes' logs hold exactly these values, committed or not."""
+    """The nodes' logs hold exactly these values."""
 
     verb: ClassVar[str] = "expect values"
     values: tuple[str, ...] = part(QUOTED_LIST)
@@ -137,7 +137,7 @@ class ExpectValues(Step):
 @register
 @attrs.frozen
 class ExpectVoters(Step):
-    """The newest voter set in the nodes' logs, committed or not, has these voters."""
+    """The newest voter set in the nodes' logs has these voters."""
 
     verb: ClassVar[str] = "expect voters"
     voters: tuple[int, ...] = part(NODES)
@@ -151,7 +151,7 @@ class ExpectVoters(Step):
 @register
 @attrs.frozen
 class ExpectAlike(Step):
-    """The nodes' logs are equal byte for byte, durable, and known to be committed."""
+    """The nodes' logs are equal, durable, and known to be committed."""
 
     verb: ClassVar[str] = "expect alike"
     nodes: tuple[int, ...] | None = part(NODES, default=None)
@@ -210,7 +210,7 @@ class ExpectEnded(Step):
 @register
 @attrs.frozen
 class ExpectOutcome(Step):
-    """What a client was told about its append, or an administrator about a change such as "add-voter 4"."""
+    """What a client or an administrator was told about an append, or a change such as "add-voter 4"."""
 
     verb: ClassVar[str] = "expect outcome"
     value: str = part(QUOTED)

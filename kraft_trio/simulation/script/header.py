@@ -21,7 +21,7 @@ class HeaderItem(Line):
 
 @attrs.frozen
 class SeedItem(HeaderItem):
-    """The seed for everything the script leaves open: scheduler, network, disks, timeouts.  Default: 0."""
+    """The seed for everything the script leaves open.  Default: 0."""
 
     verb: ClassVar[str] = "seed"
     seed: int = part(NUMBER)
@@ -45,7 +45,7 @@ class ObserversItem(HeaderItem):
 
 @attrs.frozen
 class KRaftVersionItem(HeaderItem):
-    """0: controller.quorum.voters names the voters, without directory ids; 1 (the default): the log names them."""
+    """0: controller.quorum.voters names the voters; 1 (the default): the log does."""
 
     verb: ClassVar[str] = "kraft-version"
     version: str = part(choice("0", "1"))
@@ -53,7 +53,7 @@ class KRaftVersionItem(HeaderItem):
 
 @attrs.frozen
 class SetItem(HeaderItem):
-    """A configuration key for every node, as in a .properties file."""
+    """A configuration key for every node."""
 
     verb: ClassVar[str] = "set"
     key: str = part(WordPart("KEY", "a configuration key", r"[a-z][a-z0-9.]*"))

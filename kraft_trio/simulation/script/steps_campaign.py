@@ -1,4 +1,4 @@
-"""Steps of random runs other than faults: the time of the next step, the clients, and the recovery at the end."""
+"""Steps of random runs other than faults."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ BLOW: Final = choice(*BLOWS)
 @register
 @attrs.frozen
 class At(Step):
-    """Waits until this much virtual time has passed since the start of the run."""
+    """Waits until this much time after the start of the run."""
 
     verb: ClassVar[str] = "at"
     keeps_time: ClassVar[bool] = True
@@ -106,7 +106,7 @@ class At(Step):
 @register
 @attrs.frozen
 class Clients(Step):
-    """Starts clients that write and read, over the network and inside nodes, until the run recovers or ends."""
+    """Starts clients, over the network and inside nodes, until the run recovers or ends."""
 
     verb: ClassVar[str] = "clients"
     count: int = part(NUMBER)
@@ -129,7 +129,7 @@ class Clients(Step):
 @register
 @attrs.frozen
 class Fair(Step):
-    """From now on, spares disks, voters and addresses that the quorum could never do without again.
+    """From now on, spares what the quorum could never do without again.
 
     Steps that would take one of them do nothing then: `blank-disk`, `rot`, `add-voter`, `remove-voter`, `move`.  New
     clients find nodes that move.
@@ -145,7 +145,7 @@ class Fair(Step):
 @register
 @attrs.frozen
 class StrikeLeader(Step):
-    """Harms the current leader of the highest epoch; does nothing without a leader.
+    """Harms the leader of the highest epoch, if there is one.
 
     `mid-change` waits up to a second for a leader to append a voter set, and strikes at that moment, or not at all.
     `mid-download` waits up to three seconds for a node to receive a piece of a snapshot. `start` and `resume` undo a
@@ -170,7 +170,7 @@ class StrikeLeader(Step):
 @register
 @attrs.frozen
 class StrikeFetcher(Step):
-    """Harms the next node that receives a piece of a snapshot, except the last piece, within three seconds."""
+    """Harms the next node that receives a piece of a snapshot other than the last."""
 
     verb: ClassVar[str] = "strike-fetcher"
     blow: str = part(BLOW)
@@ -184,7 +184,7 @@ class StrikeFetcher(Step):
 @register
 @attrs.frozen
 class DemandCommit(Step):
-    """Demands that an append which a client begins from now on is acknowledged in time; needs `clients`.
+    """Demands that an append of `clients` from now on is acknowledged in time.
 
     Everything broken stays broken.  A demand that is not met is a violation.
     """
@@ -199,7 +199,7 @@ class DemandCommit(Step):
 @register
 @attrs.frozen
 class Recover(Step):
-    """Ends every fault, first for a majority, and demands progress; finally all nodes must have the same log."""
+    """Ends every fault, first for a majority; demands progress, and finally equal logs."""
 
     verb: ClassVar[str] = "recover"
 

@@ -1,4 +1,4 @@
-"""Steps of disks: slow and full disks, failing calls, bit rot, other disks."""
+"""Steps of disks."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class _FailingCall(Step):
 @register
 @attrs.frozen
 class FailSync(_FailingCall):
-    """Makes a node's next fsync fail: the data it covers is lost, but later fsyncs succeed."""
+    """Makes a node's next fsync fail and lose its data; later fsyncs succeed."""
 
     verb: ClassVar[str] = "fail-sync"
     _operation: ClassVar[str] = "sync"
@@ -113,7 +113,7 @@ class FreeDisk(Step):
 @register
 @attrs.frozen
 class CrashIn(Step):
-    """Cuts a machine's power at its CALLS-th storage call from now on, before that call takes effect.
+    """Cuts a machine's power just before its CALLS-th storage call from now on.
 
     `of snapshot` counts only calls that write or rename snapshots; `of trim` counts only calls that retire and remove
     segments and old snapshots.
@@ -205,7 +205,7 @@ def _inner_entry(machine: Machine) -> Entry | None:
 @register
 @attrs.frozen
 class BlankDisk(Step):
-    """Cuts a machine's power and inserts a blank disk, formatted with the same id and a new directory id."""
+    """Cuts a machine's power and inserts a new disk, formatted with the same id."""
 
     verb: ClassVar[str] = "blank-disk"
     node: int = part(NODE)
@@ -237,7 +237,7 @@ class KeepDisk(Step):
 @register
 @attrs.frozen
 class StaleDisk(Step):
-    """Cuts a machine's power and inserts the copy made by `keep-disk`, which lacks all later promises."""
+    """Cuts a machine's power and inserts the copy made by `keep-disk`."""
 
     verb: ClassVar[str] = "stale-disk"
     node: int = part(NODE)

@@ -1,4 +1,4 @@
-"""Steps that control an election, for scripts about what happens after it."""
+"""Steps that control an election."""
 
 from __future__ import annotations
 

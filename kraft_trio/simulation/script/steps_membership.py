@@ -1,4 +1,4 @@
-"""Steps of an administrator, who asks the leader over the network to change the voters.
+"""Steps of an administrator: `at` asks only that node for the leader, and `beside` does not wait.
 
 A step waits a while for the answer; a change without one by then continues beside the script.
 """
@@ -30,7 +30,7 @@ WITHIN_US: Final = 30_000_000
 @register
 @attrs.frozen
 class AddVoter(Step):
-    """Makes a node with its current disk a voter; `at` asks only that node for the leader; `beside` does not wait."""
+    """Makes a node with its current disk a voter."""
 
     verb: ClassVar[str] = "add-voter"
     node: int = part(NODE)
@@ -46,7 +46,7 @@ class AddVoter(Step):
 @register
 @attrs.frozen
 class RemoveVoter(Step):
-    """Removes the voter with this id, whatever its directory id; `at` and `beside` as in `add-voter`."""
+    """Removes the voter with this id."""
 
     verb: ClassVar[str] = "remove-voter"
     node: int = part(NODE)
@@ -62,7 +62,7 @@ class RemoveVoter(Step):
 @register
 @attrs.frozen
 class RemoveLeader(Step):
-    """Removes the current leader of the highest epoch; does nothing without a leader."""
+    """Removes the leader of the highest epoch, if there is one."""
 
     verb: ClassVar[str] = "remove-leader"
     within_us: int = part(DURATION, after="within", default=WITHIN_US)
@@ -77,7 +77,7 @@ class RemoveLeader(Step):
 @register
 @attrs.frozen
 class Reassign(Step):
-    """Makes these nodes with their current disks the voters, step by step; `at` and `beside` as in `add-voter`."""
+    """Makes these nodes with their current disks the voters, step by step."""
 
     verb: ClassVar[str] = "reassign"
     nodes: tuple[int, ...] = part(NODES)
@@ -93,7 +93,7 @@ class Reassign(Step):
 @register
 @attrs.frozen
 class CancelReassignment(Step):
-    """Ends the reassignment; the voters remain.  `at` and `beside` as in `add-voter`."""
+    """Ends the reassignment; the voters remain."""
 
     verb: ClassVar[str] = "cancel-reassignment"
     at: int | None = part(NODE, after="at", default=None)
@@ -108,7 +108,7 @@ class CancelReassignment(Step):
 @register
 @attrs.frozen
 class Transfer(Step):
-    """Hands the leadership over to a voter; `at` and `beside` as in `add-voter`."""
+    """Hands the leadership over to a voter."""
 
     verb: ClassVar[str] = "transfer"
     node: int = part(NODE)
@@ -124,7 +124,7 @@ class Transfer(Step):
 @register
 @attrs.frozen
 class UpgradeKRaftVersion(Step):
-    """Finalizes kraft.version 1, which moves the voters into the log, with their directory ids."""
+    """Finalizes kraft.version 1, which moves the voters into the log."""
 
     verb: ClassVar[str] = "upgrade"
     at: int | None = part(NODE, after="at", default=None)

@@ -1,4 +1,4 @@
-"""Steps of the network: partitions of every kind, and slow, lossy and clogged links.
+"""Steps of the network.
 
 Partitions add up until `heal`.  A link is one direction between two nodes.  Clients reach every node all the time.
 """
@@ -200,7 +200,7 @@ class RequestsOnly(Step):
 @register
 @attrs.frozen
 class Mute(Step):
-    """Loses every answer of a node to the requests of others; its own requests still work."""
+    """Loses every answer of a node to others' requests."""
 
     verb: ClassVar[str] = "mute"
     node: int = part(NODE)
@@ -261,7 +261,7 @@ class Heal(Step):
 @register
 @attrs.frozen
 class SetLatency(Step):
-    """Sets the latency of one link, or of all links without a latency of their own."""
+    """Sets the latency of one link, or of all others."""
 
     verb: ClassVar[str] = "latency"
     delay: Delay = part(DELAY)
@@ -293,7 +293,7 @@ class _FrameFault(Step):
 @register
 @attrs.frozen
 class Loss(_FrameFault):
-    """Loses this share of the frames; TCP sends them again, and later frames wait."""
+    """Loses this share of the frames, which TCP sends again."""
 
     verb: ClassVar[str] = "loss"
     _setting: ClassVar[str] = "loss"
@@ -302,7 +302,7 @@ class Loss(_FrameFault):
 @register
 @attrs.frozen
 class Resets(_FrameFault):
-    """Loses this share of the frames together with their connections; both ends see a reset."""
+    """Loses this share of the frames and resets their connections."""
 
     verb: ClassVar[str] = "resets"
     _setting: ClassVar[str] = "reset"
@@ -311,7 +311,7 @@ class Resets(_FrameFault):
 @register
 @attrs.frozen
 class CutFrames(_FrameFault):
-    """Cuts this share of the frames short; then both ends see a reset."""
+    """Cuts this share of the frames short and resets their connections."""
 
     verb: ClassVar[str] = "cut-frames"
     _setting: ClassVar[str] = "cut_frames"
@@ -320,7 +320,7 @@ class CutFrames(_FrameFault):
 @register
 @attrs.frozen
 class Duplicates(_FrameFault):
-    """Delivers this share of the requests twice, the second time later on another connection."""
+    """Delivers this share of the requests again later, on another connection."""
 
     verb: ClassVar[str] = "duplicates"
     _setting: ClassVar[str] = "duplicates"

@@ -1,4 +1,4 @@
-"""Steps of clients: each does one operation, which the history records like any other.
+"""Steps of clients.
 
 A step waits a while for the answer; an operation without one by then continues beside the script.
 """
@@ -39,7 +39,7 @@ Attempt = Callable[[LogAccess, float], Awaitable[None]]
 @register
 @attrs.frozen
 class Append(Step):
-    """Appends a new value: as a client over the network, or `via` the process of a node."""
+    """Appends a new value over the network, or `via` the process of a node."""
 
     verb: ClassVar[str] = "append"
     value: str = part(QUOTED)
@@ -62,7 +62,7 @@ class Append(Step):
 @register
 @attrs.frozen
 class Read(Step):
-    """Reads the committed values known to the leader, or to the process of a node."""
+    """Reads the values that the leader, or the process of a node, knows to be committed."""
 
     verb: ClassVar[str] = "read"
     via: int | None = part(NODE, after="via", default=None)
@@ -83,7 +83,7 @@ class Read(Step):
 @register
 @attrs.frozen
 class ReadBarrier(Step):
-    """Waits for a read barrier of a node, and reads what that node then has."""
+    """Waits for a node's read barrier, then reads what that node has."""
 
     verb: ClassVar[str] = "read-barrier"
     via: int = part(NODE, after="via")
@@ -153,7 +153,7 @@ TAKEN_WITHIN_S: Final = 30.0
 @register
 @attrs.frozen
 class TakeSnapshot(Step):
-    """Makes running nodes take a snapshot, as their applications may at any time; `beside` does not wait."""
+    """Makes running nodes take a snapshot; `beside` does not wait."""
 
     verb: ClassVar[str] = "take-snapshot"
     nodes: tuple[int, ...] = part(NODES)

@@ -1,4 +1,4 @@
-"""Steps of processes and machines: how they end, return, and pause.
+"""Steps of processes and machines.
 
 Each step names any number of nodes, and skips those it does not apply to, such as dead nodes for `kill`.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @register
 @attrs.frozen
 class Crash(Step):
-    """Cuts the machines' power; unsynced writes are lost: all, some (the last one torn), or out of order."""
+    """Cuts the power; unsynced writes are lost: all, some (the last one torn), or out of order."""
 
     verb: ClassVar[str] = "crash"
     nodes: tuple[int, ...] = part(NODES)
@@ -36,7 +36,7 @@ class Crash(Step):
 @register
 @attrs.frozen
 class Kill(Step):
-    """Ends the processes like kill -9: they say nothing to anyone, but lose nothing they have written."""
+    """Ends the processes like kill -9."""
 
     verb: ClassVar[str] = "kill"
     nodes: tuple[int, ...] = part(NODES)
@@ -51,7 +51,7 @@ class Kill(Step):
 @register
 @attrs.frozen
 class Stop(Step):
-    """Stops the processes like SIGTERM: a leader resigns and tells the voters."""
+    """Stops the processes like SIGTERM."""
 
     verb: ClassVar[str] = "stop"
     nodes: tuple[int, ...] = part(NODES)
@@ -91,7 +91,7 @@ class Restart(Step):
 @register
 @attrs.frozen
 class Pause(Step):
-    """Freezes the processes, like SIGSTOP or a long garbage collection; messages to them wait."""
+    """Freezes the processes like SIGSTOP; messages to them wait."""
 
     verb: ClassVar[str] = "pause"
     nodes: tuple[int, ...] = part(NODES)
@@ -104,7 +104,7 @@ class Pause(Step):
 @register
 @attrs.frozen
 class Resume(Step):
-    """Resumes paused processes where they were."""
+    """Resumes paused processes."""
 
     verb: ClassVar[str] = "resume"
     nodes: tuple[int, ...] = part(NODES)

@@ -1,4 +1,4 @@
-"""Steps of strangers: peers of another cluster or an older build, liars, and senders of garbage."""
+"""Steps of strangers and of older builds."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _BOOTS: Final = (1, 10, MAX_BOOT - 1, MAX_BOOT)
 @register
 @attrs.frozen
 class Intrude(Step):
-    """Sends a node the requests of another cluster's peer, in a later epoch, and then garbage."""
+    """Sends a node another cluster's requests in a later epoch, and then garbage."""
 
     verb: ClassVar[str] = "intrude"
     node: int = part(NODE)
@@ -161,7 +161,7 @@ class Lie(Step):
 @register
 @attrs.frozen
 class Older(Step):
-    """Makes nodes appear to their peers as a build without pre-votes, on new connections."""
+    """Makes nodes appear as a build without pre-votes, on new connections."""
 
     verb: ClassVar[str] = "older"
     nodes: tuple[int, ...] = part(NODES)
@@ -174,7 +174,7 @@ class Older(Step):
 @register
 @attrs.frozen
 class Newer(Step):
-    """Ends `older`: on new connections, the nodes are of this build again."""
+    """Ends `older`, on new connections."""
 
     verb: ClassVar[str] = "newer"
     nodes: tuple[int, ...] = part(NODES)
@@ -187,7 +187,7 @@ class Newer(Step):
 @register
 @attrs.frozen
 class Twin(Step):
-    """Runs a second process with a node's id for that long, on another host with an empty directory of its own."""
+    """Runs a second process with a node's id for that long, with its own directory."""
 
     verb: ClassVar[str] = "twin"
     node: int = part(NODE)

@@ -1,4 +1,4 @@
-"""Steps of time: waiting, and wrong clocks."""
+"""Steps of time."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _facts(cluster: Cluster) -> list[object]:
 @register
 @attrs.frozen
 class Drift(Step):
-    """Makes a machine's clock fast (+) or slow (-) from the next start of its process on; +0% is correct."""
+    """Makes a machine's clock fast (+) or slow (-) from the next start of its process on."""
 
     verb: ClassVar[str] = "drift"
     node: int = part(NODE)
@@ -88,7 +88,7 @@ class Drift(Step):
 @register
 @attrs.frozen
 class JumpClock(Step):
-    """Sets a machine's wall clock forward or back.  It only stamps records; nothing else may depend on it."""
+    """Sets a machine's wall clock, which only stamps records, forward or back."""
 
     verb: ClassVar[str] = "jump-clock"
     node: int = part(NODE)
