@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from kraft_trio.errors import DiskFullError
+from kraft_trio.node import Node
 from kraft_trio.protocol import votes
 from kraft_trio.simulation.campaign import seed_run
 from kraft_trio.simulation.campaign.outcome import Outcome
@@ -32,6 +33,7 @@ from kraft_trio.simulation.script.steps_election import Elect
 from kraft_trio.simulation.script.steps_network import Cut, Isolate
 from kraft_trio.simulation.script.steps_process import Kill, Pause, Restart
 from kraft_trio.simulation.setup import Setup
+from kraft_trio.simulation.violation import InvariantViolated
 from kraft_trio.storage.log import Log
 from kraft_trio.tracing.events import Trace, TraceEvent
 from kraft_trio.tracing.files import open_trace
@@ -308,6 +310,44 @@ class TestRecovery:
         plan = Plan(header=Header(seed=1), clients=1, duration_us=SECOND)
         assert_no_progress(run_plan(plan), "no more changes have been asked for", "10 leaders, one after the other")
 
+    def test_a_leader_may_hand_over_as_asked_before(self) -> None:
+        """Seed 60037: the request was still pending when the faults stopped."""
+
+        async def main(cluster: Cluster) -> None:
+            leader = await elected(cluster)
+            cluster.administrator.transfer(2, at=None, within_s=5)
+            assert not await recovery._Recovery(cluster)._keeps_leading(leader, 5)
+            assert await recovery._Recovery(cluster)._keeps_leading(await cluster.wait_for_leader(), 5)
+
+        simulate(main)
+
+    @pytest.mark.parametrize("asked", [None, 3])
+    def test_a_leader_may_not_hand_over_otherwise(self, asked: int | None) -> None:
+        """The application asks for node 2, and the administrator for no node or another one."""
+
+        async def main(cluster: Cluster) -> None:
+            leader = await elected(cluster)
+            if asked is not None:
+                cluster.administrator.transfer(asked, at=None, within_s=5).scope.cancel()
+            cluster.nursery.start_soon(leader.transfer_leadership, 2)
+            await recovery._Recovery(cluster)._keeps_leading(leader, 5)
+
+        with pytest.raises(InvariantViolated, match=PROGRESS):
+            simulate(main)
+
+    def test_a_leader_may_hand_over_to_a_node_that_comes_back(self) -> None:
+        """Seed 60090: the successor was not in the majority for which the faults had stopped first."""
+        faults = 'pause 3\nappend "x"\ntransfer 3 beside\nwait 500ms\n'
+        script = f"seed 43\nvoters 1 2 3\n\nelect 1\nclients 1 every 500ms\n{faults}recover\n"
+        leaders: list[int | None] = []
+
+        def note(event: TraceEvent) -> None:
+            if event.kind == "role" and event.role == "Leader":
+                leaders.append(event.node)
+
+        assert run_script(parse_script(script), on_trace=lambda trace: trace.listeners.append(note)).failure is None
+        assert leaders == [1, 3]
+
     def test_a_leader_need_not_stay_until_all_follow_it(self) -> None:
         """A node that does not may have won a pre-vote before, and may campaign in a later epoch."""
 
@@ -401,6 +441,12 @@ class TestRecovery:
         outcome = run_plan(plan, lambda trace: trace.listeners.append(seen.append))
         assert outcome.failure is None
         assert [event.node for event in seen if event.kind == "fault" and event.cause == "blank disk"] == [2]
+
+
+async def elected(cluster: Cluster) -> Node:
+    await Elect(1).take(cluster)
+    await cluster.wait_until_alike()
+    return cluster.nodes[1]
 
 
 def assert_no_progress(outcome: Outcome, *facts: str) -> None:

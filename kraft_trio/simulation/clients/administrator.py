@@ -23,7 +23,7 @@ from kraft_trio.simulation.facts.history import (
     UPGRADE,
     Operation,
 )
-from kraft_trio.simulation.survivability import Survivability
+from kraft_trio.simulation.survivability import LOST_WITHIN_S, Survivability
 from kraft_trio.simulation.world import World
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -118,6 +118,15 @@ class Administrator:
             )
 
         return self._begin(TRANSFER, str(node_id), attempt, at)
+
+    def may_still_transfer_to(self, node_id: int) -> bool:
+        """Whether a leader may still carry out a request to hand over to that voter."""
+        lately_s = self._world.now_s - LOST_WITHIN_S
+        return any(
+            (operation.kind, operation.subject) == (TRANSFER, str(node_id))
+            and (operation.completed_at_s is None or operation.completed_at_s >= lately_s)
+            for operation in self._world.history.operations
+        )
 
     def upgrade(self, *, at: int | None, within_s: float) -> Request:
         """Ask for kraft.version 1."""

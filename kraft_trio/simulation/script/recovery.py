@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterator
+from functools import partial
 from itertools import combinations
 from typing import Final, TypeVar
 
@@ -17,6 +18,7 @@ import trio
 
 from kraft_trio.errors import KraftError
 from kraft_trio.node import Node
+from kraft_trio.protocol.roles import Resigned, Role
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation.clients.administrator import Request
 from kraft_trio.simulation.cluster import LOOK_EVERY_S, Cluster
@@ -49,8 +51,8 @@ REASSIGNED_WITHIN_S: Final = 120.0
 CHANGED_WITHIN_S: Final = 30.0
 """The leader must then make a voter change within this many virtual seconds."""
 
-MOST_REMOVALS: Final = 10
-"""The most leaders that may be removed after the faults have stopped, by requests from before."""
+MOST_SUCCESSORS: Final = 10
+"""The most leaders that may be removed or hand over after the faults have stopped, by requests from before."""
 
 CHANGES: Final = "once the faults have stopped, voter changes are made"
 
@@ -92,13 +94,13 @@ class _Recovery:
             await self._go_on_with_broken_links(majority)
         await self._end_faults(majority)
         within_s = ELECTION_TIMEOUTS * self._longest_timeout_s()
-        for _ in range(MOST_REMOVALS):
-            leader = await self._demand(lambda: self._lasting_leader(majority), within_s, majority)
-            await self._let_minority_act(majority, leader)
+        for _ in range(MOST_SUCCESSORS):
+            leader = await self._demand(partial(self._lasting_leader, majority), within_s, majority)
+            majority = await self._let_minority_act(majority, leader)
             if await self._keeps_leading(leader, STABLE_TIMEOUTS * self._longest_timeout_s()):
                 break
         else:
-            lost = f"{MOST_REMOVALS} leaders, one after the other, were removed from the voters while they led"
+            lost = f"{MOST_SUCCESSORS} leaders, one after the other, were removed or handed over"
             await self._violated(PROGRESS, ("no more changes have been asked for", lost), majority)
         everyone = sorted(cluster.machines)
         await self._end_faults(everyone)
@@ -229,24 +231,25 @@ class _Recovery:
             if cluster.leader() is leader:
                 return leader
 
-    async def _let_minority_act(self, majority: Collection[int], leader: Node) -> None:
+    async def _let_minority_act(self, majority: list[int], leader: Node) -> list[int]:
         """Let the other nodes do something while the leader must stay: nothing, send requests in vain, or take part.
 
         A node that has been in a later epoch already, or that passes for a build without pre-votes, may lawfully
-        replace the leader once.  If there is one, the others stay cut off.
+        replace the leader once.  If there is one, the others stay cut off.  Returns the nodes that take part now.
         """
         cluster, others = self._cluster, [node for node in self._cluster.machines if node not in majority]
         ways = self._random.choice(("cut off", "unheard answers", "unheard questions", "connected"))
         if ways == "cut off" or not all(self._is_no_later(node, leader.view.epoch) for node in others):
-            return
+            return majority
         cluster.network.heal()
         if ways == "connected":
             await self._end_faults_of(others)
-            return
+            return sorted(cluster.machines)
         for node in others:
             for member in majority:
                 ends = cluster.machines[node].host, cluster.machines[member].host
                 cluster.network.requests_only(*(ends if ways == "unheard answers" else reversed(ends)))
+        return majority
 
     def _is_no_later(self, node: int, epoch: int) -> bool:
         machine = self._cluster.machines[node]
@@ -256,13 +259,17 @@ class _Recovery:
         return not later and not (view is not None and view.epoch > epoch) and not self._cluster.network.has_caps
 
     async def _keeps_leading(self, leader: Node, for_s: float) -> bool:
-        """Whether the leader stays, as an epoch has only one; False if it was removed, or may have handed over to the
-        voters that it was reassigned to.
+        """Whether the leader stays, as an epoch has only one.
 
-        A violation if another node leads, or the same one in another epoch.
+        False if it was removed or asked to hand over, or if it may have handed over to the voters that it was
+        reassigned to.  Otherwise it is a violation if another node leads, or the same one in another epoch.
         """
         before = leader.view.stamp
-        await trio.sleep(for_s)
+        with trio.move_on_after(for_s):
+            after = await leader.election.view.wait_for(lambda view: view.stamp != before)
+            if self._was_asked_for(after.role):
+                return False
+            await trio.sleep_forever()
         now = self._cluster.leader()
         if now is not leader or now.view.stamp != before:
             if not is_member(self._cluster.survivability.committed(), leader.key) or self._may_hand_over(leader):
@@ -271,6 +278,11 @@ class _Recovery:
             kept = f"{leader.key.id} led epoch {before.epoch}, reaches a majority and nothing fails"
             await self._violated(PROGRESS, (kept, f"{for_s:.1f} s later {found} leads"), [leader.key.id])
         return True
+
+    def _was_asked_for(self, role: Role) -> bool:
+        """Whether a leader that takes this role hands over to a voter of an administrator's choice."""
+        successors = role.preferred_successors[:1] if isinstance(role, Resigned) else ()
+        return any(self._cluster.administrator.may_still_transfer_to(voter.id) for voter in successors)
 
     def _may_hand_over(self, leader: Node) -> bool:
         return any(leader.key.id not in target for target in self._cluster.survivability.targets())
