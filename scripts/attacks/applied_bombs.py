@@ -1,4 +1,4 @@
-"""The same bombs where a state machine reads every batch and a follower must read them again."""
+"""The same bombs where a state machine and a follower read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each array of each API, with 100,000 elements and with the maximum that is allowed."""
+"""Each array of each API, with 100,000 elements and with the maximum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small batches that expand to gigabytes, or to millions of headers or records, in every codec and nested."""
+"""Small batches that expand to gigabytes, or to millions of headers or records."""
 
 from __future__ import annotations
 

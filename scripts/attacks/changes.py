@@ -1,4 +1,4 @@
-"""Many AddRaftVoter, RemoveRaftVoter and UpdateFeatures requests at once that ask for the impossible."""
+"""Many impossible voter changes at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vote, BeginQuorumEpoch, EndQuorumEpoch and Fetch with epochs at the limits, on both listeners.
+"""Requests with epochs at the limits.
 
 Some name no cluster, some the right one: anybody can learn it from Metadata.
 """

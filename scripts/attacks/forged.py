@@ -1,4 +1,4 @@
-"""Requests in the names of voters and of other clusters, on the client listener."""
+"""Requests in the names of voters and of other clusters."""
 
 from __future__ import annotations
 

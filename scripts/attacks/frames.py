@@ -1,4 +1,4 @@
-"""Anything but requests: other protocols, false lengths, thousands of tagged fields, one byte at a time."""
+"""Anything but requests: other protocols, false lengths, thousands of tagged fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Megabytes of valid batches, pipelined on a dozen connections by producers in a hurry."""
+"""Megabytes of valid batches, pipelined on a dozen connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Valid requests of every API with random changes to bits, bytes, lengths and ends, on both listeners."""
+"""Valid requests of every API with random changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The smallest possible requests, pipelined on four connections without a pause."""
+"""The smallest requests, pipelined without a pause."""
 
 from __future__ import annotations
 

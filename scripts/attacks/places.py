@@ -1,4 +1,4 @@
-"""Idle connections in every available place, while nodes may open only 256 files and a voter must return."""
+"""Idle connections in every place, while a voter must return."""
 
 from __future__ import annotations
 

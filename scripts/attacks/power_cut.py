@@ -1,4 +1,4 @@
-"""Values that look like batches, followed by kill -9 of each follower and a torn batch at the end of its log."""
+"""Values that look like batches, followed by kill -9 and a torn batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""5,000 connections, each closed as soon as it has left waiting Fetches behind."""
+"""5,000 connections that close and leave waiting Fetches behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hundreds of requests for snapshots, and for pieces at impossible positions, on both listeners."""
+"""Hundreds of requests for snapshots, and for impossible pieces."""
 
 from __future__ import annotations
 

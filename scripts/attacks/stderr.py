@@ -1,4 +1,4 @@
-"""Garbage that nodes log, while one stderr is an unread pipe, one is closed, and one has a full disk."""
+"""Garbage that nodes log to an unread pipe, a closed stderr and a full disk."""
 
 from __future__ import annotations
 

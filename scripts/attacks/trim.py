@@ -1,4 +1,4 @@
-"""Consumers that wait with a large fetch.min.bytes at an offset that a trim then removes."""
+"""Consumers that wait at an offset that a trim then removes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames of up to 100 MB, begun on a dozen connections and never finished."""
+"""Frames of up to 100 MB that are never finished."""
 
 from __future__ import annotations
 

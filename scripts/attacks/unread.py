@@ -1,4 +1,4 @@
-"""64 Fetches of maximum size on each of 20 connections that never read the answers."""
+"""64 Fetches of maximum size on each of 20 connections that never read."""
 
 from __future__ import annotations
 

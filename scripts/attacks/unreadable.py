@@ -1,4 +1,4 @@
-"""Batches that are sound here but stop other consumers: lz4 and zstd that Java cannot read, and false times."""
+"""Batches that would stop other consumers: lz4 and zstd that Java cannot read, and false times."""
 
 from __future__ import annotations
 
