@@ -34,6 +34,7 @@ PRELOADED = (
     "kraft_trio.cli.server",
     "kraft_trio.cli.snapshot_commands",
     "kraft_trio.cli.storage",
+    "kraft_trio.kv.gateway.server",
     "kraft_trio.running",
 )
 _REQUEST_BYTES = 2**18

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar, cast, overload
 
@@ -252,12 +252,16 @@ async def run_node(
     state_machine: StateMachine[Any, Any] | BatchStateMachine | None = None,
     environment: Environment | None = None,
     trace: str | os.PathLike[str] | None = None,
+    serving: Callable[[Node[Any, Any]], AbstractAsyncContextManager[object]] | None = None,
 ) -> None:
     """Run a node until SIGTERM, SIGINT, SIGQUIT or SIGHUP, then hand over and stop; a second signal stops at once.
 
     A second SIGHUP does nothing, because a closing terminal may send several.  A process that ignores SIGHUP (nohup)
     keeps ignoring it.  Without a state machine, no snapshots are taken and the whole log is kept.  Raises the errors of
     `open_node`.
+
+    The node runs in the context that `serving` makes of it, if given: what it serves starts there, and stops before the
+    node does.
     """
     ends = [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
@@ -274,8 +278,9 @@ async def run_node(
             )
             async with opened as node:
                 log.info("node started", node=str(node.key), cluster_id=node.cluster_id, log_end=str(node.log.end))
-                received = await anext(signals)
-                log.info("stopping", signal=signal.Signals(received).name)
+                async with nullcontext() if serving is None else serving(node):
+                    received = await anext(signals)
+                    log.info("stopping", signal=signal.Signals(received).name)
                 nursery.start_soon(_cancel_at_next_signal, signals, nursery.cancel_scope)
             nursery.cancel_scope.cancel()
     log.info("stopped")

@@ -38,12 +38,18 @@ def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_lev
     config = read_config(config_path, parse_overrides(overrides))
     from kraft_trio.application.configured_state_machine import state_machine_of
     from kraft_trio.cli.open_files import fitted, raise_open_file_limit
+    from kraft_trio.config.values import KEY_VALUE
     from kraft_trio.running import run_node
 
     config = fitted(config, raise_open_file_limit())
-    machine = state_machine_of(config)
+    if config.state_machine == KEY_VALUE:
+        from kraft_trio.kv.gateway.configured import key_value_store
+
+        run = partial(run_node, config, **key_value_store(config))
+    else:
+        run = partial(run_node, config, state_machine=state_machine_of(config))
     _tune_garbage_collector()
-    trio.run(partial(run_node, config, state_machine=machine, trace=trace))
+    trio.run(partial(run, trace=trace))
 
 
 def _tune_garbage_collector() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraft_trio.config.fields import KEY_OF_FIELD, ConfigFields
+from kraft_trio.config.values import KEY_VALUE
 from kraft_trio.errors import ConfigError
 
 CONNECTION_SHARE = 4
@@ -20,6 +21,7 @@ def check(config: ConfigFields) -> None:
     """Raises ConfigError for the first value that cannot be used, alone or together with another one."""
     _check_roles(config)
     _check_listeners(config)
+    _check_key_value_store(config)
     _check_voters(config)
     _check_sizes(config)
     _check_timeouts(config)
@@ -48,6 +50,23 @@ def _check_listeners(config: ConfigFields) -> None:
         if listener.name not in names:
             advertised = ",".join(map(str, config.advertised_listeners))
             raise refuse("advertised_listeners", advertised, f"{listener.name} is not among the listeners {text!r}")
+
+
+def _check_key_value_store(config: ConfigFields) -> None:
+    for field in ("kv_listener", "kv_advertised_listener"):
+        listeners = getattr(config, field)
+        text = ",".join(map(str, listeners))
+        if len(listeners) > 1:
+            raise refuse(field, text, "one address expected")
+        if listeners and config.state_machine != KEY_VALUE:
+            raise refuse(field, text, f"needs kraft.state.machine={KEY_VALUE}, on all nodes")
+    if config.kv_advertised_listener and not config.kv_listener:
+        raise refuse("kv_advertised_listener", config.kv_advertised_listener[0], "needs kraft.kv.listener")
+    for listener in config.kv_listener:
+        if listener.endpoint.host in ("", "0.0.0.0", "::") and not config.kv_advertised_listener:
+            raise refuse("kv_listener", listener, "nobody can connect to that; set kraft.kv.advertised.listener")
+        if listener.endpoint in [other.endpoint for other in config.listeners]:
+            raise refuse("kv_listener", listener, "this address is among the listeners")
 
 
 def _check_voters(config: ConfigFields) -> None:

@@ -178,6 +178,24 @@ class ConfigFields:
         "State machine of `kraft server`, the same on all nodes; `none` takes no snapshots and keeps the whole log.",
         default=values.NO_STATE_MACHINE,
     )
+    kv_listener: tuple[NamedListener, ...] = config_key(
+        "kraft.kv.listener",
+        values.HTTP_LISTENER,
+        "The address on which this node serves the key-value store as etcd does.  Needs `kraft.state.machine=kv`.",
+        default=(),
+    )
+    kv_advertised_listener: tuple[NamedListener, ...] = config_key(
+        "kraft.kv.advertised.listener",
+        values.ADVERTISED_HTTP_LISTENER,
+        "The address that clients of the key-value store are told.  If unset, `kraft.kv.listener`.",
+        default=(),
+    )
+    kv_keep_revisions: int = config_key(
+        "kraft.kv.keep.revisions",
+        Integer(0, MAX_INT64),
+        "The number of newest revisions that stay readable.  The leader compacts older ones once a minute; 0: never.",
+        default=10_000,
+    )
     max_message_bytes: int = config_key(
         "message.max.bytes",
         Integer(1),

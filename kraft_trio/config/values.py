@@ -12,6 +12,7 @@ from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, directory_id_fr
 
 NO_STATE_MACHINE = "none"
 LATEST_BY_KEY = "latest-by-key"
+KEY_VALUE = "kv"
 """Values of kraft.state.machine other than a user's factory."""
 
 _LISTENER = re.compile(r"^([A-Za-z0-9_.-]+)://(.*)$")
@@ -80,6 +81,20 @@ def _parse_advertised_listener(text: str) -> NamedListener:
     return NamedListener(listener.name, parse_peer(text.partition("://")[2]))
 
 
+def _parse_http_listener(text: str) -> NamedListener:
+    return _http(_parse_listener(text))
+
+
+def _parse_advertised_http_listener(text: str) -> NamedListener:
+    return _http(_parse_advertised_listener(text))
+
+
+def _http(listener: NamedListener) -> NamedListener:
+    if listener.name != "HTTP":
+        raise ValueError(f"{str(listener)!r} does not begin with HTTP://")
+    return listener
+
+
 def parse_replica_id(text: str) -> int:
     """A replica id: 0 to 2147483647.  Raises ValueError naming the text."""
     try:
@@ -115,7 +130,7 @@ def _parse_topic_id(text: str) -> UUID:
 
 
 def _parse_state_machine(text: str) -> str:
-    if text not in (NO_STATE_MACHINE, LATEST_BY_KEY) and _FACTORY.match(text) is None:
+    if text not in (NO_STATE_MACHINE, LATEST_BY_KEY, KEY_VALUE) and _FACTORY.match(text) is None:
         raise ValueError
     return text
 
@@ -145,7 +160,11 @@ ADVERTISED_LISTENERS = ListOf(
 LISTENER_NAMES = ListOf("listener names separated by commas", lambda text: text.upper())
 STATIC_VOTERS = ListOf("id@host:port, separated by commas", _parse_static_voter, StaticVoter)
 BOOTSTRAP_SERVERS = ListOf("host:port, separated by commas", parse_peer, Endpoint)
-STATE_MACHINE = Text(f"{NO_STATE_MACHINE}, {LATEST_BY_KEY}, or module:factory", _parse_state_machine)
+STATE_MACHINE = Text(f"{NO_STATE_MACHINE}, {LATEST_BY_KEY}, {KEY_VALUE}, or module:factory", _parse_state_machine)
+HTTP_LISTENER = ListOf("HTTP://host:port (an empty host for every interface)", _parse_http_listener, NamedListener)
+ADVERTISED_HTTP_LISTENER = ListOf(
+    "HTTP://host:port, an address that other machines can connect to", _parse_advertised_http_listener, NamedListener
+)
 DIRECTORY = Text("the path of a directory", _parse_directory)
 PROTOCOL_MAP = ListOf("NAME:PLAINTEXT, separated by commas", _parse_protocol_mapping, tuple)
 TOPIC_NAME = Text("1 to 249 of the characters a-z A-Z 0-9 . _ -", _parse_topic_name)

@@ -80,7 +80,7 @@ def test_one_of_the_user() -> None:
 def test_a_value_that_names_none(machine: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config(machine)
-    assert str(caught.value) == f"kraft.state.machine={machine}; expected none, latest-by-key, or module:factory"
+    assert str(caught.value) == f"kraft.state.machine={machine}; expected none, latest-by-key, kv, or module:factory"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,141 @@
+"""Commands as record bytes: a prefix, and a msgpack array with the command's code and its fields."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+import msgpack
+
+from kraft_trio.errors import EncodeError, SerdeError
+from kraft_trio.kv import requests
+from kraft_trio.kv.requests import Command
+from kraft_trio.kv.shapes import Field, Kind, cached_by_class, fields_of
+
+PREFIX: Final = b"kv\x01"
+"""Tells commands from the records of others."""
+
+_CLASSES: Final[dict[int, type[Any]]] = {
+    1: requests.PutRequest,
+    2: requests.DeleteRangeRequest,
+    3: requests.TxnRequest,
+    4: requests.CompactionRequest,
+    5: requests.LeaseGrantRequest,
+    6: requests.LeaseRevokeRequest,
+    7: requests.LeaseKeepAliveRequest,
+    8: requests.Advance,
+    9: requests.AnnounceMember,
+}
+_CODES: Final = {cls: code for code, cls in _CLASSES.items()}
+
+
+@attrs.frozen
+class NoCommand:
+    """A record that somebody else has written.  The store passes over it."""
+
+
+class CommandSerde:
+    """Encodes commands.  Bytes with the prefix that are no command stop the replica, which may be too old for them."""
+
+    def encode(self, value: Command | NoCommand, /) -> bytes:
+        code = _CODES.get(type(value))
+        if code is None:
+            raise EncodeError(f"value: {type(value).__name__} given, a command of the key-value store expected")
+        try:
+            packed: bytes = msgpack.packb([code, *_pack(value)], use_bin_type=True)
+            data = PREFIX + packed
+            decoded = self.decode(data)
+        except (TypeError, ValueError, OverflowError, SerdeError) as error:
+            raise EncodeError(f"{type(value).__name__}: {error}") from None
+        if decoded != value:
+            raise EncodeError(f"{type(value).__name__}: an attribute has the wrong type")
+        return data
+
+    def decode(self, data: bytes, /) -> Command | NoCommand:
+        if not data.startswith(PREFIX):
+            return NoCommand()
+        try:
+            code, *parts = msgpack.unpackb(data[len(PREFIX) :], raw=False)
+            command: Command = _unpack(_CLASSES[code], parts)
+        except KeyError:
+            raise SerdeError(f"command {code!r}: unknown; is this version of the store too old?") from None
+        except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
+            raise SerdeError(f"no command of the key-value store: {error}") from None
+        return command
+
+
+def _pack(message: object) -> list[Any]:
+    """The fields, without those at the end that have their default."""
+    packed: list[Any] = []
+    length = 0
+    for name, default, pack in _packers(type(message)):
+        value = getattr(message, name)
+        packed.append(pack(value))
+        if value != default:
+            length = len(packed)
+    return packed[:length]
+
+
+def _unpack(cls: type[Any], parts: object) -> Any:
+    unpackers = _unpackers(cls)
+    if not isinstance(parts, list) or len(parts) > len(unpackers):
+        raise ValueError(f"{cls.__name__}: not its fields")
+    return cls(*(unpack(part) for unpack, part in zip(unpackers, parts, strict=False)))
+
+
+@cached_by_class
+def _packers(cls: Any) -> tuple[tuple[str, Any, Callable[[Any], Any]], ...]:
+    return tuple((field.name, field.default, _packer(field)) for field in fields_of(cls))
+
+
+def _packer(field: Field) -> Callable[[Any], Any]:
+    if field.kind is not Kind.MESSAGE:
+        return list if field.is_repeated else _same
+    return _pack_messages if field.is_repeated else _pack_optional
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _pack_messages(values: tuple[object, ...]) -> list[Any]:
+    return [_pack(value) for value in values]
+
+
+def _pack_optional(value: object) -> list[Any] | None:
+    return None if value is None else _pack(value)
+
+
+@cached_by_class
+def _unpackers(cls: Any) -> tuple[Callable[[Any], Any], ...]:
+    return tuple(map(_unpacker, fields_of(cls)))
+
+
+def _unpacker(field: Field) -> Callable[[Any], Any]:
+    if field.kind is Kind.MESSAGE:
+        one = functools.partial(_unpack, field.cls)
+    elif field.kind is Kind.ENUM:
+        one = field.cls
+    else:
+        one = functools.partial(_checked, field.cls, field.name)
+    if field.is_repeated:
+        return functools.partial(_unpack_all, one)
+    return functools.partial(_unpack_optional, one) if field.kind is Kind.MESSAGE else one
+
+
+def _checked(cls: type[Any], name: str, value: object) -> Any:
+    if type(value) is not cls:
+        raise ValueError(f"{name}: {type(value).__name__} given, {cls.__name__} expected")
+    return value
+
+
+def _unpack_all(one: Callable[[Any], Any], values: object) -> tuple[Any, ...]:
+    if not isinstance(values, list):
+        raise ValueError("a list expected")
+    return tuple(map(one, values))
+
+
+def _unpack_optional(one: Callable[[Any], Any], value: object) -> Any:
+    return None if value is None else one(value)

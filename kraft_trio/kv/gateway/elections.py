@@ -1,0 +1,152 @@
+"""etcd's election service: the leader is who has the oldest key below the election's name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+import attrs
+
+from kraft_trio.kv.errors import Code, KvError
+from kraft_trio.kv.gateway.service import KvService
+from kraft_trio.kv.gateway.turns import Turns
+from kraft_trio.kv.gateway.unknown_errors import as_unknown
+from kraft_trio.kv.requests import (
+    Compare,
+    CompareTarget,
+    DeleteRangeRequest,
+    PutRequest,
+    RequestOp,
+    TxnRequest,
+)
+from kraft_trio.kv.responses import KeyValue, ResponseHeader
+
+
+@attrs.frozen
+class CampaignRequest:
+    """`lease` owns the leadership: it ends with the lease.  `value` is what others see."""
+
+    name: bytes = b""
+    lease: int = 0
+    value: bytes = b""
+
+
+@attrs.frozen
+class LeaderKey:
+    """Proves a leadership: the key exists, created at `rev`, as long as it lasts."""
+
+    name: bytes = b""
+    key: bytes = b""
+    rev: int = 0
+    lease: int = 0
+
+
+@attrs.frozen
+class CampaignResponse:
+    header: ResponseHeader | None = None
+    leader: LeaderKey | None = None
+
+
+@attrs.frozen
+class ProclaimRequest:
+    """Changes the leader's value."""
+
+    leader: LeaderKey | None = None
+    value: bytes = b""
+
+
+@attrs.frozen
+class ProclaimResponse:
+    header: ResponseHeader | None = None
+
+
+@attrs.frozen
+class ResignRequest:
+    leader: LeaderKey | None = None
+
+
+@attrs.frozen
+class ResignResponse:
+    header: ResponseHeader | None = None
+
+
+@attrs.frozen
+class LeaderRequest:
+    name: bytes = b""
+
+
+@attrs.frozen
+class LeaderResponse:
+    header: ResponseHeader | None = None
+    kv: KeyValue | None = None
+
+
+class Elections:
+    """Answers the election service on one node."""
+
+    def __init__(self, service: KvService) -> None:
+        self._service = service
+
+    async def campaign(self, request: CampaignRequest, _: UUID | None = None) -> CampaignResponse:
+        """Wait for the leadership.  A client that stops waiting gives up its place."""
+        turns = Turns(self._service, request.name)
+        with as_unknown():
+            own, is_new = await turns.join(request.lease, request.value)
+            leader = LeaderKey(request.name, own.key, own.create_revision, own.lease)
+            try:
+                if own.value != request.value:
+                    await self.proclaim(ProclaimRequest(leader, request.value))
+                await turns.wait_for_turn(own)
+                await self._service.barrier()
+                await turns.wait_for_turn(own)
+            except BaseException:
+                if is_new:
+                    await turns.leave(own.key)
+                raise
+        return CampaignResponse(self._service.header(), leader)
+
+    async def proclaim(self, request: ProclaimRequest, _: UUID | None = None) -> ProclaimResponse:
+        leader = _given(request.leader)
+        put = RequestOp(request_put=PutRequest(leader.key, request.value, leader.lease))
+        with as_unknown():
+            response = await self._service.txn(TxnRequest((_still_leads(leader),), (put,)))
+        if not response.succeeded:
+            raise KvError(Code.UNKNOWN, "election: not leader")
+        return ProclaimResponse(response.header)
+
+    async def resign(self, request: ResignRequest, _: UUID | None = None) -> ResignResponse:
+        leader = _given(request.leader)
+        delete = RequestOp(request_delete_range=DeleteRangeRequest(leader.key))
+        with as_unknown():
+            response = await self._service.txn(TxnRequest((_still_leads(leader),), (delete,)))
+        return ResignResponse(response.header)
+
+    async def leader(self, request: LeaderRequest, _: UUID | None = None) -> LeaderResponse:
+        with as_unknown():
+            await self._service.barrier()
+        first = Turns(self._service, request.name).first()
+        if first is None:
+            raise KvError(Code.UNKNOWN, "election: no leader")
+        return LeaderResponse(self._service.header(), first)
+
+    async def observe(self, request: LeaderRequest, send: Callable[[LeaderResponse], Awaitable[None]]) -> None:
+        """Tell of the leader, and again of each new one and of each new value, until cancelled."""
+        await self._service.barrier()
+        turns, changes, told = Turns(self._service, request.name), self._service.changes, None
+        while True:
+            seen, first = changes.value, turns.first()
+            if first is not None and first != told:
+                await send(LeaderResponse(self._service.header(), first))
+                told = first
+            else:
+                await changes.wait_for(lambda value, seen=seen: value != seen)  # type: ignore[misc]
+
+
+def _given(leader: LeaderKey | None) -> LeaderKey:
+    if leader is None:
+        raise KvError(Code.UNKNOWN, '"leader" field must be provided')
+    return leader
+
+
+def _still_leads(leader: LeaderKey) -> Compare:
+    return Compare(key=leader.key, target=CompareTarget.CREATE, create_revision=leader.rev)

@@ -1,0 +1,68 @@
+"""etcd's lock service: a lock is held by the oldest key below its name."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import attrs
+
+from kraft_trio.kv.gateway.service import KvService
+from kraft_trio.kv.gateway.turns import Turns
+from kraft_trio.kv.gateway.unknown_errors import as_unknown
+from kraft_trio.kv.requests import DeleteRangeRequest
+from kraft_trio.kv.responses import ResponseHeader
+
+
+@attrs.frozen
+class LockRequest:
+    """`lease` owns the lock: it is released when the lease ends."""
+
+    name: bytes = b""
+    lease: int = 0
+
+
+@attrs.frozen
+class LockResponse:
+    """`key` exists as long as the lock is held."""
+
+    header: ResponseHeader | None = None
+    key: bytes = b""
+
+
+@attrs.frozen
+class UnlockRequest:
+    """`key` is that of the LockResponse."""
+
+    key: bytes = b""
+
+
+@attrs.frozen
+class UnlockResponse:
+    header: ResponseHeader | None = None
+
+
+class Locks:
+    """Answers the lock service on one node."""
+
+    def __init__(self, service: KvService) -> None:
+        self._service = service
+
+    async def lock(self, request: LockRequest, _: UUID | None = None) -> LockResponse:
+        """Wait for the lock.  A client that stops waiting gives up its place."""
+        turns = Turns(self._service, request.name)
+        with as_unknown():
+            own, is_new = await turns.join(request.lease)
+            try:
+                await turns.wait_for_turn(own)
+                await self._service.barrier()
+                await turns.wait_for_turn(own)
+            except BaseException:
+                if is_new:
+                    await turns.leave(own.key)
+                raise
+        return LockResponse(self._service.header(), own.key)
+
+    async def unlock(self, request: UnlockRequest, _: UUID | None = None) -> UnlockResponse:
+        with as_unknown():
+            response = await self._service.delete_range(DeleteRangeRequest(request.key))
+        return UnlockResponse(response.header)

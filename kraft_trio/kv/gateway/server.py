@@ -1,0 +1,96 @@
+"""The gateway of a node as an actor: hypercorn's Trio worker with the application, and what the store needs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final, cast
+
+import trio
+from hypercorn.config import Config
+from hypercorn.trio import serve
+from hypercorn.typing import Framework
+
+from kraft_trio.errors import ConfigError
+from kraft_trio.kv.gateway.announcement import announce
+from kraft_trio.kv.gateway.app import make_app
+from kraft_trio.kv.gateway.service import KvNode, KvService
+from kraft_trio.kv.gateway.upkeep import Upkeep
+from kraft_trio.kv.machine import KvMachine
+from kraft_trio.logs import get_logger
+from kraft_trio.protocol.types import Endpoint
+
+log = get_logger(__name__)
+
+BACKLOG: Final = 128
+IDLE_TIMEOUT_S: Final = 300
+STUCK_TIMEOUT_MS: Final = 20_000
+"""A connection whose client does not read ends after this time, so that it does not hold up the node's end."""
+
+
+@asynccontextmanager
+async def kv_upkeep(service: KvService, keep_revisions: int) -> AsyncIterator[None]:
+    """In this block, the node does its part for the store: leases end, and old revisions are compacted."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Upkeep(service, keep_revisions).run)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def kv_gateway(
+    node: KvNode, machine: KvMachine, listener: Endpoint | None, advertised: Endpoint | None, keep_revisions: int
+) -> AsyncIterator[None]:
+    """In this block, a node that runs `machine` serves the gateway on `listener`.
+
+    Without `listener`, the node only does its part for the store.  Raises ConfigError if the address cannot be bound.
+    """
+    service = KvService(node, machine, secrets.randbits)
+    async with kv_upkeep(service, keep_revisions):
+        if listener is None:
+            yield
+            return
+        with _bound(listener) as listening:
+            endpoint = Endpoint(listener.host, listening.getsockname()[1])
+            async with trio.open_nursery() as nursery:
+                app = cast(Framework, make_app(service))
+                await nursery.start(partial(serve, app, _config(listening), mode="asgi"))
+                log.info("listening", listener="kv", endpoint=str(endpoint))
+                nursery.start_soon(announce, service, f"http://{advertised or endpoint}")
+                yield
+                nursery.cancel_scope.cancel()
+
+
+def _bound(endpoint: Endpoint) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(
+            endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, _, _, _, address = found[0]
+        listening = socket.create_server(address, family=family, backlog=BACKLOG)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise ConfigError(f"kraft.kv.listener=HTTP://{endpoint}: cannot be bound: {reason}") from error
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_TIMEOUT_MS)
+    return listening
+
+
+def _config(listening: socket.socket) -> Config:
+    config = Config()
+    config.bind = [f"fd://{os.dup(listening.fileno())}"]
+    config.backlog = BACKLOG
+    config.keep_alive_timeout = IDLE_TIMEOUT_S
+    config.keep_alive_max_requests = 2**62
+    config.graceful_timeout = 0
+    config.include_server_header = False
+    config.accesslog = None
+    config.errorlog = logging.getLogger(__name__)
+    config.loglevel = "WARNING"
+    return config

@@ -1,0 +1,194 @@
+"""The operations of the gateway on one node: writes through the log, reads from this node's state."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar, cast
+from uuid import UUID
+
+import attrs
+import trio
+
+from kraft_trio.actors.published import Published
+from kraft_trio.errors import (
+    EncodeError,
+    NodeClosedError,
+    NotAppendedError,
+    OutcomeUnknownError,
+    RecordTooLargeError,
+    RequestTooOldError,
+    ResultLostError,
+)
+from kraft_trio.kv.changes import Changes
+from kraft_trio.kv.command_serde import NoCommand
+from kraft_trio.kv.errors import NO_LEADER, REQUEST_TOO_LARGE, STOPPED, TIMEOUT, Code, KvError
+from kraft_trio.kv.gateway.member_ids import cluster_number, member_number
+from kraft_trio.kv.machine import KvMachine
+from kraft_trio.kv.range_reads import read_range
+from kraft_trio.kv.request_checks import check_delete_range, check_put, check_txn
+from kraft_trio.kv.requests import (
+    Command,
+    CompactionRequest,
+    DeleteRangeRequest,
+    LeaseGrantRequest,
+    LeaseKeepAliveRequest,
+    LeaseRevokeRequest,
+    LeaseTimeToLiveRequest,
+    PutRequest,
+    RangeRequest,
+    RequestOp,
+    TxnRequest,
+)
+from kraft_trio.kv.responses import (
+    CompactionResponse,
+    DeleteRangeResponse,
+    LeaseGrantResponse,
+    LeaseKeepAliveResponse,
+    LeaseLeasesResponse,
+    LeaseRevokeResponse,
+    LeaseStatus,
+    LeaseTimeToLiveResponse,
+    PutResponse,
+    RangeResponse,
+    ResponseHeader,
+    Result,
+    TxnResponse,
+)
+from kraft_trio.kv.transactions import execute_txn
+from kraft_trio.node import Node
+
+KvNode = Node[Command | NoCommand, Result]
+R = TypeVar("R")
+
+REQUEST_TIMEOUT_S: Final = 7.0
+"""Time for a request that needs the quorum.  It is etcd's with default timeouts."""
+
+
+class KvService:
+    """Answers for one node, which runs `machine`.  All errors are KvErrors."""
+
+    def __init__(self, node: KvNode, machine: KvMachine, random_bits: Callable[[int], int]) -> None:
+        self.node = node
+        self.machine = machine
+        self._random_bits = random_bits
+        self._cluster = cluster_number(node.cluster_id)
+        self.member = member_number(node.cluster_id, node.key.id)
+        self.changes: Published[int] = Published(0)
+        """Counts the changes of the store."""
+        machine.on_change = self._publish
+
+    def _publish(self) -> None:
+        self.changes.publish(self.changes.value + 1)
+
+    def header(self, revision: int | None = None) -> ResponseHeader:
+        """A header with this node's view; the revision is the present one unless it is given."""
+        present = self.machine.store.revision if revision is None else revision
+        return ResponseHeader(self._cluster, self.member, present, self.node.view.epoch)
+
+    @asynccontextmanager
+    async def _quorum(self) -> AsyncIterator[None]:
+        """Turn what may become of a request to the quorum into KvErrors."""
+        try:
+            with trio.fail_after(REQUEST_TIMEOUT_S):
+                yield
+        except trio.TooSlowError:
+            raise KvError(*(NO_LEADER if self.node.view.leader_id is None else TIMEOUT)) from None
+        except RecordTooLargeError:
+            raise KvError(*REQUEST_TOO_LARGE) from None
+        except EncodeError as error:
+            raise KvError(Code.INVALID_ARGUMENT, str(error)) from None
+        except NodeClosedError:
+            raise KvError(*STOPPED) from None
+        except (RequestTooOldError, ResultLostError) as error:
+            raise KvError(Code.UNKNOWN, str(error)) from None
+        except (NotAppendedError, OutcomeUnknownError) as error:
+            raise KvError(Code.UNAVAILABLE, str(error)) from None
+
+    async def execute(self, command: Command, request_id: UUID | None = None) -> Result:
+        """Execute a command, and return the result of this node."""
+        async with self._quorum():
+            return await self.node.execute(command, request_id)
+
+    async def _executed(self, cls: type[R], command: Command, request_id: UUID | None) -> R:
+        result = await self.execute(command, request_id)
+        assert isinstance(result, cls), f"{type(command).__name__} gave {type(result).__name__}"
+        answer: Any = result
+        return cast(R, attrs.evolve(answer, header=self.header(answer.header.revision)))
+
+    async def barrier(self) -> None:
+        """Wait until this node has all that was acknowledged before, anywhere."""
+        async with self._quorum():
+            await self.node.read_barrier()
+
+    async def range(self, request: RangeRequest, _: UUID | None = None) -> RangeResponse:
+        if not request.serializable:
+            await self.barrier()
+        return attrs.evolve(read_range(self.machine.store, request), header=self.header())
+
+    async def put(self, request: PutRequest, request_id: UUID | None = None) -> PutResponse:
+        check_put(request)
+        return await self._executed(PutResponse, request, request_id)
+
+    async def delete_range(self, request: DeleteRangeRequest, request_id: UUID | None = None) -> DeleteRangeResponse:
+        check_delete_range(request)
+        return await self._executed(DeleteRangeResponse, request, request_id)
+
+    async def txn(self, request: TxnRequest, request_id: UUID | None = None) -> TxnResponse:
+        """A transaction that only reads needs no record in the log."""
+        check_txn(request)
+        reads = _reads(request)
+        if reads is None:
+            return await self._executed(TxnResponse, request, request_id)
+        if not reads or not all(read.serializable for read in reads):
+            await self.barrier()
+        response = execute_txn(Changes(self.machine.store, self.machine.leases), request)
+        return attrs.evolve(response, header=self.header())
+
+    async def compact(self, request: CompactionRequest, request_id: UUID | None = None) -> CompactionResponse:
+        return await self._executed(CompactionResponse, request, request_id)
+
+    async def lease_grant(self, request: LeaseGrantRequest, request_id: UUID | None = None) -> LeaseGrantResponse:
+        while not request.id:
+            request = attrs.evolve(request, id=self._random_bits(63))
+        return await self._executed(LeaseGrantResponse, request, request_id)
+
+    async def lease_revoke(self, request: LeaseRevokeRequest, request_id: UUID | None = None) -> LeaseRevokeResponse:
+        return await self._executed(LeaseRevokeResponse, request, request_id)
+
+    async def lease_keep_alive(
+        self, request: LeaseKeepAliveRequest, request_id: UUID | None = None
+    ) -> LeaseKeepAliveResponse:
+        return await self._executed(LeaseKeepAliveResponse, request, request_id)
+
+    async def lease_time_to_live(
+        self, request: LeaseTimeToLiveRequest, _: UUID | None = None
+    ) -> LeaseTimeToLiveResponse:
+        await self.barrier()
+        leases = self.machine.leases
+        lease = leases.get(request.id)
+        if lease is None:
+            return LeaseTimeToLiveResponse(self.header(), request.id, ttl=-1)
+        keys = tuple(sorted(lease.keys)) if request.keys else ()
+        return LeaseTimeToLiveResponse(self.header(), lease.id, leases.remaining_s(lease), lease.ttl_s, keys)
+
+    async def lease_leases(self, _: object = None, __: UUID | None = None) -> LeaseLeasesResponse:
+        await self.barrier()
+        return LeaseLeasesResponse(self.header(), tuple(LeaseStatus(lease.id) for lease in self.machine.leases))
+
+
+def _reads(request: TxnRequest) -> list[RangeRequest] | None:
+    """The ranges of a transaction that only reads; None if it may change something."""
+    reads: list[RangeRequest] = []
+    for operation in (*request.success, *request.failure):
+        nested = _reads_of(operation)
+        if nested is None:
+            return None
+        reads += nested
+    return reads
+
+
+def _reads_of(operation: RequestOp) -> list[RangeRequest] | None:
+    if operation.request_range is not None:
+        return [operation.request_range]
+    return None if operation.request_txn is None else _reads(operation.request_txn)

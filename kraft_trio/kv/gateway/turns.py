@@ -1,0 +1,76 @@
+"""Taking turns, for locks and elections: who has added the oldest key below a name has the turn.
+
+Each contender's key hangs on a lease, so a contender that dies loses its place.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from kraft_trio.kv.errors import LEASE_NOT_FOUND, Code, KvError
+from kraft_trio.kv.gateway.service import KvService
+from kraft_trio.kv.intervals import Interval, prefix_end
+from kraft_trio.kv.requests import (
+    Compare,
+    CompareTarget,
+    DeleteRangeRequest,
+    LeaseGrantRequest,
+    PutRequest,
+    RangeRequest,
+    RequestOp,
+    TxnRequest,
+)
+from kraft_trio.kv.responses import KeyValue
+
+_OWN_LEASE_TTL_S = 60
+
+
+class Turns:
+    """The contenders for one name."""
+
+    def __init__(self, service: KvService, name: bytes) -> None:
+        self._service = service
+        self._prefix = name + b"/"
+
+    async def join(self, lease: int, value: bytes = b"") -> tuple[KeyValue, bool]:
+        """Add a key with that lease, or find the one that it has added; tells whether it is new.
+
+        Without a lease, it gets one of its own, which nobody renews.
+        """
+        if not lease:
+            lease = (await self._service.lease_grant(LeaseGrantRequest(_OWN_LEASE_TTL_S))).id
+        key = self._prefix + (b"%x" % (lease & 2**64 - 1))
+        absent = Compare(key=key, target=CompareTarget.CREATE, create_revision=0)
+        put = RequestOp(request_put=PutRequest(key, value, lease))
+        get = RequestOp(request_range=RangeRequest(key))
+        response = await self._service.txn(TxnRequest((absent,), (put, get), (get,)))
+        found = response.responses[-1].response_range
+        assert found is not None
+        return found.kvs[0], response.succeeded
+
+    async def wait_for_turn(self, own: KeyValue) -> None:
+        """Wait until all who came before are gone.  Raises KvError if the own key is gone."""
+        changes = self._service.changes
+        store = self._service.machine.store
+        while True:
+            seen, store = changes.value, self._service.machine.store
+            present = store.get(own.key)
+            if present is None or present.create_revision != own.create_revision:
+                raise KvError(Code.UNKNOWN, LEASE_NOT_FOUND[1])
+            contenders = store.present(Interval.of(self._prefix, prefix_end(self._prefix)))
+            if all(kv.create_revision >= own.create_revision for kv in contenders):
+                return
+            await changes.wait_for(lambda value, seen=seen: value != seen)  # type: ignore[misc]
+
+    async def leave(self, key: bytes) -> None:
+        """Give up the place, also when the caller is cancelled."""
+        with trio.CancelScope(shield=True), trio.move_on_after(1):
+            try:
+                await self._service.delete_range(DeleteRangeRequest(key))
+            except KvError:
+                pass  # then the lease ends it
+
+    def first(self) -> KeyValue | None:
+        """Who has the turn, as this node's state says."""
+        contenders = self._service.machine.store.present(Interval.of(self._prefix, prefix_end(self._prefix)))
+        return min(contenders, key=lambda kv: kv.create_revision, default=None)

@@ -1,0 +1,59 @@
+"""What only the leader does for the store: proposing the time by which leases end, and compacting old revisions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from kraft_trio.errors import NotAppendedError, OutcomeUnknownError
+from kraft_trio.kv.gateway.service import KvService
+from kraft_trio.kv.requests import Advance, CompactionRequest
+
+ADVANCE_EVERY_S: Final = 0.5
+LARGEST_STEP_MS: Final = 1000
+"""A leader that was paused or blocked does not let leases end whose renewals have waited behind it."""
+COMPACT_EVERY_S: Final = 60.0
+
+
+class Upkeep:
+    """Runs on each node, and does its work on the one that leads."""
+
+    def __init__(self, service: KvService, keep_revisions: int) -> None:
+        """`keep_revisions` is the number of revisions that stay readable; 0 means that nothing is compacted."""
+        self._service = service
+        self._keep_revisions = keep_revisions
+
+    async def run(self) -> None:
+        while True:
+            async with self._service.node.leadership() as term, trio.open_nursery() as nursery:
+                nursery.start_soon(self._advance, term.epoch)
+                if self._keep_revisions:
+                    nursery.start_soon(self._compact, term.epoch)
+
+    async def _advance(self, epoch: int) -> None:
+        """Propose the time while there are leases.  It stands still while nobody leads."""
+        now_ms = self._service.machine.leases.now_ms
+        last_s = trio.current_time()
+        while True:
+            await trio.sleep(ADVANCE_EVERY_S)
+            if not self._service.machine.leases:
+                await self._service.changes.wait_for(lambda _: bool(self._service.machine.leases))
+            elapsed_ms = round((trio.current_time() - last_s) * 1000)
+            last_s = trio.current_time()
+            now_ms += min(elapsed_ms, LARGEST_STEP_MS)
+            await self._propose(Advance(now_ms), epoch)
+
+    async def _compact(self, epoch: int) -> None:
+        """Keep the newest revisions and those that were made since the last look."""
+        while True:
+            revision = self._service.machine.store.revision - self._keep_revisions
+            await trio.sleep(COMPACT_EVERY_S)
+            if revision > self._service.machine.store.compacted_revision:
+                await self._propose(CompactionRequest(revision), epoch)
+
+    async def _propose(self, command: Advance | CompactionRequest, epoch: int) -> None:
+        try:
+            await self._service.node.append([command], epoch=epoch)
+        except (NotAppendedError, OutcomeUnknownError):
+            pass  # the term is about to end

@@ -1,0 +1,217 @@
+"""Messages as the JSON of etcd's gateway, a dialect of protobuf's JSON mapping.
+
+Bytes are base64, 64-bit numbers are text, enums are names, and a field with its default is left out.  Numbers may come
+as numbers, enums as numbers, and names in camel case.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import json
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import Any, Final, TypeVar
+
+from kraft_trio.kv.errors import Code, KvError
+from kraft_trio.kv.shapes import Field, Kind, cached_by_class, fields_of
+
+M = TypeVar("M")
+
+_MIN_INT64: Final = -(2**63)
+_MAX_UINT64: Final = 2**64 - 1
+_WHITESPACE: Final = " \t\r\n"
+_decoder = json.JSONDecoder()
+
+
+def bad_json(reason: str) -> KvError:
+    """The error for a request that cannot be read."""
+    return KvError(Code.INVALID_ARGUMENT, reason)
+
+
+def parse(cls: type[M], text: str) -> M:
+    """Read one message; an empty text is the empty message, and what follows the message does not count.
+
+    Raises KvError.
+    """
+    return next(parse_all(cls, text), None) or cls()
+
+
+def parse_all(cls: type[M], text: str) -> Iterator[M]:
+    """Read messages that follow one another.  Raises KvError when it comes to what is no message."""
+    while True:
+        text = text.lstrip(_WHITESPACE)
+        if not text:
+            return
+        try:
+            value, end = _decoder.raw_decode(text)
+        except (ValueError, RecursionError) as error:
+            raise bad_json(f"no JSON: {error}") from None
+        yield structure(cls, value)
+        text = text[end:]
+
+
+def parse_first(cls: type[M], text: str) -> tuple[M, str] | None:
+    """Read the first message, and return it with the rest; None if it is not complete yet.  Raises KvError."""
+    try:
+        value, end = _decoder.raw_decode(text.lstrip(_WHITESPACE))
+    except (ValueError, RecursionError):
+        return None
+    return structure(cls, value), text.lstrip(_WHITESPACE)[end:]
+
+
+def structure(cls: type[M], value: object) -> M:
+    """Make a message from decoded JSON.  Raises KvError."""
+    if not isinstance(value, dict):
+        raise bad_json(f"{cls.__name__}: {_shown(value)} given, an object expected")
+    readers = _readers(cls)
+    found = {}
+    for name, part in value.items():
+        reader = readers.get(name)
+        if reader is not None and part is not None:
+            field, read = reader
+            found[field.name] = read(part)
+    return cls(**found)
+
+
+def render(message: object) -> dict[str, Any]:
+    """A message as an object that `json.dumps` takes."""
+    rendered = {}
+    for name, json_name, default, write in _writers(type(message)):
+        value = getattr(message, name)
+        if value != default:
+            rendered[json_name] = write(value)
+    return rendered
+
+
+def dumps(message: object) -> bytes:
+    """A message as JSON."""
+    return to_json(render(message))
+
+
+def to_json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+@cached_by_class
+def _readers(cls: Any) -> dict[str, tuple[Field, Callable[[Any], Any]]]:
+    readers: dict[str, tuple[Field, Callable[[Any], Any]]] = {}
+    for field in fields_of(cls):
+        read = functools.partial(_READ[field.kind], field)
+        if field.is_repeated:
+            read = functools.partial(_read_repeated, field, read)
+        readers[field.json_name] = readers[_camel_case(field.json_name)] = (field, read)
+    return readers
+
+
+@cached_by_class
+def _writers(cls: Any) -> tuple[tuple[str, str, Any, Callable[[Any], Any]], ...]:
+    writers = []
+    for field in fields_of(cls):
+        write = _WRITE[field.kind]
+        if field.is_repeated:
+            write = functools.partial(_write_repeated, write)
+        writers.append((field.name, field.json_name, field.default, write))
+    return tuple(writers)
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value)[:40]
+
+
+def _wrong(field: Field, value: object, expected: str) -> KvError:
+    return bad_json(f"{field.json_name}: {_shown(value)} given, {expected} expected")
+
+
+def _read_repeated(field: Field, read: Callable[[Any], Any], value: object) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise _wrong(field, value, "an array")
+    return tuple(map(read, value))
+
+
+def _read_integer(field: Field, value: object) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, str):
+        try:
+            value = int(value.encode("ascii"))
+        except ValueError:
+            raise _wrong(field, value, "a number") from None
+    if not isinstance(value, int) or isinstance(value, bool) or not _MIN_INT64 <= value < 2**63:
+        raise _wrong(field, value, "a number of 64 bits")
+    return value
+
+
+def _read_bytes(field: Field, value: object) -> bytes:
+    if isinstance(value, str):
+        try:
+            return base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            pass
+    raise _wrong(field, value, "base64")
+
+
+def _read_truth(field: Field, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(field, value, "true or false")
+    return value
+
+
+def _read_text(field: Field, value: object) -> str:
+    if not isinstance(value, str):
+        raise _wrong(field, value, "a text")
+    return value
+
+
+def _read_enum(field: Field, value: object) -> IntEnum:
+    cls: type[IntEnum] = field.cls
+    try:
+        return cls[value] if isinstance(value, str) else cls(_read_integer(field, value))
+    except (KeyError, ValueError):
+        raise _wrong(field, value, f"one of {', '.join(cls.__members__)}") from None
+
+
+def _read_message(field: Field, value: object) -> object:
+    return structure(field.cls, value)
+
+
+_READ: Final[dict[Kind, Callable[[Field, Any], Any]]] = {
+    Kind.INTEGER: _read_integer,
+    Kind.BYTES: _read_bytes,
+    Kind.TRUTH: _read_truth,
+    Kind.TEXT: _read_text,
+    Kind.ENUM: _read_enum,
+    Kind.MESSAGE: _read_message,
+}
+
+
+def _write_repeated(write: Callable[[Any], Any], values: tuple[Any, ...]) -> list[Any]:
+    return [write(value) for value in values]
+
+
+def _write_bytes(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")
+
+
+def _write_same(value: Any) -> Any:
+    return value
+
+
+def _write_name(value: IntEnum) -> str:
+    return value.name
+
+
+_WRITE: Final[dict[Kind, Callable[[Any], Any]]] = {
+    Kind.INTEGER: str,
+    Kind.BYTES: _write_bytes,
+    Kind.TRUTH: _write_same,
+    Kind.TEXT: _write_same,
+    Kind.ENUM: _write_name,
+    Kind.MESSAGE: render,
+}

@@ -1,0 +1,273 @@
+"""The gateway on a simulated quorum: what clients see of leases, watches, locks, elections and faults."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from kraft_trio.kv.gateway import watch_stream
+from kraft_trio.simulation import Cluster
+from tests.kv.gateways import Gateways, b64, gateways, kv_setup
+from tests.support.on_cluster import on_cluster
+
+KEY = b64("key")
+
+
+async def get(serving: Gateways, node_id: int, key: str = KEY, **fields: object) -> list[dict[str, str]]:
+    status, answer = await serving.clients[node_id].post("/v3/kv/range", {"key": key, **fields})
+    assert status == 200, answer
+    kvs: list[dict[str, str]] = answer.get("kvs", [])
+    return kvs
+
+
+@on_cluster(**kv_setup(observers=1))
+async def test_each_node_reads_what_another_wrote(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        for number, client in serving.clients.items():
+            value = b64(f"from {number}")
+            status, answer = await client.post("/v3/kv/put", {"key": KEY, "value": value})
+            assert (status, answer["header"]["revision"]) == (200, str(number + 1))
+            for node_id in serving.clients:
+                assert [kv["value"] for kv in await get(serving, node_id)] == [value]
+
+
+@on_cluster(**kv_setup())
+async def test_a_lease_ends_after_its_time_and_not_before(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        client = serving.clients[1]
+        await client.post("/v3/lease/grant", {"TTL": 10, "ID": 5})
+        await client.post("/v3/kv/put", {"key": KEY, "lease": 5})
+        await trio.sleep(9)
+        assert await get(serving, 2)
+        _, answer = await client.post("/v3/lease/keepalive", {"ID": 5})
+        assert answer["result"]["TTL"] == "10"
+        await trio.sleep(9.9)
+        assert await get(serving, 3)
+        await trio.sleep(1.7)
+        assert not await get(serving, 3)
+        _, answer = await client.post("/v3/lease/keepalive", {"ID": 5})
+        assert "TTL" not in answer["result"]
+        assert (await client.post("/v3/lease/revoke", {"ID": 5}))[0] == 404
+
+
+@on_cluster(**kv_setup())
+async def test_no_lease_ends_while_nobody_leads(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        await serving.clients[1].post("/v3/lease/grant", {"TTL": 5, "ID": 5})
+        await serving.clients[1].post("/v3/kv/put", {"key": KEY, "lease": 5})
+        await trio.sleep(2)
+        cluster.partition([1], [2], [3])
+        await trio.sleep(60)
+        cluster.heal()
+        await cluster.wait_for_leader()
+        assert await get(serving, 1), "the lease has ended while its owner could not renew it"
+        await trio.sleep(6)
+        assert not await get(serving, 1)
+
+
+@on_cluster(**kv_setup())
+async def test_a_request_id_makes_a_retry_harmless(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        headers = {"Kraft-Request-Id": str(cluster.nodes[1].new_request_id())}
+        put = {"key": KEY, "value": b64("1"), "prev_kv": True}
+        first = await serving.clients[1].post("/v3/kv/put", put, headers)
+        await serving.clients[2].post("/v3/kv/put", {"key": KEY, "value": b64("2")})
+        again = await serving.clients[3].post("/v3/kv/put", put, headers)
+        assert again[0] == first[0] == 200
+        assert again[1]["header"]["revision"] == first[1]["header"]["revision"] == "2"
+        assert [kv["value"] for kv in await get(serving, 1)] == [b64("2")]
+        status, answer = await serving.clients[1].post("/v3/kv/put", put, {"Kraft-Request-Id": "7"})
+        assert (status, answer["code"]) == (400, 3)
+
+
+@on_cluster(**kv_setup())
+async def test_without_a_majority_requests_fail_in_time(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        leader = await cluster.wait_for_leader()
+        await serving.clients[1].post("/v3/kv/put", {"key": KEY})
+        alone = cluster.others(leader)[0].key.id
+        cluster.partition([alone], [node.key.id for node in cluster.nodes.values() if node.key.id != alone])
+        began = trio.current_time()
+        status, answer = await serving.clients[alone].post("/v3/kv/range", {"key": KEY})
+        assert (status, answer["code"]) == (503, 14)
+        status, answer = await serving.clients[alone].post("/v3/kv/put", {"key": KEY})
+        assert (status, answer["code"]) == (503, 14)
+        assert trio.current_time() - began < 20
+        status, answer = await serving.clients[alone].post("/v3/kv/range", {"key": KEY, "serializable": True})
+        assert (status, answer["count"]) == (200, "1")
+        status, health = await serving.clients[alone].raw("/health", None, method="GET")
+        assert (status, b'"health":"false"' in health) == (503, True)
+
+
+@on_cluster(**kv_setup())
+async def test_a_watch_tells_what_happens_on_other_nodes(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        watch = {"create_request": {"key": b64("a"), "range_end": b64("c"), "prev_kv": True}}
+        async with serving.clients[1].stream("/v3/watch", watch) as events:
+            assert (await events.receive())["result"]["created"] is True
+            for key in ("a", "b", "c", "b"):
+                await serving.clients[2].post("/v3/kv/put", {"key": b64(key)})
+            await serving.clients[3].post("/v3/kv/deleterange", {"key": b64("a"), "range_end": b64("z")})
+            seen = []
+            while len(seen) < 5:
+                seen += (await events.receive())["result"]["events"]
+        assert [(one.get("type", "PUT"), one["kv"]["key"], one["kv"]["mod_revision"]) for one in seen] == [
+            ("PUT", b64("a"), "2"),
+            ("PUT", b64("b"), "3"),
+            ("PUT", b64("b"), "5"),
+            ("DELETE", b64("a"), "6"),
+            ("DELETE", b64("b"), "6"),
+        ]
+        assert [one.get("prev_kv", {}).get("mod_revision") for one in seen] == [None, None, "3", "2", "5"]
+
+
+@on_cluster(**kv_setup())
+async def test_a_watch_continues_on_another_node(cluster: Cluster) -> None:
+    """A client that goes on from the revision after the last one it has seen misses nothing."""
+    async with gateways(cluster) as serving:
+        for number in range(5):
+            await serving.clients[1].post("/v3/kv/put", {"key": KEY, "value": b64(str(number))})
+        for node_id in serving.clients:
+            watch = {"create_request": {"key": KEY, "start_revision": "4"}}
+            async with serving.clients[node_id].stream("/v3/watch", watch) as events:
+                seen = [await events.receive() for _ in range(2)]
+            assert [one["kv"]["value"] for one in seen[1]["result"]["events"]] == [b64("2"), b64("3"), b64("4")]
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_a_watch_of_compacted_revisions_is_cancelled(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        for _ in range(5):
+            await serving.clients[1].post("/v3/kv/put", {"key": KEY})
+        await serving.clients[1].post("/v3/kv/compaction", {"revision": 4})
+        watch = {"create_request": {"key": KEY, "start_revision": 3}}
+        async with serving.clients[1].stream("/v3/watch", watch) as events:
+            assert "created" in (await events.receive())["result"]
+            cancelled = (await events.receive())["result"]
+        assert (cancelled["canceled"], cancelled["compact_revision"]) == (True, "4")
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_a_compaction_does_not_disturb_watches_of_the_present(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        async with serving.clients[1].stream("/v3/watch", {"create_request": {"key": KEY}}) as events:
+            await events.receive()
+            for _ in range(5):
+                await serving.clients[1].post("/v3/kv/put", {"key": b64("other")})
+            await serving.clients[1].post("/v3/kv/compaction", {"revision": 6})
+            await serving.clients[1].post("/v3/kv/put", {"key": KEY})
+            assert (await events.receive())["result"]["events"][0]["kv"]["mod_revision"] == "7"
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_one_stream_has_several_watches(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        requests = [
+            {"create_request": {"key": b64("a")}},
+            {"create_request": {"key": b64("b"), "watch_id": 7}},
+            {"create_request": {"key": b64("b"), "watch_id": 7}},
+            {"create_request": {"key": b64("b"), "range_end": b64("a")}},
+            {"cancel_request": {"watch_id": 0}},
+            {"progress_request": {}},
+        ]
+        async with serving.clients[1].stream("/v3/watch", *requests) as events:
+            told = [(await events.receive())["result"] for _ in requests]
+            names = ("watch_id", "created", "canceled")
+            assert [tuple(map(one.get, names, ("0", False, False))) for one in told] == [
+                ("0", True, False),
+                ("7", True, False),
+                ("-1", True, True),
+                ("-1", True, True),
+                ("0", False, True),
+                ("-1", False, False),
+            ]
+            await serving.clients[1].post("/v3/kv/put", {"key": b64("a")})
+            await serving.clients[1].post("/v3/kv/put", {"key": b64("b")})
+            assert (await events.receive())["result"]["watch_id"] == "7"
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_an_idle_watch_is_told_of_progress(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_stream, "PROGRESS_INTERVAL_S", 5.0)
+    async with gateways(cluster) as serving:
+        watch = {"create_request": {"key": KEY, "progress_notify": True}}
+        async with serving.clients[1].stream("/v3/watch", watch) as events:
+            await events.receive()
+            await serving.clients[1].post("/v3/kv/put", {"key": b64("other")})
+            progress = (await events.receive())["result"]
+        assert progress["header"]["revision"] == "2"
+        assert "events" not in progress
+
+
+@on_cluster(**kv_setup())
+async def test_a_lock_passes_on_when_its_lease_ends(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        for lease in (1, 2):
+            await serving.clients[lease].post("/v3/lease/grant", {"TTL": 3 * lease, "ID": lease})
+        lock = {"name": b64("lock")}
+        status, first = await serving.clients[1].post("/v3/lock/lock", {**lock, "lease": 1})
+        assert (status, first["key"]) == (200, b64("lock/1"))
+        with trio.move_on_after(2) as waiting:
+            await serving.clients[2].post("/v3/lock/lock", {**lock, "lease": 2})
+        assert waiting.cancelled_caught
+        assert not await get(serving, 2, b64("lock/2")), "who stops waiting leaves its place"
+        status, second = await serving.clients[2].post("/v3/lock/lock", {**lock, "lease": 2})
+        assert (status, second["key"]) == (200, b64("lock/2"))
+        assert not await get(serving, 1, b64("lock/1"))
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_who_waits_for_a_lock_longer_than_its_lease_is_told(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        for lease, ttl in ((1, 60), (2, 5)):
+            await serving.clients[1].post("/v3/lease/grant", {"TTL": ttl, "ID": lease})
+        await serving.clients[1].post("/v3/lock/lock", {"name": b64("lock"), "lease": 1})
+        status, answer = await serving.clients[1].post("/v3/lock/lock", {"name": b64("lock"), "lease": 2})
+        assert (status, answer["message"]) == (500, "etcdserver: requested lease not found")
+
+
+@on_cluster(**kv_setup())
+async def test_an_observer_of_an_election_sees_each_leader(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        for lease in (1, 2):
+            await serving.clients[1].post("/v3/lease/grant", {"TTL": 60, "ID": lease})
+        async with serving.clients[3].stream("/v3/election/observe", {"name": b64("e")}) as leaders:
+            campaign = {"name": b64("e"), "lease": 1, "value": b64("one")}
+            _, won = await serving.clients[1].post("/v3/election/campaign", campaign)
+            assert (await leaders.receive())["result"]["kv"]["value"] == b64("one")
+            async with trio.open_nursery() as nursery:
+                other = {"name": b64("e"), "lease": 2, "value": b64("two")}
+                nursery.start_soon(serving.clients[2].post, "/v3/election/campaign", other)
+                await serving.clients[3].post("/v3/election/proclaim", {"leader": won["leader"], "value": b64("1")})
+                assert (await leaders.receive())["result"]["kv"]["value"] == b64("1")
+                await serving.clients[1].post("/v3/election/resign", {"leader": won["leader"]})
+                assert (await leaders.receive())["result"]["kv"]["value"] == b64("two")
+
+
+@on_cluster(**kv_setup())
+async def test_the_leader_compacts_old_revisions(cluster: Cluster) -> None:
+    async with gateways(cluster, keep_revisions=3) as serving:
+        for _ in range(10):
+            await serving.clients[1].post("/v3/kv/put", {"key": KEY})
+        assert await get(serving, 2, revision=2)
+        await trio.sleep(121)
+        status, answer = await serving.clients[2].post("/v3/kv/range", {"key": KEY, "revision": 7})
+        assert (status, answer["code"]) == (400, 11)
+        assert await get(serving, 2, revision=8)
+
+
+@on_cluster(**kv_setup(settings={"metadata.log.max.record.bytes.between.snapshots": "500"}))
+async def test_a_restarted_node_serves_what_its_snapshot_has(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        await serving.clients[1].post("/v3/lease/grant", {"TTL": 20, "ID": 9})
+        for number in range(20):
+            await serving.clients[1].post("/v3/kv/put", {"key": b64(f"{number}"), "lease": 9 if number == 3 else 0})
+        machine = cluster.machines[2]
+        await machine.stop()
+        await machine.start()
+        client = serving.start(2)
+        _, answer = await client.post("/v3/kv/range", {"key": b64("\0"), "range_end": b64("\0")})
+        assert (answer["count"], answer["header"]["revision"]) == ("20", "21")
+        await trio.sleep(22)
+        _, answer = await client.post("/v3/kv/range", {"key": b64("3")})
+        assert "count" not in answer
