@@ -123,6 +123,11 @@ def test_the_functions_that_are_named_exist(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_no_blank_line_cuts_a_table_in_two(document: Path) -> None:
+    assert re.findall(r"^\n(\|.*)\n(?!\| ?---)", document.read_text(), re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 def test_no_path_of_one_machine_is_written_down(document: Path) -> None:
     assert _MACHINE_PATH.search(document.read_text()) is None
 
