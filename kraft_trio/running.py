@@ -21,6 +21,7 @@ from kraft_trio.environment import Environment
 from kraft_trio.errors import StorageFailure
 from kraft_trio.logs import get_logger, naming_node
 from kraft_trio.node import Node
+from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.storage.directory import LockedDirectory, refuse_other_topic
 from kraft_trio.storage.disk_reserve import DiskReserve
@@ -161,16 +162,11 @@ async def _opened(
                     traced = node_trace(trace, properties.cluster_id, key, environment.wall_clock_ms)
                     tracing = await stack.enter_async_context(traced)
                     on_commit, snapshots = tracing.applying(on_commit, snapshots)
-                make = partial(
-                    Node[T, R],
-                    serde=serde,
-                    on_commit=on_commit,
-                    snapshots=snapshots,
-                    machine=machine,
-                    on_bad_record=on_bad_record,
-                )
+                make_tree = partial(NodeTree[R], on_commit=on_commit, snapshots=snapshots, machine=machine)
+                make_node = partial(Node[T, R], serde=serde, on_bad_record=on_bad_record)
                 with naming_node(config.node_id):
-                    node = await stack.enter_async_context(_running(config, environment, directory, key, make, tracing))
+                    running = _running(config, environment, directory, key, make_tree, make_node, tracing)
+                    node = await stack.enter_async_context(running)
                 yield node
     finally:
         if own_environment:
@@ -183,7 +179,8 @@ async def _running(
     environment: Environment,
     directory: LockedDirectory,
     key: ReplicaKey,
-    make: Callable[[NodeConfig, Environment, LockedDirectory, DiskReserve, Log], Node[T, R]],
+    make_tree: Callable[[NodeConfig, Environment, LockedDirectory, DiskReserve, Log], NodeTree[R]],
+    make_node: Callable[[NodeTree[R]], Node[T, R]],
     tracing: NodeTrace | None,
 ) -> AsyncIterator[Node[T, R]]:
     """Open the log of a directory, and run a node on it."""
@@ -212,18 +209,19 @@ async def _running(
     try:
         if election_state is not None:
             check_quorum_state(quorum_state_path, election_state, key, log_.end)
-        node = make(config, environment, directory, reserve, log_)
+        tree = make_tree(config, environment, directory, reserve, log_)
+        node = make_node(tree)
         if tracing is not None:
             tracing.attach(node.key, node.log, node.election.view)
         environment.watch(node)
         try:
             async with trio.open_nursery() as nursery:
-                await nursery.start(node.run)
+                await nursery.start(tree.run)
                 yield node
                 await node.election.shut_down()
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            raise surfacing(group, node.faults) from None
+            raise surfacing(group, tree.faults) from None
     except StorageFailure:
         # That is what the node ends with, whatever closing the log meets on the same disk.
         with trio.CancelScope(shield=True), suppress(StorageFailure):

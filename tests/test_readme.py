@@ -15,7 +15,7 @@ import pytest
 
 from harness.ports import free_ports
 from kraft_trio.actors.epoch_tasks import start_epoch_tasks
-from kraft_trio.node import Node
+from kraft_trio.node_tree import NodeTree
 from tests.support.programs import REPOSITORY, check_program, run
 
 README = (REPOSITORY / "README.md").read_text()
@@ -66,7 +66,7 @@ def test_readme_and_architecture_show_one_picture() -> None:
 def test_the_picture_shows_what_a_node_starts() -> None:
     upper, _, _ = picture(README).partition("└─ epoch nursery")
     drawn = set(re.findall(r"^   [├└]─ (.*?)(?: \(\w+\))?  ", upper, re.MULTILINE))
-    assert {name for names in drawn for name in names.split(", ")} == set(started_by(Node.run))
+    assert {name for names in drawn for name in names.split(", ")} == set(started_by(NodeTree.run))
 
 
 def test_the_picture_shows_what_each_role_starts() -> None:
@@ -95,7 +95,7 @@ def started_by(method: Callable[..., Any]) -> list[str]:
 
 
 def tasks_in(tree: ast.AST) -> Iterator[str]:
-    """The class of each actor that is given to a nursery, or the name of a method of the node."""
+    """The class of each actor that is given to a nursery, or the name of a method of the tree."""
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and ast.unparse(call.func) in ("nursery.start", "nursery.start_soon"):
             runs = [one.value for one in call.args if isinstance(one, ast.Attribute) and one.attr == "run"]
@@ -103,11 +103,11 @@ def tasks_in(tree: ast.AST) -> Iterator[str]:
 
 
 def class_of(expression: ast.expr, tree: ast.AST) -> str:
-    """The name of the class that makes what the expression names, in this function or in `Node`."""
+    """The name of the class that makes what the expression names, in this function or in `NodeTree`."""
     if isinstance(expression, ast.Call) and isinstance(expression.func, ast.Name):
         return expression.func.id
     name = ast.unparse(expression)
-    for scope in (tree, parsed(Node.__init__)):
+    for scope in (tree, parsed(NodeTree.__init__)):
         for node in ast.walk(scope):
             if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -115,7 +115,7 @@ def class_of(expression: ast.expr, tree: ast.AST) -> str:
                     made = [one for one in ast.walk(node.value) if isinstance(one, ast.Call)]
                     if made:
                         return ast.unparse(made[0].func)
-    member = inspect.getattr_static(Node, name.removeprefix("self.").removesuffix("()"))
+    member = inspect.getattr_static(NodeTree, name.removeprefix("self.").removesuffix("()"))
     function = member.fget if isinstance(member, property) else member
     return str(inspect.signature(function).return_annotation)
 

@@ -25,7 +25,7 @@ TellElection: TypeAlias = Callable[[ElectionMessage], Awaitable[None]]
 
 @attrs.frozen
 class NodeContext:
-    """What the actors of one node share; Node makes it."""
+    """What the actors of one node share; NodeTree makes it."""
 
     key: ReplicaKey
     cluster_id: str

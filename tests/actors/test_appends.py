@@ -185,7 +185,7 @@ async def test_a_producer_that_the_leader_forgot_gets_a_new_id(cluster: Cluster,
 async def test_a_batch_that_only_the_leader_refuses(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     follower, _ = cluster.others(leader)
-    follower._appender._config = attrs.evolve(follower.config, max_message_bytes=5000)
+    follower.tree.appender._config = attrs.evolve(follower.config, max_message_bytes=5000)
     with pytest.raises(RecordTooLargeError, match="message_too_large"):
         await follower.append([bytes(2000)])
     await follower.append([b"small"])

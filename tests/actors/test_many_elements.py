@@ -185,7 +185,7 @@ def calls_counted() -> Iterator[Calls]:
 async def serve(node: Node, frame: bytes) -> bytes:
     """What a connection does with a frame."""
     header, request = decode_request(frame)
-    answer = await node._server._router.route(header, LISTENER, request)
+    answer = await node.tree.server._router.route(header, LISTENER, request)
     if isinstance(answer, Worked):
         await answer.work()
     ready = trio.Event()

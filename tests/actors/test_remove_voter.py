@@ -347,7 +347,7 @@ async def test_connections_to_a_removed_voter_are_closed(cluster: Cluster) -> No
     await trio.sleep(0.5)
     assert (await remove_voter(cluster, leader, gone.key)).error == ErrorCode.none
     await trio.sleep(3)
-    assert cluster.endpoint_of(gone.key.id) not in leader._client._peers
+    assert cluster.endpoint_of(gone.key.id) not in leader.tree.client._peers
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -369,7 +369,7 @@ def test_connections_to_a_leader_that_left_are_closed(seed: int) -> None:
         await cluster.wait_for_leader(other_than=leader)
         await trio.sleep(5)
         for node in others:
-            for client in (node._client, node._forwarder):
+            for client in (node.tree.client, node.tree.forwarder):
                 assert cluster.endpoint_of(leader.key.id) not in client._peers
 
     run_on_cluster(test, Setup(seed=seed))

@@ -51,7 +51,7 @@ async def run_stray(cluster: Cluster, leader: Node, for_s: float) -> None:
         network=cluster.network.seen_from(STRAY),
         disk=disk,
         random=cluster.random(STRAY),
-        wall_clock_ms=leader._environment.wall_clock_ms,
+        wall_clock_ms=leader.tree.environment.wall_clock_ms,
     )
     async with open_node(config, environment=environment):
         await trio.sleep(for_s)

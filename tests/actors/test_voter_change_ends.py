@@ -71,7 +71,7 @@ async def test_by_commit(cluster: Cluster) -> None:
     assert (await remove_voter(cluster, leader, cluster.key_of(4))).error == ErrorCode.none
     await until_asked(1)
     assert connections(cluster, leader, 4) == 0, "what was opened for the voter goes with it"
-    assert cluster.endpoint_of(4) not in leader._client._peers
+    assert cluster.endpoint_of(4) not in leader.tree.client._peers
 
 
 @pytest.mark.parametrize("moment", ["nobody answers", "it answers and lags", "appended"])
@@ -156,7 +156,7 @@ async def test_by_truncation(cluster: Cluster) -> None:
         await cluster.wait_until_alike()
         await until_asked(3)
         assert (changes_under_way(), connections(cluster, leader, 4)) == (0, 0)
-        assert cluster.endpoint_of(4) not in leader._client._peers
+        assert cluster.endpoint_of(4) not in leader.tree.client._peers
 
 
 @on_cluster(voters=1)

@@ -130,7 +130,7 @@ CALLS: dict[str, Call] = {
     **{f"AdminClient.{name}": call for name, call in ADMIN_CLIENT.items()},
 }
 
-NO_CALLS = {"run", "observer_supports", "new_request_id"}
+NO_CALLS = {"observer_supports", "new_request_id"}
 """Methods that are not for applications, or do not wait."""
 
 

@@ -162,7 +162,7 @@ class _Recovery:
         for node in self._random.sample(sorted(nodes), len(nodes)):
             machine = cluster.machines[node]
             machine.end_faults()
-            if machine.node is not None and machine.node.disk_failure is not None:
+            if machine.node is not None and machine.node.tree.disk_failure is not None:
                 # It ends by itself as soon as it has handed over.
                 await machine.wait_until_ended()
             if machine.has_bad_disk:

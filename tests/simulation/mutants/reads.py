@@ -149,7 +149,7 @@ def all_reads_share_the_round_under_way() -> Iterable[Change]:
 )
 def a_barrier_does_not_wait_for_the_application() -> Iterable[Change]:
     async def read_barrier(self: Any) -> int:
-        read_index: int = await self._read_indexes.read_index()
+        read_index: int = await self.tree.read_indexes.read_index()
         return read_index
 
     return [(Node, "read_barrier", read_barrier)]

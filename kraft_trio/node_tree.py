@@ -1,0 +1,246 @@
+"""A node's actors, and the nursery tree that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from kraft_trio.actors.appender import Appender
+from kraft_trio.actors.bootstrap_servers import BootstrapServers
+from kraft_trio.actors.command_executor import CommandExecutor
+from kraft_trio.actors.election import Election
+from kraft_trio.actors.epoch_context import NodeContext
+from kraft_trio.actors.internal_listener import InternalListener, OwnRemoval
+from kraft_trio.actors.log_cleaner import LogCleaner
+from kraft_trio.actors.memory_budget import MemoryBudget
+from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.actors.network_server import NetworkServer
+from kraft_trio.actors.read_index_lookup import ReadIndexLookup
+from kraft_trio.actors.record_checker import RecordChecker
+from kraft_trio.actors.record_decoder import RecordDecoder
+from kraft_trio.actors.request_failures import RequestFailures
+from kraft_trio.actors.request_router import FORWARDER_CLIENT_ID, RequestRouter
+from kraft_trio.actors.snapshot_fetch import SnapshotFetch
+from kraft_trio.actors.snapshot_taker import SnapshotTaker
+from kraft_trio.actors.state_machine_driver import OnCommit, StateMachineDriver
+from kraft_trio.actors.transfer_asker import TransferAsker
+from kraft_trio.actors.voter_addresses import VoterAddresses
+from kraft_trio.actors.voter_gossip import VoterGossip
+from kraft_trio.application.machine_adapter import MachineAdapter
+from kraft_trio.application.state_machine import StateSnapshots
+from kraft_trio.config import NodeConfig
+from kraft_trio.environment import Environment
+from kraft_trio.errors import StorageFailure, leaves
+from kraft_trio.messages import QuorumView
+from kraft_trio.metrics.metrics_file import MetricsFile
+from kraft_trio.metrics.node_metrics import NodeMetrics
+from kraft_trio.protocol.types import ReplicaKey, VersionRange
+from kraft_trio.protocol.waits import reconnect_backoff_max_ms
+from kraft_trio.storage.boot_counter import BootCounter
+from kraft_trio.storage.directory import LockedDirectory
+from kraft_trio.storage.disk_reserve import DiskReserve
+from kraft_trio.storage.log import Log
+from kraft_trio.storage.quorum_state import QuorumStateFile
+from kraft_trio.storage.removal_marker import RemovalMarker
+
+R = TypeVar("R")
+
+
+class NodeTree(Generic[R]):
+    """Makes the actors of a node over its log, and runs them until one fails or it is cancelled.  `Node` asks them.
+
+    R is the type of the state machine's results.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        environment: Environment,
+        directory: LockedDirectory,
+        reserve: DiskReserve,
+        log: Log,
+        *,
+        on_commit: OnCommit | None,
+        snapshots: StateSnapshots | None,
+        machine: MachineAdapter[Any, R] | None,
+    ) -> None:
+        """`machine` is what gives `on_commit` and `snapshots` their values, if it is a StateMachine."""
+        self.config = config
+        self.environment = environment
+        self.cluster_id = directory.meta_properties.cluster_id
+        self.key = ReplicaKey(config.node_id, directory.meta_properties.directory_id)
+        self.log = log
+        self.machine = machine
+        self.observer_versions: dict[ReplicaKey, VersionRange] = {}
+        """What the application says that observers support."""
+        self.is_closed = False
+        """Whether the tree has ended."""
+        self._reserve = reserve
+        self._fault: BaseException | None = None
+        self._metrics: NodeMetrics | None = None
+        client_id = f"raft-client-{config.node_id}"
+        backoff_max_ms = reconnect_backoff_max_ms(config.fetch_timeout_ms, config.election_timeout_ms)
+        self.client, self.forwarder, self._reader = (
+            NetworkClient(environment.network, name, environment.random, config.max_request_bytes, backoff_max_ms)
+            for name in (client_id, FORWARDER_CLIENT_ID, client_id)
+        )
+        self._snapshot_fetch = SnapshotFetch(environment.disk, log)
+        removal = RemovalMarker(environment.disk, log.directory, self.key)
+        self._failures = RequestFailures(environment.unexpected)
+        context = NodeContext(
+            key=self.key,
+            cluster_id=self.cluster_id,
+            config=config,
+            log=log,
+            snapshot_fetch=self._snapshot_fetch,
+            removal=removal,
+            client=self.client,
+            addresses=VoterAddresses(self.client, config.controller_listener_name),
+            bootstrap=BootstrapServers(environment.network, config),
+            random=environment.random,
+            secret_bits=environment.secret_bits,
+            wall_clock_ms=environment.wall_clock_ms,
+            clock_s=environment.clock_s,
+            failures=self._failures,
+        )
+        quorum_state_path = directory.quorum_state_path(config.topic_name)
+        self.election = Election(
+            context, QuorumStateFile(environment.disk, quorum_state_path, reserve), self.observer_versions
+        )
+        self.transfers = TransferAsker(context, self.forwarder, self.election.view, lambda: self.is_closed)
+        self._gossip: VoterGossip | None = None
+        if config.voter_gossip:
+            boots = BootCounter(environment.disk, directory.path)
+            self._gossip = VoterGossip(context, self.election.view, boots)
+        self._internal_listener = InternalListener(
+            log, self.election.tell, (self.client, self.forwarder, self._reader), OwnRemoval(log, self.key, removal)
+        )
+        self.appender = Appender(
+            config=config,
+            client=self.forwarder,
+            view=self.election.view,
+            random_source=environment.random,
+            wall_clock_ms=environment.wall_clock_ms,
+        )
+        self.read_indexes = ReadIndexLookup(context, self._reader, self.election.view, lambda: self.is_closed)
+        self._cleaner = LogCleaner(log, config)
+        self.taker: SnapshotTaker | None = None
+        if snapshots is not None:
+            self.taker = SnapshotTaker(environment.disk, log, snapshots, config, self._cleaner)
+        router = RequestRouter(
+            context,
+            self.election.view,
+            self.election.tell,
+            self.forwarder,
+            None if self.taker is None else self.taker.take,
+            RecordChecker(environment.off_loop, config.max_message_bytes, config.max_decompressed_bytes),
+            self._gossip,
+        )
+        memory = MemoryBudget(config.queued_max_request_bytes)
+        self.server = NetworkServer(environment.network, config, router, memory, self._failures)
+        self.record_decoder = RecordDecoder(environment.off_loop, config.max_decompressed_bytes)
+        self.driver: StateMachineDriver | None = None
+        if on_commit is not None:
+            self.driver = StateMachineDriver(
+                log,
+                on_commit,
+                self.record_decoder,
+                disk=environment.disk,
+                snapshots=snapshots,
+                taker=self.taker,
+            )
+        self.executor: CommandExecutor[R] | None = None
+        if machine is not None and self.driver is not None:
+            self.executor = CommandExecutor(
+                self.appender, self.driver, machine, environment.wall_clock_ms, environment.secret_bits
+            )
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run the nursery tree.  A fault in any child ends the node; the next start recovers from disk."""
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self.server.run)
+                await nursery.start(self.client.run)
+                await nursery.start(self.forwarder.run)
+                await nursery.start(self._reader.run)
+                nursery.start_soon(self._internal_listener.run)
+                if self.driver is not None:
+                    nursery.start_soon(self.driver.run)
+                if self.machine is not None and self.machine.on_leader_change is not None:
+                    nursery.start_soon(self._tell_who_leads, self.machine.on_leader_change)
+                if self.taker is not None:
+                    nursery.start_soon(self.taker.run)
+                nursery.start_soon(self._cleaner.run)
+                await nursery.start(self._snapshot_fetch.run)
+                nursery.start_soon(self.election.run)
+                nursery.start_soon(self.appender.run)
+                nursery.start_soon(self.read_indexes.run)
+                if self._gossip is not None:
+                    nursery.start_soon(self._gossip.run)
+                nursery.start_soon(self._end_with_the_disk)
+                if self.config.metrics_interval_ms > 0:
+                    nursery.start_soon(self.metrics.run)
+                    nursery.start_soon(self._metrics_file().run)
+                task_status.started()
+        except BaseException as error:
+            self._fault = error
+            raise
+        finally:
+            self.is_closed = True
+            self.election.view.look_again()
+            await self._snapshot_fetch.abandon()
+
+    async def _tell_who_leads(self, on_leader_change: Callable[[QuorumView], object]) -> None:
+        """Call the state machine with the present view, and again when the epoch or its leader changes."""
+        told: tuple[int, int | None] | None = None
+
+        def is_news(view: QuorumView) -> bool:
+            return (view.epoch, view.leader_id) != told
+
+        while True:
+            view = await self.election.view.wait_for(is_news)
+            told = (view.epoch, view.leader_id)
+            on_leader_change(view)
+
+    async def _end_with_the_disk(self) -> None:
+        """End the node when its disk has failed.  When the disk is full, hand over first."""
+        failure = await self._reserve.wait_for_the_end()
+        if self.log.poisoned is None:
+            await self.election.shut_down()
+        raise failure
+
+    @property
+    def faults(self) -> list[BaseException]:
+        """The errors with which the node has ended or is about to end."""
+        faults = [] if self._fault is None else list(leaves(self._fault))
+        faults = [fault for fault in faults if not isinstance(fault, trio.Cancelled)]
+        return faults or ([] if self.disk_failure is None else [self.disk_failure])
+
+    @property
+    def disk_failure(self) -> StorageFailure | None:
+        """The error with which the node is about to end because its disk is full or has failed; else None."""
+        return self._reserve.failure
+
+    @property
+    def metrics(self) -> NodeMetrics:
+        """Made at the first access, because some of them count from then."""
+        if self._metrics is None:
+            self._metrics = NodeMetrics(
+                key=self.key,
+                config=self.config,
+                log=self.log,
+                view=self.election.view,
+                progress=lambda: self.election.progress,
+                failures=self._failures,
+                snapshot_fetch=self._snapshot_fetch,
+                snapshot_taker=self.taker,
+                wall_clock_ms=self.environment.wall_clock_ms,
+                has_virtual_time=self.environment.has_virtual_time,
+            )
+        return self._metrics
+
+    def _metrics_file(self) -> MetricsFile:
+        config = self.config
+        return MetricsFile(self.metrics, self.environment.disk, config.metadata_log_dir, config.metrics_interval_ms)
