@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-import attrs
 import trio
 
 from kraft_trio.actors.accepted_appends import AcceptedAppends
 from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.first_batch import first_records
 from kraft_trio.actors.leader_fetches import LeaderFetches
 from kraft_trio.actors.pending_appends import PendingAppends
+from kraft_trio.actors.quorum_description import describe_quorum
 from kraft_trio.actors.read_barriers import ReadBarriers
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.request_failures import NODES_OWN
@@ -43,10 +44,9 @@ from kraft_trio.protocol.read_barrier import ReadRounds
 from kraft_trio.protocol.read_lease import promised_wait_ms
 from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import encode_control_batch
-from kraft_trio.storage.control_records import ControlRecord, KRaftVersion, LeaderChange, VotersRecord
-from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
+from kraft_trio.storage.control_records import ControlRecord
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -102,7 +102,8 @@ class LeaderReplication:
     async def run(self) -> None:
         """Lead until cancelled (KIP-595 "Leader")."""
         try:
-            self._append_first_batch()
+            own = self._context.config.as_voter(self._key.directory_id)
+            self._append_control(first_records(own, self._granting_voters, self._log.voters, self._log.high_watermark))
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._sync_appended)
                 nursery.start_soon(self._expire_waiting)
@@ -174,68 +175,20 @@ class LeaderReplication:
                 case ReadIndexRequested():
                     self._barriers.begin(message)
                 case DescribeQuorumReceived():
-                    message.reply.answer(self._describe(message.request))
+                    described = describe_quorum(
+                        message.request,
+                        self._context,
+                        self.progress,
+                        high_watermark=self.high_watermark,
+                        reassignment_status=self.reassignment_status,
+                    )
+                    message.reply.answer(described)
         except Exception as error:
             self._context.failures.note(error, type(message).__name__.removesuffix("Received"))
             if not message.reply.is_answered:
                 self._refuse(message, ErrorCode.unknown_server_error)
 
-    def _describe(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-        now_s = trio.current_time()
-        described = self.progress.describe(
-            request,
-            epoch=self._epoch,
-            voters=self._log.voters.voters,
-            high_watermark=self.high_watermark,
-            leader_end_offset=self._log.synced_end_offset,
-            now_s=now_s,
-            now_ms=self._context.wall_clock_ms(),
-            present_since_s=now_s - self._context.config.fetch_timeout_ms / 1000,
-            target=self._log.voters.target,
-        )
-        return attrs.evolve(
-            described,
-            committed_voters=self._committed_voters(described),
-            reassignment_status=self.reassignment_status if described.target_voters else None,
-        )
-
-    def _committed_voters(self, described: DescribeQuorumResponse) -> tuple[QuorumReplica, ...]:
-        """The replicas of the newest committed voter set, if a newer set is uncommitted."""
-        high_watermark = self.high_watermark
-        if high_watermark is None or not self._log.voters.uncommitted(high_watermark):
-            return ()
-        known = {replica.key: replica for replica in (*described.voters, *described.observers)}
-        committed = self._log.voters.voters_at(high_watermark - 1)
-        return tuple(known.get(voter.key, QuorumReplica(voter.key, -1)) for voter in committed)
-
     # Appending
-
-    def _append_first_batch(self) -> None:
-        """Append the epoch's first batch (KIP-853 "First leader").
-
-        It also has kraft.version and the voters if only the bootstrap checkpoint has them.  It has the voters if this
-        leader's own entry is out of date, unless the newest set may be uncommitted, because only one set may be.
-        """
-        history = self._log.voters
-        voters = self._with_own_entry(history.voters)
-        records: list[ControlRecord] = [
-            LeaderChange(
-                leader_id=self._key.id,
-                voter_ids=history.voters.ids,
-                granting_voter_ids=tuple(sorted(key.id for key in self._granting_voters)),
-            )
-        ]
-        if history.came_from_bootstrap:
-            records += [KRaftVersion(history.kraft_version), VotersRecord(voters, history.target)]
-        elif (
-            history.kraft_version > 0 and voters != history.voters and not history.uncommitted(self._log.high_watermark)
-        ):
-            records.append(VotersRecord(voters, history.target))
-        self._append_control(records)
-
-    def _with_own_entry(self, voters: VoterSet) -> VoterSet:
-        own = self._context.config.as_voter(self._key.directory_id)
-        return VoterSet(own if voter.key == self._key else voter for voter in voters)
 
     def append_control(self, *records: ControlRecord) -> int:
         """Append control records as one batch, which is in force at once.  Returns the offset after it.
