@@ -337,7 +337,7 @@ class TestRecovery:
 
     def test_a_leader_may_hand_over_to_a_node_that_comes_back(self) -> None:
         """Seed 60090: the successor was not in the majority for which the faults had stopped first."""
-        faults = 'pause 3\nappend "x"\ntransfer 3 beside\nwait 500ms\n'
+        faults = 'pause 3\nappend "x"\ntransfer 3 nowait\nwait 500ms\n'
         script = f"seed 43\nvoters 1 2 3\n\nelect 1\nclients 1 every 500ms\n{faults}recover\n"
         leaders: list[int | None] = []
 

@@ -61,11 +61,11 @@ class TestTakeSnapshot:
 
         on_cluster(main)
 
-    def test_beside_it_nothing_waits(self) -> None:
+    def test_with_nowait_nothing_waits(self) -> None:
         async def main(cluster: Cluster) -> None:
             await take(cluster, "elect 1")
             await fill(cluster)
-            await take(cluster, "slow-disk 2 1s", "take-snapshot 2 beside")
+            await take(cluster, "slow-disk 2 1s", "take-snapshot 2 nowait")
             assert ids_on(cluster, 2) == []
             await cluster.wait_until(lambda: ids_on(cluster, 2) != [])
 
@@ -86,7 +86,7 @@ class TestTakeSnapshot:
         async def main(cluster: Cluster) -> None:
             await take(cluster, "elect 1")
             await fill(cluster)
-            await take(cluster, "slow-disk 2 1s", "take-snapshot 2 beside", "wait 500ms", "kill 2")
+            await take(cluster, "slow-disk 2 1s", "take-snapshot 2 nowait", "wait 500ms", "kill 2")
             began_s = cluster.now_s
             await take(cluster, "start 2")
             assert cluster.now_s > began_s + 0.1, "until the fsync that was under way has ended"

@@ -229,7 +229,7 @@ class TestSurvivability:
 class TestStrikeInTheMiddle:
     def test_the_leader_is_struck_when_it_has_appended_the_voters(self) -> None:
         async def main(cluster: Cluster) -> None:
-            await take(cluster, "elect 1", "add-voter 4 beside")
+            await take(cluster, "elect 1", "add-voter 4 nowait")
             log = cluster.nodes[1].log
             await take(cluster, "strike-leader kill mid-change")
             assert 1 not in cluster.nodes
@@ -278,7 +278,7 @@ class TestRecovery:
         assert outcome.counts["voter changes made"] == 1
 
     def test_a_change_in_progress_commits_or_vanishes_everywhere(self) -> None:
-        steps = ("strike-leader stall", "add-voter 4 beside", "remove-voter 2 beside")
+        steps = ("strike-leader stall", "add-voter 4 nowait", "remove-voter 2 nowait")
         faults = tuple(TimedStep(3 * SECOND, parse_step(step)) for step in steps)
         plan = Plan(
             header=Header(seed=1, observers=(4,)),

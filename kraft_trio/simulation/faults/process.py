@@ -106,7 +106,7 @@ def transfers(timeline: Timeline, source: random.Random) -> None:
     if source.random() < TRANSFERRING:
         for _ in range(source.randint(1, MOST_TRANSFERS)):
             at_us = source.randrange(timeline.duration_us // MILLISECOND_US) * MILLISECOND_US
-            timeline.add(at_us, Transfer(source.choice(timeline.node_ids), None, 5 * SECOND_US, beside=True))
+            timeline.add(at_us, Transfer(source.choice(timeline.node_ids), None, 5 * SECOND_US, nowait=True))
 
 
 @fault("versions", min_nodes=2)

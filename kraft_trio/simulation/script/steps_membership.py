@@ -1,4 +1,4 @@
-"""Steps of an administrator: `at` asks only that node for the leader, and `beside` does not wait.
+"""Steps of an administrator: `at` asks only that node for the leader, and `nowait` does not wait.
 
 A step waits a while for the answer; a change without one by then continues beside the script.
 """
@@ -36,11 +36,11 @@ class AddVoter(Step):
     node: int = part(NODE)
     at: int | None = part(NODE, after="at", default=None)
     within_us: int = part(DURATION, after="within", default=WITHIN_US)
-    beside: bool = flag("beside")
+    nowait: bool = flag("nowait")
 
     async def take(self, cluster: Cluster) -> None:
         request = cluster.administrator.add_voter(self.node, at=self.at, within_s=self.within_us / 1e6)
-        await _wait(request, self.beside)
+        await _wait(request, self.nowait)
 
 
 @register
@@ -52,11 +52,11 @@ class RemoveVoter(Step):
     node: int = part(NODE)
     at: int | None = part(NODE, after="at", default=None)
     within_us: int = part(DURATION, after="within", default=WITHIN_US)
-    beside: bool = flag("beside")
+    nowait: bool = flag("nowait")
 
     async def take(self, cluster: Cluster) -> None:
         request = cluster.administrator.remove_voter(self.node, at=self.at, within_s=self.within_us / 1e6)
-        await _wait(request, self.beside)
+        await _wait(request, self.nowait)
 
 
 @register
@@ -66,12 +66,12 @@ class RemoveLeader(Step):
 
     verb: ClassVar[str] = "remove-leader"
     within_us: int = part(DURATION, after="within", default=WITHIN_US)
-    beside: bool = flag("beside")
+    nowait: bool = flag("nowait")
 
     async def take(self, cluster: Cluster) -> None:
         leader = cluster.leader()
         if leader is not None:
-            await RemoveVoter(leader.key.id, None, self.within_us, self.beside).take(cluster)
+            await RemoveVoter(leader.key.id, None, self.within_us, self.nowait).take(cluster)
 
 
 @register
@@ -83,11 +83,11 @@ class Reassign(Step):
     nodes: tuple[int, ...] = part(NODES)
     at: int | None = part(NODE, after="at", default=None)
     within_us: int = part(DURATION, after="within", default=WITHIN_US)
-    beside: bool = flag("beside")
+    nowait: bool = flag("nowait")
 
     async def take(self, cluster: Cluster) -> None:
         request = cluster.administrator.reassign(self.nodes, at=self.at, within_s=self.within_us / 1e6)
-        await _wait(request, self.beside)
+        await _wait(request, self.nowait)
 
 
 @register
@@ -98,11 +98,11 @@ class CancelReassignment(Step):
     verb: ClassVar[str] = "cancel-reassignment"
     at: int | None = part(NODE, after="at", default=None)
     within_us: int = part(DURATION, after="within", default=WITHIN_US)
-    beside: bool = flag("beside")
+    nowait: bool = flag("nowait")
 
     async def take(self, cluster: Cluster) -> None:
         request = cluster.administrator.cancel_reassignment(at=self.at, within_s=self.within_us / 1e6)
-        await _wait(request, self.beside)
+        await _wait(request, self.nowait)
 
 
 @register
@@ -114,11 +114,11 @@ class Transfer(Step):
     node: int = part(NODE)
     at: int | None = part(NODE, after="at", default=None)
     within_us: int = part(DURATION, after="within", default=WITHIN_US)
-    beside: bool = flag("beside")
+    nowait: bool = flag("nowait")
 
     async def take(self, cluster: Cluster) -> None:
         request = cluster.administrator.transfer(self.node, at=self.at, within_s=self.within_us / 1e6)
-        await _wait(request, self.beside)
+        await _wait(request, self.nowait)
 
 
 @register
@@ -129,10 +129,10 @@ class UpgradeKRaftVersion(Step):
     verb: ClassVar[str] = "upgrade"
     at: int | None = part(NODE, after="at", default=None)
     within_us: int = part(DURATION, after="within", default=WITHIN_US)
-    beside: bool = flag("beside")
+    nowait: bool = flag("nowait")
 
     async def take(self, cluster: Cluster) -> None:
-        await _wait(cluster.administrator.upgrade(at=self.at, within_s=self.within_us / 1e6), self.beside)
+        await _wait(cluster.administrator.upgrade(at=self.at, within_s=self.within_us / 1e6), self.nowait)
 
 
 @register
@@ -150,8 +150,8 @@ class Move(Step):
             cluster.move(self.node)
 
 
-async def _wait(request: Request, beside: bool) -> None:
-    if beside:
+async def _wait(request: Request, nowait: bool) -> None:
+    if nowait:
         return
     with trio.move_on_after(ANSWERED_WITHIN_S):
         await request.ended.wait()

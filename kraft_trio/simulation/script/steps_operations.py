@@ -153,11 +153,11 @@ TAKEN_WITHIN_S: Final = 30.0
 @register
 @attrs.frozen
 class TakeSnapshot(Step):
-    """Makes running nodes take a snapshot; `beside` does not wait."""
+    """Makes running nodes take a snapshot; `nowait` does not wait."""
 
     verb: ClassVar[str] = "take-snapshot"
     nodes: tuple[int, ...] = part(NODES)
-    is_beside: bool = flag("beside")
+    nowait: bool = flag("nowait")
 
     async def take(self, cluster: Cluster) -> None:
         if cluster.setup.state_machine is None:
@@ -165,7 +165,7 @@ class TakeSnapshot(Step):
                 f"{self.verb}: the nodes have no state machine; expected a script that sets when snapshots are taken"
             )
         for node in self.nodes:
-            if self.is_beside:
+            if self.nowait:
                 cluster.nursery.start_soon(_take, cluster, node)
             else:
                 await _take(cluster, node)

@@ -81,7 +81,7 @@ OF_WHAT_MAY_BE_UNDONE = script(
 )
 OF_VOTERS_THAT_MAY_BE_UNDONE = script(
     "a leader that is cut off removes a voter, and is asked for a snapshot",
-    f"{_SET}\nelect 1\n{appends('a')}wait 500ms\nisolate 1 silent\nremove-voter 3 at 1 beside\nwait 100ms\n"
+    f"{_SET}\nelect 1\n{appends('a')}wait 500ms\nisolate 1 silent\nremove-voter 3 at 1 nowait\nwait 100ms\n"
     "take-snapshot 1 2\nwait 100ms\nkill 1 2\n",
 )
 ROTTEN_AT_THE_LEADER = script(
