@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import pytest
 import trio
+import trio.testing
 
 from kraft_trio.simulation import deterministic
-from kraft_trio.simulation.deterministic import SUPPORTED_TRIO, process, run_deterministically, run_queue
+from kraft_trio.simulation.deterministic import SUPPORTED_TRIO, Timer, process, run_deterministically, run_queue
 
 
 def steps_of(seed: int) -> list[tuple[int, float]]:
@@ -116,3 +120,80 @@ def test_another_trio_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(deterministic.trio, "__version__", "0.99.0")
     with pytest.raises(RuntimeError, match=r"trio 0\.99\.0: .* versions 0\.31 to \(excluding\) 0\.36"):
         run_deterministically(divides_by_zero, seed=0)
+
+
+def waits_on(timer: Timer, *moves: tuple[float, float]) -> float:
+    """When a wait until the fifth second ended that was moved, at those times, to those times."""
+
+    async def main() -> float:
+        ended: list[float] = []
+
+        async def wait() -> None:
+            await timer.wait_until(5)
+            ended.append(trio.current_time())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            for at, to in moves:
+                await trio.sleep_until(at)
+                timer.move_to(to)
+        return ended[0]
+
+    return run_deterministically(main, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("moves", "ended"),
+    [
+        ((), 5),
+        (((1, 3),), 3),
+        (((1, 9), (2, 7)), 7),
+        (((1, math.inf), (8, 9)), 9),
+        (((1, 9), (2, 5)), 5),
+        (((1, 0),), 1),
+        (((1, -math.inf),), 1),
+    ],
+)
+def test_a_timer_ends_a_wait_at_the_time_it_was_moved_to(moves: Sequence[tuple[float, float]], ended: float) -> None:
+    timer = Timer()
+    assert waits_on(timer, *moves) == ended
+    assert waits_on(timer, *moves) == ended, "it can be used again"
+
+
+def test_a_cancelled_wait_leaves_the_timer_to_others() -> None:
+    async def main() -> float:
+        timer = Timer()
+        with trio.move_on_after(1) as scope:
+            await timer.wait_until(5)
+        assert scope.cancelled_caught
+        assert not timer.is_awaited
+        timer.move_to(2)
+        await timer.wait_until(7)
+        return trio.current_time()
+
+    assert run_deterministically(main, seed=0) == 7
+
+
+def test_a_timer_has_one_waiter() -> None:
+    async def main() -> None:
+        timer = Timer()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(timer.wait_until, 5)
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(trio.BusyResourceError):
+                await timer.wait_until(6)
+        assert trio.current_time() == 5
+
+    run_deterministically(main, seed=0)
+
+
+def test_time_stands_still_while_a_task_waits_for_the_others_to_block() -> None:
+    async def main() -> float:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep, 5)
+            await trio.testing.wait_all_tasks_blocked()
+            waited_until = trio.current_time()
+        assert trio.current_time() == 5
+        return waited_until
+
+    assert run_deterministically(main, seed=0) == 0

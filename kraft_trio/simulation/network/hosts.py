@@ -17,11 +17,12 @@ import trio
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.simulation.deterministic import Timer
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.network.link import SYN_RETRANSMISSION_S, Link
 from kraft_trio.simulation.network.link_faults import Cut, LinkSettings
 from kraft_trio.simulation.network.message import Message
-from kraft_trio.simulation.network.simulated_stream import Alarm, SimulatedConnection, SimulatedStream
+from kraft_trio.simulation.network.simulated_stream import SimulatedConnection, SimulatedStream
 from kraft_trio.wire.network import ImmediateStream, Network
 
 BACKLOG: Final = 128
@@ -43,7 +44,7 @@ class SimulatedListener:
         self.host = host
         self._is_closed = False
         self._waiting: list[tuple[float, int, SimulatedConnection]] = []
-        self._acceptable = Alarm()
+        self._acceptable = Timer()
 
     @property
     def endpoint(self) -> Endpoint:

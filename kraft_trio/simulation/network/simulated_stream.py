@@ -8,39 +8,13 @@ from typing import Final, Protocol
 import trio
 
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.simulation.deterministic import Timer
 from kraft_trio.simulation.network.link import GIVE_UP_S, Link
 from kraft_trio.simulation.network.message import FrameSplitter, Message, request_start, response_start
 from kraft_trio.simulation.network.pipe import Pipe
 from kraft_trio.wire.network import ImmediateStream
 
 RECEIVE_BYTES: Final = 64 * 1024
-
-
-class Alarm:
-    """A wait until a time that may be moved meanwhile.  One task may wait at a time."""
-
-    def __init__(self) -> None:
-        self.is_awaited = False
-        self._scope: trio.CancelScope | None = None
-
-    async def wait_until(self, time: float) -> None:
-        """Wait until that time, or the time to which it is moved.
-
-        Raises trio.BusyResourceError if another task is waiting.
-        """
-        if self._scope is not None:
-            raise trio.BusyResourceError("another task is waiting already")
-        with trio.CancelScope(deadline=time) as scope:
-            self.is_awaited, self._scope = True, scope
-            try:
-                await trio.sleep_forever()
-            finally:
-                self.is_awaited, self._scope = False, None
-
-    def move_to(self, time: float) -> None:
-        """Move the end of the present wait, if there is one."""
-        if self._scope is not None:
-            self._scope.deadline = time
 
 
 class Carrier(Protocol):
@@ -132,8 +106,8 @@ class SimulatedStream(ImmediateStream):
         self._is_dead = False
         self._given_up_at = inf
         self._splitter = FrameSplitter()
-        self._readable = Alarm()
-        self._writable = Alarm()
+        self._readable = Timer()
+        self._writable = Timer()
 
     @property
     def host(self) -> str:
