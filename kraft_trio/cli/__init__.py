@@ -22,6 +22,7 @@ _COMMANDS = {
     "audit": ("kraft_trio.cli.audit", "audit"),
     "dump-log": ("kraft_trio.cli.dump_log", "dump_log"),
     "features": ("kraft_trio.cli.features", "features"),
+    "kv": ("kraft_trio.cli.kv", "kv"),
     "log": ("kraft_trio.cli.log_commands", "log"),
     "metadata-quorum": ("kraft_trio.cli.metadata_quorum", "metadata_quorum"),
     "metrics": ("kraft_trio.cli.metrics", "metrics"),

@@ -19,8 +19,6 @@ from kraft_trio.kv.shapes import Field, Kind, cached_by_class, fields_of
 
 M = TypeVar("M")
 
-_MIN_INT64: Final = -(2**63)
-_MAX_UINT64: Final = 2**64 - 1
 _WHITESPACE: Final = " \t\r\n"
 _decoder = json.JSONDecoder()
 
@@ -63,6 +61,13 @@ def parse_first(cls: type[M], text: str) -> tuple[M, str] | None:
 
 def structure(cls: type[M], value: object) -> M:
     """Make a message from decoded JSON.  Raises KvError."""
+    try:
+        return _structure(cls, value)
+    except RecursionError:
+        raise bad_json(f"{cls.__name__}: messages within one another, too many levels") from None
+
+
+def _structure(cls: type[M], value: object) -> M:
     if not isinstance(value, dict):
         raise bad_json(f"{cls.__name__}: {_shown(value)} given, an object expected")
     readers = _readers(cls)
@@ -136,6 +141,14 @@ def _read_repeated(field: Field, read: Callable[[Any], Any], value: object) -> t
 
 
 def _read_integer(field: Field, value: object) -> int:
+    return _number(field, value, -(2**63), 2**63)
+
+
+def _read_unsigned(field: Field, value: object) -> int:
+    return _number(field, value, 0, 2**64)
+
+
+def _number(field: Field, value: object, low: int, high: int) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, str):
@@ -143,7 +156,7 @@ def _read_integer(field: Field, value: object) -> int:
             value = int(value.encode("ascii"))
         except ValueError:
             raise _wrong(field, value, "a number") from None
-    if not isinstance(value, int) or isinstance(value, bool) or not _MIN_INT64 <= value < 2**63:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value < high:
         raise _wrong(field, value, "a number of 64 bits")
     return value
 
@@ -178,11 +191,12 @@ def _read_enum(field: Field, value: object) -> IntEnum:
 
 
 def _read_message(field: Field, value: object) -> object:
-    return structure(field.cls, value)
+    return _structure(field.cls, value)
 
 
 _READ: Final[dict[Kind, Callable[[Field, Any], Any]]] = {
     Kind.INTEGER: _read_integer,
+    Kind.UNSIGNED: _read_unsigned,
     Kind.BYTES: _read_bytes,
     Kind.TRUTH: _read_truth,
     Kind.TEXT: _read_text,
@@ -209,6 +223,7 @@ def _write_name(value: IntEnum) -> str:
 
 _WRITE: Final[dict[Kind, Callable[[Any], Any]]] = {
     Kind.INTEGER: str,
+    Kind.UNSIGNED: str,
     Kind.BYTES: _write_bytes,
     Kind.TRUTH: _write_same,
     Kind.TEXT: _write_same,

@@ -11,6 +11,8 @@ import attrs
 
 JSON_NAME = "json_name"
 """The metadata of a field whose JSON name is not that of the attribute."""
+UNSIGNED = "unsigned"
+"""The metadata of a number that may have all 64 bits, and no sign."""
 
 
 class SortOrder(IntEnum):

@@ -11,15 +11,15 @@ from typing import Literal
 
 import attrs
 
-from kraft_trio.kv.requests import JSON_NAME
+from kraft_trio.kv.requests import JSON_NAME, UNSIGNED
 
 
 @attrs.frozen
 class ResponseHeader:
-    cluster_id: int = 0
-    member_id: int = 0
+    cluster_id: int = attrs.field(default=0, metadata={UNSIGNED: True})
+    member_id: int = attrs.field(default=0, metadata={UNSIGNED: True})
     revision: int = 0
-    raft_term: int = 0
+    raft_term: int = attrs.field(default=0, metadata={UNSIGNED: True})
 
 
 @attrs.frozen

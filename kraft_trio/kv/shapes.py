@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from kraft_trio.kv.requests import JSON_NAME
+from kraft_trio.kv.requests import JSON_NAME, UNSIGNED
 
 T = TypeVar("T")
 
@@ -22,6 +22,7 @@ class Kind(Enum):
     """How a value is encoded.  Every number is 64 bits wide."""
 
     INTEGER = int
+    UNSIGNED = "unsigned"
     BYTES = bytes
     TRUTH = bool
     TEXT = str
@@ -60,7 +61,8 @@ def _field(attribute: attrs.Attribute[Any], hint: Any) -> Field:
     elif isinstance(hint, types.UnionType):
         [hint] = [one for one in typing.get_args(hint) if one is not type(None)]
     json_name = attribute.metadata.get(JSON_NAME, attribute.name)
-    return Field(attribute.name, json_name, _kind(hint), hint, is_repeated, attribute.default)
+    kind = Kind.UNSIGNED if UNSIGNED in attribute.metadata else _kind(hint)
+    return Field(attribute.name, json_name, kind, hint, is_repeated, attribute.default)
 
 
 def _kind(cls: Any) -> Kind:

@@ -32,3 +32,8 @@ async def reloaded(machine: KvMachine) -> KvMachine:
     other = KvMachine()
     await other.load(records())
     return other
+
+
+def apply_bytes(machine: KvMachine, value: bytes) -> Result:
+    """Apply a record as it is in the log."""
+    return machine.apply(Committed(0, 0, _SERDE.decode(value)))

@@ -11,7 +11,7 @@ import trio
 from kraft_trio.kv.errors import AUTH_NOT_ENABLED, KvError
 from kraft_trio.kv.gateway.member_ids import member_number
 from kraft_trio.kv.gateway.service import KvService
-from kraft_trio.kv.requests import JSON_NAME
+from kraft_trio.kv.requests import JSON_NAME, UNSIGNED
 from kraft_trio.kv.responses import ResponseHeader
 
 API_VERSION: Final = "3.5.0"
@@ -40,7 +40,7 @@ class Empty:
 class Member:
     """A voter; without addresses if its gateway has not told them yet."""
 
-    id: int = attrs.field(default=0, metadata={JSON_NAME: "ID"})
+    id: int = attrs.field(default=0, metadata={JSON_NAME: "ID", UNSIGNED: True})
     name: str = ""
     peer_urls: tuple[str, ...] = attrs.field(default=(), metadata={JSON_NAME: "peerURLs"})
     client_urls: tuple[str, ...] = attrs.field(default=(), metadata={JSON_NAME: "clientURLs"})
@@ -64,7 +64,7 @@ class StatusResponse:
     header: ResponseHeader | None = None
     version: str = ""
     db_size: int = attrs.field(default=0, metadata={JSON_NAME: "dbSize"})
-    leader: int = 0
+    leader: int = attrs.field(default=0, metadata={UNSIGNED: True})
     raft_index: int = attrs.field(default=0, metadata={JSON_NAME: "raftIndex"})
     raft_term: int = attrs.field(default=0, metadata={JSON_NAME: "raftTerm"})
     raft_applied_index: int = attrs.field(default=0, metadata={JSON_NAME: "raftAppliedIndex"})

@@ -101,6 +101,7 @@ def _schema(field: Field, schemas: dict[str, Any]) -> dict[str, Any]:
 
 _SIMPLE: Final[dict[Kind, dict[str, Any]]] = {
     Kind.INTEGER: {"type": "string", "format": "int64"},
+    Kind.UNSIGNED: {"type": "string", "format": "uint64"},
     Kind.BYTES: {"type": "string", "format": "byte"},
     Kind.TRUTH: {"type": "boolean"},
     Kind.TEXT: {"type": "string"},
