@@ -22,6 +22,12 @@ from kraft_trio.simulation.campaign.campaign import Summary, run_campaign
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.campaign.seed_run import SeedRuns, TraceTo, run_plan, run_seed
 from kraft_trio.simulation.campaign.shrink import shrink
+from kraft_trio.simulation.commands.simulated_machine import (
+    MACHINE_OPTION,
+    SERDE_OPTION,
+    machine_named,
+    serde_named,
+)
 from kraft_trio.simulation.faults.nemesis import PROFILES, PlanOptions, make_plan, parse_profiles
 from kraft_trio.simulation.script.parts import duration_from_text
 from kraft_trio.simulation.script.run import ScriptOutcome, run_script
@@ -60,6 +66,8 @@ class _Request:
     is_flag=True,
     help="Break links for good around a majority, which must go on committing; no other faults.",
 )
+@click.option(MACHINE_OPTION, "state_machine", metavar="MODULE:FACTORY", help="Test an application's state machine.")
+@click.option(SERDE_OPTION, metavar="MODULE:NAME", help="The serde of its commands (default: bytes).")
 @click.option("--jobs", type=WholeNumber(1), help="Number of processes (default: number of CPUs).")
 @click.option(
     "--trace", metavar="FILE", help="Write a trace of every event; with several seeds, FILE must contain {seed}."
@@ -82,6 +90,8 @@ def simulate(
     duration: str,
     faults: str,
     clique: bool,
+    state_machine: str | None,
+    serde: str | None,
     jobs: int | None,
     trace: str | None,
     ndjson: bool,
@@ -98,6 +108,9 @@ def simulate(
     end before the run does, and a majority must then make progress.  With --clique the faults stay: links around a
     majority break for good, and the majority must go on committing.  With FILEs, the command runs these scenario
     scripts and prints the effects of each step.
+
+    With --state-machine, nodes run that state machine, and clients execute the commands that its `random_command`
+    makes.  Replicas must agree on results and states, and clients' histories must be linearizable.
 
     The exit code is 1 if an invariant is violated or an expectation fails.  The output then contains the command that
     repeats the run.
@@ -119,7 +132,7 @@ def simulate(
             context,
         )
     request = _Request(
-        SeedRuns(_plan_options(nodes, observers, duration, faults, clique)),
+        SeedRuns(_plan_options(nodes, observers, duration, faults, clique, state_machine, serde)),
         jobs or len(os.sched_getaffinity(0)),
         trace,
         ndjson,
@@ -139,7 +152,17 @@ def simulate(
     return _run_seeds(chosen, request, shrinks)
 
 
-def _plan_options(nodes: int | None, observers: int | None, duration: str, faults: str, clique: bool) -> PlanOptions:
+def _plan_options(
+    nodes: int | None,
+    observers: int | None,
+    duration: str,
+    faults: str,
+    clique: bool,
+    state_machine: str | None,
+    serde: str | None,
+) -> PlanOptions:
+    if state_machine is not None:
+        serde_named(serde, machine_named(state_machine)())
     try:
         return PlanOptions(
             voters=nodes,
@@ -147,6 +170,8 @@ def _plan_options(nodes: int | None, observers: int | None, duration: str, fault
             duration_us=_duration_us(duration),
             profiles=parse_profiles(faults),
             clique=clique,
+            state_machine=state_machine,
+            serde=serde,
         )
     except ConfigError as error:
         raise click.UsageError(f"--{error}") from error

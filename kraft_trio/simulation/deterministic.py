@@ -108,8 +108,10 @@ class Timer:
 class RunQueue(deque[Any]):
     """The tasks that are ready to run, except those of paused processes."""
 
-    def __init__(self, ready: Iterable[Any] = ()) -> None:
+    def __init__(self, ready: Iterable[Any] = (), seed: int | str = 0) -> None:
         super().__init__(ready)
+        self.seed = seed
+        """The seed of the run."""
         self._held: dict[Hashable, list[Any]] = {}
 
     def append(self, task: Any) -> None:
@@ -140,7 +142,9 @@ def run_queue() -> RunQueue:
     """The queue of the current deterministic run.  Raises RuntimeError outside of a run."""
     queue = getattr(getattr(_run.GLOBAL_RUN_CONTEXT, "runner", None), "runq", None)
     if not isinstance(queue, RunQueue):
-        raise RuntimeError("not inside a deterministic run: use kraft_trio.simulation.simulate")
+        raise RuntimeError(
+            "not inside a deterministic run: use kraft_trio.testing.run or kraft_trio.simulation.simulate"
+        )
     return queue
 
 
@@ -158,7 +162,7 @@ def run_deterministically(main: Callable[[], Awaitable[T]], *, seed: int | str) 
 
     async def with_own_run_queue() -> T:
         runner = _runner()
-        runner.runq = RunQueue(runner.runq)
+        runner.runq = RunQueue(runner.runq, seed)
         return await main()
 
     scheduler = cast(Any, _run)

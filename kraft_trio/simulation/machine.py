@@ -232,7 +232,7 @@ class Machine:
             off_loop=InLoop(),
             applying=lambda on_commit, snapshots: _applying(self, on_commit, snapshots),
         )
-        machine = setup.state_machine(self.id) if setup.state_machine else None
+        machine = self.world.new_state_machine(self.id)
         how, has_started = "killed", False
         self._scope = scope = trio.CancelScope()
         try:

@@ -55,11 +55,15 @@ class Setup:
     """Called like `on_commit`; returns a state machine with snapshots.  Nodes then take snapshots and trim their
     logs."""
     serde: Serde | None = None
+    checks_machine: bool = False
+    """Whether the replicas of the state machine, a StateMachine, are compared with each other and with a model."""
 
     def __attrs_post_init__(self) -> None:
         ids = (*self.voter_ids, *self.observer_ids)
         if not self.voter_ids:
             raise ValueError("voters: none given, at least one expected")
+        if self.checks_machine and self.state_machine is None:
+            raise ValueError("checks_machine: given without state_machine")
         if len(set(ids)) != len(ids) or min(ids) < 0:
             raise ValueError(
                 f"voters {self.voter_ids}, observers {self.observer_ids}: expected each id once, from 0 on"

@@ -5,15 +5,18 @@ from __future__ import annotations
 import random
 import traceback
 from collections.abc import Callable, Collection
-from typing import Final
+from typing import Final, cast
 
 import trio
 
+from kraft_trio.application.state_machine import BatchStateMachine, StateMachine
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.config import NodeConfig, parse_config
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.simulation.commands.agreement import Agreement
+from kraft_trio.simulation.commands.checked_machine import CheckedMachine, checked
 from kraft_trio.simulation.facts.history import History, Operation
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.run_facts import RunFacts
@@ -55,6 +58,13 @@ class World:
         """The first violation, which ends the run."""
         self.running_nodes: dict[int, Node] = {}
         """By id, the nodes that have opened their directory; machines add and remove their own."""
+        self.agreement: Agreement | None = None
+        """What the replicas of a state machine that is checked agree on."""
+        make = setup.state_machine
+        if setup.checks_machine and make is not None:
+            self.agreement = Agreement(lambda: make(0), self.violate)
+        self.checked_machines: dict[int, CheckedMachine] = {}
+        """By id, the state machine of the node's last process, if it is checked."""
         self.message_listeners: list[Callable[[Message], object]] = []
         """Each is called with every message when it is sent, and again when it is delivered."""
         self.initial_voters = VoterSet(
@@ -163,6 +173,27 @@ class World:
                 **self.setup.settings,
             }
         ).config
+
+    def new_state_machine(self, node_id: int) -> StateMachine | BatchStateMachine | None:
+        """The state machine for the next process of that node."""
+        if self.setup.state_machine is None:
+            return None
+        machine = self.setup.state_machine(node_id)
+        if self.agreement is None:
+            return machine
+        checked_machine = checked(cast(StateMachine, machine), node_id, self.agreement, self.violate)
+        self.checked_machines[node_id] = checked_machine
+        return cast(StateMachine, checked_machine)
+
+    def compare_machines(self) -> None:
+        """Compare the states that are the newest now, and check what else is known only at the end."""
+        if self.agreement is None:
+            return
+        for node_id in self.nodes:
+            machine = self.checked_machines[node_id]
+            if machine.applied_offset == self.agreement.newest_offset:
+                machine.compare()
+        self.agreement.finished()
 
     def client(self, name: str = "client", **settings: object) -> LogClient:
         """A client on the host "client-<name>" that knows the bootstrap servers.  The caller closes it."""

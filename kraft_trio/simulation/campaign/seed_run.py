@@ -15,6 +15,7 @@ import attrs
 from kraft_trio.simulation.campaign.outcome import STUCK, Failure, Outcome, RunCoverage
 from kraft_trio.simulation.campaign.watchdog import Stuck, real_time_limit
 from kraft_trio.simulation.cluster import Cluster
+from kraft_trio.simulation.commands.simulated_machine import MACHINE_OPTION, SERDE_OPTION
 from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.simulation.facts.history import ADMINISTRATION
 from kraft_trio.simulation.facts.history import Outcome as OperationOutcome
@@ -128,7 +129,7 @@ class _Run:
 
     async def _main(self) -> None:
         cluster = self.cluster = Cluster(setup_of(self.plan.header))
-        cluster.history.is_complete = True
+        cluster.history.is_complete = cluster.agreement is None
         cluster.trace.listeners += [self._noted, self.coverage.heard]
         if self.on_trace is not None:
             self.on_trace(cluster.trace)
@@ -162,6 +163,9 @@ class _Run:
             counts += self.noted
             counts["acknowledged appends"] = self.cluster.history.count("append", OperationOutcome.OK)
             counts["reads"] = self.cluster.history.count("read", OperationOutcome.OK)
+            if self.cluster.agreement is not None:
+                counts["acknowledged commands"] = self.cluster.agreement.acknowledged
+                counts["answered queries"] = len(self.cluster.agreement.answered)
             for outcome, name in _CHANGES.items():
                 counts[name] = sum(self.cluster.history.count(kind, outcome) for kind in ADMINISTRATION)
             facts = self.cluster.facts
@@ -232,7 +236,8 @@ class SeedRuns:
     def settings(self) -> dict[str, object]:
         """Everything apart from the seed that decides the runs, by the names of the command-line options."""
         options = self.options
-        return {
+        of_machine = {} if options.state_machine is None else {"state machine": options.state_machine}
+        return of_machine | {
             "nodes": options.voters,
             "observers": options.observers,
             "time": duration_text(options.duration_us),
@@ -253,4 +258,8 @@ def _words(options: PlanOptions) -> list[str]:
         words += ["--faults", ",".join(options.profiles) or "none"]
     if options.clique:
         words.append("--clique")
+    if options.state_machine is not None:
+        words += [MACHINE_OPTION, options.state_machine]
+    if options.serde is not None:
+        words += [SERDE_OPTION, options.serde]
     return words

@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 import trio
 
+from kraft_trio.simulation.clients.commands import command_kinds
 from kraft_trio.simulation.clients.log_access import EmbeddedAccess, LogAccess, NetworkAccess
 from kraft_trio.simulation.clients.operations import (
     OPERATIONS,
@@ -78,10 +79,15 @@ class Workload:
         Each client begins `operations_per_s` on average while it gets answers.  `weights` replaces the registered
         shares of the kinds, by name.  Each client draws one of `retry_backoffs_ms`.
 
+        In a cluster whose state machines are checked, all clients execute commands instead, inside nodes.
+
         Raises ValueError, which names the wrong argument.  Embedded clients write bytes, so the cluster must have no
         serde.
         """
-        self._embedded = clients // 3 if embedded is None else embedded
+        self._executes = world.agreement is not None
+        if embedded is None:
+            embedded = 0 if self._executes else clients // 3
+        self._embedded = embedded
         if not 0 <= self._embedded <= clients:
             raise ValueError(f"embedded: {embedded} of {clients} clients, expected 0 to all of them")
         if operations_per_s <= 0:
@@ -90,7 +96,7 @@ class Workload:
             raise ValueError(
                 "embedded: the nodes have a serde of their own, expected none (embedded clients write bytes)"
             )
-        self._kinds, self._weights = _chosen_kinds(weights)
+        self._kinds, self._weights = command_kinds(world) if self._executes else _chosen_kinds(weights)
         self._world = world
         self._clients = clients
         self._retry_backoffs_ms = retry_backoffs_ms
@@ -136,14 +142,15 @@ class Workload:
         trimmed.
         """
         async with self._world.client("after-faults") as client, trio.open_nursery() as nursery:
-            nursery.start_soon(self._demand_of, NetworkAccess(self._world, "after-faults", client), within_s)
+            if not self._executes:
+                nursery.start_soon(self._demand_of, NetworkAccess(self._world, "after-faults", client), within_s)
             for node in self._world.nodes.values():
                 nursery.start_soon(self._demand_of, EmbeddedAccess(node), within_s)
 
     async def _demand_of(self, access: LogAccess, within_s: float) -> None:
         name = "after-faults" if access.via is None else f"after-faults-{access.via}"
         client = _Client(name, self._world, self._world.random(f"workload/{name}"), None)
-        kinds: list[type[OperationKind]] = [Append]
+        kinds: list[type[OperationKind]] = [*self._kinds] if self._executes else [Append]
         if self._world.setup.state_machine is None:
             kinds.append(ReadKnown)
         if access.via is not None:

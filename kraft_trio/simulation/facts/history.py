@@ -24,6 +24,12 @@ TRANSFER: Final = "transfer"
 BARRIER_READ: Final = "barrier-read"
 """The kind of a read behind a read barrier of a node."""
 
+EXECUTE: Final = "execute"
+"""The kind of a command that an application executes."""
+
+QUERY: Final = "query"
+"""The kind of a read of the application's state, behind a read barrier."""
+
 ADMINISTRATION: Final = frozenset({ADD_VOTER, REMOVE_VOTER, REASSIGN, CANCEL_REASSIGNMENT, UPGRADE, TRANSFER})
 """The kinds of an administrator's operations."""
 

@@ -91,6 +91,10 @@ class PlanOptions:
     profiles: tuple[str, ...] = attrs.field(default=PROFILES)
     clique: bool = attrs.field(default=False)
     """Whether links break for good around a majority of the voters, as the only faults."""
+    state_machine: str | None = attrs.field(default=None)
+    """`module:factory` of an application's state machine; None for the simulator's own."""
+    serde: str | None = attrs.field(default=None)
+    """`module:name` of the serde of its commands."""
 
     def __attrs_post_init__(self) -> None:
         if self.voters is not None and not 1 <= self.voters <= 9:
@@ -101,6 +105,8 @@ class PlanOptions:
             raise ConfigError("time: 0s; expected more")
         if self.clique:
             self._check_clique()
+        if self.serde is not None and self.state_machine is None:
+            raise ConfigError("serde: given without a state machine")
         for profile in self.profiles:
             if profile not in PROFILES:
                 raise ConfigError(f"faults: {profile!r}; expected all, none, or some of {', '.join(PROFILES)}")
@@ -126,6 +132,12 @@ def parse_profiles(text: str) -> tuple[str, ...]:
 
 def make_plan(seed: int, options: PlanOptions) -> Plan:
     """The plan of that seed.  The same options give the same plan in every process."""
+    plan = _make_plan(seed, options)
+    header = attrs.evolve(plan.header, state_machine=options.state_machine, serde=options.serde)
+    return attrs.evolve(plan, header=header)
+
+
+def _make_plan(seed: int, options: PlanOptions) -> Plan:
     source = random.Random(f"{seed}/plan")
     if options.clique:
         settings = _settings(source)

@@ -14,6 +14,8 @@ from kraft_trio.simulation.script.steps import Line, part, read_fields
 from kraft_trio.simulation.script.words import StepError, Words
 from kraft_trio.simulation.setup import OWN_KEYS
 
+NAME_IN_MODULE: Final = r"[\w.]+:[\w.]+"
+
 
 class HeaderItem(Line):
     """One line of the header."""
@@ -60,8 +62,19 @@ class SetItem(HeaderItem):
     value: str = part(WordPart("VALUE", "a value without spaces", r'[^\s"#]+'))
 
 
+@attrs.frozen
+class StateMachineItem(HeaderItem):
+    """An application's state machine, as `kraft simulate --state-machine` runs it.  Clients execute its commands."""
+
+    verb: ClassVar[str] = "state-machine"
+    name: str = part(WordPart("MODULE:FACTORY", "a module and a name in it", NAME_IN_MODULE))
+    serde: str | None = part(
+        WordPart("MODULE:NAME", "a module and a name in it", NAME_IN_MODULE), after="serde", default=None
+    )
+
+
 HEADER_ITEMS: Final[Mapping[str, type[HeaderItem]]] = {
-    item.verb: item for item in (SeedItem, VotersItem, ObserversItem, KRaftVersionItem, SetItem)
+    item.verb: item for item in (SeedItem, VotersItem, ObserversItem, KRaftVersionItem, SetItem, StateMachineItem)
 }
 
 
@@ -75,6 +88,10 @@ class Header:
     kraft_version: int = 1
     settings: tuple[tuple[str, str], ...] = ()
     """Keys and values, in the order of the script."""
+    state_machine: str | None = None
+    """`module:factory` of an application's state machine."""
+    serde: str | None = None
+    """`module:name` of the serde of its commands."""
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -90,6 +107,8 @@ class Header:
             yield KRaftVersionItem(str(self.kraft_version))
         for key, value in self.settings:
             yield SetItem(key, value)
+        if self.state_machine is not None:
+            yield StateMachineItem(self.state_machine, self.serde)
 
     def with_item(self, item: HeaderItem) -> Header:
         """This header with one more line.  Raises StepError if the two contradict each other or the setting is
@@ -105,6 +124,8 @@ class Header:
                 return attrs.evolve(self, kraft_version=int(version))
             case SetItem(key, value):
                 return self._with_setting(key, value)
+            case StateMachineItem(name, serde):
+                return attrs.evolve(self, state_machine=name, serde=serde)
         raise AssertionError(f"not a header item: {item}")
 
     def _checked(self) -> Header:

@@ -22,7 +22,7 @@ from kraft_trio.protocol.roles import Resigned, Role
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation.clients.administrator import Request
 from kraft_trio.simulation.cluster import LOOK_EVERY_S, Cluster
-from kraft_trio.simulation.facts.history import ADD_VOTER, Outcome
+from kraft_trio.simulation.facts.history import ADD_VOTER, EXECUTE, Outcome
 from kraft_trio.simulation.facts.voter_sets import is_member
 from kraft_trio.simulation.script.steps import NotAsExpected, Step
 from kraft_trio.simulation.script.steps_network import AnswersOnly, OneWay, RequestsOnly
@@ -66,7 +66,7 @@ async def demand_commit(cluster: Cluster, within_s: float) -> None:
     """Wait until an append that a client begins after this call is acknowledged.  A violation if none is in time."""
     operations = cluster.history.operations
     begins, began_at_s = len(operations), cluster.now_s
-    while not any(o.kind == "append" and o.outcome is Outcome.OK for o in operations[begins:]):
+    while not any(o.kind in ("append", EXECUTE) and o.outcome is Outcome.OK for o in operations[begins:]):
         if cluster.now_s >= began_at_s + within_s:
             asked = f"clients have written since {began_at_s:.3f} s, and a majority of the voters reach each other"
             running = "; ".join(_described(cluster, node) for node in sorted(cluster.machines))
@@ -113,6 +113,7 @@ class _Recovery:
             await self._change_voters()
             await self._demand(self._be_alike, CATCH_UP_S, everyone)
         cluster.checker.finished()
+        cluster.compare_machines()
 
     def _pick_majority(self) -> list[int]:
         """Nodes that have kept their disks, and are a majority of every voter set that may be in force."""
@@ -218,18 +219,29 @@ class _Recovery:
             if leader is None or leader.key.id not in majority:
                 await trio.sleep(LOOK_EVERY_S)
                 continue
-            value = b"recovery/%d" % self._appends
-            self._appends += 1
-            append = cluster.history.invoke("append", client="recovery", values=[value], via=leader.key.id)
             try:
-                offsets = await leader.append([value])
-            except KraftError as error:
-                cluster.history.lose(append, str(error))
+                await self._append(leader)
+            except KraftError:
                 await trio.sleep(LOOK_EVERY_S)
                 continue
-            cluster.history.succeed(append, offsets=offsets)
             if cluster.leader() is leader:
                 return leader
+
+    async def _append(self, leader: Node) -> None:
+        """Raises KraftError."""
+        cluster = self._cluster
+        if cluster.agreement is not None:
+            await leader.append([cluster.agreement.sample.random_command(self._random)])
+            return
+        value = b"recovery/%d" % self._appends
+        self._appends += 1
+        append = cluster.history.invoke("append", client="recovery", values=[value], via=leader.key.id)
+        try:
+            offsets = await leader.append([value])
+        except KraftError as error:
+            cluster.history.lose(append, str(error))
+            raise
+        cluster.history.succeed(append, offsets=offsets)
 
     async def _let_minority_act(self, majority: list[int], leader: Node) -> list[int]:
         """Let the other nodes do something while the leader must stay: nothing, send requests in vain, or take part.

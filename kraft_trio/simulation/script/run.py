@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from kraft_trio.simulation.cluster import Cluster
+from kraft_trio.simulation.commands.simulated_machine import machine_named, serde_named
 from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.narration import Narrator
@@ -47,6 +48,8 @@ def setup_of(header: Header) -> Setup:
     """The cluster of a script.  Its nodes have state machines with snapshots if the header configures when to take
     them."""
     settings = dict(header.settings)
+    if header.state_machine is not None:
+        return _setup_of_commands(header, header.state_machine)
     return Setup(
         seed=header.seed,
         voters=header.voters,
@@ -54,6 +57,21 @@ def setup_of(header: Header) -> Setup:
         kraft_version=header.kraft_version,
         settings=settings,
         state_machine=(lambda _: RememberedValues(MOST_REMEMBERED)) if SNAPSHOTS_KEY in settings else None,
+    )
+
+
+def _setup_of_commands(header: Header, name: str) -> Setup:
+    """Raises ConfigError if the header's state machine or serde cannot be used."""
+    make = machine_named(name)
+    return Setup(
+        seed=header.seed,
+        voters=header.voters,
+        observers=header.observers,
+        kraft_version=header.kraft_version,
+        settings=dict(header.settings),
+        state_machine=lambda _: make(),
+        serde=serde_named(header.serde, make()),
+        checks_machine=True,
     )
 
 
@@ -87,7 +105,7 @@ class _ScriptRun:
 
     async def _run(self) -> None:
         cluster = Cluster(setup_of(self.script.header))
-        cluster.history.is_complete = True
+        cluster.history.is_complete = cluster.agreement is None
         if self.on_trace is not None:
             self.on_trace(cluster.trace)
         narrator = Narrator(cluster)

@@ -119,9 +119,8 @@ class Clients(Step):
 
     async def take(self, cluster: Cluster) -> None:
         if cluster.workload is None and self.count:
-            rate = 1e6 / self.every_us
             cluster.workload = Workload(
-                cluster, clients=self.count, operations_per_s=rate, retry_backoffs_ms=RETRY_BACKOFFS_MS
+                cluster, clients=self.count, operations_per_s=1e6 / self.every_us, retry_backoffs_ms=RETRY_BACKOFFS_MS
             )
             cluster.workload.start()
 
