@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -27,6 +28,10 @@ settings.load_profile("kraft")
 
 BEGIN_WITH = ("spark", "test_attacks.py", "test_stories.py", "test_snapshot_kills.py", "test_membership_commands.py")
 """The longest groups of tests: one that began late would keep several workers waiting."""
+
+
+GC_THRESHOLD = 50_000
+"""How many new objects there are when the garbage collector looks at them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,6 +78,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         rank = {group: number for number, group in enumerate(BEGIN_WITH)}
         items.sort(key=lambda item: rank.get(group_of(item), len(rank)))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from traversing modules and tests again and again, as `kraft server` does."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
 
 
 def group_of(item: pytest.Item) -> str:
