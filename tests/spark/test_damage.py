@@ -140,6 +140,18 @@ def test_an_epoch_that_falls(epochs: list[int]) -> None:
     assert set(texts) <= {falling - 1, falling}
 
 
+@pytest.mark.parametrize("chunk_bytes", [1, 1 << 20])
+def test_a_batch_with_a_damaged_format_and_epoch_blames_no_other(chunk_bytes: int) -> None:
+    log = plain_log([5] * 3, [1] * 3)
+    data = bytearray(b"".join(log))
+    start = len(log[0])
+    data[start + EPOCH_BYTES.start : start + EPOCH_BYTES.start + 8] = bytes(8)
+    table = read(bytes(data), chunk_bytes=chunk_bytes)
+    assert [row["offset"] for row in table.sound] == [0, 2]
+    [error] = table.errors
+    assert (error["position"], error["error"]) == (start, "magic 0, expected 2")
+
+
 def test_a_batch_within_a_value_is_none_of_the_log() -> None:
     inner = bytearray(encode_batch([NewRecord(b"inner")], timestamp_ms=5))
     patch_base_offset_and_epoch(inner, 0, 1, 1)

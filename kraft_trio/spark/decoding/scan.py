@@ -175,7 +175,10 @@ def _judge(
     )
     base_offsets = [*field(headers, "base_offset").tolist(), after[0]]
     deltas = field(headers, "last_offset_delta").tolist()
-    epochs = [*field(headers, "leader_epoch").tolist(), after[1]]
+    epochs = field(headers, "leader_epoch").tolist()
+    # A header of another format says nothing about the epoch, whether it was read with this chunk or with the next.
+    has_epoch = (headers["magic"] == MAGIC).tolist()
+    following = [*(epochs[at] if has_epoch[at] else None for at in range(1, len(epochs))), after[1]]
     count = 0
     for at, stored_crc in enumerate(headers["crc"].tolist()):
         if not is_sound[at]:
@@ -192,7 +195,7 @@ def _judge(
             if base_offsets[at + 1] != next_offset:
                 break
             damaged[at] = wrong_crc(computed_crc, stored_crc)
-        problem, expectation = _judge_epoch(epochs[at], epochs[at + 1], expectation)
+        problem, expectation = _judge_epoch(epochs[at], following[at], expectation)
         if problem is not None:
             misplaced[at] = f"{misplaced[at]}; {problem}" if at in misplaced else problem
         expectation = attrs.evolve(
