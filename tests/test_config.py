@@ -124,6 +124,9 @@ def test_a_key_sets_its_field(key: str, text: str, field: str, value: object) ->
         ("advertised.listeners", "CONTROLLER://0.0.0.0:1", "0.0.0.0 stands for every interface"),
         ("advertised.listeners", "CONTROLLER://:1", "has no host"),
         ("advertised.listeners", "OTHER://a:1", "OTHER is not among the listeners"),
+        ("kraft.kv.listener", "HTTP://a:1", "needs kraft.state.machine=kv, on all nodes"),
+        ("kraft.kv.listener", "HTTPS://a:1", "'HTTPS://a:1' does not begin with HTTP://"),
+        ("kraft.kv.advertised.listener", "HTTP://:1", "has no host"),
         ("controller.listener.names", "", "controller.listener.names=: at least one listener name is needed"),
         ("controller.quorum.voters", "1@a:1,1@b:2", "a voter id is given twice"),
         ("controller.quorum.voters", "a:1", "'a:1' is not id@host:port"),
@@ -252,6 +255,23 @@ def test_static_voters_have_only_the_default_listener() -> None:
 )
 def test_an_unknown_key_is_warned_about_by_name(key: str, warning: str) -> None:
     assert parse_config({**MINIMAL, key: "1"}).warnings == (warning,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kraft.kv.listener": "HTTP://a:1,HTTP://b:1"}, "one address expected"),
+        ({"kraft.kv.listener": "HTTP://:1"}, "set kraft.kv.advertised.listener"),
+        ({"kraft.kv.listener": "HTTP://localhost:9093"}, "this address is among the listeners"),
+        ({"kraft.kv.advertised.listener": "HTTP://a:1"}, "needs kraft.kv.listener"),
+    ],
+)
+def test_the_gateway_needs_one_address_for_clients(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config_of(kraft_state_machine="kv", **changes)
+    assert config_of(kraft_state_machine="kv", kraft_kv_listener="HTTP://a:1").kv_listener[0].endpoint == Endpoint(
+        "a", 1
+    )
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ REQUEST_ID_HEADER: Final = "kraft-request-id"
 
 @attrs.frozen
 class UnaryEndpoint:
-    """Reads one message, and answers with one.  A client that leaves cancels its request."""
+    """Reads one message, and answers with one."""
 
     operation: Operation
 
@@ -47,11 +47,13 @@ class UnaryEndpoint:
         try:
             message = parse(self.operation.request, await body_of(receive))
             request_id = _request_id(Request(scope)) if self.operation.is_write else None
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_cancel_at_disconnect, receive, nursery.cancel_scope)
-                answer = await self.operation.handler(message, request_id)
-                response = json_response(dumps(answer))
-                nursery.cancel_scope.cancel()
+            if self.operation.waits_for_others:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_cancel_at_disconnect, receive, nursery.cancel_scope)
+                    response = json_response(dumps(await self.operation.handler(message, request_id)))
+                    nursery.cancel_scope.cancel()
+            else:
+                response = json_response(dumps(await self.operation.handler(message, request_id)))
         except Disconnected:
             return
         except (KvError, BaseExceptionGroup) as error:

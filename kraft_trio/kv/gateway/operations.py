@@ -31,6 +31,8 @@ class Operation:
     aliases: Sequence[str] = ()
     is_write: bool = False
     """Whether the header Kraft-Request-Id makes it exactly once."""
+    waits_for_others: bool = False
+    """Whether it may take forever, so that it must end when its client leaves."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -94,9 +96,15 @@ def operations_of(service: KvService) -> tuple[Operation, ...]:
         Operation("/maintenance/alarm", Empty, cluster.HeaderResponse, info.nothing),
         Operation("/auth/status", Empty, cluster.HeaderResponse, info.nothing),
         Operation("/auth/authenticate", Empty, cluster.HeaderResponse, info.authenticate),
-        Operation("/lock/lock", locks.LockRequest, locks.LockResponse, locking.lock),
+        Operation("/lock/lock", locks.LockRequest, locks.LockResponse, locking.lock, waits_for_others=True),
         Operation("/lock/unlock", locks.UnlockRequest, locks.UnlockResponse, locking.unlock),
-        Operation("/election/campaign", elections.CampaignRequest, elections.CampaignResponse, electing.campaign),
+        Operation(
+            "/election/campaign",
+            elections.CampaignRequest,
+            elections.CampaignResponse,
+            electing.campaign,
+            waits_for_others=True,
+        ),
         Operation("/election/proclaim", elections.ProclaimRequest, elections.ProclaimResponse, electing.proclaim),
         Operation("/election/resign", elections.ResignRequest, elections.ResignResponse, electing.resign),
         Operation("/election/leader", elections.LeaderRequest, elections.LeaderResponse, electing.leader),

@@ -1,24 +1,20 @@
-"""The gateway of a node as an actor: hypercorn's Trio worker with the application, and what the store needs."""
+"""The gateway of a node as an actor: the HTTP server with the application, and what the store needs."""
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import Final, cast
+from typing import Final
 
 import trio
-from hypercorn.config import Config
-from hypercorn.trio import serve
-from hypercorn.typing import Framework
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.kv.gateway.announcement import announce
 from kraft_trio.kv.gateway.app import make_app
+from kraft_trio.kv.gateway.http_server import HttpServer
 from kraft_trio.kv.gateway.service import KvNode, KvService
 from kraft_trio.kv.gateway.upkeep import Upkeep
 from kraft_trio.kv.machine import KvMachine
@@ -28,9 +24,8 @@ from kraft_trio.protocol.types import Endpoint
 log = get_logger(__name__)
 
 BACKLOG: Final = 128
-IDLE_TIMEOUT_S: Final = 300
-STUCK_TIMEOUT_MS: Final = 20_000
-"""A connection whose client does not read ends after this time, so that it does not hold up the node's end."""
+STUCK_TIMEOUT_MS: Final = 120_000
+"""A connection whose client does not read, or is gone without a word, ends after this time."""
 
 
 @asynccontextmanager
@@ -55,14 +50,21 @@ async def kv_gateway(
         if listener is None:
             yield
             return
-        with _bound(listener) as listening:
-            endpoint = Endpoint(listener.host, listening.getsockname()[1])
-            async with trio.open_nursery() as nursery:
-                app = cast(Framework, make_app(service))
-                await nursery.start(partial(serve, app, _config(listening), mode="asgi"))
-                log.info("listening", listener="kv", endpoint=str(endpoint))
-                nursery.start_soon(announce, service, f"http://{advertised or endpoint}")
+        listening = _bound(listener)
+        endpoint = Endpoint(listener.host, listening.getsockname()[1])
+        server = HttpServer(
+            make_app(service),
+            trio.SocketListener(trio.socket.from_stdlib_socket(listening)),
+            node.config.max_connections,
+        )
+        log.info("listening", listener="kv", endpoint=str(endpoint))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.run)
+            nursery.start_soon(announce, service, f"http://{advertised or endpoint}")
+            try:
                 yield
+            finally:
+                server.close()
                 nursery.cancel_scope.cancel()
 
 
@@ -80,17 +82,3 @@ def _bound(endpoint: Endpoint) -> socket.socket:
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_TIMEOUT_MS)
     return listening
-
-
-def _config(listening: socket.socket) -> Config:
-    config = Config()
-    config.bind = [f"fd://{os.dup(listening.fileno())}"]
-    config.backlog = BACKLOG
-    config.keep_alive_timeout = IDLE_TIMEOUT_S
-    config.keep_alive_max_requests = 2**62
-    config.graceful_timeout = 0
-    config.include_server_header = False
-    config.accesslog = None
-    config.errorlog = logging.getLogger(__name__)
-    config.loglevel = "WARNING"
-    return config
