@@ -1,0 +1,279 @@
+"""A node for asyncio: the names and errors of `kraft_trio`, while the node runs Trio in a thread of its own.
+
+The state machine is called in that thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, TypeVar, cast, overload
+from uuid import UUID
+
+from kraft_trio import formatting
+from kraft_trio import running as trio_node
+from kraft_trio.actors.leadership import Term
+from kraft_trio.actors.state_machine_driver import OnCommit
+from kraft_trio.application.decoding import OnBadRecord
+from kraft_trio.application.serde import Serde
+from kraft_trio.application.state_machine import BatchStateMachine, Committed, StateMachine, StateSnapshots
+from kraft_trio.config import NodeConfig
+from kraft_trio.environment import Environment
+from kraft_trio.errors import NodeClosedError
+from kraft_trio.messages import QuorumView
+from kraft_trio.portal import END, Call, HostedBlock, NodeInThread, TrioThread, next_of
+from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
+from kraft_trio.storage.batch import NewRecord
+
+T = TypeVar("T")
+R = TypeVar("R")
+V = TypeVar("V")
+
+__all__ = ["Node", "ensure_formatted", "open_node"]
+
+
+class Node(NodeInThread[T, R]):
+    """A running node.  Each call does what that of `kraft_trio.Node` does.
+
+    Cancelling a call cancels it in the node's thread, and waits until it has ended there.
+    """
+
+    async def wait_for_leader(self) -> QuorumView:
+        """As `kraft_trio.Node.wait_for_leader`."""
+        return await self._call(self._node.wait_for_leader)
+
+    async def changes(self) -> AsyncGenerator[QuorumView, None]:
+        """As `kraft_trio.Node.changes`."""
+        async for view in self._items(self._node.changes()):
+            yield view
+
+    def leadership(self) -> AbstractAsyncContextManager[Term]:
+        """As `kraft_trio.Node.leadership`: the end of the leadership cancels the block, which then ends normally."""
+        return _Block(self._thread, self._node.leadership)
+
+    async def resign(self) -> None:
+        """As `kraft_trio.Node.resign`."""
+        await self._call(self._node.resign)
+
+    async def transfer_leadership(self, to: int, *, timeout_ms: int = 30_000) -> int:
+        """As `kraft_trio.Node.transfer_leadership`."""
+        return await self._call(partial(self._node.transfer_leadership, to, timeout_ms=timeout_ms))
+
+    async def append(self, values: Sequence[T | NewRecord], *, epoch: int | None = None) -> range:
+        """As `kraft_trio.Node.append`."""
+        return await self._call(partial(self._node.append, values, epoch=epoch))
+
+    async def execute(self, command: T | NewRecord, request_id: UUID | None = None) -> R:
+        """As `kraft_trio.Node.execute`."""
+        return await self._call(partial(self._node.execute, command, request_id))
+
+    async def committed(self, from_offset: int = 0) -> AsyncGenerator[Committed[T], None]:
+        """As `kraft_trio.Node.committed`."""
+        async for committed in self._items(self._node.committed(from_offset)):
+            yield committed
+
+    async def wait_until_applied(self, offset: int) -> None:
+        """As `kraft_trio.Node.wait_until_applied`."""
+        await self._call(partial(self._node.wait_until_applied, offset))
+
+    async def read_barrier(self) -> int:
+        """As `kraft_trio.Node.read_barrier`."""
+        return await self._call(self._node.read_barrier)
+
+    async def take_snapshot(self) -> OffsetAndEpoch | None:
+        """As `kraft_trio.Node.take_snapshot`."""
+        return await self._call(self._node.take_snapshot)
+
+    async def _call(self, function: Callable[[], Awaitable[V]]) -> V:
+        return await _result(self._thread.submit(function))
+
+    async def _items(self, generator: AsyncGenerator[V, None]) -> AsyncGenerator[V, None]:
+        try:
+            while (item := await self._call(partial(next_of, generator))) is not END:
+                yield cast(V, item)
+        finally:
+            with suppress(NodeClosedError):
+                await self._call(generator.aclose)
+
+
+@overload
+def open_node(
+    config: NodeConfig,
+    *,
+    state_machine: StateMachine[bytes, R],
+    on_bad_record: OnBadRecord = "stop",
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AbstractAsyncContextManager[Node[bytes, R]]: ...
+@overload
+def open_node(
+    config: NodeConfig,
+    *,
+    serde: Serde[T],
+    state_machine: StateMachine[T, R],
+    on_bad_record: OnBadRecord = "stop",
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AbstractAsyncContextManager[Node[T, R]]: ...
+@overload
+def open_node(
+    config: NodeConfig,
+    *,
+    state_machine: BatchStateMachine | None = None,
+    on_commit: OnCommit | None = None,
+    snapshots: StateSnapshots | None = None,
+    on_bad_record: OnBadRecord = "stop",
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AbstractAsyncContextManager[Node[bytes, None]]: ...
+@overload
+def open_node(
+    config: NodeConfig,
+    *,
+    serde: Serde[T],
+    state_machine: BatchStateMachine | None = None,
+    on_commit: OnCommit | None = None,
+    snapshots: StateSnapshots | None = None,
+    on_bad_record: OnBadRecord = "stop",
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AbstractAsyncContextManager[Node[T, None]]: ...
+def open_node(
+    config: NodeConfig,
+    *,
+    serde: Serde[Any] | None = None,
+    state_machine: StateMachine[Any, Any] | BatchStateMachine | None = None,
+    on_commit: OnCommit | None = None,
+    snapshots: StateSnapshots | None = None,
+    on_bad_record: OnBadRecord = "stop",
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AbstractAsyncContextManager[Node[Any, Any]]:
+    """Open a node as `kraft_trio.open_node` does, in a thread of its own, until the block is left.
+
+    A fault of the running node cancels the block and is raised as it is.
+    """
+    options: dict[str, Any] = {
+        "serde": serde,
+        "state_machine": state_machine,
+        "on_commit": on_commit,
+        "snapshots": snapshots,
+        "on_bad_record": on_bad_record,
+        "environment": environment,
+        "trace": trace,
+    }
+    return _opened(partial(trio_node.open_node, config, **options))
+
+
+@asynccontextmanager
+async def _opened(
+    open_in_thread: Callable[[], AbstractAsyncContextManager[Any]],
+) -> AsyncIterator[Node[Any, Any]]:
+    thread = TrioThread("kraft node")
+    thread.start()
+    try:
+        async with _Block(thread, open_in_thread) as node:
+            yield Node(thread, node)
+    finally:
+        thread.stop()
+
+
+async def ensure_formatted(
+    config: NodeConfig, cluster_id: str, first_voters: Mapping[int, Endpoint | str] | None = None
+) -> bool:
+    """As `kraft_trio.ensure_formatted`."""
+    thread = TrioThread("kraft format")
+    thread.start()
+    try:
+        return await _result(thread.submit(partial(formatting.ensure_formatted, config, cluster_id, first_voters)))
+    finally:
+        thread.stop()
+
+
+async def _result(call: Call[V]) -> V:
+    """Wait for a call.  If this task is cancelled, cancel the call and wait for its end."""
+    cancelled = await _ended(call)
+    if cancelled is not None:
+        raise cancelled
+    return call.future.result()
+
+
+async def _ended(call: Call[Any]) -> asyncio.CancelledError | None:
+    """Wait for the end of a call, and return the last cancellation of this task meanwhile."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+
+    def wake(_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(ended.set)
+
+    call.future.add_done_callback(wake)
+    cancelled: asyncio.CancelledError | None = None
+    while not ended.is_set():
+        try:
+            await ended.wait()
+        except asyncio.CancelledError as error:
+            cancelled = error
+            call.cancel()
+    return cancelled
+
+
+class _Block(Generic[V]):
+    """A block of an asyncio task in a context manager of Trio.  If Trio cancels it, the task is cancelled."""
+
+    def __init__(self, thread: TrioThread, manager: Callable[[], AbstractAsyncContextManager[V]]) -> None:
+        self._thread = thread
+        self._manager = manager
+        self._is_in = False
+        self._was_interrupted = False
+
+    async def __aenter__(self) -> V:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._cancellations = task.cancelling()
+        loop = asyncio.get_running_loop()
+
+        def interrupted() -> None:
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._interrupt)
+
+        self._hosted = HostedBlock(self._thread, self._manager, interrupted)
+        entered = asyncio.Event()
+        self._hosted.entered.add_done_callback(lambda _: loop.call_soon_threadsafe(entered.set))
+        try:
+            await entered.wait()
+        except asyncio.CancelledError:
+            self._hosted.abandon()
+            await _ended(self._hosted.call)
+            raise
+        value = self._hosted.entered.result()
+        self._is_in = True
+        return value
+
+    def _interrupt(self) -> None:
+        if self._is_in:
+            self._was_interrupted = True
+            self._task.cancel()
+
+    async def __aexit__(
+        self, _class: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> bool:
+        self._is_in = False
+        self._hosted.leave(error if isinstance(error, Exception) else None)
+        cancelled: BaseException | None = await _ended(self._hosted.call)
+        is_cancelled = cancelled is not None or isinstance(error, asyncio.CancelledError)
+        if self._was_interrupted and self._task.uncancel() <= self._cancellations:
+            is_cancelled = False
+        failure = self._hosted.call.future.exception()
+        if is_cancelled:
+            if cancelled is not None and not isinstance(error, asyncio.CancelledError):
+                raise cancelled
+            return False
+        if failure is not None and failure is not error:
+            raise failure
+        return isinstance(error, asyncio.CancelledError)

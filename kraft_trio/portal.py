@@ -1,0 +1,243 @@
+"""A thread that runs Trio, and what other threads have done in it: calls, and context managers that they enter."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Generic, TypeVar, TypeVarTuple
+from uuid import UUID
+
+import trio
+
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import NodeClosedError
+from kraft_trio.messages import QuorumView, Staleness
+from kraft_trio.metrics.node_metrics import NodeMetrics
+from kraft_trio.node import Node
+from kraft_trio.protocol.types import ReplicaKey, VersionRange
+
+T = TypeVar("T")
+R = TypeVar("R")
+V = TypeVar("V")
+Args = TypeVarTuple("Args")
+
+END: Final = object()
+"""What `next_of` returns after the last item."""
+
+
+class Call(Generic[V]):
+    """An asynchronous function that runs in the thread.  `future` has its result or error."""
+
+    def __init__(self, thread: TrioThread, function: Callable[[], Awaitable[V]]) -> None:
+        self.future: Future[V] = Future()
+        self._thread = thread
+        self._function = function
+        self._scope = trio.CancelScope()
+
+    def cancel(self) -> None:
+        """Cancel the Trio task.  The future is done once it has ended."""
+        self._thread.soon(self._scope.cancel)
+
+    async def run(self) -> None:
+        """The Trio task.  Only the cancellation of the whole thread comes out of it."""
+        with self._scope:
+            try:
+                result = await self._function()
+            except trio.Cancelled:
+                raise
+            except BaseException as error:
+                self.future.set_exception(error)
+            else:
+                self.future.set_result(result)
+        if not self.future.done():
+            self.future.set_exception(CancelledError())
+
+    def abandon(self) -> None:
+        """The thread has ended, perhaps without the task."""
+        if not self.future.done():
+            self.future.set_exception(NodeClosedError("the node's thread has ended"))
+
+
+class TrioThread:
+    """Runs Trio from `start` to `stop`."""
+
+    def __init__(self, name: str) -> None:
+        self._calls: set[Call[Any]] = set()
+        self._lock = threading.Lock()
+        self._started: Future[tuple[trio.lowlevel.TrioToken, trio.Nursery]] = Future()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        self._token, self._nursery = self._started.result()
+
+    def stop(self) -> None:
+        """Cancel what is left, and wait for the end of the thread."""
+        self.soon(self._nursery.cancel_scope.cancel)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._main)
+        finally:
+            with self._lock:
+                left, self._calls = self._calls, set()
+            for call in left:
+                call.abandon()
+
+    async def _main(self) -> None:
+        async with trio.open_nursery() as nursery:
+            self._started.set_result((trio.lowlevel.current_trio_token(), nursery))
+            await trio.sleep_forever()
+
+    def soon(self, function: Callable[[*Args], object], *args: *Args) -> None:
+        """Call a function in the thread soon, unless the thread has ended."""
+        try:
+            self._token.run_sync_soon(function, *args)
+        except trio.RunFinishedError:
+            pass
+
+    def submit(self, function: Callable[[], Awaitable[V]]) -> Call[V]:
+        """Begin to run an asynchronous function in a task of the thread."""
+        call = Call(self, function)
+        with self._lock:
+            self._calls.add(call)
+        call.future.add_done_callback(lambda _: self._calls.discard(call))
+        try:
+            self._token.run_sync_soon(self._nursery.start_soon, call.run)
+        except trio.RunFinishedError:
+            call.abandon()
+        return call
+
+    def read(self, function: Callable[[], V]) -> V:
+        """Call a function in the thread, and wait for its result: one turn of the thread's loop."""
+        try:
+            return trio.from_thread.run_sync(function, trio_token=self._token)
+        except trio.RunFinishedError:
+            raise NodeClosedError("the node's thread has ended") from None
+
+
+class HostedBlock(Generic[V]):
+    """A Trio context manager that a block of another thread is in.  A task of the thread enters and leaves it."""
+
+    def __init__(
+        self,
+        thread: TrioThread,
+        manager: Callable[[], AbstractAsyncContextManager[V]],
+        interrupted: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`interrupted` is called in the thread when Trio cancels the block."""
+        self.entered: Future[V] = Future()
+        self._thread = thread
+        self._manager = manager
+        self._interrupted = interrupted
+        self._left = trio.Event()
+        self._error: Exception | None = None
+        self.call = thread.submit(self._run)
+        """Ends when the context manager has been left, and with its error."""
+        self.call.future.add_done_callback(self._has_ended)
+
+    def leave(self, error: Exception | None) -> None:
+        """The block has ended, by that error if there is one."""
+        self._error = error
+        self._thread.soon(self._left.set)
+
+    def abandon(self) -> None:
+        """Nobody is going to enter the block."""
+        self.leave(None)
+        self.call.cancel()
+
+    async def _run(self) -> None:
+        async with self._manager() as value:
+            self.entered.set_result(value)
+            try:
+                await self._left.wait()
+            except trio.Cancelled:
+                self._interrupted()
+                with trio.CancelScope(shield=True):
+                    await self._left.wait()
+                if self._error is None:
+                    raise
+            if self._error is not None:
+                raise self._error
+
+    def _has_ended(self, future: Future[None]) -> None:
+        if not self.entered.done():
+            self.entered.set_exception(future.exception() or CancelledError())
+
+
+async def next_of(generator: AsyncGenerator[V, None]) -> V | object:
+    """The next item of an asynchronous generator, or END."""
+    return await anext(generator, END)
+
+
+class NodeInThread(Generic[T, R]):
+    """What the facades of a node share: everything that does not wait."""
+
+    def __init__(self, thread: TrioThread, node: Node[T, R]) -> None:
+        """Use `open_node`."""
+        self._thread = thread
+        self._node = node
+
+    @property
+    def config(self) -> NodeConfig:
+        return self._node.config
+
+    @property
+    def cluster_id(self) -> str:
+        return self._node.cluster_id
+
+    @property
+    def key(self) -> ReplicaKey:
+        return self._node.key
+
+    @property
+    def view(self) -> QuorumView:
+        """As `Node.view`."""
+        return self._node.view
+
+    @property
+    def high_watermark(self) -> int | None:
+        """As `Node.high_watermark`."""
+        return self._node.high_watermark
+
+    @property
+    def skipped_records(self) -> int:
+        """As `Node.skipped_records`."""
+        return self._node.skipped_records
+
+    @property
+    def stale(self) -> Staleness:
+        """As `Node.stale`.  Raises NodeClosedError if the node has stopped."""
+        return self._thread.read(lambda: self._node.stale)
+
+    @property
+    def metrics(self) -> MetricsInThread:
+        """As `Node.metrics`, without the registry."""
+        return MetricsInThread(self._thread, self._thread.read(lambda: self._node.metrics))
+
+    def new_request_id(self) -> UUID:
+        """As `Node.new_request_id`."""
+        return self._node.new_request_id()
+
+    def observer_supports(self, observer: ReplicaKey, kraft_versions: VersionRange | None) -> None:
+        """As `Node.observer_supports`."""
+        self._thread.read(lambda: self._node.observer_supports(observer, kraft_versions))
+
+
+class MetricsInThread:
+    """The metrics of a node in another thread."""
+
+    def __init__(self, thread: TrioThread, metrics: NodeMetrics) -> None:
+        self._thread = thread
+        self._metrics = metrics
+
+    def values(self) -> dict[str, float | str]:
+        """As `NodeMetrics.values`."""
+        return self._thread.read(self._metrics.values)
+
+    def exposition(self) -> bytes:
+        """As `NodeMetrics.exposition`."""
+        return self._thread.read(self._metrics.exposition)

@@ -1,0 +1,263 @@
+"""A node for plain threads: the names and errors of `kraft_trio`, while the node runs Trio in a thread of its own.
+
+Calls block.  Any thread may make them, and several at once.  The state machine is called in the node's thread.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, wait
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, TypeVar, cast, overload
+from uuid import UUID
+
+import trio
+
+from kraft_trio import formatting
+from kraft_trio import running as trio_node
+from kraft_trio.actors.leadership import Term
+from kraft_trio.actors.state_machine_driver import OnCommit
+from kraft_trio.application.decoding import OnBadRecord
+from kraft_trio.application.serde import Serde
+from kraft_trio.application.state_machine import BatchStateMachine, Committed, StateMachine, StateSnapshots
+from kraft_trio.config import NodeConfig
+from kraft_trio.environment import Environment
+from kraft_trio.errors import NodeClosedError
+from kraft_trio.messages import QuorumView
+from kraft_trio.portal import END, Call, HostedBlock, NodeInThread, TrioThread, next_of
+from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
+from kraft_trio.storage.batch import NewRecord
+
+T = TypeVar("T")
+R = TypeVar("R")
+V = TypeVar("V")
+
+__all__ = ["Node", "ensure_formatted", "fail_after", "open_node"]
+
+_deadline: ContextVar[float | None] = ContextVar("_deadline", default=None)
+"""When calls of this thread raise TimeoutError, as `time.monotonic` counts."""
+
+
+@contextmanager
+def fail_after(seconds: float) -> Iterator[None]:
+    """Calls of nodes in the block raise TimeoutError when the time is over.  What they did is cancelled before that.
+
+    As after any cancelled call, an append or a command may or may not take effect.
+    """
+    now, outer = time.monotonic(), _deadline.get()
+    token = _deadline.set(now + seconds if outer is None else min(outer, now + seconds))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+class Node(NodeInThread[T, R]):
+    """A running node.  Each call does what that of `kraft_trio.Node` does."""
+
+    def wait_for_leader(self) -> QuorumView:
+        """As `kraft_trio.Node.wait_for_leader`."""
+        return self._call(self._node.wait_for_leader)
+
+    def changes(self) -> Generator[QuorumView, None, None]:
+        """As `kraft_trio.Node.changes`."""
+        return self._items(self._node.changes())
+
+    @contextmanager
+    def leadership(self) -> Iterator[Term]:
+        """As `kraft_trio.Node.leadership`, but nothing cancels the block: look at `term.has_ended`.
+
+        `term.was_interrupted` then tells whether the leadership ended before the block did.
+        """
+        with _block(self._thread, self._node.leadership) as term:
+            yield term
+
+    def resign(self) -> None:
+        """As `kraft_trio.Node.resign`."""
+        self._call(self._node.resign)
+
+    def transfer_leadership(self, to: int, *, timeout_ms: int = 30_000) -> int:
+        """As `kraft_trio.Node.transfer_leadership`."""
+        return self._call(partial(self._node.transfer_leadership, to, timeout_ms=timeout_ms))
+
+    def append(self, values: Sequence[T | NewRecord], *, epoch: int | None = None) -> range:
+        """As `kraft_trio.Node.append`."""
+        return self._call(partial(self._node.append, values, epoch=epoch))
+
+    def execute(self, command: T | NewRecord, request_id: UUID | None = None) -> R:
+        """As `kraft_trio.Node.execute`."""
+        return self._call(partial(self._node.execute, command, request_id))
+
+    def committed(self, from_offset: int = 0) -> Generator[Committed[T], None, None]:
+        """As `kraft_trio.Node.committed`."""
+        return self._items(self._node.committed(from_offset))
+
+    def wait_until_applied(self, offset: int) -> None:
+        """As `kraft_trio.Node.wait_until_applied`."""
+        self._call(partial(self._node.wait_until_applied, offset))
+
+    def read_barrier(self) -> int:
+        """As `kraft_trio.Node.read_barrier`."""
+        return self._call(self._node.read_barrier)
+
+    def take_snapshot(self) -> OffsetAndEpoch | None:
+        """As `kraft_trio.Node.take_snapshot`."""
+        return self._call(self._node.take_snapshot)
+
+    def _call(self, function: Callable[[], Awaitable[V]]) -> V:
+        return _result(self._thread.submit(function))
+
+    def _items(self, generator: AsyncGenerator[V, None]) -> Generator[V, None, None]:
+        try:
+            while (item := self._call(partial(next_of, generator))) is not END:
+                yield cast(V, item)
+        finally:
+            with suppress(NodeClosedError):
+                _wait(self._thread.submit(generator.aclose))
+
+
+@overload
+def open_node(
+    config: NodeConfig,
+    *,
+    state_machine: StateMachine[bytes, R],
+    on_bad_record: OnBadRecord = "stop",
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AbstractContextManager[Node[bytes, R]]: ...
+@overload
+def open_node(
+    config: NodeConfig,
+    *,
+    serde: Serde[T],
+    state_machine: StateMachine[T, R],
+    on_bad_record: OnBadRecord = "stop",
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AbstractContextManager[Node[T, R]]: ...
+@overload
+def open_node(
+    config: NodeConfig,
+    *,
+    state_machine: BatchStateMachine | None = None,
+    on_commit: OnCommit | None = None,
+    snapshots: StateSnapshots | None = None,
+    on_bad_record: OnBadRecord = "stop",
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AbstractContextManager[Node[bytes, None]]: ...
+@overload
+def open_node(
+    config: NodeConfig,
+    *,
+    serde: Serde[T],
+    state_machine: BatchStateMachine | None = None,
+    on_commit: OnCommit | None = None,
+    snapshots: StateSnapshots | None = None,
+    on_bad_record: OnBadRecord = "stop",
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AbstractContextManager[Node[T, None]]: ...
+def open_node(
+    config: NodeConfig,
+    *,
+    serde: Serde[Any] | None = None,
+    state_machine: StateMachine[Any, Any] | BatchStateMachine | None = None,
+    on_commit: OnCommit | None = None,
+    snapshots: StateSnapshots | None = None,
+    on_bad_record: OnBadRecord = "stop",
+    environment: Environment | None = None,
+    trace: str | os.PathLike[str] | None = None,
+) -> AbstractContextManager[Node[Any, Any]]:
+    """Open a node as `kraft_trio.open_node` does, in a thread of its own, until the block is left.
+
+    A fault of the running node is raised when the block is left; calls in the block raise NodeClosedError before that.
+    """
+    options: dict[str, Any] = {
+        "serde": serde,
+        "state_machine": state_machine,
+        "on_commit": on_commit,
+        "snapshots": snapshots,
+        "on_bad_record": on_bad_record,
+        "environment": environment,
+        "trace": trace,
+    }
+    return _opened(partial(trio_node.open_node, config, **options))
+
+
+@contextmanager
+def _opened(
+    open_in_thread: Callable[[], AbstractAsyncContextManager[Any]],
+) -> Iterator[Node[Any, Any]]:
+    thread = TrioThread("kraft node")
+    thread.start()
+    try:
+        with _block(thread, open_in_thread) as node:
+            yield Node(thread, node)
+    finally:
+        thread.stop()
+
+
+def ensure_formatted(
+    config: NodeConfig, cluster_id: str, first_voters: Mapping[int, Endpoint | str] | None = None
+) -> bool:
+    """As `kraft_trio.ensure_formatted`."""
+    return trio.run(formatting.ensure_formatted, config, cluster_id, first_voters)
+
+
+def _result(call: Call[V]) -> V:
+    """Wait for a call.  When the time is over, or this thread is interrupted, cancel the call and wait for its end."""
+    deadline = _deadline.get()
+    try:
+        wait([call.future], None if deadline is None else max(0.0, deadline - time.monotonic()))
+    except BaseException:
+        call.cancel()
+        _wait(call)
+        raise
+    if not call.future.done():
+        call.cancel()
+        _wait(call)
+        if isinstance(call.future.exception(), CancelledError):
+            raise TimeoutError("the time of fail_after is over")
+    return call.future.result()
+
+
+def _wait(call: Call[Any]) -> None:
+    """Wait for the end of a call, however long it takes."""
+    wait([call.future])
+
+
+@contextmanager
+def _block(thread: TrioThread, manager: Callable[[], AbstractAsyncContextManager[V]]) -> Iterator[V]:
+    """A block in a context manager of Trio."""
+    hosted = HostedBlock(thread, manager)
+    try:
+        value = _entered(hosted)
+    except BaseException:
+        hosted.abandon()
+        _wait(hosted.call)
+        raise
+    left: Exception | None = None
+    try:
+        yield value
+    except Exception as error:
+        left = error
+        raise
+    finally:
+        hosted.leave(left)
+        _wait(hosted.call)
+        failure = hosted.call.future.exception()
+        if failure is not None and failure is not left:
+            raise failure
+
+
+def _entered(hosted: HostedBlock[V]) -> V:
+    deadline = _deadline.get()
+    wait([hosted.entered], None if deadline is None else max(0.0, deadline - time.monotonic()))
+    if not hosted.entered.done():
+        raise TimeoutError("the time of fail_after is over")
+    return hosted.entered.result()

@@ -1,0 +1,116 @@
+"""`kraft_trio.sync`: a node used from plain threads."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import trio
+
+from examples.bank import SERDE, Bank, Command, Deposit, NotEnoughMoney, Transfer
+from kraft_trio import Committed, EncodeError, NodeClosedError, NodeConfig, sync
+from tests.support.single_voter import single_voter
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> NodeConfig:
+    return single_voter(tmp_path)
+
+
+class Mistaken(Bank):
+    def apply(self, record: Committed[Command]) -> int:
+        raise ValueError("a mistake in apply")
+
+
+def test_calls_give_the_results_and_errors_of_the_node(config: NodeConfig) -> None:
+    with sync.open_node(config, serde=SERDE, state_machine=Bank()) as node:
+        assert node.wait_for_leader().leader_id == 1
+        request_id = node.new_request_id()
+        assert node.execute(Deposit("alice", 10), request_id) == 10
+        assert node.execute(Deposit("alice", 10), request_id) == 10
+        with pytest.raises(NotEnoughMoney):
+            node.execute(Transfer("alice", "bob", 11))
+        with pytest.raises(EncodeError):
+            node.append(["no command"])  # type: ignore[list-item]
+        [offset] = node.append([Deposit("bob", 5)])
+        node.wait_until_applied(offset)
+        assert node.read_barrier() > offset
+        committed = node.committed(offset)
+        assert next(committed).value == Deposit("bob", 5)
+        committed.close()
+        assert next(node.changes()) == node.view
+        assert node.stale.offset > offset
+        assert node.metrics.values()["current-leader"] == 1
+        assert node.take_snapshot() is not None
+    with pytest.raises(NodeClosedError):
+        node.read_barrier()
+
+
+def test_several_threads_call_at_once(config: NodeConfig) -> None:
+    with sync.open_node(config, serde=SERDE, state_machine=Bank()) as node, ThreadPoolExecutor(8) as pool:
+        balances = list(pool.map(lambda _: node.execute(Deposit("alice", 1)), range(50)))
+    assert sorted(balances) == list(range(1, 51))
+
+
+def test_a_call_fails_when_its_time_is_over(config: NodeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes: list[str] = []
+
+    async def parked() -> int:
+        try:
+            await trio.sleep_forever()
+        except trio.Cancelled:
+            notes.append("cancelled in the node's thread")
+            raise
+
+    with sync.open_node(config, serde=SERDE, state_machine=Bank()) as node:
+        monkeypatch.setattr(node._node, "read_barrier", parked)
+        with pytest.raises(TimeoutError), sync.fail_after(0.01), sync.fail_after(60):
+            node.read_barrier()
+        assert notes == ["cancelled in the node's thread"]
+        with sync.fail_after(60):
+            assert node.execute(Deposit("alice", 1)) == 1
+
+
+def test_a_fault_comes_out_as_it_is(config: NodeConfig) -> None:
+    def use_until_it_ends() -> None:
+        with sync.open_node(config, serde=SERDE, state_machine=Mistaken()) as node:
+            node.append([Deposit("alice", 1)])
+            for _ in node.changes():
+                pass
+
+    with pytest.raises(ValueError, match="a mistake in apply"):
+        use_until_it_ends()
+
+
+def test_errors_of_the_block_come_out_and_the_node_closes(config: NodeConfig) -> None:
+    with pytest.raises(KeyError), sync.open_node(config, serde=SERDE, state_machine=Bank()):
+        raise KeyError("mine")
+    with sync.open_node(config, serde=SERDE, state_machine=Bank()) as node:
+        assert node.execute(Deposit("alice", 1)) == 1
+
+
+def test_a_leadership_tells_when_it_is_over(config: NodeConfig) -> None:
+    with sync.open_node(config, serde=SERDE, state_machine=Bank()) as node:
+        with node.leadership() as term:
+            node.append([Deposit("alice", 1)], epoch=term.epoch)
+            assert not term.has_ended
+        assert not term.was_interrupted
+        with node.leadership() as term:
+            resigning = threading.Thread(target=node.resign)
+            resigning.start()
+            resigning.join()
+            assert term.has_ended
+        assert term.was_interrupted
+
+
+def test_a_directory_is_formatted_once(tmp_path: Path) -> None:
+    config = NodeConfig(
+        node_id=1,
+        listeners="CONTROLLER://127.0.0.1:1",
+        quorum_bootstrap_servers="127.0.0.1:1",
+        metadata_log_dir=str(tmp_path / "new"),
+    )
+    formatted = [sync.ensure_formatted(config, "ySvf4iIwQ5a13rqtClr5pg", {1: "127.0.0.1:1"}) for _ in range(2)]
+    assert formatted == [True, False]
