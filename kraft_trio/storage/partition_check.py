@@ -250,17 +250,24 @@ def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Bou
         report.problems.append(
             f"{report.directory}: the log starts at offset {start}; expected a whole snapshot that ends there or later"
         )
-    gives_way = bool(snapshots) and snapshots[-1].offset >= start
-    gives_way = gives_way and align(snapshots[-1], start, end, report.epochs) is Alignment.REPLACED
+
+    def alignment_of(snapshot_id: OffsetAndEpoch) -> Alignment | None:
+        """None if damage hides the epoch of the record before the snapshot's end."""
+        last = snapshot_id.offset - 1
+        if report.is_damaged and start <= last < end and report.epochs.epoch_for_offset(last) is None:
+            return None
+        return align(snapshot_id, start, end, report.epochs)
+
+    gives_way = bool(snapshots) and snapshots[-1].offset >= start and alignment_of(snapshots[-1]) is Alignment.REPLACED
     for snapshot_id in snapshots:
         path = join(report.directory, partition_files.checkpoint_name(snapshot_id))
         if snapshot_id.offset < start:
             report.notes.append(f"{path}: ends below the log's start, {start}; the next start removes it")
             continue
-        alignment = align(snapshot_id, start, end, report.epochs)
+        alignment = alignment_of(snapshot_id)
         if alignment is Alignment.CONTRADICTS:
             report.problems.append(f"{path}: {alignment.value}")
-        elif report.is_damaged:
+        elif alignment is None or report.is_damaged:
             # The end and the epochs of the damaged part are unknown.
             continue
         elif alignment is Alignment.REPLACED and snapshot_id == snapshots[-1]:

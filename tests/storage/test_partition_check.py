@@ -134,6 +134,17 @@ class TestLog:
         # What follows is looked at all the same.
         assert report.log_end == OffsetAndEpoch(14, 2)
 
+    async def test_damage_hides_the_epoch_where_a_snapshot_ends(self) -> None:
+        disk = SimulatedDisk()
+        log = await living(disk)
+        await take_snapshot(log, 3)
+        await log.close()
+        path = f"{DIRECTORY}/{0:020d}.log"
+        disk.damage(path, 17, 0x40)
+        first, second = report_of(disk).problems
+        assert first.startswith(f"{path}: position 0: ")
+        assert second == f"{DIRECTORY}/{3:020d}.log: first offset 3, expected 0, where the segment before it ends"
+
     async def test_records_are_looked_at_too(self) -> None:
         disk = await stopped()
         content = bytearray(disk.read_bytes(LAST))
