@@ -12,6 +12,8 @@ from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.kv_quorum import KvQuorum, make_kv_quorum
 from tests.kv.gateways import b64
 
+pytestmark = pytest.mark.rotating(2, by_file=True)
+
 BAD_BYTES = {
     "no HTTP": b"\x00\x01\x02 nothing\r\n\r\n",
     "Kafka": b"\x00\x00\x00\x10\x00\x12\x00\x03" + bytes(20),

@@ -134,7 +134,8 @@ class Gateways:
         service = KvService(self.cluster.nodes[node_id], machines.of[node_id], chance.getrandbits)
         self.services[node_id] = service
         self.clients[node_id] = AsgiClient(make_app(service))
-        self.nursery.start_soon(_until_the_node_ends, Upkeep(service, keep_revisions))
+        with self.cluster.machines[node_id].in_process():
+            self.nursery.start_soon(_until_the_node_ends, Upkeep(service, keep_revisions))
         return self.clients[node_id]
 
 

@@ -15,6 +15,7 @@ from kraft_trio.kv.requests import Advance, AnnounceMember, LeaseGrantRequest, P
 from kraft_trio.kv.responses import Done
 from tests.kv.machines import apply_bytes, saved
 from tests.kv.test_machine_properties import DELETES, PUTS, TXNS
+from tests.support import sizes
 
 SERDE = CommandSerde()
 
@@ -29,13 +30,13 @@ COMMANDS: st.SearchStrategy[Any] = st.one_of(
 
 
 @given(COMMANDS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=sizes.examples(120), deadline=None)
 def test_commands_are_read_as_they_were_written(command: Any) -> None:
     assert SERDE.decode(SERDE.encode(command)) == command
 
 
 @given(st.binary(max_size=30))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sizes.examples(200), deadline=None)
 def test_bytes_are_a_command_or_refused(data: bytes) -> None:
     try:
         command = SERDE.decode(PREFIX + data)

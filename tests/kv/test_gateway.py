@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 import trio
 
@@ -244,16 +247,16 @@ async def test_an_observer_of_an_election_sees_each_leader(cluster: Cluster) -> 
                 assert (await leaders.receive())["result"]["kv"]["value"] == b64("two")
 
 
-@on_cluster(**kv_setup())
+@on_cluster(**kv_setup(voters=1))
 async def test_the_leader_compacts_old_revisions(cluster: Cluster) -> None:
     async with gateways(cluster, keep_revisions=3) as serving:
         for _ in range(10):
             await serving.clients[1].post("/v3/kv/put", {"key": KEY})
-        assert await get(serving, 2, revision=2)
+        assert await get(serving, 1, revision=2)
         await trio.sleep(121)
-        status, answer = await serving.clients[2].post("/v3/kv/range", {"key": KEY, "revision": 7})
+        status, answer = await serving.clients[1].post("/v3/kv/range", {"key": KEY, "revision": 7})
         assert (status, answer["code"]) == (400, 11)
-        assert await get(serving, 2, revision=8)
+        assert await get(serving, 1, revision=8)
 
 
 @on_cluster(**kv_setup(settings={"metadata.log.max.record.bytes.between.snapshots": "500"}))
@@ -271,3 +274,52 @@ async def test_a_restarted_node_serves_what_its_snapshot_has(cluster: Cluster) -
         await trio.sleep(22)
         _, answer = await client.post("/v3/kv/range", {"key": b64("3")})
         assert "count" not in answer
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_an_idle_store_writes_nothing(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        leader = await cluster.wait_for_leader()
+        await serving.clients[1].post("/v3/kv/put", {"key": KEY})
+        end = leader.log.end
+        await trio.sleep(30)
+        assert leader.log.end == end
+
+
+@on_cluster(**kv_setup(settings={"controller.quorum.fetch.timeout.ms": "30000"}))
+async def test_a_leader_that_was_blocked_ends_no_lease_that_is_renewed(cluster: Cluster) -> None:
+    """What was sent to it meanwhile arrives after its own next step."""
+    async with gateways(cluster) as serving:
+        leader = await cluster.wait_for_leader()
+        client = serving.clients[cluster.others(leader)[0].key.id]
+        await client.post("/v3/lease/grant", {"TTL": 4, "ID": 1})
+        await trio.sleep(1)
+        machine = cluster.machines[leader.key.id]
+        machine.pause()
+        await trio.sleep(2)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.post, "/v3/lease/keepalive", {"ID": 1})
+            await trio.sleep(3)
+            machine.resume()
+        await trio.sleep(3)
+        _, answer = await client.post("/v3/lease/timetolive", {"ID": 1})
+        assert answer["TTL"] != "-1"
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_the_openapi_document_describes_every_operation(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        status, data = await serving.clients[1].raw("/openapi.json", None, method="GET")
+        document = json.loads(data)
+        assert status == 200
+        served = {
+            route.path
+            for route in serving.clients[1].app.routes
+            if not route.path.startswith(("/v3beta", "/v3alpha", "/v3/kv/lease", "/openapi"))
+        }
+        assert set(document["paths"]) == served
+        references = set(re.findall(r"#/components/schemas/(\w+)", data.decode()))
+        assert references == set(document["components"]["schemas"])
+        put = document["components"]["schemas"]["PutRequest"]["properties"]
+        assert put["lease"] == {"type": "string", "format": "int64"}
+        assert put["key"] == {"type": "string", "format": "byte"}

@@ -30,6 +30,7 @@ from kraft_trio.kv.requests import (
 from kraft_trio.kv.watches import next_events
 from tests.kv.machines import execute, reloaded, saved
 from tests.kv.model import Model, Refused
+from tests.support import sizes
 
 KEYS = st.sampled_from([b"a", b"b", b"ba", b"c", b"\xff"])
 ENDS = st.sampled_from([b"", b"\0", b"b", b"c", b"d"])
@@ -156,7 +157,7 @@ def check_everything(machine: KvMachine, model: Model) -> None:
 
 
 @given(st.lists(STEPS, max_size=25))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=sizes.examples(300), deadline=None)
 def test_the_store_does_what_the_model_does(steps: list[Any]) -> None:
     machine, model = KvMachine(), Model()
     for step in steps:

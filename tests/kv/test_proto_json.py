@@ -22,6 +22,7 @@ from kraft_trio.kv.requests import (
 )
 from kraft_trio.kv.responses import KeyValue, PutResponse, ResponseHeader
 from tests.kv.test_machine_properties import RANGES, TXNS
+from tests.support import sizes
 
 DESCENDING = RangeRequest(sort_order=SortOrder.DESCEND, sort_target=SortTarget.MOD)
 NAMES = st.sampled_from(["key", "range_end", "rangeEnd", "limit", "sort_order", "serializable", "success", "compare"])
@@ -33,13 +34,13 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(RANGES | TXNS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=sizes.examples(120), deadline=None)
 def test_messages_are_read_as_they_were_written(message: Any) -> None:
     assert parse(type(message), dumps(message).decode()) == message
 
 
 @given(VALUES, st.sampled_from([RangeRequest, TxnRequest]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=sizes.examples(240), deadline=None)
 def test_any_json_is_a_message_or_refused(value: Any, cls: type[Any]) -> None:
     try:
         message = parse(cls, json.dumps(value))

@@ -12,10 +12,10 @@ import trio
 
 from kraft_trio.actors.published import Published
 from kraft_trio.errors import (
+    CommandFailed,
     EncodeError,
+    KraftError,
     NodeClosedError,
-    NotAppendedError,
-    OutcomeUnknownError,
     RecordTooLargeError,
     RequestTooOldError,
     ResultLostError,
@@ -102,7 +102,9 @@ class KvService:
             raise KvError(*STOPPED) from None
         except (RequestTooOldError, ResultLostError) as error:
             raise KvError(Code.UNKNOWN, str(error)) from None
-        except (NotAppendedError, OutcomeUnknownError) as error:
+        except CommandFailed:
+            raise
+        except KraftError as error:
             raise KvError(Code.UNAVAILABLE, str(error)) from None
 
     async def execute(self, command: Command, request_id: UUID | None = None) -> Result:
