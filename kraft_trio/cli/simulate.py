@@ -46,6 +46,7 @@ class _Request:
     trace: str | None
     ndjson: bool
     messages: bool
+    history: str | None
 
 
 @click.command()
@@ -74,6 +75,12 @@ class _Request:
 )
 @click.option("--ndjson", is_flag=True, help="Write the trace as lines of JSON instead of msgpack.")
 @click.option("--messages", is_flag=True, help="Include every network message in the trace.")
+@click.option(
+    "--history",
+    metavar="FILE",
+    help="Write what clients asked for and were told, for scripts/check-linearizability; "
+    "with several seeds, FILE must contain {seed}.",
+)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help=_OUT)
 @click.option("--spark", is_flag=True, help="Run the seeds as Spark tasks, locally or on --master.")
 @click.option("--master", metavar="URL", help="Spark's master, such as local[4] or spark://host:7077.")
@@ -96,6 +103,7 @@ def simulate(
     trace: str | None,
     ndjson: bool,
     messages: bool,
+    history: str | None,
     out: Path | None,
     spark: bool,
     master: str | None,
@@ -131,20 +139,24 @@ def simulate(
             f"--trace and {'--spark' if spark else '--out'} exclude each other: --out keeps the traces of failures",
             context,
         )
+    if history is not None and is_campaign:
+        raise click.UsageError(f"--history and {'--spark' if spark else '--out'} exclude each other", context)
     request = _Request(
         SeedRuns(_plan_options(nodes, observers, duration, faults, clique, state_machine, serde)),
         jobs or len(os.sched_getaffinity(0)),
         trace,
         ndjson,
         messages,
+        history,
     )
     if files:
         return _run_scripts(files, request)
     chosen = _seeds(seed, seeds)
-    if trace is not None and len(chosen) > 1 and _SEED_IN_PATH not in trace:
-        raise click.UsageError(
-            f"--trace {trace}: one file for {len(chosen)} seeds; expected {_SEED_IN_PATH} in its name"
-        )
+    for option, path in (("--trace", trace), ("--history", history)):
+        if path is not None and len(chosen) > 1 and _SEED_IN_PATH not in path:
+            raise click.UsageError(
+                f"{option} {path}: one file for {len(chosen)} seeds; expected {_SEED_IN_PATH} in its name"
+            )
     if is_campaign:
         fan_out = FanOut(request.jobs, chunk, spark, master, out)
         summary = run_kept_campaign(chosen, request.runs, fan_out)
@@ -230,11 +242,12 @@ def _exit_code(summary: Summary, request: _Request, shrinks: bool) -> int:
 
 
 def _run_one(seed: int, request: _Request) -> Outcome:
+    history_to = None if request.history is None else request.history.replace(_SEED_IN_PATH, str(seed))
     if request.trace is None:
-        return run_seed(seed, request.runs.options)
+        return run_seed(seed, request.runs.options, history_to=history_to)
     path = request.trace.replace(_SEED_IN_PATH, str(seed))
     trace_to = TraceTo(path, request.runs.replay(seed), ndjson=request.ndjson, messages=request.messages)
-    return run_seed(seed, request.runs.options, trace_to)
+    return run_seed(seed, request.runs.options, trace_to, history_to)
 
 
 def _shrink(outcome: Outcome, request: _Request) -> None:

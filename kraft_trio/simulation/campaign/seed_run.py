@@ -19,6 +19,7 @@ from kraft_trio.simulation.commands.simulated_machine import MACHINE_OPTION, SER
 from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.simulation.facts.history import ADMINISTRATION
 from kraft_trio.simulation.facts.history import Outcome as OperationOutcome
+from kraft_trio.simulation.facts.history_file import entries_of, write_history
 from kraft_trio.simulation.faults.nemesis import PlanOptions, make_plan
 from kraft_trio.simulation.faults.plan import Plan
 from kraft_trio.simulation.script.parts import duration_text
@@ -67,21 +68,29 @@ def cpu_limit_s(duration_us: int) -> float:
     return CPU_LIMIT_S * max(1.0, duration_us / 60e6)
 
 
-def run_seed(seed: int, options: PlanOptions, trace_to: TraceTo | None = None) -> Outcome:
-    """Make the plan of that seed and run it.  Raises OSError if the trace cannot be written."""
+def run_seed(
+    seed: int, options: PlanOptions, trace_to: TraceTo | None = None, history_to: str | None = None
+) -> Outcome:
+    """Make the plan of that seed and run it.  `history_to` is a file for the history of the clients.
+
+    Raises OSError if the trace or the history cannot be written.
+    """
     plan = make_plan(seed, options)
     if trace_to is None:
-        return run_plan(plan)
+        return run_plan(plan, history_to=history_to)
     with trace_to.writer(seed, plan.script().text) as writer:
-        return run_plan(plan, writer.attach)
+        return run_plan(plan, writer.attach, history_to)
 
 
-def run_plan(plan: Plan, on_trace: Callable[[Trace], object] | None = None) -> Outcome:
+def run_plan(plan: Plan, on_trace: Callable[[Trace], object] | None = None, history_to: str | None = None) -> Outcome:
     """Run a plan in this process.  Failures of the code under test are not raised but returned in the outcome.
 
     `on_trace` is called with the trace before the first event of a node.
     """
-    outcome = _Run(plan, on_trace).outcome()
+    run = _Run(plan, on_trace)
+    outcome = run.outcome()
+    if history_to is not None and run.cluster is not None:
+        write_history(history_to, entries_of(run.cluster.history.operations, run.cluster.facts.records))
     if outcome.failure is not None and outcome.failure.rule == STUCK:
         # The abandoned tasks must end now: during the next run they would interfere with its tasks.
         gc.collect()

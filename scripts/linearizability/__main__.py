@@ -1,0 +1,59 @@
+"""The command behind `scripts/check-linearizability`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from kraft_trio.simulation.facts.history_file import read_history
+from scripts.linearizability.go_program import NotBuilt, build, problems_of
+from scripts.linearizability.models import violations
+from scripts.linearizability.real_run import run_real_nodes
+
+
+@click.command(context_settings={"max_content_width": 120})
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--seconds", type=click.FloatRange(min=1), default=20.0, show_default=True, help="How long faults happen."
+)
+@click.option("--seed", type=int, help="Decides the order of the faults (default: a random one).")
+@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="A directory for the nodes and history.")
+def main(files: tuple[Path, ...], seconds: float, seed: int | None, keep: Path | None) -> None:
+    """Check histories, by default that of clients of real nodes under faults.
+
+    The exit code is 1 if one of them is not linearizable.
+    """
+    with ExitStack() as stack:
+        if not files:
+            home = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraft-histories-")))
+            home.mkdir(parents=True, exist_ok=True)
+            run = run_real_nodes(home, seconds, seed)
+            click.echo(f"{run.history}: {run.summary}")
+            files = (run.history,)
+        sys.exit(not check(files))
+
+
+def check(files: tuple[Path, ...]) -> bool:
+    """Whether all histories are linearizable; prints what is found."""
+    found = {path: list(violations(read_history(path))) for path in files}
+    try:
+        by_porcupine = problems_of(build(), files)
+    except NotBuilt as reason:
+        click.echo(f"not checked by porcupine: {reason}")
+        by_porcupine = {}
+    for path in files:
+        for problem in found[path]:
+            click.echo(f"{path}: {problem}")
+        if path in by_porcupine:
+            click.echo(f"{path}: porcupine: {by_porcupine[path]}")
+    wrong = [path for path in files if found[path] or path in by_porcupine]
+    click.echo(f"{len(files) - len(wrong)} of {len(files)} histories are linearizable")
+    return not wrong
+
+
+if __name__ == "__main__":
+    main()

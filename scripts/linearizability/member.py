@@ -1,0 +1,76 @@
+"""A process with a node of the quorum in it, which does what clients ask for over a socket, in lines of JSON.
+
+Each request has a number, which its answer repeats.  Many are under way at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import Any
+from uuid import UUID
+
+import trio
+
+from kraft_trio import NodeConfig, open_node
+from kraft_trio.errors import KraftError, NotAppendedError
+from kraft_trio.node import Node
+from scripts.linearizability.registers import Registers
+
+
+def run_member(properties: str, overrides: dict[str, str], connection: socket.socket, log: str) -> None:
+    """Run a node until the socket is closed."""
+    with open(log, "ab") as file:
+        for standard in (1, 2):
+            os.dup2(file.fileno(), standard)
+    trio.run(_Member(NodeConfig.from_file(properties, overrides), connection).run)
+
+
+class _Member:
+    def __init__(self, config: NodeConfig, connection: socket.socket) -> None:
+        self._config = config
+        self._connection = connection
+        self._registers = Registers()
+        self._sending = trio.Lock()
+
+    async def run(self) -> None:
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(self._connection))
+        async with open_node(self._config, state_machine=self._registers) as node, trio.open_nursery() as nursery:
+            pending = b""
+            async for data in stream:
+                *lines, pending = (pending + data).split(b"\n")
+                for line in lines:
+                    nursery.start_soon(self._answer, stream, node, json.loads(line))
+            nursery.cancel_scope.cancel()
+
+    async def _answer(self, stream: trio.SocketStream, node: Node[bytes, Any], request: dict[str, Any]) -> None:
+        answer: dict[str, Any] = {"number": request["number"], "outcome": "unknown", "result": None}
+        try:
+            with trio.fail_after(request["within_s"]):
+                answer |= {"result": await self._do(node, request), "outcome": "ok"}
+        except NotAppendedError:
+            answer["outcome"] = "fail"
+        except (KraftError, trio.TooSlowError) as error:
+            answer["problem"] = str(error)
+        async with self._sending:
+            try:
+                await stream.send_all(json.dumps(answer).encode() + b"\n")
+            except trio.BrokenResourceError:
+                pass
+
+    async def _do(self, node: Node[bytes, Any], request: dict[str, Any]) -> Any:
+        match request["do"]:
+            case "execute":
+                command = json.dumps(request["command"]).encode()
+                return await node.execute(command, UUID(request["request_id"]))
+            case "get":
+                await node.read_barrier()
+                return self._registers.values.get(request["key"])
+            case "leader":
+                return (await node.wait_for_leader()).leader_id
+            case "transfer":
+                return await node.transfer_leadership(request["to"])
+            case "resign":
+                return await node.resign()
+        raise ValueError(f"unknown request: {request}")
