@@ -31,8 +31,12 @@ def raise_open_file_limit() -> int:
 
 
 def fitted(config: NodeConfig, open_files: int) -> NodeConfig:
-    """The configuration with as many connections as that limit has room for beside the log's files."""
-    places = max(1, open_files - HEADROOM if open_files >= 2 * HEADROOM else open_files // 2)
+    """The configuration with as many connections as that limit has room for beside the log's files.
+
+    The gateway of the key-value store takes as many again.
+    """
+    places = open_files - HEADROOM if open_files >= 2 * HEADROOM else open_files // 2
+    places = max(1, places // 2 if config.kv_listener else places)
     if config.max_connections <= places:
         return config
     log.warning(

@@ -21,7 +21,7 @@ MAX_TTL_S: Final = 9_000_000_000
 
 @attrs.define
 class Lease:
-    """`ends_ms` is None until the next `advance` after a renewal."""
+    """`ends_ms` is None after a renewal, until the next `advance`."""
 
     id: int
     ttl_s: int

@@ -1,4 +1,4 @@
-"""What is wrong with a request whatever the store has, so that nobody appends it to the log."""
+"""Refuses requests that no state of the store allows, before they are appended to the log."""
 
 from __future__ import annotations
 

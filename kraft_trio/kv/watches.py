@@ -12,7 +12,7 @@ from kraft_trio.kv.responses import Event, EventType, KeyValue
 from kraft_trio.kv.store import Store
 
 EVENTS_AT_ONCE: Final = 1000
-"""Events after which a response ends; those of one revision stay together."""
+"""Most events in a response, except that events of one revision stay together."""
 CHANGES_AT_ONCE: Final = 10_000
 """Changes that are looked at before others get a turn."""
 

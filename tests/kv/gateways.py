@@ -48,7 +48,7 @@ class AsgiClient:
     async def post(
         self, path: str, body: object = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, dict[str, Any]]:
-        """Send a request as JSON, or as it is if it is bytes; return status and answer, all of a stream's as a list."""
+        """Send a request as JSON, or bytes as they are, and return status and answer."""
         status, data = await self.raw(path, body, headers)
         return status, json.loads(data)
 

@@ -17,7 +17,7 @@ ATTEMPT_S = 3.0
 
 @attrs.define
 class Counter:
-    """A key that is only ever put, so that its version counts the puts.  It is checked by whoever reads it."""
+    """A key that is only ever put, so that its version counts the puts."""
 
     begun: int = 0
     done: int = 0

@@ -1,4 +1,4 @@
-"""The store does what the simplest one does, whatever is asked in whatever order, also after a snapshot."""
+"""The store does what a much simpler one does, in any order of requests, also after a snapshot."""
 
 from __future__ import annotations
 

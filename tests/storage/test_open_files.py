@@ -149,3 +149,15 @@ def test_connections_leave_files_to_the_log(open_files: int, places: int) -> Non
     with structlog.testing.capture_logs() as logged:
         assert fitted(config, open_files).max_connections == places
     assert bool(logged) == (places < config.max_connections)
+
+
+def test_the_gateway_has_room_for_as_many_connections() -> None:
+    config = NodeConfig(
+        node_id=1,
+        listeners="CONTROLLER://localhost:9093",
+        metadata_log_dir="/tmp/a",
+        state_machine="kv",
+        kv_listener="HTTP://localhost:2379",
+        max_connections=5000,
+    )
+    assert fitted(config, HEADROOM + 600).max_connections == 300

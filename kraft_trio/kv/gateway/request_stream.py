@@ -1,4 +1,4 @@
-"""The messages of one HTTP request, read as they arrive, and those of its response, each a chunk of its own."""
+"""The messages of one HTTP request, as they arrive, and those of its response.  Each is sent as one chunk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def body_of(receive: Receive) -> str:
 
 
 async def messages_of(cls: type[M], receive: Receive) -> AsyncGenerator[M, None]:
-    """The messages of a body, each as soon as it is complete; ends with the body, while the response may go on.
+    """The messages of a body, each as soon as it is complete.  The response may go on after the end of the body.
 
     Raises KvError for what is no message, and Disconnected.
     """

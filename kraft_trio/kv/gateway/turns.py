@@ -33,7 +33,7 @@ class Turns:
         self._prefix = name + b"/"
 
     async def join(self, lease: int, value: bytes = b"") -> tuple[KeyValue, bool]:
-        """Add a key with that lease, or find the one that it has added; tells whether it is new.
+        """Add a key with that lease, or find the key that it has already; return the key, and whether it is new.
 
         Without a lease, it gets one of its own, which nobody renews.
         """
