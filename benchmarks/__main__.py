@@ -17,6 +17,7 @@ from rich.console import Console
 from benchmarks import (
     etcd_cluster,
     failover,
+    kv,
     latency,
     machine,
     membership,
@@ -47,6 +48,7 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
     "latency": latency.measure,
     "throughput": throughput.measure,
     "reads": reads.measure,
+    "kv": kv.measure,
     "failover": failover.measure,
     "membership": membership.measure,
     "open": open_time.measure,

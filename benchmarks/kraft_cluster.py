@@ -30,6 +30,8 @@ class KraftCluster:
     quorum: Quorum
     overrides: Mapping[str, str]
     environment: Mapping[str, str] = NO_OVERRIDES
+    by_node: Mapping[int, Mapping[str, str]] = MappingProxyType({})
+    """Further overrides of single nodes."""
 
     @classmethod
     @asynccontextmanager
@@ -41,6 +43,7 @@ class KraftCluster:
         *,
         static_voters: bool = False,
         environment: Mapping[str, str] = NO_OVERRIDES,
+        by_node: Mapping[int, Mapping[str, str]] = MappingProxyType({}),
     ) -> AsyncIterator[KraftCluster]:
         """Start a new quorum with its data below `directory`, wait for a leader, and stop the quorum on exit.
 
@@ -51,7 +54,7 @@ class KraftCluster:
         quorum = await trio.to_thread.run_sync(
             lambda: Quorum(directory, voters, timeouts=NO_OVERRIDES, static_voters=static_voters)
         )
-        cluster = cls(quorum, overrides, environment)
+        cluster = cls(quorum, overrides, environment, by_node)
         try:
             for node in quorum.nodes:
                 await cluster.start(node)
@@ -75,7 +78,7 @@ class KraftCluster:
         self.start_process(self.quorum.nodes[node], overrides)
 
     def start_process(self, node: NodeProcess, overrides: Mapping[str, str] = NO_OVERRIDES) -> None:
-        settings = {**self.overrides, **overrides}
+        settings = {**self.overrides, **self.by_node.get(node.id, {}), **overrides}
         node.start([f"{key}={value}" for key, value in settings.items()], environment=self.environment)
 
     async def kill(self, node: int) -> None:

@@ -7,8 +7,9 @@ other one only a few heartbeats a second.  The order alternates, so that a machi
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from types import MappingProxyType
 
 import attrs
 
@@ -59,12 +60,16 @@ class Systems:
 
     @classmethod
     @asynccontextmanager
-    async def started(cls, context: Context, name: str) -> AsyncIterator[Systems]:
+    async def started(
+        cls, context: Context, name: str, by_node: Mapping[int, Mapping[str, str]] = MappingProxyType({})
+    ) -> AsyncIterator[Systems]:
         """Start both, or ours alone where etcd is missing; stopped and removed on exit."""
         with context.fresh_directory(name) as directory:
             async with AsyncExitStack() as stack:
                 context.say("starting three kraft nodes")
-                kraft = await stack.enter_async_context(KraftCluster.started(directory / "kraft", context.overrides))
+                kraft = await stack.enter_async_context(
+                    KraftCluster.started(directory / "kraft", context.overrides, by_node=by_node)
+                )
                 etcd = None
                 if etcd_cluster.why_unavailable() is None:
                     context.say("starting three etcd members")
@@ -72,8 +77,18 @@ class Systems:
                 yield cls(kraft, etcd)
 
 
+LoadOf = Callable[[Systems, str, int], Awaitable[tuple[Load, list[int]]]]
+"""Called with the system and how many requests are in flight; returns how to load it now, and its process ids."""
+
+
 async def compare(
-    context: Context, systems: Systems, in_flight: int, rounds: int, seconds: float, operation: str = "commit"
+    context: Context,
+    systems: Systems,
+    in_flight: int,
+    rounds: int,
+    seconds: float,
+    operation: str = "commit",
+    load_of: LoadOf | None = None,
 ) -> dict[str, Measured]:
     """Run the rounds; the key is OURS or ETCD.  Raises BenchmarkError when an acknowledged record is not in the log."""
     measured = {OURS: Measured()} | ({ETCD: Measured()} if systems.etcd else {})
@@ -82,7 +97,7 @@ async def compare(
         order = list(measured)
         for system in order if number % 2 == 0 else reversed(order):
             into = measured[system]
-            load, pids = await _load_of(systems, system, in_flight)
+            load, pids = await (load_of or _load_of)(systems, system, in_flight)
             cpu_before = cpu_seconds(pids)
             result = await load(operation, seconds)
             into.server_cpu_us.append((cpu_seconds(pids) - cpu_before) / result.all_operations * 1e6)
