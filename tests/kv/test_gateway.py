@@ -8,7 +8,10 @@ import re
 import pytest
 import trio
 
+from kraft_trio.kv.command_serde import PREFIX
 from kraft_trio.kv.gateway import watch_stream
+from kraft_trio.kv.gateway.upkeep import Upkeep
+from kraft_trio.kv.requests import Advance
 from kraft_trio.simulation import Cluster
 from tests.kv.gateways import Gateways, b64, gateways, kv_setup
 from tests.support.on_cluster import on_cluster
@@ -323,3 +326,20 @@ async def test_the_openapi_document_describes_every_operation(cluster: Cluster) 
         put = document["components"]["schemas"]["PutRequest"]["properties"]
         assert put["lease"] == {"type": "string", "format": "int64"}
         assert put["key"] == {"type": "string", "format": "byte"}
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_a_record_of_a_newer_version_stops_the_store_alone(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        leader = await cluster.wait_for_leader()
+        await serving.clients[1].post("/v3/kv/put", {"key": KEY})
+        async with cluster.client() as client:
+            await client.produce([PREFIX + b"\x91\x63"])
+        status, answer = await serving.clients[1].post("/v3/kv/put", {"key": KEY})
+        assert (status, answer["code"]) == (503, 14)
+        assert "command 99" in answer["message"]
+        assert await get(serving, 1, serializable=True)
+        await leader.resign()
+        await cluster.wait_for_leader()
+        await Upkeep(serving.services[1], 0).run()
+        assert await leader.append([Advance(1)]), "the node goes on"

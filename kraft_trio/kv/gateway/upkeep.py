@@ -6,9 +6,12 @@ from typing import Final
 
 import trio
 
-from kraft_trio.errors import NotAppendedError, OutcomeUnknownError
+from kraft_trio.errors import NotAppendedError, OutcomeUnknownError, SerdeError, StorageError
 from kraft_trio.kv.gateway.service import KvService
 from kraft_trio.kv.requests import Advance, CompactionRequest
+from kraft_trio.logs import get_logger
+
+log = get_logger(__name__)
 
 ADVANCE_EVERY_S: Final = 0.5
 LARGEST_STEP_MS: Final = 1000
@@ -25,6 +28,13 @@ class Upkeep:
         self._keep_revisions = keep_revisions
 
     async def run(self) -> None:
+        """Run until cancelled, or until the store has stopped at a record that this version cannot read."""
+        try:
+            await self._run()
+        except (SerdeError, StorageError) as error:
+            log.error("the store has stopped; the node goes on replicating and voting", reason=str(error))
+
+    async def _run(self) -> None:
         while True:
             async with self._service.node.leadership() as term, trio.open_nursery() as nursery:
                 nursery.start_soon(self._advance, term.epoch)
