@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -191,6 +191,37 @@ def test_a_leadership_passes_on_errors_and_cancellations(config: NodeConfig) -> 
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01), node.leadership():
                 await asyncio.Event().wait()
+
+    run_with_node(config, use)
+
+
+def test_a_task_that_waits_for_a_leadership_can_be_cancelled(
+    config: NodeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def use(node: aio.Node[Command, int]) -> None:
+        loop, began, notes = asyncio.get_running_loop(), asyncio.Event(), []
+
+        @asynccontextmanager
+        async def never() -> AsyncIterator[None]:
+            loop.call_soon_threadsafe(began.set)
+            try:
+                await trio.sleep_forever()
+            except trio.Cancelled:
+                notes.append("cancelled in the node's thread")
+                raise
+            yield
+
+        async def lead() -> None:
+            async with node.leadership():
+                notes.append("in the block")
+
+        monkeypatch.setattr(node._node, "leadership", never)
+        task = asyncio.create_task(lead())
+        await began.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert notes == ["cancelled in the node's thread"]
 
     run_with_node(config, use)
 

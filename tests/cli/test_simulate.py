@@ -41,6 +41,22 @@ class TestSeeds:
         assert run(["simulate", "--seeds", "3:6", "--jobs", "2", "--faults", "network", *QUICK]) == 0
         assert capsys.readouterr().out.startswith("3 seeds, ")
 
+    def test_a_state_machine_in_several_processes(self, capsys: pytest.CaptureFixture[str]) -> None:
+        machine = ("--state-machine", "examples.bank:Bank", "--serde", "examples.bank:SERDE")
+        assert run(["simulate", "--seeds", "3:5", "--jobs", "2", *machine, *QUICK]) == 0
+        assert re.search(r"\backnowledged commands [1-9]", capsys.readouterr().out)
+
+    def test_a_broken_state_machine(self, capsys: pytest.CaptureFixture[str]) -> None:
+        machine = ("--state-machine", "tests.simulation.broken_banks:RandomBank", "--serde", "examples.bank:SERDE")
+        assert run(["simulate", "--seed", "3", *machine, *QUICK]) == 1
+        output = capsys.readouterr().out
+        assert "calls random.randrange at broken_banks.py:" in output
+        assert f"kraft simulate --seed 3 --nodes 3 --observers 0 --time 4s {' '.join(machine)}" in output
+
+    def test_a_state_machine_that_is_not_there(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["simulate", "--state-machine", "examples.no_bank:Bank", *QUICK]) != 0
+        assert "--state-machine=examples.no_bank:Bank: there is no module examples.no_bank" in capsys.readouterr().err
+
     def test_a_seed_of_its_own_where_none_is_given(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
