@@ -12,6 +12,7 @@ import trio
 
 from examples.bank import SERDE, Bank, Command, Deposit, NotEnoughMoney, Transfer
 from kraft_trio import Committed, EncodeError, NodeClosedError, NodeConfig, StorageError, aio
+from kraft_trio.errors import leaves
 from tests.support.single_voter import single_voter
 
 Use = Callable[[aio.Node[Command, int]], Awaitable[None]]
@@ -129,6 +130,20 @@ def test_what_callers_get_of_a_fault_is_dropped(config: NodeConfig) -> None:
 
     with pytest.raises(ValueError, match="a mistake in apply"):
         asyncio.run(main())
+
+
+def test_a_fault_does_not_hide_an_error_of_the_block(config: NodeConfig) -> None:
+    async def main() -> None:
+        async with aio.open_node(config, serde=SERDE, state_machine=Mistaken()) as node:
+            await node.append([Deposit("alice", 1)])
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise KeyError("mine") from None
+
+    with pytest.raises(ExceptionGroup) as raised:
+        asyncio.run(main())
+    assert sorted(type(error).__name__ for error in leaves(raised.value)) == ["KeyError", "ValueError"]
 
 
 def test_errors_of_the_block_come_out_and_the_node_closes(config: NodeConfig) -> None:

@@ -84,6 +84,28 @@ def test_a_fault_comes_out_as_it_is(config: NodeConfig) -> None:
         use_until_it_ends()
 
 
+def test_a_call_ends_with_the_thread_of_its_node(config: NodeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, errors = threading.Event(), []
+
+    async def parked() -> int:
+        began.set()
+        await trio.sleep_forever()
+
+    def read(node: sync.Node[Command, int]) -> None:
+        try:
+            node.read_barrier()
+        except NodeClosedError as error:
+            errors.append(error)
+
+    with sync.open_node(config, serde=SERDE, state_machine=Bank()) as node:
+        monkeypatch.setattr(node._node, "read_barrier", parked)
+        reader = threading.Thread(target=read, args=(node,), daemon=True)
+        reader.start()
+        began.wait()
+    reader.join(60)
+    assert len(errors) == 1
+
+
 def test_errors_of_the_block_come_out_and_the_node_closes(config: NodeConfig) -> None:
     with pytest.raises(KeyError), sync.open_node(config, serde=SERDE, state_machine=Bank()):
         raise KeyError("mine")

@@ -59,6 +59,14 @@ class HidingBank(Bank):
         return [*super().save(), NewRecord(b"%d" % id(self))]
 
 
+class LateHidingBank(Bank):
+    """Has a state that depends on the instance, and that is too large to be compared after each command."""
+
+    def save(self) -> Sequence[NewRecord]:
+        hidden = id(self) if sum(self.balances.values()) > 1 else 0
+        return [*super().save(), *(NewRecord(b"%d" % hidden) for _ in range(10))]
+
+
 class AddingBank(Bank):
     """Adds a snapshot to the state instead of replacing it, and begins with a state."""
 

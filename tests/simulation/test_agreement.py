@@ -129,11 +129,11 @@ class TestClients:
 
     def test_a_refused_request_that_is_applied_is_found(self, reports: Reports) -> None:
         reports.agreement.refused(REQUEST, "not appended")
-        reports.agreement.finished()
         assert reports.titles == []
         reports.apply(1, 1, request=REQUEST)
-        reports.agreement.finished()
         assert reports.titles == [TOLD_AS_APPLIED]
+        reports.agreement.refused(REQUEST, "not appended")
+        assert reports.titles == [TOLD_AS_APPLIED] * 2
 
 
 class Refusal(CommandFailed):

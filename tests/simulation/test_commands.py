@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import attrs
 import pytest
 
-from kraft_trio.errors import ConfigError
+from kraft_trio.errors import ConfigError, NotAppendedError
+from kraft_trio.node import Node
 from kraft_trio.protocol.request_table import RequestTable, Standing
 from kraft_trio.simulation.campaign.outcome import Failure
 from kraft_trio.simulation.campaign.seed_run import SeedRuns, run_plan, run_seed
@@ -69,6 +72,30 @@ def test_a_request_that_is_applied_twice_is_found(monkeypatch: pytest.MonkeyPatc
     failure = failure_of(attrs.evolve(BANK, duration_us=20_000_000), range(12))
     assert failure.title == agreement.SAME_COMMANDS
     assert "applies it again at offset" in failure.facts[1]
+
+
+def test_a_result_that_is_told_wrongly_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    execute = Node.execute
+
+    async def one_more(self: Node, command: object, request_id: UUID) -> object:
+        return await execute(self, command, request_id) + 1
+
+    monkeypatch.setattr(Node, "execute", one_more)
+    failure = failure_of(attrs.evolve(BANK, profiles=()))
+    assert failure.title == agreement.TOLD_AS_APPLIED
+
+
+def test_a_refusal_of_what_is_applied_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    execute = Node.execute
+
+    async def refuse(self: Node, command: object, request_id: UUID) -> object:
+        await execute(self, command, request_id)
+        raise NotAppendedError("it was applied")
+
+    monkeypatch.setattr(Node, "execute", refuse)
+    failure = failure_of(attrs.evolve(BANK, profiles=()))
+    assert failure.title == agreement.TOLD_AS_APPLIED
+    assert "was told: it was applied" in failure.facts[0]
 
 
 def test_a_run_is_repeated_by_its_seed_and_by_its_script() -> None:

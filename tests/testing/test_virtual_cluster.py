@@ -93,8 +93,11 @@ class TestFaults:
             other = next(id for id in cluster.nodes if id != leader.config.node_id)
             cluster.isolate(other)
             await cluster.execute(Deposit("alice", 1))
+            tasks = len(cluster.simulation.nursery.child_tasks)
             with pytest.raises(trio.TooSlowError):
                 await cluster.read_barrier(on=other, within_s=5)
+            await trio.sleep(1)
+            assert len(cluster.simulation.nursery.child_tasks) == tasks, "the call goes on after its time is over"
             assert cluster.state_machine(other).balances == {}
             cluster.heal()
             await cluster.read_barrier(on=other)
@@ -163,6 +166,15 @@ class TestBrokenMachines:
 
         with pytest.raises(InvariantViolated, match="another instance gives"):
             run_bank(main, banks.PersonalBank, voters=1)
+
+    def test_states_are_compared_at_the_end(self) -> None:
+        async def main(cluster: BankCluster) -> None:
+            for _ in range(2):
+                await cluster.execute(Deposit("alice", 1))
+
+        with pytest.raises(InvariantViolated) as violated:
+            run_bank(main, banks.LateHidingBank)
+        assert violated.value.violation.title == agreement.SAME_STATES
 
     def test_a_snapshot_that_changes_while_it_is_written_is_found(self) -> None:
         async def main(cluster: BankCluster) -> None:

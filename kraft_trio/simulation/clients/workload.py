@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 import trio
 
-from kraft_trio.simulation.clients.commands import command_kinds
+from kraft_trio.simulation.clients.commands import command_kinds, demanded_kind
 from kraft_trio.simulation.clients.log_access import EmbeddedAccess, LogAccess, NetworkAccess
 from kraft_trio.simulation.clients.operations import (
     OPERATIONS,
@@ -150,7 +150,7 @@ class Workload:
     async def _demand_of(self, access: LogAccess, within_s: float) -> None:
         name = "after-faults" if access.via is None else f"after-faults-{access.via}"
         client = _Client(name, self._world, self._world.random(f"workload/{name}"), None)
-        kinds: list[type[OperationKind]] = [*self._kinds] if self._executes else [Append]
+        kinds: list[type[OperationKind]] = [demanded_kind(self._world) if self._executes else Append]
         if self._world.setup.state_machine is None:
             kinds.append(ReadKnown)
         if access.via is not None:

@@ -134,6 +134,7 @@ class Agreement:
         for name, value in record.headers:
             if name == REQUEST_HEADER and value is not None:
                 earlier = self._by_request.setdefault(value, command)
+                self._check_refused(value)
                 if earlier is not command:
                     fact = f"node {earlier.node} has applied request {UUID(bytes=value)} at offset {earlier.offset}"
                     other = f"node {node} applies it again at offset {record.offset}"
@@ -190,22 +191,21 @@ class Agreement:
     def refused(self, request: UUID, problem: str) -> None:
         """A client has been told that its request was not applied and never will be."""
         self._refused[request.bytes] = problem
+        self._check_refused(request.bytes)
+
+    def _check_refused(self, request: bytes) -> None:
+        command, problem = self._by_request.get(request), self._refused.get(request)
+        if command is not None and problem is not None:
+            fact = f"the client of request {UUID(bytes=request)} was told: {problem}"
+            other = f"node {command.node} has applied it at offset {command.offset}"
+            self._report(TOLD_AS_APPLIED, (fact, other), (command.node,))
 
     def answered_at(self, place: int, query: Any, answer: Any, node: int) -> None:
         """A replica that has applied everything up to `place` (inclusive) has answered a query."""
         self.answered.append(_Answered(place, query, _kept(answer), node))
 
     def finished(self) -> None:
-        """Check what is known only at the end: refused requests, and the answers, by applying everything again."""
-        for request, problem in self._refused.items():
-            command = self._by_request.get(request)
-            if command is not None:
-                fact = f"the client of request {UUID(bytes=request)} was told: {problem}"
-                other = f"node {command.node} has applied it at offset {command.offset}"
-                self._report(TOLD_AS_APPLIED, (fact, other), (command.node,))
-        self._check_answers()
-
-    def _check_answers(self) -> None:
+        """Check the answers, by applying everything again."""
         machine = self.sample.model() if hasattr(self._model, "answer") and self._has_own_model else self._make()
         commands = iter(self._commands)
         command = next(commands, None)
