@@ -77,6 +77,8 @@ class Timer:
         self._task = trio.lowlevel.current_task()
         self.move_to(time)
         await trio.lowlevel.wait_task_rescheduled(self._abort)
+        # The task of a paused process may have been cancelled since.
+        await trio.lowlevel.checkpoint_if_cancelled()
 
     def move_to(self, time: float) -> None:
         """Move the end of the present wait, if there is one."""

@@ -174,6 +174,28 @@ def test_a_cancelled_wait_leaves_the_timer_to_others() -> None:
     assert run_deterministically(main, seed=0) == 7
 
 
+def test_a_wait_that_ended_in_a_paused_process_can_still_be_cancelled() -> None:
+    async def main() -> list[str]:
+        timer, ended = Timer(), []
+
+        async def wait() -> None:
+            process.set("paused")
+            await timer.wait_until(1.0)
+            ended.append("the task went on")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.sleep(0.5)
+            run_queue().pause("paused")
+            await trio.sleep(1.0)
+            assert not timer.is_awaited
+            nursery.cancel_scope.cancel()
+            run_queue().resume("paused")
+        return ended
+
+    assert run_deterministically(main, seed=1) == []
+
+
 def test_a_timer_has_one_waiter() -> None:
     async def main() -> None:
         timer = Timer()
