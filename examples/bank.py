@@ -70,7 +70,8 @@ class Bank:
     def random_command(self, source: random.Random) -> Command:
         if source.random() < 0.5:
             return Deposit(source.choice(ACCOUNTS), source.randrange(1, 100))
-        return Transfer(*source.sample(ACCOUNTS, 2), source.randrange(1, 100))
+        payer, payee = source.sample(ACCOUNTS, 2)
+        return Transfer(payer, payee, source.randrange(1, 100))
 
     def random_query(self, source: random.Random) -> str:
         return source.choice(ACCOUNTS)
