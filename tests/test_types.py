@@ -17,7 +17,7 @@ import kraft_trio
 from tests.support.programs import REPOSITORY
 
 REJECTED = Path(__file__).parent / "data" / "rejected_calls.py"
-DOCUMENTS = ("README.md", "docs/API.md")
+DOCUMENTS = ("README.md", "docs/API.md", "docs/EMBEDDING.md")
 ACCEPTED_WITHIN_S = 600
 
 needs_pyright = pytest.mark.skipif(
@@ -27,12 +27,14 @@ needs_pyright = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The programs of the documents, as files."""
+    """The programs of the documents, as files of the names that their first lines tell; some import others."""
     directory = tmp_path_factory.mktemp("programs")
     files = []
     for document in DOCUMENTS:
         for program in re.findall(r"^```python\n(.*?)^```$", (REPOSITORY / document).read_text(), re.M | re.S):
-            files.append(directory / f"program_{len(files)}.py")
+            named = re.match(r"\"\"\".*?(\w+\.py)", program)
+            assert named is not None
+            files.append(directory / named[1])
             files[-1].write_text(program)
     return files
 
