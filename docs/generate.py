@@ -6,6 +6,7 @@ A generated part stands between a line `<!-- generated: NAME -->` and a line `<!
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
@@ -146,9 +147,31 @@ def public_names() -> str:
     rows = []
     for name in kraft_trio.__all__:
         if not re.search(rf"\b{name}\b", elsewhere):
-            text = " ".join((getattr(kraft_trio, name).__doc__ or "Kafka's error codes, by their names.").split())
-            rows.append((f"`{name}`", re.split(r"(?<=\.)(?<!i\.e\.) ", text)[0]))
+            text = getattr(kraft_trio, name).__doc__ or "Kafka's error codes, by their names."
+            rows.append((f"`{name}`", _first_sentence(text)))
     return _table(("name", "what it is"), rows)
+
+
+def methods(cls: type) -> str:
+    """The public methods and properties of a class, each with the first sentence of its docstring."""
+    rows = []
+    for name, member in vars(cls).items():
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+            rows.append((f"`{_call(name, member)}`", _first_sentence(member.__doc__ or "")))
+    return _table(("name", "what it does"), rows)
+
+
+def _call(name: str, member: Callable[..., object] | property) -> str:
+    """How a method is called, with the defaults of its arguments; the name alone for a property."""
+    if isinstance(member, property):
+        return name
+    _self, *arguments = inspect.signature(member).parameters.values()
+    shown = [one.name if one.default is one.empty else f"{one.name}={one.default}" for one in arguments]
+    return ("await " if inspect.iscoroutinefunction(member) else "") + f"{name}({', '.join(shown)})"
+
+
+def _first_sentence(docstring: str) -> str:
+    return re.split(r"(?<=\.)(?<!i\.e\.) ", " ".join(docstring.split()))[0]
 
 
 def spark_options(options: Iterable[Option], *, explained: Collection[Option] = ()) -> str:
@@ -198,6 +221,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "scenario-steps": scenario_steps,
     "invariants": invariants,
     "public-names": public_names,
+    "methods-node": lambda: methods(kraft_trio.Node),
+    "methods-log-client": lambda: methods(kraft_trio.LogClient),
     "spark-checks": spark_checks,
     "spark-read-options": lambda: spark_options(READ_OPTIONS),
     "spark-live-options": lambda: spark_options(LIVE_OPTIONS),

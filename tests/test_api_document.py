@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
 import signal
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from kraft_trio import AdminClient, LogClient, Node, StateMachine
+from kraft_trio.testing import SimulatedMachine, VirtualCluster
 from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, check_program, run
 
 DOCUMENT = (REPOSITORY / "docs" / "API.md").read_text()
@@ -57,6 +60,27 @@ def test_the_programs_are_typed_and_formatted(programs: Path) -> None:
     files = sorted(programs.iterdir())
     assert [file.name for file in files] == ["membership.py", "tally.py"]
     check_program(*files)
+
+
+@pytest.mark.parametrize(
+    ("cls", "document", "heading"),
+    [
+        (Node, "API.md", "All methods of a node"),
+        (LogClient, "API.md", "All methods of LogClient"),
+        (AdminClient, "API.md", "Administer a quorum"),
+        (StateMachine, "API.md", "A state machine"),
+        (VirtualCluster, "SIMULATION.md", "With pytest"),
+        (SimulatedMachine, "SIMULATION.md", "With your own state machine"),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_every_public_method_has_its_row(cls: type, document: str, heading: str) -> None:
+    text = (REPOSITORY / "docs" / document).read_text()
+    section = re.split(r"^##", text.partition(f"# {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    rows = " ".join(re.findall(r"^\| (.*?) \|", section, re.MULTILINE))
+    named = set(re.findall(r"`(?:await |async )?(\w+)", rows))
+    members = {name for name, member in vars(cls).items() if inspect.isfunction(member) or isinstance(member, property)}
+    assert {name for name in members if not name.startswith("_")} - named == set()
 
 
 @pytest.fixture(scope="module")
