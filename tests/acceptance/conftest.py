@@ -11,7 +11,6 @@ import pytest
 from harness.quorum import STEADY, Quorum
 from tests.acceptance.kafka_controllers import Controllers
 
-_HERE = Path(__file__).parent
 _LOGS: pytest.StashKey[list[Quorum]] = pytest.StashKey()
 
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
@@ -20,10 +19,8 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 MakeQuorum = Callable[..., Quorum]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if _HERE in item.path.parents:
-            item.add_marker(pytest.mark.acceptance)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.acceptance)
 
 
 @pytest.hookimpl(wrapper=True)

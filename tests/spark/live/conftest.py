@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.acceptance.conftest import controllers, make_module_quorum, make_quorum
 
 __all__ = ["controllers", "make_module_quorum", "make_quorum"]
 
-_HERE = Path(__file__).parent
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if _HERE in item.path.parents:
-            item.add_marker(pytest.mark.acceptance)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.acceptance)
