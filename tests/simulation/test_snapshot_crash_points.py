@@ -161,6 +161,7 @@ def test_a_life_has_all_of_it(undisturbed: tuple[str, Lived]) -> None:
     assert len(changes(lived)) > 50
 
 
+@pytest.mark.rotating(2)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_every_rule_holds_whichever_call_it_crashes_at(after: bool, undisturbed: tuple[str, Lived]) -> None:
     """Before and after each call that changes something; what is lost takes turns."""

@@ -143,6 +143,7 @@ class TestReading:
         assert len(reader_of(small).partitions()) == 1
         assert column(load(small), "offset") == list(range(200))
 
+    @pytest.mark.rotating(3)
     @pytest.mark.parametrize("place", [31, 32, 33])
     @pytest.mark.parametrize("byte", [0, 7, 10, 15, MAGIC_POSITION, 23, 26, HEADER_BYTES + 50])
     def test_a_split_changes_nothing_where_there_is_damage(self, tmp_path: Path, place: int, byte: int) -> None:
