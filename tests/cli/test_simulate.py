@@ -38,7 +38,7 @@ class TestSeeds:
         assert re.search(r"\backnowledged appends \d+, .*\belections \d+", lines[1])
 
     def test_several_in_several_processes(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["simulate", "--seeds", "3:6", "--jobs", "2", "--faults", "network", *QUICK]) == 0
+        assert run(["simulate", "--seeds", "3:6", "--jobs", "2", "--faults", "network", *QUICK, "--time", "1s"]) == 0
         assert capsys.readouterr().out.startswith("3 seeds, ")
 
     def test_a_state_machine_in_several_processes(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +75,7 @@ class TestSeeds:
 
     def test_the_traces_of_several(self, tmp_path: Path) -> None:
         path = str(tmp_path / "trace-{seed}.msgpack")
-        assert run(["simulate", "--seeds", "3:5", "--jobs", "1", *QUICK, "--trace", path]) == 0
+        assert run(["simulate", "--seeds", "3:5", "--jobs", "1", *QUICK, "--time", "1s", "--trace", path]) == 0
         for seed in (3, 4):
             with open_trace(path.format(seed=seed)) as (header, events):
                 assert header.seed == seed

@@ -28,17 +28,17 @@ def digests(out: Path) -> dict[int, str]:
 
 def test_results_and_a_summary_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    assert run(["simulate", "--seeds", "3:7", "--jobs", "2", "--out", str(out), *QUICK]) == 0
+    assert run(["simulate", "--seeds", "3:5", "--jobs", "2", "--out", str(out), *QUICK]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert (out / "summary.txt").read_text().splitlines() == lines
-    assert lines[0].startswith("4 seeds, ")
+    assert lines[0].startswith("2 seeds, ")
     assert lines[0].endswith(", 0 violations")
     assert re.match(r"acknowledged appends \d+, elections \d+, ", lines[1])
     assert re.match(r"faults injected: \d+ \(\S+ \d+", lines[2])
     assert any(re.match(r"role transitions: \d+ of 23 kinds taken; never: \w+ \w+", line) for line in lines)
-    replay = "kraft simulate --seed [3-6] --nodes 3 --observers 0 --time 1s --faults network"
+    replay = "kraft simulate --seed [34] --nodes 3 --observers 0 --time 1s --faults network"
     assert any(re.fullmatch(rf"slow election: \d\.\d{{3}} s, at \d\.\d{{3}} s: {replay}", line) for line in lines)
-    assert digests(out).keys() == {3, 4, 5, 6}
+    assert digests(out).keys() == {3, 4}
 
 
 def test_a_second_run_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
