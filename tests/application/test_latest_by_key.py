@@ -11,6 +11,7 @@ import trio
 
 from kraft_trio.application.latest_by_key import LatestByKey
 from kraft_trio.storage.batch import NewRecord, Record, decode_records, encode_batch, peek_header
+from tests.support import sizes
 
 NOW_MS: Final = 1_000
 
@@ -200,7 +201,7 @@ def test_a_state_that_is_replaced_while_it_is_saved() -> None:
 
 
 def test_equal_logs_give_equal_snapshots() -> None:
-    for seed in range(50):
+    for seed in sizes.part(range(50), 4):
         source = random.Random(seed)
         from_the_start, history = LatestByKey(), []
         later = from_the_start
