@@ -15,3 +15,8 @@ STORIES = (
     "restore",
 )
 """One module per story, with `-` written as `_`.  Its docstring describes the story, and its `tell` plays it."""
+
+STORIES_WITH_OTHERS = ("patroni",)
+"""Stories that need programs of others, and whose quorum holds what those programs write."""
+
+ALL_STORIES = (*STORIES, *STORIES_WITH_OTHERS)

@@ -12,7 +12,8 @@ from types import ModuleType
 
 import click
 
-from scripts.stories import STORIES
+from scripts.stories import ALL_STORIES
+from scripts.stories.node import StorySkipped
 from scripts.stories.story import Story
 
 
@@ -21,12 +22,12 @@ def _module(name: str) -> ModuleType:
 
 
 def _listing() -> str:
-    first_lines = {name: (_module(name).__doc__ or "").splitlines()[0] for name in STORIES}
+    first_lines = {name: (_module(name).__doc__ or "").splitlines()[0] for name in ALL_STORIES}
     return "\b\n" + "\n".join(f"{name:<18}{line}" for name, line in first_lines.items())
 
 
 @click.command(epilog=_listing(), context_settings={"max_content_width": 140})
-@click.argument("names", nargs=-1, required=True, type=click.Choice([*STORIES, "all"]), metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, type=click.Choice([*ALL_STORIES, "all"]), metavar="NAME...")
 @click.option("--step", is_flag=True, help="Wait for Enter before each command.")
 @click.option(
     "--keep",
@@ -39,7 +40,7 @@ def main(names: tuple[str, ...], step: bool, keep: Path | None) -> None:
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.default_int_handler)
     before_command: Callable[[], object] = _wait_for_enter if step else _go_on
-    for name in STORIES if "all" in names else dict.fromkeys(names):
+    for name in ALL_STORIES if "all" in names else dict.fromkeys(names):
         with tempfile.TemporaryDirectory(prefix=f"kraft-{name}-") as directory:
             home = Path(directory) if keep is None else keep / name
             if keep is not None:
@@ -54,6 +55,9 @@ def _tell(name: str, home: Path, before_command: Callable[[], object]) -> None:
     try:
         with story:
             module.tell(story)
+    except StorySkipped as reason:
+        click.echo(f"### {name}: skipped: {reason}\n")
+        return
     except AssertionError as error:
         raise click.ClickException(f"{name}: {error}") from error
     except KeyboardInterrupt:

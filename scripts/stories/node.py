@@ -12,6 +12,10 @@ class StoryError(AssertionError):
     """The story went wrong; the message says what was expected and what happened."""
 
 
+class StorySkipped(Exception):
+    """The story needs a program that is not there; the message says which."""
+
+
 class Node(NodeProcess):
     """A node whose command line names its files relative to the story's directory."""
 

@@ -81,7 +81,7 @@ class Story:
 
         Raises StoryError unless it succeeds or, with `refused`, fails with exit code 1.
         """
-        self._show("kraft", *arguments)
+        self.show_command("kraft", *arguments)
         done = self._run(*arguments)
         output = done.stdout + done.stderr
         self.show(output.rstrip())
@@ -100,7 +100,8 @@ class Story:
         """Run `kraft features` against the running nodes."""
         return self.kraft("features", "--bootstrap-controller", self.bootstrap, *arguments, refused=refused)
 
-    def _show(self, *command: str) -> None:
+    def show_command(self, *command: str) -> None:
+        """Show a command that the caller is about to run."""
         print(f"$ {shlex.join(command)}", flush=True)
         self._before_command()
 
@@ -167,24 +168,24 @@ class Story:
 
     def start(self, *nodes: Node) -> None:
         for node in nodes:
-            self._show("kraft", "server", "start", "-c", node.properties.name)
+            self.show_command("kraft", "server", "start", "-c", node.properties.name)
             node.start()
             node.wait_until_listening()
             print(f"  process {node.pid}, log {node.log.name}", flush=True)
 
     def stop(self, node: Node) -> None:
         """Send SIGTERM.  Raises StoryError if the process does not stop in time."""
-        self._show("kill", str(node.pid))
+        self.show_command("kill", str(node.pid))
         if stop_all([node], STOP_WITHIN_S):
             raise StoryError(f"{node} did not stop within {STOP_WITHIN_S} s")
 
     def kill(self, node: Node) -> None:
         """Send SIGKILL, as if the machine were gone."""
-        self._show("kill", "-9", str(node.pid))
+        self.show_command("kill", "-9", str(node.pid))
         node.kill()
 
     def lose_disk(self, node: Node) -> None:
-        self._show("rm", "-r", node.directory.name)
+        self.show_command("rm", "-r", node.directory.name)
         shutil.rmtree(node.directory)
 
     # The application
@@ -274,7 +275,7 @@ class Story:
     def until_metric(self, node: Node, name: str, value: int) -> None:
         """Wait until `kraft metrics` shows that value for a node, and show the line.  Raises Overdue."""
         command = ("metrics", "-c", node.properties.name)
-        self._show("kraft", *command)
+        self.show_command("kraft", *command)
 
         def find() -> str | None:
             lines = [line for line in self._run(*command).stdout.splitlines() if line.split()[:1] == [name]]

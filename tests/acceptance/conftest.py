@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.quorum import STEADY, Quorum
+from scripts.stories.story import Story
 from tests.acceptance.kafka_controllers import Controllers
 
 _LOGS: pytest.StashKey[list[Quorum]] = pytest.StashKey()
@@ -68,6 +69,16 @@ def make_module_quorum(
 ) -> Iterator[MakeQuorum]:
     """Makes quorums that the tests of a module share."""
     yield from _quorums(request.session, tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Iterator[Story]:
+    """A story that stops its nodes after the test."""
+    told = Story(tmp_path)
+    with told:
+        yield told
+    for node in told.nodes.values():
+        print(f"--- {node.log}:\n{node.log_text()[-4000:]}")
 
 
 @pytest.fixture
