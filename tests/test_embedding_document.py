@@ -81,12 +81,12 @@ def left(lines: Iterator[str], below: int = sys.maxsize) -> int:
 def test_the_stock_of_one_node_is_there_after_a_restart(folder: Path) -> None:
     with shop(folder, 1, 1) as lines:
         assert next(lines) == "in stock: {}\n"
-        assert left(lines) == 99
+        assert left(lines) == 999
     with shop(folder, 1, 1) as lines:
         found = re.fullmatch(r"in stock: {'tea': (\d+)}\n", next(lines))
         assert found is not None
-        assert int(found[1]) <= 99
-        assert left(lines) == int(found[1]) + 100 - 1
+        assert int(found[1]) <= 999
+        assert left(lines) == int(found[1]) + 1000 - 1
 
 
 @pytest.mark.acceptance
