@@ -30,6 +30,7 @@ def lines_of(example: str) -> list[str]:
 
 
 @pytest.mark.acceptance
+@pytest.mark.rotating(2)
 def test_a_lock_passes_from_owner_to_owner_with_growing_tokens() -> None:
     first, *others = lines_of("lock")
     tokens = [int(token) for token in re.findall(r"token (\d+):", "\n".join([first, *others]))]
@@ -39,6 +40,7 @@ def test_a_lock_passes_from_owner_to_owner_with_growing_tokens() -> None:
 
 
 @pytest.mark.acceptance
+@pytest.mark.rotating(2)
 def test_each_job_is_finished_once_also_that_of_a_dead_worker() -> None:
     finished = [line.split(": ") for line in lines_of("job_queue")]
     assert sorted(job for job, _ in finished) == [f"job {number}" for number in (1, 2, 3, 4)]
@@ -46,6 +48,7 @@ def test_each_job_is_finished_once_also_that_of_a_dead_worker() -> None:
 
 
 @pytest.mark.acceptance
+@pytest.mark.rotating(2)
 def test_each_node_sees_the_newest_configuration() -> None:
     lines = lines_of("configuration")
     for node_id in (1, 2, 3):
@@ -55,6 +58,7 @@ def test_each_node_sees_the_newest_configuration() -> None:
 
 
 @pytest.mark.acceptance
+@pytest.mark.rotating(2)
 def test_the_leaders_task_moves_without_gap_or_repetition() -> None:
     *issuers, in_sequence = lines_of("leader_task")
     assert sorted(issuers) == [f"node {node_id} issues" for node_id in (1, 2, 3)]
