@@ -13,16 +13,13 @@ import trio
 from kraft_trio.protocol.request_ids import RANDOM_BITS, new_request_id
 from kraft_trio.simulation.facts.history_file import Entry
 from scripts.linearizability.members import Gone, Member, Members
+from scripts.linearizability.registers import random_key
 
 WITHIN_S: Final = (0.2, 1.0, 4.0)
 """How long a client waits for an answer; each attempt draws one of them."""
 MOST_TRIES: Final = 4
 PAUSE_S: Final = 0.06
 """Between two operations of a client, on average."""
-KEYS: Final = 3
-"""How many registers are in use at a time."""
-OPERATIONS_PER_KEY: Final = 60
-"""After so many operations other registers are used, because longer histories are harder to check."""
 
 
 @attrs.define
@@ -69,7 +66,7 @@ class Client:
             await trio.sleep(self.random.expovariate(1 / PAUSE_S))
             recorder = self.recorder
             recorder.begun += 1
-            key = f"k{recorder.begun // (KEYS * OPERATIONS_PER_KEY) * KEYS + self.random.randrange(KEYS)}"
+            key = random_key(self.random, recorder.begun)
             invoked = recorder.event()
             answer = {"outcome": "unknown"}
             if self.random.random() < 0.5:

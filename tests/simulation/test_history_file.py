@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign.seed_run import run_seed
 from kraft_trio.simulation.facts.committed import CommittedRecords
 from kraft_trio.simulation.facts.history import History
@@ -24,6 +25,27 @@ def test_a_run_writes_a_linearizable_history(tmp_path: Path) -> None:
     acknowledged = [entry for entry in entries if entry.kind == "append" and entry.outcome == "ok"]
     assert len(acknowledged) == outcome.counts["acknowledged appends"]
     assert list(violations([entry for entry in entries if entry is not acknowledged[-1]]))
+
+
+def test_a_state_machines_history_has_commands_and_queries(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    options = PlanOptions(voters=3, duration_us=8_000_000, state_machine="scripts.linearizability.registers:Registers")
+    outcome = run_seed(1, options, history_to=str(path))
+    assert outcome.failure is None
+    entries = read_history(path)
+    assert {entry.kind for entry in entries} == {"execute", "barrier-read"}
+    assert list(violations(entries)) == []
+    told = [entry for entry in entries if entry.outcome == "ok"]
+    assert len(told) == outcome.counts["acknowledged commands"] + outcome.counts["answered queries"]
+    swap = next(entry for entry in told if entry.command[0] == "swap" and entry.result is not None)
+    assert list(violations([entry for entry in entries if entry.command[-1] != swap.result]))
+
+
+def test_a_command_that_is_no_array_is_named() -> None:
+    history = History(lambda: 0.0)
+    history.invoke("execute", client="a").command = b"deposit"
+    with pytest.raises(ConfigError, match=r"history: b.deposit. given, expected a command or query that"):
+        list(entries_of(history.operations, CommittedRecords()))
 
 
 def test_operations_become_lines_in_the_order_of_time() -> None:

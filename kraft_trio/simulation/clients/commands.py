@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from typing import Any, ClassVar, Final
 
@@ -55,7 +56,7 @@ class _OnMachine(OperationKind):
         text = repr(subject)[:SHOWN_CHARACTERS]
         request = self.request
         from_offset = None if self.name == EXECUTE else request.history.known_end
-        return request.history.invoke(
+        operation = request.history.invoke(
             self.name,
             client=request.client,
             via=request.access.via,
@@ -63,6 +64,8 @@ class _OnMachine(OperationKind):
             from_offset=from_offset,
             is_linearizable=True,
         )
+        operation.command = subject
+        return operation
 
 
 class Execute(_OnMachine):
@@ -99,6 +102,7 @@ class Execute(_OnMachine):
                     outcome = Outcome(error=error)
                 if outcome.error is None or isinstance(outcome.error, CommandFailed):
                     offset = self.agreement.acknowledged_at(request_id, outcome, via)
+                    operation.result = outcome.result
                     request.history.succeed(operation, offsets=(offset,))
                     return
                 unknown = outcome.error
@@ -155,6 +159,7 @@ class Query(_OnMachine):
             place = self.world.facts.present[via].applied_end - 1
         answer = checked.machine.answer(self._query)  # type: ignore[attr-defined]
         self.agreement.answered_at(place, self._query, answer, via)
+        operation.result = copy.deepcopy(answer)
         self.request.history.succeed(operation, end_offset=place + 1, from_offset=place + 1)
 
 

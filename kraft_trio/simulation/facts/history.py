@@ -85,6 +85,10 @@ class Operation:
     """For an administrator's operation, the ids of the nodes concerned."""
     voter: ReplicaKey | None = None
     """For a voter change, the exact replica, once it is known."""
+    command: object = None
+    """What a client of a user's state machine executes or asks."""
+    result: object = None
+    """What it was told, if the outcome is ok."""
 
     @property
     def is_pending(self) -> bool:

@@ -30,8 +30,9 @@ from typing import Any, Final
 
 import attrs
 
+from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.facts.committed import CommittedRecords
-from kraft_trio.simulation.facts.history import Operation, Outcome
+from kraft_trio.simulation.facts.history import BARRIER_READ, QUERY, Operation, Outcome
 
 
 @attrs.frozen
@@ -79,7 +80,16 @@ def read_history(path: str | Path) -> list[Entry]:
 
 
 def entries_of(operations: Sequence[Operation], committed: CommittedRecords) -> Iterator[Entry]:
-    """A simulated run's appends and linearizable reads, and at the end a read of all that was committed."""
+    """The commands and queries of a simulated run's clients, if they use a state machine.
+
+    Otherwise their appends and linearizable reads, and at the end a read of all that was committed.  Raises ConfigError
+    for a command that is no JSON array.
+    """
+    if any(operation.command is not None for operation in operations):
+        for operation in operations:
+            if operation.command is not None:
+                yield _entry(operation, _array(operation.command), operation.result)
+        return
     for operation in operations:
         if operation.from_offset is not None and operation.is_linearizable and operation.outcome is Outcome.OK:
             given = list(zip(operation.offsets, map(_text, operation.values), strict=True))
@@ -95,9 +105,18 @@ def _entry(operation: Operation, command: Sequence[Any], result: Any) -> Entry:
     outcome = "unknown" if operation.outcome is Outcome.PENDING else str(operation.outcome)
     is_ok = outcome == "ok"
     completed = None if outcome == "unknown" else operation.completed_as
-    return Entry(
-        operation.client, operation.kind, command, outcome, result if is_ok else None, operation.invoked_as, completed
-    )
+    kind = BARRIER_READ if operation.kind == QUERY else operation.kind
+    return Entry(operation.client, kind, command, outcome, result if is_ok else None, operation.invoked_as, completed)
+
+
+def _array(command: object) -> Sequence[Any]:
+    try:
+        found = json.loads(command) if isinstance(command, bytes) else command
+    except ValueError:
+        found = None
+    if not isinstance(found, list):
+        raise ConfigError(f"history: {command!r} given, expected a command or query that is a JSON array")
+    return found
 
 
 def _text(value: bytes) -> str:

@@ -231,7 +231,10 @@ class _Recovery:
         """Raises KraftError."""
         cluster = self._cluster
         if cluster.agreement is not None:
-            await leader.append([cluster.agreement.sample.random_command(self._random)])
+            command = cluster.agreement.sample.random_command(self._random)
+            execute = cluster.history.invoke(EXECUTE, client="recovery", via=leader.key.id)
+            execute.command = command
+            await leader.append([command])
             return
         value = b"recovery/%d" % self._appends
         self._appends += 1
