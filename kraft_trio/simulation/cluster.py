@@ -41,6 +41,8 @@ class Cluster(World):
         self.administrator = Administrator(self, self.survivability)
         self.workload: Workload | None = None
         """The clients of the run, once a step has started some."""
+        self.resignations: set[tuple[int, int]] = set()
+        """Id and epoch of the leaders that were asked to resign."""
         self.machines = {node_id: Machine(self, node_id) for node_id in self.node_ids}
         for node_id, machine in self.machines.items():
             machine.format(machine.new_key(), with_voters=node_id in self.voter_ids)

@@ -29,6 +29,7 @@ VERBS = {
     },
     "process": {
         *("kill", "stop", "restart", "pause", "resume", "start", "campaign", "strike-leader", "heal", "transfer"),
+        "resign",
     },
     "disk": {
         *("crash", "crash-in", "start", "restart", "slow-disk", "fail-sync", "fail-write", "full-disk", "free-disk"),

@@ -29,7 +29,7 @@ from kraft_trio.simulation.script.script import parse_script
 from kraft_trio.simulation.script.steps import Step
 from kraft_trio.simulation.script.steps_campaign import StrikeLeader
 from kraft_trio.simulation.script.steps_disk import FullDisk, Rot
-from kraft_trio.simulation.script.steps_election import Elect
+from kraft_trio.simulation.script.steps_election import Elect, Resign
 from kraft_trio.simulation.script.steps_network import Cut, Isolate
 from kraft_trio.simulation.script.steps_process import Kill, Pause, Restart
 from kraft_trio.simulation.setup import Setup
@@ -333,6 +333,24 @@ class TestRecovery:
             if asked is not None:
                 cluster.administrator.transfer(asked, at=None, within_s=5).scope.cancel()
             cluster.nursery.start_soon(leader.transfer_leadership, 2)
+            await recovery._Recovery(cluster)._keeps_leading(leader, 5)
+
+        with pytest.raises(InvariantViolated, match=PROGRESS):
+            simulate(main)
+
+    def test_a_leader_may_resign_as_asked_before(self) -> None:
+        async def main(cluster: Cluster) -> None:
+            leader = await elected(cluster)
+            cluster.nursery.start_soon(Resign().take, cluster)
+            assert not await recovery._Recovery(cluster)._keeps_leading(leader, 5)
+            assert await recovery._Recovery(cluster)._keeps_leading(await cluster.wait_for_leader(), 5)
+
+        simulate(main)
+
+    def test_a_leader_may_not_resign_otherwise(self) -> None:
+        async def main(cluster: Cluster) -> None:
+            leader = await elected(cluster)
+            cluster.nursery.start_soon(leader.resign)
             await recovery._Recovery(cluster)._keeps_leading(leader, 5)
 
         with pytest.raises(InvariantViolated, match=PROGRESS):

@@ -244,6 +244,7 @@ def _faults(
         _pick(source, kinds).make(timeline, round(now_us / 1000) * 1000)
     if PROCESS in profiles:
         process_faults.transfers(timeline, random.Random(f"{header.seed}/transfers"))
+        process_faults.resignations(timeline, random.Random(f"{header.seed}/resignations"))
     return tuple(sorted(timeline.steps, key=lambda fault: fault.at_us))
 
 

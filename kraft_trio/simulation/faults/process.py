@@ -9,13 +9,16 @@ from typing import Final
 from kraft_trio.simulation.faults.plan import MILLISECOND_US, MOST_DRIFT_PPM, SECOND_US, Timeline, fault
 from kraft_trio.simulation.script.steps import Step
 from kraft_trio.simulation.script.steps_campaign import StrikeLeader
-from kraft_trio.simulation.script.steps_election import Campaign
+from kraft_trio.simulation.script.steps_election import Campaign, Resign
 from kraft_trio.simulation.script.steps_membership import Transfer
 from kraft_trio.simulation.script.steps_network import Heal
 from kraft_trio.simulation.script.steps_process import Kill, Pause, Restart, Resume, Start, Stop
 from kraft_trio.simulation.script.steps_stranger import Newer, Older
 from kraft_trio.simulation.script.steps_time import Drift, JumpClock
 
+RESIGNING: Final = 0.2
+"""The share of the runs in which leaders resign, if process faults are selected."""
+MOST_RESIGNATIONS: Final = 4
 TRANSFERRING: Final = 0.2
 """The share of the runs in which the leadership is transferred, if process faults are selected."""
 MOST_TRANSFERS: Final = 6
@@ -107,6 +110,13 @@ def transfers(timeline: Timeline, source: random.Random) -> None:
         for _ in range(source.randint(1, MOST_TRANSFERS)):
             at_us = source.randrange(timeline.duration_us // MILLISECOND_US) * MILLISECOND_US
             timeline.add(at_us, Transfer(source.choice(timeline.node_ids), None, 5 * SECOND_US, nowait=True))
+
+
+def resignations(timeline: Timeline, source: random.Random) -> None:
+    """In some runs, the application on the leader has it resign now and then.  Other faults go on meanwhile."""
+    if source.random() < RESIGNING:
+        for _ in range(source.randint(1, MOST_RESIGNATIONS)):
+            timeline.add(source.randrange(timeline.duration_us // MILLISECOND_US) * MILLISECOND_US, Resign())
 
 
 @fault("versions", min_nodes=2)

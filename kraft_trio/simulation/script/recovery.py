@@ -276,13 +276,13 @@ class _Recovery:
     async def _keeps_leading(self, leader: Node, for_s: float) -> bool:
         """Whether the leader stays, as an epoch has only one.
 
-        False if it was removed or asked to hand over, or if it may have handed over to the voters that it was
-        reassigned to.  Otherwise it is a violation if another node leads, or the same one in another epoch.
+        False if it was removed, asked to hand over or asked to resign, or if it may have handed over to the voters that
+        it was reassigned to.  Otherwise it is a violation if another node leads, or the same one in another epoch.
         """
         before = leader.view.stamp
         with trio.move_on_after(for_s):
             after = await leader.election.view.wait_for(lambda view: view.stamp != before)
-            if self._was_asked_for(after.role):
+            if self._was_asked_for(after.role) or (leader.key.id, before.epoch) in self._cluster.resignations:
                 return False
             await trio.sleep_forever()
         now = self._cluster.leader()

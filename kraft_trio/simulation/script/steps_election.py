@@ -23,6 +23,8 @@ ELECTED_WITHIN_S: Final = 30.0
 
 CAMPAIGNED_WITHIN_S: Final = 1.0
 
+RESIGNED_WITHIN_S: Final = 1.0
+
 SPREAD_WITHIN_S: Final = 1.0
 """How long the step waits for the other nodes to learn of the leader and of what it has committed."""
 
@@ -69,6 +71,21 @@ class Campaign(Step):
             return
         with trio.move_on_after(CAMPAIGNED_WITHIN_S):
             await _campaign(machine.node)
+
+
+@register
+@attrs.frozen
+class Resign(Step):
+    """Has the leader of the highest epoch resign, if there is one, as its application may."""
+
+    verb: ClassVar[str] = "resign"
+
+    async def take(self, cluster: Cluster) -> None:
+        leader = cluster.leader()
+        if leader is not None:
+            cluster.resignations.add((leader.key.id, leader.view.epoch))
+            with trio.move_on_after(RESIGNED_WITHIN_S):
+                await leader.resign()
 
 
 async def _campaign(node: Node) -> bool:
