@@ -91,3 +91,13 @@ def test_a_line_that_is_none_of_a_history_is_named(tmp_path: Path, line: str, pr
     path.write_text(f"{good}\n{line}\n")
     with pytest.raises(ValueError, match=problem):
         read_history(path)
+
+
+def test_a_command_whose_result_is_not_told_may_have_happened() -> None:
+    history = History(lambda: 0.0)
+    execute = history.invoke("execute", client="a")
+    execute.command = b'["swap", "x", "1"]'
+    history.succeed(execute, offsets=[3])
+    assert [str(entry) for entry in entries_of(history.operations, CommittedRecords())] == [
+        'a from 1 to the end, execute: swap "x", "1", unknown'
+    ]

@@ -33,6 +33,9 @@ QUERY: Final = "query"
 ADMINISTRATION: Final = frozenset({ADD_VOTER, REMOVE_VOTER, REASSIGN, CANCEL_REASSIGNMENT, UPGRADE, TRANSFER})
 """The kinds of an administrator's operations."""
 
+NOT_TOLD: Final = object()
+"""The result of a command of which the client learns at most that it was applied."""
+
 SHOWN_BYTES: Final = 32
 """How many bytes of a value are printed."""
 
@@ -87,8 +90,7 @@ class Operation:
     """For a voter change, the exact replica, once it is known."""
     command: object = None
     """What a client of a user's state machine executes or asks."""
-    result: object = None
-    """What it was told, if the outcome is ok."""
+    result: object = NOT_TOLD
 
     @property
     def is_pending(self) -> bool:

@@ -32,7 +32,7 @@ import attrs
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.facts.committed import CommittedRecords
-from kraft_trio.simulation.facts.history import BARRIER_READ, QUERY, Operation, Outcome
+from kraft_trio.simulation.facts.history import BARRIER_READ, NOT_TOLD, QUERY, Operation, Outcome
 
 
 @attrs.frozen
@@ -102,7 +102,8 @@ def entries_of(operations: Sequence[Operation], committed: CommittedRecords) -> 
 
 
 def _entry(operation: Operation, command: Sequence[Any], result: Any) -> Entry:
-    outcome = "unknown" if operation.outcome is Outcome.PENDING else str(operation.outcome)
+    is_open = operation.outcome is Outcome.PENDING or (operation.outcome is Outcome.OK and result is NOT_TOLD)
+    outcome = "unknown" if is_open else str(operation.outcome)
     is_ok = outcome == "ok"
     completed = None if outcome == "unknown" else operation.completed_as
     kind = BARRIER_READ if operation.kind == QUERY else operation.kind
