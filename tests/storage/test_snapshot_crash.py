@@ -152,7 +152,6 @@ async def trim_twice_and_close(life: Life) -> None:
     await life.log.close()
 
 
-@pytest.mark.rotating(3)
 @pytest.mark.parametrize("lose", ["all", "some", "reordered"])
 @pytest.mark.parametrize("what", [snapshot, trim, trim_twice_and_close], ids=lambda what: what.__name__)
 async def test_a_crash_while_snapshotting_or_trimming_loses_nothing(
@@ -208,7 +207,6 @@ async def gone_on_with(log: Log, where: str) -> None:
     assert not [name for name in disk.peek_names(DIRECTORY) if name.endswith((".deleted", ".tmp")) or ".part" in name]
 
 
-@pytest.mark.rotating(3)
 @pytest.mark.parametrize("lose", ["all", "some", "reordered"])
 @pytest.mark.parametrize("snapshot_id", [OffsetAndEpoch(40, 4), OffsetAndEpoch(40, 3), OffsetAndEpoch(13, 4)], ids=str)
 async def test_a_crash_while_a_snapshot_replaces_the_log_leaves_one(snapshot_id: OffsetAndEpoch, lose: Loss) -> None:
@@ -264,7 +262,6 @@ def follow(log: Log, value: bytes, epoch: int) -> None:
     log.append_as_follower(bytes(data))
 
 
-@pytest.mark.rotating(3)
 @pytest.mark.parametrize("lose", ["all", "some", "reordered"])
 @pytest.mark.parametrize("is_closed", [False, True], ids=["killed", "closed"])
 async def test_a_second_crash_while_the_first_is_recovered_from(is_closed: bool, lose: Loss) -> None:
