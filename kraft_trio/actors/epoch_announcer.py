@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
@@ -45,16 +47,24 @@ class EpochAnnouncer:
 
     A leader that a majority has left may have a successor that it cannot reach (KIP-642 "Zombie Leader").  So it also
     announces itself to the bootstrap servers until a majority fetches again.  A node that knows a newer epoch says so.
+
+    A leader whose endpoint in the log is outdated may lead without the replicas that look for it there, for example as
+    the only voter.  They ask the bootstrap servers, so it announces itself to these, too, until each has answered.
     """
 
     def __init__(self, context: EpochContext, progress: ProgressTable) -> None:
         self._context = context
         self._progress = progress
+        listener, own = context.config.controller_listener_name, context.log.voters.voters.get(context.key.id)
+        now = context.config.advertised_endpoints().get(listener)
+        self._has_moved = own is not None and own.endpoints.get(listener) != now
 
     async def run(self) -> None:
         interval_s = self._context.config.fetch_timeout_ms / 2 / 1000
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look_for_successor)
+            if self._has_moved:
+                nursery.start_soon(self._announce_move)
             while True:
                 silent_since = trio.current_time() - interval_s
                 for voter in self._context.log.voters.voters:
@@ -77,13 +87,35 @@ class EpochAnnouncer:
                 await self._context.bootstrap.ask_all(self._announce_to_server)
             await trio.sleep(self._context.retry_backoff_s())
 
-    async def _announce_to_server(self, endpoint: Endpoint) -> None:
+    async def _announce_move(self) -> None:
+        """Announce to the bootstrap servers until each has answered."""
+        interval_s = self._context.config.fetch_timeout_ms / 2 / 1000
+        answered: set[Endpoint] = set()
+        silent: set[Endpoint] = set()
+
+        async def announce(endpoint: Endpoint) -> None:
+            if endpoint not in answered:
+                silent.add(endpoint)
+                await self._announce_to_server(endpoint, answered.add)
+
+        while True:
+            with trio.move_on_after(interval_s) as scope:
+                await self._context.bootstrap.ask_all(announce)
+            if not scope.cancelled_caught and silent <= answered:
+                return
+            silent.clear()
+            await trio.sleep(interval_s)
+
+    async def _announce_to_server(
+        self, endpoint: Endpoint, on_answer: Callable[[Endpoint], object] = lambda _: None
+    ) -> None:
         request = announcement(self._context, ANY_VOTER)
         try:
             response = await self._context.client.request_apart(endpoint, BEGIN_QUORUM_EPOCH, request, self._timeout_ms)
         except (NetworkError, UnsupportedVersionError) as error:
             log.debug("announcement failed", endpoint=str(endpoint), epoch=self._context.epoch, reason=str(error))
             return
+        on_answer(endpoint)
         await self._learn(response)
 
     @property

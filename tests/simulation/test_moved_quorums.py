@@ -11,6 +11,8 @@ from kraft_trio.simulation.faults.nemesis import FAULT_KINDS
 from kraft_trio.simulation.faults.plan import SECOND_US, Plan, Timeline
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.recovery import COMMITS
+from kraft_trio.simulation.script.run import run_script
+from kraft_trio.simulation.script.script import parse_script
 from kraft_trio.simulation.script.steps_campaign import DemandCommit
 from kraft_trio.tracing.events import TraceEvent
 
@@ -64,3 +66,26 @@ def test_without_gossip_nobody_is_elected_in_that_time(seed: int) -> None:
     assert outcome.failure is not None
     assert outcome.failure.title == COMMITS
     assert leaders == []
+
+
+SOLE_VOTER = """\
+seed 1
+voters 1
+observers 2 3
+
+fair
+clients 1 every 500ms
+at 1s
+reassign 3
+at 3s
+move 3
+at 3100ms
+restart 3
+at 4s
+recover
+"""
+
+
+def test_observers_find_the_only_voter_when_it_has_moved() -> None:
+    """Seed 1918: it leads at once, so it gossips with nobody.  They look for it at its old address."""
+    assert run_script(parse_script(SOLE_VOTER)).failure is None
