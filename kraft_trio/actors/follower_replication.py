@@ -79,6 +79,8 @@ class FollowerReplication:
             nursery.start_soon(self._watch_fetch_timer)
             while True:
                 await self._fetch_from(self._next_endpoint())
+                if self._role.lost_pre_vote and self.last_heard_s is None:
+                    self._lost_leader = True
                 await trio.sleep(self._context.retry_backoff_s())
 
     def campaign_after(self, delay_ms: int) -> None:
@@ -103,7 +105,11 @@ class FollowerReplication:
             await self._context.tell_election(TimedOut(self._context.stamp))
 
     def _next_endpoint(self) -> Endpoint | None:
-        """The leader.  An observer that has lost it also tries the bootstrap servers in turn (KAFKA-17751)."""
+        """The leader.  A node that has lost it also tries the bootstrap servers in turn (KAFKA-17751).
+
+        A voter does so when it has lost a pre-vote, and the leader still does not answer.  The quorum may have removed
+        this voter, and its log may name only voters that are gone.
+        """
         leader = self._role.leader_endpoints.get(self._context.config.controller_listener_name)
         if not self._lost_leader:
             return leader

@@ -65,6 +65,8 @@ class Follower:
     """Whether a fetch from this leader succeeded.  If so, pre-votes are refused."""
     leader_resigned: bool = False
     """Whether this leader ended its epoch.  If so, pre-votes are granted again (KAFKA-20895)."""
+    lost_pre_vote: bool = False
+    """Whether this node asked for pre-votes in vain before it returned to this leader.  The leader may be gone."""
 
 
 @attrs.frozen
@@ -239,7 +241,12 @@ def after_lost_pre_vote(role: Prospective) -> tuple[Event, Unattached | Follower
     """The role after a lost or timed-out pre-vote: Follower of the leader if its address is known, else Unattached."""
     if role.leader_id is not None and len(role.leader_endpoints):
         follower = Follower(
-            role.epoch, role.leader_id, role.leader_endpoints, role.voted, leader_resigned=role.leader_resigned
+            role.epoch,
+            role.leader_id,
+            role.leader_endpoints,
+            role.voted,
+            leader_resigned=role.leader_resigned,
+            lost_pre_vote=True,
         )
         return Event.PRE_VOTE_LOST_TO_LEADER, follower
     return Event.PRE_VOTE_LOST, Unattached(role.epoch, role.leader_id, role.voted)

@@ -173,7 +173,7 @@ def test_the_leaders_other_address_is_for_a_lost_pre_vote(
 ) -> None:
     assert hear_of_move(role, leader_id, epoch, endpoints) == outcome
     if outcome is not None:
-        assert after_lost_pre_vote(outcome)[1] == Follower(5, 2, endpoints, outcome.voted)
+        assert after_lost_pre_vote(outcome)[1] == Follower(5, 2, endpoints, outcome.voted, lost_pre_vote=True)
 
 
 def test_other_listeners_of_the_leader_are_kept() -> None:

@@ -227,11 +227,15 @@ def test_only_members_of_their_own_set_campaign(others: VoterSet) -> None:
 @pytest.mark.parametrize(
     ("role", "event", "outcome"),
     [
-        (Prospective(4, 2, AT_2, key(3)), Event.PRE_VOTE_LOST_TO_LEADER, Follower(4, 2, AT_2, key(3))),
+        (
+            Prospective(4, 2, AT_2, key(3)),
+            Event.PRE_VOTE_LOST_TO_LEADER,
+            Follower(4, 2, AT_2, key(3), lost_pre_vote=True),
+        ),
         (
             Prospective(4, 2, AT_2, key(3), leader_resigned=True),
             Event.PRE_VOTE_LOST_TO_LEADER,
-            Follower(4, 2, AT_2, key(3), leader_resigned=True),
+            Follower(4, 2, AT_2, key(3), leader_resigned=True, lost_pre_vote=True),
         ),
         (Prospective(4, 2, NO_ENDPOINTS, key(3)), Event.PRE_VOTE_LOST, Unattached(4, 2, key(3))),
         (Prospective(4, None, NO_ENDPOINTS, SELF), Event.PRE_VOTE_LOST, Unattached(4, None, SELF)),
