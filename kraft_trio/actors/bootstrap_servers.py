@@ -38,7 +38,7 @@ class BootstrapServers:
         found = (Endpoint(host, server.port) for host in hosts)
         return tuple(endpoint for endpoint in found if endpoint not in self._own)
 
-    async def ask_all(self, ask: Callable[[Endpoint], Awaitable[None]], *, also: Iterable[Endpoint] = ()) -> None:
+    async def ask_all(self, ask: Callable[[Endpoint], Awaitable[object]], *, also: Iterable[Endpoint] = ()) -> None:
         """Call `ask` with every address of every server, and with the endpoints in `also`, all at the same time."""
         others = {endpoint for endpoint in also if endpoint not in self._own}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
@@ -90,33 +88,32 @@ class EpochAnnouncer:
     async def _announce_move(self) -> None:
         """Announce to the bootstrap servers until each has answered."""
         interval_s = self._context.config.fetch_timeout_ms / 2 / 1000
+        asked: set[Endpoint] = set()
         answered: set[Endpoint] = set()
-        silent: set[Endpoint] = set()
 
         async def announce(endpoint: Endpoint) -> None:
-            if endpoint not in answered:
-                silent.add(endpoint)
-                await self._announce_to_server(endpoint, answered.add)
+            asked.add(endpoint)
+            if endpoint not in answered and await self._announce_to_server(endpoint):
+                answered.add(endpoint)
 
         while True:
             with trio.move_on_after(interval_s) as scope:
                 await self._context.bootstrap.ask_all(announce)
-            if not scope.cancelled_caught and silent <= answered:
+            if not scope.cancelled_caught and asked <= answered:
                 return
-            silent.clear()
+            asked.clear()
             await trio.sleep(interval_s)
 
-    async def _announce_to_server(
-        self, endpoint: Endpoint, on_answer: Callable[[Endpoint], object] = lambda _: None
-    ) -> None:
+    async def _announce_to_server(self, endpoint: Endpoint) -> bool:
+        """Whether the server has answered."""
         request = announcement(self._context, ANY_VOTER)
         try:
             response = await self._context.client.request_apart(endpoint, BEGIN_QUORUM_EPOCH, request, self._timeout_ms)
         except (NetworkError, UnsupportedVersionError) as error:
             log.debug("announcement failed", endpoint=str(endpoint), epoch=self._context.epoch, reason=str(error))
-            return
-        on_answer(endpoint)
+            return False
         await self._learn(response)
+        return True
 
     @property
     def _timeout_ms(self) -> int:
