@@ -10,7 +10,7 @@ import attrs
 
 from harness.ports import free_ports
 from harness.quorum import Quorum
-from harness.waiting import wait_until
+from harness.waiting import WAIT_SECONDS, wait_until
 from tests.acceptance.conftest import MakeQuorum
 
 
@@ -21,7 +21,7 @@ class KvQuorum:
     quorum: Quorum
     ports: dict[int, int]
 
-    def post(self, node_id: int, path: str, body: object, seconds: float = 20) -> tuple[int, Any]:
+    def post(self, node_id: int, path: str, body: object, seconds: float = WAIT_SECONDS) -> tuple[int, Any]:
         """Send one request to a node's gateway."""
         connection = http.client.HTTPConnection("127.0.0.1", self.ports[node_id], timeout=seconds)
         try:
@@ -48,9 +48,9 @@ class KvQuorum:
             connection.close()
 
 
-def make_kv_quorum(make_quorum: MakeQuorum, voters: int = 3, **settings: str) -> KvQuorum:
+def make_kv_quorum(make_quorum: MakeQuorum, voters: int = 3, *, is_steady: bool = False, **settings: str) -> KvQuorum:
     """Format and start nodes with gateways."""
-    quorum: Quorum = make_quorum(voters, kraft_state_machine="kv", **settings)
+    quorum: Quorum = make_quorum(voters, is_steady=is_steady, kraft_state_machine="kv", **settings)
     ports = dict(zip(quorum.nodes, free_ports(voters), strict=True))
     for node_id, port in ports.items():
         quorum.settings["kraft.kv.listener"] = f"HTTP://127.0.0.1:{port}"

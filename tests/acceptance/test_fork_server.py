@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,12 @@ def test_a_command_says_and_returns_the_same(monkeypatch: pytest.MonkeyPatch, li
 
 def open_files(pid: int) -> set[str]:
     """What the descriptors of a process refer to, except its standard streams."""
-    return {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if int(path.name) > 2}
+    found = set()
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # the process has closed it meanwhile
+            if int(path.name) > 2:
+                found.add(os.readlink(path))
+    return found
 
 
 def test_a_node_inherits_no_descriptors(server: ForkServer, make_quorum: MakeQuorum) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.command import start_kraft
-from harness.waiting import wait_until
+from harness.waiting import WAIT_SECONDS, wait_until
 from kraft_trio.cli import run
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.kv_quorum import KvQuorum, make_kv_quorum
@@ -103,4 +103,4 @@ def test_a_watch_prints_changes_as_they_come(endpoints: str, tmp_path: Path, cap
         wait_until("both changes are printed", lambda: (tmp_path / "out").read_text() == expected)
     finally:
         watching.send_signal(signal.SIGINT)
-        watching.wait(20)
+        watching.wait(WAIT_SECONDS)

@@ -7,7 +7,8 @@ import socket
 
 import pytest
 
-from harness.waiting import wait_until
+from harness.ports import free_ports
+from harness.waiting import WAIT_SECONDS, wait_until
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.kv_quorum import KvQuorum, make_kv_quorum
 from tests.kv.gateways import b64
@@ -33,7 +34,7 @@ def kv(make_module_quorum: MakeQuorum) -> KvQuorum:
 
 @pytest.mark.parametrize("data", BAD_BYTES.values(), ids=BAD_BYTES)
 def test_bad_bytes_end_their_connection_alone(kv: KvQuorum, data: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", kv.ports[1]), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", kv.ports[1]), timeout=WAIT_SECONDS) as connection:
         try:
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
@@ -68,8 +69,9 @@ def test_a_client_that_does_not_read_holds_up_nobody(make_quorum: MakeQuorum) ->
 
 def test_an_address_in_use_is_told(make_quorum: MakeQuorum) -> None:
     quorum = make_quorum(voters=1, kraft_state_machine="kv")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        listener = f"HTTP://127.0.0.1:{taken.getsockname()[1]}"
+    [port] = free_ports(1)
+    listener = f"HTTP://127.0.0.1:{port}"
+    with socket.create_server(("127.0.0.1", port)):
         node = quorum.nodes[1]
         node.start([f"kraft.kv.listener={listener}"])
         assert node.wait() == 1

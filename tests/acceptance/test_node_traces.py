@@ -114,18 +114,25 @@ def test_traces_tell_what_the_logs_hold(quorum: Quorum) -> None:
     assert all(winners[epoch] == leader_id for epoch, leader_id in follows), "nodes follow the leader of their epoch"
 
 
+def wait_until_written(node: NodeProcess, committed: int) -> None:
+    """Wait until the trace has so much committed, or more if a leader was elected, while the node runs."""
+
+    def is_written() -> bool:
+        return any(
+            event.kind == "high_watermark" and (event.high_watermark or 0) >= committed
+            for event in read(trace_of(node))[1]
+        )
+
+    wait_until("the trace has the commit", is_written)
+
+
 @pytest.mark.rotating(3)
 def test_a_killed_nodes_trace_reaches_its_last_moments(quorum: Quorum) -> None:
     quorum.produce(["before"])
     leader = quorum.leader()
     end = quorum.wait_until_caught_up()
 
-    def has_written_it() -> bool:
-        return any(
-            event.kind == "high_watermark" and event.high_watermark == end for event in read(trace_of(leader))[1]
-        )
-
-    wait_until("the trace has the commit while the node runs", has_written_it)
+    wait_until_written(leader, end)
     leader.kill()
     _, first = read(trace_of(leader))
     assert first[-1].kind != "end"
@@ -133,11 +140,12 @@ def test_a_killed_nodes_trace_reaches_its_last_moments(quorum: Quorum) -> None:
     leader.wait_until_listening()
     quorum.produce(["after"])
     end = quorum.wait_until_caught_up()
+    wait_until_written(leader, end)
     assert leader.stop(signal.SIGTERM) == 0
     assert read(trace_of(leader).with_name(f"{trace_of(leader).name}.1"))[1] == first, "it is renamed, not overwritten"
     _, second = read(trace_of(leader))
     assert second[0].kind == "start"
-    assert second[-1].high_watermark == end
+    assert (second[-1].high_watermark or 0) >= end
 
 
 @pytest.mark.rotating(3)

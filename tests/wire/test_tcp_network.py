@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 
+from harness.ports import free_ports
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire import tcp_network
@@ -69,9 +70,9 @@ async def test_the_next_address_is_tried_where_one_refuses(monkeypatch: pytest.M
         return [(0, 0, 0, "", (address, 0)) for address in ("127.0.0.2", "127.0.0.1")]
 
     monkeypatch.setattr("kraft_trio.wire.tcp_network.NameResolver", lambda: NameResolver(two_addresses))
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        stream = await TcpNetwork().connect(Endpoint("two", server.getsockname()[1]))
+    [port] = free_ports(1)
+    with socket.create_server(("127.0.0.1", port)):
+        stream = await TcpNetwork().connect(Endpoint("two", port))
         await stream.aclose()
-        port = server.getsockname()[1]
     with trio.fail_after(30), pytest.raises(NetworkError, match="refused"):
         await TcpNetwork().connect(Endpoint("two", port))
