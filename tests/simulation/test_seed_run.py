@@ -210,7 +210,6 @@ class TestFailures:
         assert any("ZeroDivisionError: the step is broken" in fact for fact in outcome.failure.facts)
         assert outcome.failure.time_s == pytest.approx(1.0, abs=1.0)
 
-    @pytest.mark.filterwarnings("ignore:Trio guest run got abandoned")
     def test_a_run_in_which_no_time_passes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(seed_run, "CPU_LIMIT_S", 0.5)
         outcome = run_with(Spins())

@@ -8,8 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import trio
+
 WAITING_FACTOR: Final = 10
 """Real time may exceed the CPU limit by this factor, because other processes also use the CPUs."""
+
+_AGAIN_S: Final = 0.005
+_POSTPONEMENTS: Final = 200
 
 _TIMERS: Final = ((signal.ITIMER_PROF, signal.SIGPROF, 1), (signal.ITIMER_REAL, signal.SIGALRM, WAITING_FACTOR))
 
@@ -24,12 +29,23 @@ def real_time_limit(limit_s: float) -> Iterator[None]:
 
     The CPU limit ends loops, the other one ends runs whose tasks all wait forever.  Has no effect outside the main
     thread.  Limits may be nested.
+
+    Stuck waits until a task runs, for a second at most: raised in Trio's scheduler, it would leave all tasks suspended.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def end(_signal: int, _frame: object) -> None:
+    postponed = 0
+
+    def end(number: int, _frame: object) -> None:
+        nonlocal postponed
+        # Trio protects its own steps from Ctrl-C, and so from this.
+        is_in_trio = trio.lowlevel.in_trio_run() and trio.lowlevel.currently_ki_protected()
+        if is_in_trio and postponed < _POSTPONEMENTS:
+            postponed += 1
+            signal.setitimer(next(timer for timer, its_signal, _ in _TIMERS if its_signal == number), _AGAIN_S)
+            return
         raise Stuck(f"still running after {limit_s:g} s")
 
     before = [signal.signal(number, end) for _, number, _ in _TIMERS]
