@@ -17,6 +17,12 @@ from kraft_trio.tracing.background_file import BackgroundFile
 RECORD = b"0123456789"
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`close` waits for the thread, however long the machine keeps that from running."""
+    monkeypatch.setattr(background_file, "_END_S", 30.0)
+
+
 def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
