@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from kraft_trio.channels import Reply
+from kraft_trio.protocol.read_barrier import ReadIndex
 from kraft_trio.protocol.roles import Role
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
@@ -218,8 +219,8 @@ class CommittedEndRequested:
 class ReadIndexRequested:
     """A read that must see every append that was acknowledged before."""
 
-    reply: Reply[int | None]
-    """The offset (exclusive) up to which the read must wait, or None if the epoch is over."""
+    reply: Reply[ReadIndex | None]
+    """None if the epoch is over."""
 
 
 @attrs.frozen

@@ -289,15 +289,7 @@ class Node(Generic[T, R]):
         Raises CorruptLogError if earlier committed records cannot be read, and NodeClosedError if the node has stopped
         or stops meanwhile.
         """
-        read_index = await self.tree.read_indexes.read_index()
-        if self.tree.driver is not None:
-            await self.tree.driver.wait_until_applied(read_index - 1)
-            return read_index
-        while self.log.high_watermark is None or self.log.high_watermark < read_index:
-            if self.tree.is_closed:
-                raise NodeClosedError("read_barrier: the node has stopped")
-            await self.log.changed.park()
-        return read_index
+        return (await self.tree.read_barrier()).offset
 
     @property
     def stale(self) -> Staleness:

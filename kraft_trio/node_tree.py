@@ -32,10 +32,11 @@ from kraft_trio.application.machine_adapter import MachineAdapter
 from kraft_trio.application.state_machine import StateSnapshots
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
-from kraft_trio.errors import StorageFailure, leaves
+from kraft_trio.errors import NodeClosedError, StorageFailure, leaves
 from kraft_trio.messages import QuorumView
 from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
+from kraft_trio.protocol.read_barrier import ReadIndex
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.waits import reconnect_backoff_max_ms
 from kraft_trio.storage.boot_counter import BootCounter
@@ -210,6 +211,18 @@ class NodeTree(Generic[R]):
         if self.log.poisoned is None:
             await self.election.shut_down()
         raise failure
+
+    async def read_barrier(self) -> ReadIndex:
+        """See `Node.read_barrier`."""
+        read_index = await self.read_indexes.read_index()
+        if self.driver is not None:
+            await self.driver.wait_until_applied(read_index.offset - 1)
+            return read_index
+        while self.log.high_watermark is None or self.log.high_watermark < read_index.offset:
+            if self.is_closed:
+                raise NodeClosedError("read_barrier: the node has stopped")
+            await self.log.changed.park()
+        return read_index
 
     @property
     def faults(self) -> list[BaseException]:

@@ -11,7 +11,7 @@ from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_fetches import LeaderFetches
 from kraft_trio.actors.round_asker import RoundAsker
 from kraft_trio.messages import FetchReceived, ReadIndexRequested
-from kraft_trio.protocol.read_barrier import ReadRounds, confirmed_round
+from kraft_trio.protocol.read_barrier import ReadIndex, ReadRounds, confirmed_round
 from kraft_trio.protocol.read_lease import ReadLease, promised_wait_ms
 from kraft_trio.protocol.types import ReplicaKey
 
@@ -60,7 +60,7 @@ class ReadBarriers:
     def begin(self, message: ReadIndexRequested) -> None:
         high_watermark = self._high_watermark()
         if self._lease is not None and high_watermark is not None and self._lease_holds(self._lease, high_watermark):
-            message.reply.answer(high_watermark)
+            message.reply.answer(ReadIndex(high_watermark, is_by_lease=True))
         else:
             self._waiting.append(_WaitingRead(self._begin_round(), high_watermark, message))
 
@@ -116,7 +116,8 @@ class ReadBarriers:
         while waiting and (waiting[0].round <= confirmed or waiting[0].message.reply.is_abandoned):
             read = waiting.popleft()
             if not read.message.reply.is_abandoned:
-                read.message.reply.answer(high_watermark if read.read_index is None else read.read_index)
+                offset = high_watermark if read.read_index is None else read.read_index
+                read.message.reply.answer(ReadIndex(offset, is_by_lease=False))
         if self._lease is not None:
             self._lease.confirmed(confirmed)
         if not waiting and (self._lease is None or not self._lease.awaits_round):

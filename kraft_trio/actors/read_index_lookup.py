@@ -13,6 +13,7 @@ from kraft_trio.actors.published import Published
 from kraft_trio.channels import Reply, deliver, drain
 from kraft_trio.errors import NetworkError, NodeClosedError, UnsupportedVersionError
 from kraft_trio.messages import QuorumView, ReadIndexRequested, Stamp
+from kraft_trio.protocol.read_barrier import ReadIndex
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.apis.read_index import READ_INDEX, ReadIndexRequest
 from kraft_trio.wire.error_codes import ErrorCode
@@ -41,13 +42,13 @@ class ReadIndexLookup:
         self._has_ended = has_ended
         self._mailbox, self._inbox = trio.open_memory_channel[ReadIndexRequested](MAILBOX_SIZE)
 
-    async def read_index(self) -> int:
-        """Wait for a leader that can tell the offset (exclusive).  Raises NodeClosedError."""
+    async def read_index(self) -> ReadIndex:
+        """Wait for a leader that can tell it.  Raises NodeClosedError."""
         while True:
             view = await self._view.wait_for(lambda view: self._has_ended() or view.leader_id is not None)
             if self._has_ended():
                 raise NodeClosedError("read_barrier: the node has stopped")
-            reply: Reply[int | None] = Reply()
+            reply: Reply[ReadIndex | None] = Reply()
             if await deliver(view.leader_mailbox or self._mailbox, ReadIndexRequested(reply)):
                 try:
                     read_index = await reply.receive()
@@ -73,19 +74,19 @@ class ReadIndexLookup:
                 message.reply.answer(None)
             self._inbox.close()
 
-    async def _ask(self, view: QuorumView) -> int | None:
+    async def _ask(self, view: QuorumView) -> ReadIndex | None:
         """Ask the leader of that view, as long as it is the leader that this node knows."""
         endpoint = view.leader_endpoint(self._context.config.controller_listener_name)
         if endpoint is None:
             return None
-        read_index: int | None = None
+        read_index: ReadIndex | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._cancel_after, view.stamp, nursery.cancel_scope)
             read_index = await self._ask_at(endpoint)
             nursery.cancel_scope.cancel()
         return read_index
 
-    async def _ask_at(self, endpoint: Endpoint) -> int | None:
+    async def _ask_at(self, endpoint: Endpoint) -> ReadIndex | None:
         request = ReadIndexRequest(self._context.cluster_id)
         timeout_ms = self._context.config.request_timeout_ms
         try:
@@ -93,7 +94,9 @@ class ReadIndexLookup:
         except (NetworkError, UnsupportedVersionError) as error:
             log.info("no read index", reason=str(error))
             return None
-        return response.read_index if response.error == ErrorCode.none else None
+        if response.error != ErrorCode.none:
+            return None
+        return ReadIndex(response.read_index, response.is_by_lease)
 
     async def _cancel_after(self, stamp: Stamp, scope: trio.CancelScope) -> None:
         await self._view.wait_for(lambda view: view.stamp != stamp)

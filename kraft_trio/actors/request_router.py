@@ -37,6 +37,7 @@ from kraft_trio.messages import (
     ReadIndexRequested,
     VoteReceived,
 )
+from kraft_trio.protocol.read_barrier import ReadIndex
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS
 from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, DISCOVER_VOTERS, INIT_PRODUCER_ID, Api, advertised_ranges
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
@@ -243,17 +244,17 @@ class RequestRouter:
         """Ask this node's LeaderReplication; only the leader can tell."""
         if request.cluster_id != self._cluster_id:
             return Ready(ReadIndexResponse(ErrorCode.inconsistent_cluster_id))
-        reply: Reply[int | None] = Reply()
+        reply: Reply[ReadIndex | None] = Reply()
         if not await deliver(self._view.value.leader_mailbox, ReadIndexRequested(reply)):
             return Ready(self._read_index_response(None))
         return Awaited((reply,), lambda indexes: self._read_index_response(indexes[0]))
 
-    def _read_index_response(self, read_index: int | None) -> ReadIndexResponse:
+    def _read_index_response(self, read_index: ReadIndex | None) -> ReadIndexResponse:
         view = self._view.value
         leader_id = -1 if view.leader_id is None else view.leader_id
         if read_index is None:
             return ReadIndexResponse(ErrorCode.not_leader_or_follower, leader_id, view.epoch)
-        return ReadIndexResponse(ErrorCode.none, leader_id, view.epoch, read_index)
+        return ReadIndexResponse(ErrorCode.none, leader_id, view.epoch, read_index.offset, read_index.is_by_lease)
 
     async def _init_producer_id(self, header: RequestHeader, request: InitProducerIdRequest) -> Answer:
         """Give an idempotent producer a new id, also one that has lost its sequence."""

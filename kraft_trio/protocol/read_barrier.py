@@ -19,6 +19,16 @@ NO_ROUND: Final = 0
 """Stands for no round.  The first round of an epoch is 1."""
 
 
+@attrs.frozen
+class ReadIndex:
+    """Up to where a replica must have applied the log before it answers a read."""
+
+    offset: int
+    """Exclusive."""
+    is_by_lease: bool
+    """Whether a lease made a round unnecessary."""
+
+
 @attrs.define
 class ReadRounds:
     """The rounds of one leader in one epoch."""

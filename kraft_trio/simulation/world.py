@@ -72,7 +72,7 @@ class World:
             for node_id in self.voter_ids
         )
         self.trace = Trace(lambda: round(self.now_s * 1_000_000), self._state_of)
-        self.history = History(lambda: self.now_s, self._operation_changed)
+        self.history = History(lambda: self.now_s, self._operation_changed, self._end_of_values)
         """What clients asked for, and what they were told."""
         self.facts = RunFacts(self.cluster_id, setup.kraft_version, self.initial_voters, self.history)
         self.checker = Checker(self.facts, self.violate, setup.invariants)
@@ -272,6 +272,9 @@ class World:
             end_offset=operation.end_offset,
         )
         self.checker.operation(operation)
+
+    def _end_of_values(self, end: int) -> int:
+        return self.facts.records.end_of_values(end)
 
     def _state_of(self, node_id: int) -> NodeState:
         replica = self.facts.present.get(node_id)

@@ -38,6 +38,15 @@ async def test_reads_renew_the_lease_in_time(cluster: Cluster) -> None:
     assert cluster.network.requests_sent["node-2", FETCH.key] - fetches_before < 10 / WAIT_S * 2 + 25
 
 
+@on_cluster(settings={KEY: "1000"})
+async def test_a_read_index_says_whether_a_lease_gave_it(cluster: Cluster) -> None:
+    await leading_with_a_lease(cluster)
+    for node in cluster.nodes.values():
+        assert (await node.tree.read_barrier()).is_by_lease
+    await trio.sleep(2 * WAIT_S)
+    assert not (await cluster.nodes[2].tree.read_barrier()).is_by_lease, "it is over"
+
+
 @on_cluster()
 async def test_without_the_key_every_read_asks(cluster: Cluster) -> None:
     leader = await leading_with_a_lease(cluster)

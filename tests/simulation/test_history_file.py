@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,11 @@ def test_a_state_machines_history_has_commands_and_queries(tmp_path: Path) -> No
     outcome = run_seed(1, options, history_to=str(path))
     assert outcome.failure is None
     entries = read_history(path)
-    assert {entry.kind for entry in entries} == {"execute", "barrier-read"}
+    kinds = Counter(entry.kind for entry in entries if entry.outcome == "ok")
+    assert set(kinds) == {"execute", "barrier-read", "lease-read"}
+    # After the faults, clients read more behind barriers, and query nothing.
+    assert outcome.counts["lease reads"] >= kinds["lease-read"]
+    assert outcome.counts["barrier reads"] >= kinds["barrier-read"]
     assert list(violations(entries)) == []
     told = [entry for entry in entries if entry.outcome == "ok"]
     assert len(told) == outcome.counts["acknowledged commands"] + outcome.counts["answered queries"]
@@ -59,14 +64,17 @@ def test_operations_become_lines_in_the_order_of_time() -> None:
     read = history.invoke("barrier-read", client="e", from_offset=4, is_linearizable=True)
     history.invoke("read-committed", client="f", from_offset=0)
     history.succeed(read, offsets=[4], values=[b"2"], end_offset=5)
+    under_lease = history.invoke("barrier-read", client="g", from_offset=5, is_linearizable=True)
+    history.succeed(under_lease, values=[], end_offset=5, is_by_lease=True)
     history.succeed(append, offsets=[3, 4])
     assert [str(entry) for entry in entries_of(history.operations, committed)] == [
-        'a from 1 to 10, append: append ["1", "2"] -> [3, 4]',
+        'a from 1 to 12, append: append ["1", "2"] -> [3, 4]',
         'b from 2 to the end, append: append ["3"], unknown',
         'c from 3 to the end, append: append ["4"], unknown',
         'd from 5 to 6, append: append ["5"], fail',
         'e from 7 to 9, barrier-read: read 4 -> [[4, "2"]]',
-        'the log from 11 to 12, read: read 0 -> [[3, "1"], [4, "2"]]',
+        "g from 10 to 11, lease-read: read 5 -> []",
+        'the log from 13 to 14, read: read 0 -> [[3, "1"], [4, "2"]]',
     ]
 
 

@@ -19,6 +19,7 @@ from kraft_trio.simulation.script.run import SNAPSHOTS_KEY
 from kraft_trio.simulation.script.script import parse_script
 from kraft_trio.simulation.script.steps_disk import BlankDisk, Rot
 from kraft_trio.simulation.script.steps_process import Kill, Pause, Start
+from kraft_trio.simulation.script.steps_time import Drift
 
 SEEDS = range(250)
 
@@ -68,6 +69,21 @@ def test_a_seed_gives_the_same_plan_in_every_process() -> None:
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
         assert done.stdout.strip() == digest_of_plans()
+
+
+def test_clocks_drift_as_leases_allow_in_runs_with_queries() -> None:
+    options = PlanOptions(state_machine="examples.bank:Bank", serde="examples.bank:SERDE")
+    limits = Counter[str]()
+    for seed in range(60):
+        plan = make_plan(seed, options)
+        limit = dict(plan.header.settings).get("kraft.read.lease.max.clock.drift.ppm")
+        limits[str(limit)] += 1
+        if limit is not None:
+            drifts = [fault.step for fault in plan.faults if isinstance(fault.step, Drift)]
+            at_once = [fault.step.node for fault in plan.faults if fault.at_us == 0 and isinstance(fault.step, Drift)]
+            assert {*plan.header.nodes} <= {*at_once}
+            assert all(abs(drift.drift_ppm) <= int(limit) for drift in drifts)
+    assert min(limits.values()) >= 20, limits
 
 
 def test_seeds_give_different_plans() -> None:

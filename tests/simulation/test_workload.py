@@ -14,7 +14,7 @@ from kraft_trio.simulation.clients.operations import OPERATIONS, OperationKind, 
 from kraft_trio.simulation.clients.workload import Workload
 from kraft_trio.simulation.cluster import Cluster, simulate
 from kraft_trio.simulation.facts.committed import CommittedRecords
-from kraft_trio.simulation.facts.history import History, Operation, Outcome
+from kraft_trio.simulation.facts.history import BARRIER_READ, History, Operation, Outcome
 from kraft_trio.simulation.invariants.linearizability import contradictions
 from kraft_trio.simulation.violation import InvariantViolated
 
@@ -212,6 +212,21 @@ def test_an_error_no_client_should_meet_is_a_violation() -> None:
 
     with pytest.raises(InvariantViolated, match="broken of network-0 met LookupError, which no client should"):
         simulate(main)
+
+
+def test_a_read_that_gives_no_values_tells_where_they_end() -> None:
+    """Seed 3075: the log was trimmed, and the next read asked for less than a client knew to be committed."""
+
+    async def main(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        (offset,) = await leader.append([b"a"])
+        read = cluster.history.invoke(
+            BARRIER_READ, client="c", via=leader.key.id, from_offset=offset + 1, is_linearizable=True
+        )
+        cluster.history.succeed(read, end_offset=await leader.read_barrier())
+        assert cluster.history.known_end == offset + 1
+
+    simulate(main)
 
 
 def test_weights_say_what_is_drawn() -> None:

@@ -309,7 +309,12 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ),
     ("ReadIndex", "request"): st.builds(ReadIndexRequest, cluster_id=texts),
     ("ReadIndex", "response"): st.builds(
-        ReadIndexResponse, error=errors, leader_id=int32, leader_epoch=int32, read_index=int64
+        ReadIndexResponse,
+        error=errors,
+        leader_id=int32,
+        leader_epoch=int32,
+        read_index=int64,
+        is_by_lease=st.booleans(),
     ),
     ("TransferLeadership", "request"): st.builds(
         TransferLeadershipRequest, cluster_id=st.none() | texts, voter_id=int32, timeout_ms=int32

@@ -172,6 +172,7 @@ class _Run:
             counts += self.noted
             counts["acknowledged appends"] = self.cluster.history.count("append", OperationOutcome.OK)
             counts["reads"] = self.cluster.history.count("read", OperationOutcome.OK)
+            counts["barrier reads"], counts["lease reads"] = self.cluster.history.reads_behind_barriers()
             if self.cluster.agreement is not None:
                 counts["acknowledged commands"] = self.cluster.agreement.acknowledged
                 counts["answered queries"] = len(self.cluster.agreement.answered)

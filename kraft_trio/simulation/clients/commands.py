@@ -145,13 +145,14 @@ class Query(_OnMachine):
         via = self.request.access.via
         assert via is not None
         node = self.world.running_nodes.get(via)
+        if node is None:
+            raise NetworkError("the node has stopped")
         try:
             with trio.fail_after(self.request.within_s):
-                if node is not None:
-                    await node.read_barrier()
+                read_index = await node.tree.read_barrier()
         except (*LOST, NodeClosedError) as error:
             raise NetworkError(str(error) or f"not read within {self.request.within_s:g} s") from error
-        if node is None or self.world.running_nodes.get(via) is not node:
+        if self.world.running_nodes.get(via) is not node:
             raise NetworkError("the node has stopped")
         checked = self.world.checked_machines[via]
         place = checked.applied_offset
@@ -160,7 +161,9 @@ class Query(_OnMachine):
         answer = checked.machine.answer(self._query)  # type: ignore[attr-defined]
         self.agreement.answered_at(place, self._query, answer, via)
         operation.result = copy.deepcopy(answer)
-        self.request.history.succeed(operation, end_offset=place + 1, from_offset=place + 1)
+        self.request.history.succeed(
+            operation, end_offset=place + 1, from_offset=place + 1, is_by_lease=read_index.is_by_lease
+        )
 
 
 def command_kinds(world: World) -> tuple[list[type[OperationKind]], list[float]]:

@@ -31,6 +31,8 @@ class Values:
     end_offset: int
     from_offset: int | None = None
     """Where the read began (inclusive), if the log no longer had what was asked for."""
+    is_by_lease: bool = False
+    """Whether the leader answered the read's barrier by its lease."""
 
     @classmethod
     def of(cls, records: Sequence[tuple[int, bytes]], end_offset: int) -> Values:
@@ -129,16 +131,17 @@ class EmbeddedAccess(LogAccess):
 
     async def read_behind_barrier(self, from_offset: int, within_s: float) -> Values:
         with trio.fail_after(within_s):
-            read_index = await self._node.read_barrier()
+            read_index = await self._node.tree.read_barrier()
         from_offset = max(from_offset, self._node.log.log_start_offset)
         records = [
             (record.offset, record.value or b"")
-            for header, batch in self._node.log.iter_batches(from_offset, read_index)
+            for header, batch in self._node.log.iter_batches(from_offset, read_index.offset)
             if not header.is_control
             for record in decode_records(batch, 0, header)
             if record.offset >= from_offset
         ]
-        return attrs.evolve(Values.of(records, read_index), from_offset=from_offset)
+        values = Values.of(records, read_index.offset)
+        return attrs.evolve(values, from_offset=from_offset, is_by_lease=read_index.is_by_lease)
 
     async def _read(self, from_offset: int, until: int | None, records: list[tuple[int, bytes]]) -> None:
         if until is not None and until <= from_offset:

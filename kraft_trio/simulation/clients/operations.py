@@ -166,6 +166,7 @@ class _Reading(OperationKind):
             values=given.values,
             end_offset=given.end_offset,
             from_offset=given.from_offset,
+            is_by_lease=given.is_by_lease,
         )
 
     @abstractmethod

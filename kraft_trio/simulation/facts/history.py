@@ -24,6 +24,9 @@ TRANSFER: Final = "transfer"
 BARRIER_READ: Final = "barrier-read"
 """The kind of a read behind a read barrier of a node."""
 
+LEASE_READ: Final = "lease-read"
+"""In a file, the kind of such a read if a lease made a round unnecessary."""
+
 EXECUTE: Final = "execute"
 """The kind of a command that an application executes."""
 
@@ -88,6 +91,8 @@ class Operation:
     """For an administrator's operation, the ids of the nodes concerned."""
     voter: ReplicaKey | None = None
     """For a voter change, the exact replica, once it is known."""
+    is_by_lease: bool = False
+    """For a read behind a read barrier, whether the leader answered by its lease, without a round."""
     command: object = None
     """What a client of a user's state machine executes or asks."""
     result: object = NOT_TOLD
@@ -124,9 +129,18 @@ class Operation:
 class History:
     """All operations of all clients in one run, in the order of their invocations."""
 
-    def __init__(self, now_s: Callable[[], float], report: Callable[[Operation], object] | None = None) -> None:
-        """`report` is called when an operation is invoked, and again when it is completed, in the same step."""
+    def __init__(
+        self,
+        now_s: Callable[[], float],
+        report: Callable[[Operation], object] | None = None,
+        end_of_values: Callable[[int], int] = lambda _end: 0,
+    ) -> None:
+        """`report` is called when an operation is invoked, and again when it is completed, in the same step.
+
+        `end_of_values` returns the end (exclusive) of the last committed value below an offset, or 0.
+        """
         self._now_s = now_s
+        self._end_of_values = end_of_values
         self._reporter = report
         self._events = 0
         self._numbers: dict[str, int] = {}
@@ -184,6 +198,7 @@ class History:
         values: Sequence[bytes] | None = None,
         end_offset: int | None = None,
         from_offset: int | None = None,
+        is_by_lease: bool = False,
     ) -> None:
         """The client learned that the operation took effect.  A read gets its values and the end of what it read.
 
@@ -195,9 +210,14 @@ class History:
             operation.values = tuple(values)
         if from_offset is not None:
             operation.from_offset = from_offset
-        self.known_end = max(self.known_end, *(offset + 1 for offset in offsets), 0)
+        ends = [offset + 1 for offset in offsets]
+        if end_offset is not None:
+            # A trimmed log no longer gives the values below its start, but they are committed.
+            ends.append(self._end_of_values(end_offset))
+        self.known_end = max(self.known_end, *ends, 0)
         operation.offsets = tuple(offsets)
         operation.end_offset = end_offset
+        operation.is_by_lease = is_by_lease
         self._complete(operation, Outcome.OK, "")
 
     def fail(self, operation: Operation, problem: str) -> None:
@@ -219,6 +239,12 @@ class History:
     def count(self, kind: str, outcome: Outcome) -> int:
         """The number of operations of that kind with that outcome."""
         return sum(operation.kind == kind and operation.outcome is outcome for operation in self.operations)
+
+    def reads_behind_barriers(self) -> tuple[int, int]:
+        """How many reads behind a read barrier the leader has answered by rounds, and how many by its lease."""
+        kinds = (BARRIER_READ, QUERY)
+        done = [read.is_by_lease for read in self.operations if read.kind in kinds and read.outcome is Outcome.OK]
+        return done.count(False), done.count(True)
 
     def _complete(self, operation: Operation, outcome: Outcome, problem: str) -> None:
         _check_pending(operation)

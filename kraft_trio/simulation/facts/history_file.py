@@ -32,7 +32,7 @@ import attrs
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.facts.committed import CommittedRecords
-from kraft_trio.simulation.facts.history import BARRIER_READ, NOT_TOLD, QUERY, Operation, Outcome
+from kraft_trio.simulation.facts.history import BARRIER_READ, LEASE_READ, NOT_TOLD, QUERY, Operation, Outcome
 
 
 @attrs.frozen
@@ -106,8 +106,15 @@ def _entry(operation: Operation, command: Sequence[Any], result: Any) -> Entry:
     outcome = "unknown" if is_open else str(operation.outcome)
     is_ok = outcome == "ok"
     completed = None if outcome == "unknown" else operation.completed_as
-    kind = BARRIER_READ if operation.kind == QUERY else operation.kind
-    return Entry(operation.client, kind, command, outcome, result if is_ok else None, operation.invoked_as, completed)
+    return Entry(
+        operation.client, _kind(operation), command, outcome, result if is_ok else None, operation.invoked_as, completed
+    )
+
+
+def _kind(operation: Operation) -> str:
+    if operation.is_by_lease:
+        return LEASE_READ
+    return BARRIER_READ if operation.kind == QUERY else operation.kind
 
 
 def _array(command: object) -> Sequence[Any]:

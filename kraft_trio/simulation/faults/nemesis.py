@@ -53,8 +53,12 @@ MEMBERSHIP: Final = "membership"
 
 PROCESS: Final = "process"
 
-PROFILES: Final = ("network", "disk", PROCESS, "time", "versions", MEMBERSHIP, SNAPSHOTS)
+TIME: Final = "time"
+
+PROFILES: Final = ("network", "disk", PROCESS, TIME, "versions", MEMBERSHIP, SNAPSHOTS)
 """The groups of faults; on the command line `all` selects all of them and `none` selects no group."""
+
+_LEASE_KEY: Final = "kraft.read.lease.max.clock.drift.ppm"
 
 _VOTERS: Final = ((3, 12), (5, 6), (1, 2), (2, 1), (4, 1))
 """Numbers of voters with their weights."""
@@ -68,6 +72,9 @@ _SNAPSHOTTING: Final = 0.6
 _LEASING: Final = 0.3
 """The share of the runs in which leaders have read leases."""
 
+_LEASING_WITH_QUERIES: Final = 0.5
+"""The same of the runs in which clients query an application's state machine.  Then all clocks drift, too."""
+
 _WEIGHTS: Final = {MEMBERSHIP: 3.0}
 """Weights of groups that happen more often than others.  If voters change at all, they change often."""
 
@@ -77,6 +84,9 @@ _MOST_NODES: Final = 6
 _LOADS: Final = ((1, 6), (3, 3), (12, 1))
 """How many operations all clients together begin per second, on average, with the weights.  A leader that is cut off
 has uncommitted records only under load, but load costs real time."""
+
+_LOADS_UNDER_LEASES: Final = ((12, 1), (30, 1))
+"""The same if clients query under leases, which end between reads that are rare."""
 
 
 @attrs.frozen(kw_only=True)
@@ -159,8 +169,12 @@ def _make_plan(seed: int, options: PlanOptions) -> Plan:
     if changes_voters and membership.random() < 0.2:
         settings["kraft.voter.gossip.enable"] = "false"
     operations_per_s = _pick(source, _LOADS)
-    if random.Random(f"{seed}/leases").random() < _LEASING:
-        settings["kraft.read.lease.max.clock.drift.ppm"] = str(MOST_DRIFT_PPM)
+    leases = random.Random(f"{seed}/leases")
+    has_queries = options.state_machine is not None
+    if leases.random() < (_LEASING_WITH_QUERIES if has_queries else _LEASING):
+        settings[_LEASE_KEY] = str(MOST_DRIFT_PPM)
+        if has_queries:
+            operations_per_s = _pick(leases, _LOADS_UNDER_LEASES)
     if takes_snapshots := _takes_snapshots(snapshots, options):
         settings |= snapshot_settings(snapshots, operations_per_s)
     header = Header(
@@ -245,6 +259,8 @@ def _faults(
     if PROCESS in profiles:
         process_faults.transfers(timeline, random.Random(f"{header.seed}/transfers"))
         process_faults.resignations(timeline, random.Random(f"{header.seed}/resignations"))
+    if TIME in profiles and options.state_machine is not None and _LEASE_KEY in dict(header.settings):
+        process_faults.drifting_clocks(timeline, random.Random(f"{header.seed}/drifting-clocks"))
     return tuple(sorted(timeline.steps, key=lambda fault: fault.at_us))
 
 

@@ -136,6 +136,13 @@ def drift(timeline: Timeline, at_us: int) -> None:
         timeline.add(at_us, Restart((node,)))
 
 
+def drifting_clocks(timeline: Timeline, source: random.Random) -> None:
+    """All clocks run at paces of their own from the beginning."""
+    for node in timeline.node_ids:
+        timeline.add(0, Drift(node, source.randrange(-MOST_DRIFT_PPM, MOST_DRIFT_PPM + 1, 1000)))
+    timeline.add(0, Restart(timeline.node_ids))
+
+
 @fault("time")
 def jump_clock(timeline: Timeline, at_us: int) -> None:
     direction = timeline.random.choice(("forward", "back"))

@@ -11,8 +11,9 @@ from kraft_trio.actors import read_barriers
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.read_barriers import ReadBarriers
 from kraft_trio.messages import FetchReceived, ReadIndexRequested
-from kraft_trio.node import Node
+from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol import read_lease
+from kraft_trio.protocol.read_barrier import ReadIndex
 from kraft_trio.protocol.read_lease import ReadLease
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation import Cluster
@@ -148,11 +149,11 @@ def all_reads_share_the_round_under_way() -> Iterable[Change]:
     seeds=3,
 )
 def a_barrier_does_not_wait_for_the_application() -> Iterable[Change]:
-    async def read_barrier(self: Any) -> int:
-        read_index: int = await self.tree.read_indexes.read_index()
+    async def read_barrier(self: Any) -> ReadIndex:
+        read_index: ReadIndex = await self.read_indexes.read_index()
         return read_index
 
-    return [(Node, "read_barrier", read_barrier)]
+    return [(NodeTree, "read_barrier", read_barrier)]
 
 
 @mutant(
