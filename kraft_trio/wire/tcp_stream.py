@@ -109,6 +109,15 @@ class TcpStream(ImmediateStream):
             except OSError as error:
                 raise trio.BrokenResourceError(f"connection broken: {error}") from error
 
+    async def send_eof(self) -> None:
+        """Tell the peer that nothing more comes.  Receiving goes on."""
+        await trio.lowlevel.checkpoint()
+        self._check_open()
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            raise trio.BrokenResourceError(f"connection broken: {error}") from error
+
     def peer_has_closed(self) -> bool:
         if self._socket.fileno() < 0 or not hasattr(socket, "TCP_INFO"):
             return False

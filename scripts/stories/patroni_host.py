@@ -202,7 +202,7 @@ class PatroniHost:
 
 def check_programs() -> None:
     """Raises StorySkipped if a program or package that the story needs is absent or cannot be run."""
-    for module in ("psycopg2", "hypercorn", "starlette"):
+    for module in ("psycopg2", "httptools"):
         if importlib.util.find_spec(module) is None:
             raise StorySkipped(f"{module} is not installed (pip install 'kraft-trio[patroni]')")
     postgresql_programs()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
 import trio
-from starlette.types import Message
 
 from kraft_trio.kv import CommandSerde, KvMachine
-from kraft_trio.kv.gateway.app import make_app
+from kraft_trio.kv.gateway.app import Application, make_app
+from kraft_trio.kv.gateway.exchange import BodyTooLarge
 from kraft_trio.kv.gateway.service import KvService
 from kraft_trio.kv.gateway.upkeep import Upkeep
 from kraft_trio.simulation import Cluster
@@ -40,10 +40,56 @@ def kv_setup(**fields: Any) -> dict[str, Any]:
 
 
 @attrs.define
-class AsgiClient:
+class FakeExchange:
+    """An Exchange without HTTP.  The client is gone when `left` is set."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    parts: list[bytes]
+    on_content: Callable[[bytes], object] = lambda content: None
+    left: trio.Event = attrs.field(factory=trio.Event)
+    status: int = 0
+
+    @property
+    def has_begun(self) -> bool:
+        return self.status > 0
+
+    def header(self, name: bytes) -> bytes | None:
+        lower = {key.lower(): value for key, value in self.headers.items()}
+        value = lower.get(name.decode())
+        return None if value is None else value.encode()
+
+    async def body(self, max_bytes: int) -> bytes:
+        body = b"".join(self.parts)
+        if len(body) > max_bytes:
+            raise BodyTooLarge
+        return body
+
+    async def next_part(self) -> bytes:
+        return self.parts.pop(0) if self.parts else b""
+
+    async def wait_for_disconnect(self) -> None:
+        await self.left.wait()
+
+    async def respond(self, status: int, content: bytes) -> None:
+        assert not self.has_begun, "a second response"
+        self.status = status
+        self.on_content(content)
+
+    async def stream(self, content: bytes) -> None:
+        self.status = 200
+        self.on_content(content)
+
+    async def end(self) -> None:
+        self.status = 200
+
+
+@attrs.define
+class FakeClient:
     """Talks to one application."""
 
-    app: Any
+    app: Application
 
     async def post(
         self, path: str, body: object = None, headers: Mapping[str, str] | None = None
@@ -55,66 +101,26 @@ class AsgiClient:
     async def raw(
         self, path: str, body: object, headers: Mapping[str, str] | None = None, method: str = "POST"
     ) -> tuple[int, bytes]:
-        status, data = 0, b""
-
-        async def send(message: Message) -> None:
-            nonlocal status, data
-            status = message.get("status", status)
-            data += message.get("body", b"")
-
-        sent = [_body(body)]
-
-        async def receive() -> Message:
-            if not sent:
-                await trio.sleep_forever()
-            return sent.pop()
-
-        await self.app(_scope(path, headers or {}, method), receive, send)
-        return status, data
+        answer = bytearray()
+        exchange = FakeExchange(method, path, headers or {}, [_body(body)], answer.extend)
+        await self.app(exchange)
+        return exchange.status, bytes(answer)
 
     @asynccontextmanager
     async def stream(self, path: str, *bodies: object) -> AsyncIterator[trio.MemoryReceiveChannel[Any]]:
         """Send messages, and receive those of the response until the block is left."""
         to_test, from_app = trio.open_memory_channel[Any](1000)
-        sent = [_body(body) for body in bodies]
-        sent[:-1] = [{**message, "more_body": True} for message in sent[:-1]]
-        sent.reverse()
-        left = trio.Event()
-
-        async def send(message: Message) -> None:
-            if message.get("body"):
-                to_test.send_nowait(json.loads(message["body"]))
-
-        async def receive() -> Message:
-            if sent:
-                return sent.pop()
-            await left.wait()
-            return {"type": "http.disconnect"}
-
+        exchange = FakeExchange(
+            "POST", path, {}, list(map(_body, bodies)), lambda content: to_test.send_nowait(json.loads(content))
+        )
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.app, _scope(path, {}), receive, send)
+            nursery.start_soon(self.app, exchange)
             yield from_app
-            left.set()
+            exchange.left.set()
 
 
-def _body(body: object) -> Message:
-    data = body if isinstance(body, bytes) else json.dumps({} if body is None else body).encode()
-    return {"type": "http.request", "body": data, "more_body": False}
-
-
-def _scope(path: str, headers: Mapping[str, str], method: str = "POST") -> dict[str, Any]:
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": method,
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
-    }
+def _body(body: object) -> bytes:
+    return body if isinstance(body, bytes) else json.dumps({} if body is None else body).encode()
 
 
 @attrs.define
@@ -124,16 +130,16 @@ class Gateways:
     cluster: Cluster
     nursery: trio.Nursery
     services: dict[int, KvService] = attrs.field(factory=dict)
-    clients: dict[int, AsgiClient] = attrs.field(factory=dict)
+    clients: dict[int, FakeClient] = attrs.field(factory=dict)
 
-    def start(self, node_id: int, keep_revisions: int = 0) -> AsgiClient:
+    def start(self, node_id: int, keep_revisions: int = 0) -> FakeClient:
         """Serve the node with that id."""
         machines = self.cluster.setup.state_machine
         assert isinstance(machines, KvMachines)
         chance = self.cluster.random(f"gateway-{node_id}")
         service = KvService(self.cluster.nodes[node_id], machines.of[node_id], chance.getrandbits)
         self.services[node_id] = service
-        self.clients[node_id] = AsgiClient(make_app(service))
+        self.clients[node_id] = FakeClient(make_app(service))
         with self.cluster.machines[node_id].in_process():
             self.nursery.start_soon(_until_the_node_ends, Upkeep(service, keep_revisions))
         return self.clients[node_id]

@@ -1,59 +1,76 @@
-"""The ASGI application of the gateway."""
+"""The application of the gateway: which endpoint answers which request."""
 
 from __future__ import annotations
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+import attrs
 
 from kraft_trio.kv.errors import Code, KvError
 from kraft_trio.kv.gateway.cluster import ClusterInfo
 from kraft_trio.kv.gateway.elections import Elections
 from kraft_trio.kv.gateway.endpoints import KeepAliveEndpoint, ObserveEndpoint, UnaryEndpoint, WatchEndpoint
-from kraft_trio.kv.gateway.http_errors import error_body, error_response, json_response
+from kraft_trio.kv.gateway.exchange import BodyTooLarge, Disconnected, Endpoint, Exchange
+from kraft_trio.kv.gateway.http_errors import error_body
 from kraft_trio.kv.gateway.openapi import openapi_document
 from kraft_trio.kv.gateway.operations import KEEP_ALIVE, OBSERVE, PREFIXES, WATCH, operations_of
+from kraft_trio.kv.gateway.request_stream import MAX_REQUEST_BYTES
 from kraft_trio.kv.gateway.service import KvService
 from kraft_trio.kv.proto_json import dumps, to_json
 
 
-def make_app(service: KvService) -> Starlette:
+@attrs.frozen
+class Application:
+    """Gives each request to its endpoint, which is found by method and path."""
+
+    routes: dict[tuple[str, str], Endpoint]
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Raises what goes wrong in an endpoint, after it has told the client."""
+        endpoint = self.routes.get((exchange.method, exchange.path), _not_found)
+        try:
+            await endpoint(exchange)
+        except Disconnected:
+            raise
+        except Exception as error:
+            if not exchange.has_begun:
+                content = error_body(KvError(Code.INTERNAL, f"internal error: {type(error).__name__}"))
+                await exchange.respond(500, content)
+            raise
+
+
+def make_app(service: KvService) -> Application:
     """Make the application of one node."""
     info = ClusterInfo(service)
     operations = operations_of(service)
     document = to_json(openapi_document(operations))
 
-    async def version(_: Request) -> Response:
-        return json_response(dumps(info.version()))
+    async def version(exchange: Exchange) -> None:
+        await exchange.respond(200, dumps(info.version()))
 
-    async def health(_: Request) -> Response:
+    async def health(exchange: Exchange) -> None:
         found = await info.health()
         content = to_json({"health": found.health, "reason": found.reason})
-        return json_response(content, 200 if found.health == "true" else 503)
+        await exchange.respond(200 if found.health == "true" else 503, content)
 
-    async def openapi(_: Request) -> Response:
-        return json_response(document)
+    async def openapi(exchange: Exchange) -> None:
+        await exchange.respond(200, document)
 
-    endpoints: dict[str, object] = {
+    posted: dict[str, Endpoint] = {
         path: UnaryEndpoint(operation) for operation in operations for path in operation.paths
     }
-    endpoints[WATCH.path] = WatchEndpoint(service)
-    endpoints[KEEP_ALIVE.path] = KeepAliveEndpoint(service)
-    endpoints[OBSERVE.path] = ObserveEndpoint(Elections(service))
-    routes = [Route("/version", version), Route("/health", health), Route("/openapi.json", openapi)]
-    routes += [
-        Route(prefix + path, endpoint, methods=["POST"])  # type: ignore[arg-type]
-        for prefix in PREFIXES
-        for path, endpoint in endpoints.items()
-    ]
-    return Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_found, 500: _internal})
+    posted[WATCH.path] = WatchEndpoint(service)
+    posted[KEEP_ALIVE.path] = KeepAliveEndpoint(service)
+    posted[OBSERVE.path] = ObserveEndpoint(Elections(service))
+    fetched: dict[str, Endpoint] = {"/version": version, "/health": health, "/openapi.json": openapi}
+    routes = {("POST", prefix + path): endpoint for prefix in PREFIXES for path, endpoint in posted.items()}
+    routes |= {(method, path): endpoint for method in ("GET", "HEAD") for path, endpoint in fetched.items()}
+
+    return Application(routes)
 
 
-async def _not_found(request: Request, _: Exception) -> Response:
-    error = KvError(Code.UNIMPLEMENTED if request.url.path.startswith(PREFIXES) else Code.NOT_FOUND, "Not Found")
-    return json_response(error_body(error), 404)
-
-
-async def _internal(_: Request, error: Exception) -> Response:
-    return error_response(KvError(Code.INTERNAL, f"internal error: {type(error).__name__}"))
+async def _not_found(exchange: Exchange) -> None:
+    try:
+        await exchange.body(MAX_REQUEST_BYTES)
+    except BodyTooLarge:
+        pass
+    code = Code.UNIMPLEMENTED if exchange.path.startswith(PREFIXES) else Code.NOT_FOUND
+    await exchange.respond(404, error_body(KvError(code, "Not Found")))

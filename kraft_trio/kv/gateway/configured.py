@@ -17,10 +17,8 @@ def key_value_store(config: NodeConfig) -> dict[str, Any]:
 
     Raises ConfigError if the packages that serve it are not installed.
     """
-    missing = [name for name in ("hypercorn", "starlette") if importlib.util.find_spec(name) is None]
-    if missing:
-        names = " and ".join(missing)
-        raise ConfigError(f"kraft.state.machine=kv: {names} not installed (pip install 'kraft-trio[kv]')")
+    if importlib.util.find_spec("httptools") is None:
+        raise ConfigError("kraft.state.machine=kv: httptools not installed (pip install 'kraft-trio[kv]')")
     from kraft_trio.kv.gateway.server import kv_gateway
 
     machine = KvMachine()

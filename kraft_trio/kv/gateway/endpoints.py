@@ -1,37 +1,30 @@
-"""The HTTP endpoints, as ASGI applications: one for each operation, and one for each stream."""
+"""The endpoints: one for each operation, and one for each stream."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import attrs
 import trio
-from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
 
 from kraft_trio.errors import leaves
 from kraft_trio.kv.errors import Code, KvError
 from kraft_trio.kv.gateway.elections import Elections, LeaderRequest
-from kraft_trio.kv.gateway.http_errors import error_response, json_response
+from kraft_trio.kv.gateway.exchange import Disconnected, Exchange
+from kraft_trio.kv.gateway.http_errors import HTTP_STATUS, error_body
 from kraft_trio.kv.gateway.operations import Operation
-from kraft_trio.kv.gateway.request_stream import (
-    Disconnected,
-    ResponseStream,
-    body_of,
-    messages_of,
-    wait_for_disconnect,
-)
+from kraft_trio.kv.gateway.request_stream import ResponseStream, body_of, messages_of
 from kraft_trio.kv.gateway.service import KvService
 from kraft_trio.kv.gateway.watch_stream import WatchStream
 from kraft_trio.kv.proto_json import dumps, parse
 from kraft_trio.kv.requests import LeaseKeepAliveRequest, WatchRequest
-from kraft_trio.logs import get_logger
 from kraft_trio.protocol.request_ids import is_request_id
 
-log = get_logger(__name__)
+T = TypeVar("T")
 
 REQUEST_ID_HEADER: Final = "kraft-request-id"
 
@@ -42,28 +35,38 @@ class UnaryEndpoint:
 
     operation: Operation
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = None
+    async def __call__(self, exchange: Exchange) -> None:
+        operation = self.operation
         try:
-            message = parse(self.operation.request, await body_of(receive))
-            request_id = _request_id(Request(scope)) if self.operation.is_write else None
-            if self.operation.waits_for_others:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_cancel_at_disconnect, receive, nursery.cancel_scope)
-                    response = json_response(dumps(await self.operation.handler(message, request_id)))
-                    nursery.cancel_scope.cancel()
+            message = parse(operation.request, await body_of(exchange))
+            request_id = _request_id(exchange) if operation.is_write else None
+            if operation.waits_for_others:
+                answer = await _while_connected(exchange, partial(operation.handler, message, request_id))
             else:
-                response = json_response(dumps(await self.operation.handler(message, request_id)))
-        except Disconnected:
-            return
-        except (KvError, BaseExceptionGroup) as error:
-            response = error_response(_only_kv_error(error))
-        if response is not None:
-            await response(scope, receive, send)
+                answer = await operation.handler(message, request_id)
+            status, content = 200, dumps(answer)
+        except KvError as error:
+            status, content = HTTP_STATUS[error.code], error_body(error)
+        await exchange.respond(status, content)
 
 
-async def _cancel_at_disconnect(receive: Receive, scope: trio.CancelScope) -> None:
-    await wait_for_disconnect(receive)
+async def _while_connected(exchange: Exchange, wait: Callable[[], Awaitable[T]]) -> T:
+    """Return what `wait` returns, or raise Disconnected as soon as the client is gone."""
+    answers: list[T] = []
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_at_disconnect, exchange, nursery.cancel_scope)
+            answers.append(await wait())
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise _only_kv_error(group) from None
+    if not answers:
+        raise Disconnected
+    return answers[0]
+
+
+async def _cancel_at_disconnect(exchange: Exchange, scope: trio.CancelScope) -> None:
+    await exchange.wait_for_disconnect()
     scope.cancel()
 
 
@@ -76,10 +79,11 @@ def _only_kv_error(error: BaseException) -> KvError:
     raise error
 
 
-def _request_id(request: Request) -> UUID | None:
-    text = request.headers.get(REQUEST_ID_HEADER)
-    if text is None:
+def _request_id(exchange: Exchange) -> UUID | None:
+    value = exchange.header(REQUEST_ID_HEADER.encode())
+    if value is None:
         return None
+    text = value.decode("latin-1")
     try:
         request_id = UUID(text)
     except ValueError:
@@ -106,9 +110,9 @@ class KeepAliveEndpoint:
 
     service: KvService
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        stream: ResponseStream[Any] = ResponseStream(scope, receive, send)
-        async with _streaming(stream), aclosing(messages_of(LeaseKeepAliveRequest, receive)) as messages:
+    async def __call__(self, exchange: Exchange) -> None:
+        stream: ResponseStream[Any] = ResponseStream(exchange)
+        async with _streaming(stream), aclosing(messages_of(LeaseKeepAliveRequest, exchange)) as messages:
             async for message in messages:
                 await stream.send(await self.service.lease_keep_alive(message))
             await stream.end()
@@ -120,14 +124,14 @@ class WatchEndpoint:
 
     service: KvService
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        stream: ResponseStream[Any] = ResponseStream(scope, receive, send)
+    async def __call__(self, exchange: Exchange) -> None:
+        stream: ResponseStream[Any] = ResponseStream(exchange)
         async with _streaming(stream), trio.open_nursery() as nursery:
             watches = WatchStream(self.service, nursery, stream.send)
-            async with aclosing(messages_of(WatchRequest, receive)) as messages:
+            async with aclosing(messages_of(WatchRequest, exchange)) as messages:
                 async for message in messages:
                     await watches.handle(message)
-            await wait_for_disconnect(receive)
+            await exchange.wait_for_disconnect()
             nursery.cancel_scope.cancel()
 
 
@@ -137,10 +141,10 @@ class ObserveEndpoint:
 
     elections: Elections
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        stream: ResponseStream[Any] = ResponseStream(scope, receive, send)
+    async def __call__(self, exchange: Exchange) -> None:
+        stream: ResponseStream[Any] = ResponseStream(exchange)
         async with _streaming(stream), trio.open_nursery() as nursery:
-            request = parse(LeaderRequest, await body_of(receive))
+            request = parse(LeaderRequest, await body_of(exchange))
             nursery.start_soon(self.elections.observe, request, stream.send)
-            await wait_for_disconnect(receive)
+            await exchange.wait_for_disconnect()
             nursery.cancel_scope.cancel()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from starlette.responses import Response
-
 from kraft_trio.kv.errors import Code, KvError
 from kraft_trio.kv.proto_json import to_json
 
@@ -24,16 +22,8 @@ HTTP_STATUS: Final = {
 }
 
 
-def json_response(body: bytes, status: int = 200) -> Response:
-    return Response(body, status, media_type="application/json")
-
-
 def error_body(error: KvError) -> bytes:
     return to_json({"error": error.message, "code": int(error.code), "message": error.message})
-
-
-def error_response(error: KvError) -> Response:
-    return json_response(error_body(error), HTTP_STATUS[error.code])
 
 
 def stream_error(error: KvError) -> bytes:

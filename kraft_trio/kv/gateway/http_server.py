@@ -1,81 +1,56 @@
-"""Accepts HTTP connections and has hypercorn's Trio worker serve them."""
+"""Accepts HTTP connections.  Each is served by a task of its own."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable
-from typing import Any, Final, cast
+from typing import Final
 
 import trio
-from hypercorn.config import Config
-from hypercorn.trio.tcp_server import TCPServer
-from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import ConnectionState, Framework, LifespanState
-from hypercorn.utils import wrap_app
 
+from kraft_trio.kv.gateway.exchange import Endpoint
+from kraft_trio.kv.gateway.http_connection import HttpConnection
 from kraft_trio.logs import get_logger
+from kraft_trio.wire.tcp_stream import TcpStream
 
 log = get_logger(__name__)
 
-IDLE_TIMEOUT_S: Final = 300
-_NO_LIMIT: Final = 2**62
+GRACE_S: Final = 1.0
+"""Time for the requests that are under way when the server ends."""
 
 
 class HttpServer:
-    """Owns the connections.  One that fails is closed and logged; the others go on.
+    """Owns the listener and the connections.  A connection that fails is logged; the others go on."""
 
-    hypercorn does not let a write be cancelled, so a client that does not read would hold up the node's end.
-    Therefore `close` closes the sockets.
-    """
-
-    def __init__(self, app: object, listener: trio.SocketListener, max_connections: int) -> None:
-        self._config = _config()
-        self._app = wrap_app(cast(Framework, app), self._config.wsgi_max_body_size, "asgi")
+    def __init__(self, application: Endpoint, listener: trio.SocketListener, max_connections: int) -> None:
+        self._application = application
         self._listener = listener
         self._max_connections = max_connections
-        self._context = WorkerContext(None)
-        self._streams: set[trio.SocketStream] = set()
-        self._is_closed = False
+        self._connections: set[HttpConnection] = set()
+        self._accepting = trio.CancelScope()
 
     async def run(self) -> None:
-        """Serve until `close` or cancellation."""
+        """Serve until `end`, and then until the requests under way are answered, but not for long."""
         async with trio.open_nursery() as nursery:
-            try:
+            with self._accepting:
                 await trio.serve_listeners(self._serve, [self._listener], handler_nursery=nursery)
-            except trio.ClosedResourceError:
-                if not self._is_closed:
-                    raise
+            nursery.cancel_scope.deadline = trio.current_time() + GRACE_S
+            for connection in self._connections:
+                connection.end()
 
-    def close(self) -> None:
-        """Stop listening, and break all connections."""
-        self._is_closed = True
-        self._listener.socket.close()
-        for stream in self._streams:
-            stream.socket.close()
+    def end(self) -> None:
+        """Stop listening, and end the connections as soon as they are idle."""
+        self._accepting.cancel()
 
-    async def _serve(self, stream: trio.SocketStream) -> None:
-        if len(self._streams) >= self._max_connections or self._is_closed:
+    async def _serve(self, accepted: trio.SocketStream) -> None:
+        if len(self._connections) >= self._max_connections or self._accepting.cancel_called:
             log.warning("connection refused", reason=f"{self._max_connections} are open")
-            stream.socket.close()
+            accepted.socket.close()
             return
-        self._streams.add(stream)
-        state = ConnectionState(LifespanState())
-        server: Any = TCPServer(self._app, self._config, self._context, state, stream)  # type: ignore[arg-type]
+        connection = HttpConnection(TcpStream.taking_over(accepted), self._application)
+        accepted.socket.close()
+        self._connections.add(connection)
         try:
-            await cast(Awaitable[None], server)
+            await connection.run()
         except Exception as error:
             log.error("connection failed", error=f"{type(error).__name__}: {error}", exc_info=error)
         finally:
-            self._streams.discard(stream)
-            stream.socket.close()
-
-
-def _config() -> Config:
-    config = Config()
-    config.keep_alive_timeout = IDLE_TIMEOUT_S
-    config.keep_alive_max_requests = _NO_LIMIT
-    config.include_server_header = False
-    config.accesslog = None
-    config.errorlog = logging.getLogger(__name__)
-    config.loglevel = "WARNING"
-    return config
+            self._connections.discard(connection)

@@ -60,12 +60,11 @@ async def kv_gateway(
         log.info("listening", listener="kv", endpoint=str(endpoint))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.run)
-            nursery.start_soon(announce, service, f"http://{advertised or endpoint}")
-            try:
+            async with trio.open_nursery() as announcing:
+                announcing.start_soon(announce, service, f"http://{advertised or endpoint}")
                 yield
-            finally:
-                server.close()
-                nursery.cancel_scope.cancel()
+                announcing.cancel_scope.cancel()
+            server.end()
 
 
 def _bound(endpoint: Endpoint) -> socket.socket:

@@ -1,0 +1,239 @@
+"""One connection: reads requests, has the application answer each, and holds the client to limits."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final, Protocol
+
+import trio
+
+from kraft_trio.kv.errors import Code, KvError
+from kraft_trio.kv.gateway.exchange import BodyTooLarge, Disconnected, Endpoint
+from kraft_trio.kv.gateway.http_errors import error_body
+from kraft_trio.kv.gateway.http_parser import END, BadRequest, Head, RequestParser
+from kraft_trio.kv.gateway.http_responses import CONTINUE, LAST_CHUNK, chunk, stream_head, whole
+
+IDLE_TIMEOUT_S: Final = 300.0
+"""Time that a connection may stay open between requests."""
+HEAD_TIMEOUT_S: Final = 30.0
+BODY_TIMEOUT_S: Final = 60.0
+"""Time for the whole body of a request that has one answer.  A stream's messages may come at any time."""
+SEND_TIMEOUT_S: Final = 120.0
+"""Time in which a client must read what is sent to it at once."""
+LINGER_S: Final = 2.0
+"""Before a connection is closed, the client may go on sending for so long.  Else it might lose the response."""
+MAX_AHEAD_BYTES: Final = 64 * 1024
+"""Bytes of the next requests that a client may send while it waits for a lock or reads a stream."""
+
+
+class HttpStream(Protocol):
+    """What a connection needs of its stream."""
+
+    def send_now(self, *parts: bytes | memoryview) -> int: ...
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None: ...
+    async def send_eof(self) -> None: ...
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray: ...
+    async def aclose(self) -> None: ...
+
+
+class HttpConnection:
+    """Owns the stream, and serves its requests in turn, in one task."""
+
+    def __init__(self, stream: HttpStream, application: Endpoint) -> None:
+        self._stream = stream
+        self._application = application
+        self._exchange: HttpExchange | None = None
+        self._scope = trio.CancelScope()
+        """Its deadline is that of what the client has to do next."""
+        self.parser = RequestParser()
+        self.is_ending = False
+        """Whether no further request is served."""
+
+    async def run(self) -> None:
+        """Serve until the connection ends.  Raises what the application raises."""
+        try:
+            with self._scope:
+                await self._serve()
+            if self._scope.cancelled_caught and not self.is_ending and not self.parser.is_between_requests:
+                await self._refuse(BadRequest(408, "the request did not come in time"))
+            if not self.is_ending:
+                await self._linger()
+        except BadRequest as error:
+            await self._refuse(error)
+            await self._linger()
+        except Disconnected:
+            pass
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._stream.aclose()
+
+    def end(self) -> None:
+        """End the connection: after the request that is under way, unless its response is a stream."""
+        self.is_ending = True
+        if self._exchange is None or self._exchange.is_streaming:
+            self._scope.cancel()
+
+    async def _serve(self) -> None:
+        while not self.is_ending:
+            self._exchange = exchange = HttpExchange(self, await self._next_head())
+            try:
+                await self._application(exchange)
+            except Disconnected:
+                if self.parser.error is not None and not exchange.has_begun:
+                    raise self.parser.error from None
+                raise
+            if not exchange.is_reusable:
+                return
+            self._exchange = None
+            if self.parser.has_events:
+                await trio.lowlevel.checkpoint()  # others get a turn, even if this client never waits
+
+    async def _next_head(self) -> Head:
+        parser = self.parser
+        if not parser.has_events:
+            now = trio.current_time()
+            self._scope.deadline = now + (IDLE_TIMEOUT_S if parser.is_between_requests else HEAD_TIMEOUT_S)
+        while (event := parser.next_event()) is None:
+            was_idle = parser.is_between_requests
+            await self.receive()
+            if was_idle and not parser.is_between_requests:
+                self._scope.deadline = trio.current_time() + HEAD_TIMEOUT_S
+        assert isinstance(event, Head), "a head comes after the end of the request before"
+        self._scope.deadline = inf
+        return event
+
+    def must_send_body_in_time(self) -> None:
+        self._scope.deadline = trio.current_time() + BODY_TIMEOUT_S
+
+    def has_sent_body(self) -> None:
+        self._scope.deadline = inf
+
+    async def receive(self) -> int:
+        """Give the parser what comes next, and return its size.  Raises Disconnected."""
+        try:
+            data = await self._stream.receive_some()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise Disconnected from None
+        if not data:
+            raise Disconnected
+        self.parser.feed(bytes(data))
+        return len(data)
+
+    async def send(self, data: bytes) -> None:
+        """Raises Disconnected, also if the client does not read."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        try:
+            sent = self._stream.send_now(data)
+            if sent < len(data):
+                with trio.fail_after(SEND_TIMEOUT_S):
+                    await self._stream.send_all(data[sent:])
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+            raise Disconnected from None
+
+    async def _refuse(self, error: BadRequest) -> None:
+        """Answer what is no request.  Without a valid request, nothing is known of the next one's beginning."""
+        if self._exchange is None or not self._exchange.has_begun:
+            content = error_body(KvError(Code.INVALID_ARGUMENT, error.reason))
+            with trio.move_on_after(LINGER_S):
+                await self.send(whole(error.status, content, closes=True))
+
+    async def _linger(self) -> None:
+        with trio.move_on_after(LINGER_S):
+            try:
+                await self._stream.send_eof()
+                while await self._stream.receive_some():
+                    pass
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                pass
+
+
+class HttpExchange:
+    """An Exchange on a connection."""
+
+    def __init__(self, connection: HttpConnection, head: Head) -> None:
+        self._connection = connection
+        self._head = head
+        self._is_read = connection.parser.took_end()
+        self._is_complete = False
+        self.has_begun = False
+        """Whether the client may have got a part of the response."""
+        self.is_streaming = False
+        self._is_awaiting_continue = head.headers.get(b"expect", b"").lower() == b"100-continue"
+
+    @property
+    def method(self) -> str:
+        return self._head.method
+
+    @property
+    def path(self) -> str:
+        return self._head.path
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether the connection can serve another request after this one."""
+        return self._head.keep_alive and self._is_read and self._is_complete and not self._connection.is_ending
+
+    def header(self, name: bytes) -> bytes | None:
+        return self._head.headers.get(name)
+
+    async def body(self, max_bytes: int) -> bytes:
+        if self._head.content_length > max_bytes:
+            raise BodyTooLarge
+        self._connection.must_send_body_in_time()
+        body = b""
+        while part := await self.next_part():
+            body = body + part if body else part
+            if len(body) > max_bytes:
+                raise BodyTooLarge
+        self._connection.has_sent_body()
+        return body
+
+    async def next_part(self) -> bytes:
+        if self._is_read:
+            return END
+        parser = self._connection.parser
+        try:
+            while (event := parser.next_event()) is None:
+                if self._is_awaiting_continue:
+                    self._is_awaiting_continue = False
+                    await self._connection.send(CONTINUE)
+                await self._connection.receive()
+        except BadRequest:
+            raise Disconnected from None
+        assert isinstance(event, bytes), "a body ends before the next head"
+        self._is_read = event == END
+        return event
+
+    async def wait_for_disconnect(self) -> None:
+        ahead = 0
+        while ahead <= MAX_AHEAD_BYTES:
+            try:
+                ahead += await self._connection.receive()
+            except Disconnected:
+                return
+
+    async def respond(self, status: int, content: bytes) -> None:
+        self.has_begun = self._is_complete = True
+        closes = not self.is_reusable
+        await self._connection.send(whole(status, content, closes=closes, has_body=self.method != "HEAD"))
+
+    async def stream(self, content: bytes) -> None:
+        await self._stream(content)
+
+    async def end(self) -> None:
+        self._is_complete = True
+        await self._stream(b"")
+
+    async def _stream(self, content: bytes) -> None:
+        """Send content, or the end, and before it the head if it is the first."""
+        is_chunked = not self._head.is_http_1_0
+        data = b""
+        if not self.is_streaming:
+            self.has_begun = self.is_streaming = True
+            data = stream_head(is_chunked=is_chunked, closes=not self._head.keep_alive)
+        if is_chunked:
+            data += chunk(content) if content else LAST_CHUNK
+        else:
+            data += content
+        if data:
+            await self._connection.send(data)

@@ -1,0 +1,155 @@
+"""Reads HTTP/1.1 requests from bytes: llhttp with limits."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import attrs
+import httptools
+
+MAX_HEAD_BYTES: Final = 64 * 1024
+"""Bytes in a row that complete nothing: neither a head nor a part of a body.  A head may be twice as large."""
+END: Final = b""
+"""The event after the last part of a body."""
+_FRAMING: Final = (b"content-length", b"transfer-encoding")
+
+
+class BadRequest(Exception):
+    """What the client has sent is no request that this server takes."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+@attrs.frozen
+class Head:
+    """What comes before a request's body.  The names of the headers are in lower case."""
+
+    method: str
+    path: str
+    headers: dict[bytes, bytes]
+    is_http_1_0: bool = False
+    keep_alive: bool = True
+    """Whether the client may send another request on the connection."""
+
+    @property
+    def content_length(self) -> int:
+        """0 also if the client does not tell the length."""
+        return int(self.headers.get(b"content-length", b"0"))
+
+
+Event = Head | bytes
+"""For each request: its head, the parts of its body, and END."""
+
+
+class RequestParser:
+    """Makes events of the bytes of one connection, also if requests follow one another without a pause.
+
+    An offer to upgrade to another protocol is ignored, as HTTP allows.
+    """
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpRequestParser(self)
+        self._events: deque[Event] = deque()
+        self.error: BadRequest | None = None
+        """Why there will be no more events."""
+        self._idle_bytes = 0
+        self._url = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._newest = Head("", "", {})
+        self._is_resuming = False
+        self.is_between_requests = True
+        """Whether nothing of the next request has come."""
+
+    def next_event(self) -> Event | None:
+        """The next event; None if more bytes are needed.  Raises BadRequest, once all events before it are taken."""
+        if self._events:
+            return self._events.popleft()
+        if self.error is not None:
+            raise self.error
+        return None
+
+    @property
+    def has_events(self) -> bool:
+        return bool(self._events)
+
+    def took_end(self) -> bool:
+        """Take END if it is the next event, and return whether it was."""
+        if self._events and self._events[0] == END:
+            self._events.popleft()
+            return True
+        return False
+
+    def feed(self, data: bytes) -> None:
+        """Take over what was received.  `next_event` tells what is in it."""
+        if self.error is not None:
+            return
+        known = len(self._events)
+        try:
+            self._feed(data)
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            self.error = cause if isinstance(cause, BadRequest) else BadRequest(400, f"no HTTP/1.1 request: {error}")
+            return
+        if len(self._events) > known:
+            self._idle_bytes = 0
+        else:
+            self._idle_bytes += len(data)
+            if self._idle_bytes > MAX_HEAD_BYTES:
+                self.error = BadRequest(431, f"more than {MAX_HEAD_BYTES} bytes of headers")
+
+    def _feed(self, data: bytes) -> None:
+        while True:
+            try:
+                self._parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                data = data[upgrade.args[0] :]
+            # llhttp leaves the rest to the other protocol.  A new parser goes on with the body.
+            headers = self._newest.headers
+            framing = [b"%s: %s\r\n" % (name, headers[name]) for name in _FRAMING if name in headers]
+            self._parser = httptools.HttpRequestParser(self)
+            self._is_resuming = True
+            self._parser.feed_data(b"POST / HTTP/1.1\r\n%s\r\n" % b"".join(framing))
+
+    def on_message_begin(self) -> None:
+        self.is_between_requests = False
+        self._url, self._headers = b"", {}
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        if not self._is_resuming:
+            self._newest = self._head()
+            self._headers = {}
+            self._events.append(self._newest)
+
+    def _head(self) -> Head:
+        is_http_1_0 = self._parser.get_http_version() != "1.1"
+        if not is_http_1_0 and b"host" not in self._headers:
+            raise BadRequest(400, "no Host header")
+        try:
+            path = httptools.parse_url(self._url).path or b"/"
+        except httptools.HttpParserInvalidURLError:
+            raise BadRequest(400, "no URL that this server has") from None
+        # A client of HTTP/1.0 cannot tell the end of a stream unless the connection ends.
+        keep_alive = not is_http_1_0 and self._parser.should_keep_alive()
+        method = self._parser.get_method().decode("ascii")
+        return Head(method, path.decode("latin-1"), self._headers, is_http_1_0, keep_alive)
+
+    def on_body(self, data: bytes) -> None:
+        self._events.append(data)
+
+    def on_message_complete(self) -> None:
+        if self._parser.should_upgrade() and not self._is_resuming:
+            return
+        self._is_resuming = False
+        self.is_between_requests = True
+        self._events.append(END)

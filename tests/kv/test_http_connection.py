@@ -1,0 +1,399 @@
+"""One HTTP connection and its client, whatever the client does.  Time is virtual."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from kraft_trio.kv.gateway import http_connection
+from kraft_trio.kv.gateway.exchange import BodyTooLarge, Exchange
+from kraft_trio.kv.gateway.http_connection import MAX_AHEAD_BYTES, HttpConnection
+
+MAX_BODY_BYTES = 1000
+
+
+Ends = trio.StapledStream[trio.abc.SendStream, trio.abc.ReceiveStream]
+
+
+@attrs.frozen
+class MemoryStream:
+    """What an HttpConnection needs.  Nothing can be sent at once."""
+
+    ends: Ends
+
+    def send_now(self, *parts: bytes | memoryview) -> int:
+        return 0
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self.ends.send_all(data)
+
+    async def send_eof(self) -> None:
+        await self.ends.send_eof()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        return await self.ends.receive_some(max_bytes)
+
+    async def aclose(self) -> None:
+        await self.ends.aclose()
+
+
+@attrs.define
+class Application:
+    """Echoes bodies, and streams in answer to /stream until the client leaves."""
+
+    served: list[tuple[str, str, bytes]] = attrs.field(factory=list)
+    left: trio.Event = attrs.field(factory=trio.Event)
+    """Whether the end of a stream's or a waiter's client was noticed."""
+
+    async def __call__(self, exchange: Exchange) -> None:
+        if exchange.path == "/stream":
+            await exchange.stream(b"first")
+            await self._wait(exchange)
+        elif exchange.path == "/wait":
+            await exchange.body(MAX_BODY_BYTES)
+            await self._wait(exchange)
+        elif exchange.path == "/parts":
+            while part := await exchange.next_part():
+                await exchange.stream(part)
+            await exchange.end()
+        elif exchange.path == "/fault":
+            raise RuntimeError("a fault")
+        else:
+            await self._echo(exchange)
+
+    async def _wait(self, exchange: Exchange) -> None:
+        try:
+            await exchange.wait_for_disconnect()
+        finally:
+            self.left.set()
+
+    async def _echo(self, exchange: Exchange) -> None:
+        try:
+            body = await exchange.body(MAX_BODY_BYTES)
+        except BodyTooLarge:
+            await exchange.respond(400, b"too large")
+            return
+        self.served.append((exchange.method, exchange.path, body))
+        await exchange.respond(200, body)
+
+
+@attrs.define
+class Client:
+    stream: Ends
+    connection: HttpConnection
+    application: Application
+    ended: trio.Event = attrs.field(factory=trio.Event)
+    """Whether the server has let go of the connection."""
+    received: bytearray = attrs.field(factory=bytearray)
+
+    async def send(self, data: bytes) -> None:
+        await self.stream.send_all(data)
+
+    async def until(self, found: bytes) -> bytes:
+        """Receive up to and including these bytes, and return everything that has come since the last call."""
+        while found not in self.received:
+            data = await self.stream.receive_some()
+            assert data, bytes(self.received)
+            self.received += data
+        end = self.received.index(found) + len(found)
+        taken = bytes(self.received[:end])
+        del self.received[:end]
+        return taken
+
+    async def rest(self) -> bytes:
+        """Receive everything until the server has ended the connection."""
+        async for data in self.stream:
+            self.received += data
+        return bytes(self.received)
+
+    async def _serve(self) -> None:
+        try:
+            await self.connection.run()
+        finally:
+            self.ended.set()
+
+
+Pair = Callable[[], tuple[Any, Any]]
+
+
+@asynccontextmanager
+async def connected(pair: Pair = trio.testing.memory_stream_pair) -> AsyncIterator[Client]:
+    """A client of one connection."""
+    ours, theirs = pair()
+    application = Application()
+    connection = HttpConnection(MemoryStream(theirs), application)
+    client = Client(ours, connection, application)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client._serve)
+        with trio.fail_after(100_000):
+            yield client
+            await ours.aclose()
+            await client.ended.wait()
+
+
+HOST = b"Host: a\r\n"
+POST = b"POST /a HTTP/1.1\r\n" + HOST + b"Content-Length: 3\r\n\r\nabc"
+GET = b"GET /b HTTP/1.1\r\n" + HOST + b"\r\n"
+
+
+async def test_requests_follow_one_another(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        for _ in range(3):
+            await client.send(POST)
+            answer = await client.until(b"\r\n\r\nabc")
+            assert answer.startswith(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ndate: ")
+            assert b"content-length: 3\r\n" in answer
+            assert b"connection" not in answer
+
+
+async def test_pipelined_requests_are_answered_in_turn(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        await client.send(POST + GET + POST.replace(b"/a", b"/c") + GET[:9])
+        await client.send(GET[9:])
+        assert (await client.until(b"\r\n\r\nabc")).count(b"HTTP/1.1 200") == 1
+        assert (await client.until(b"\r\n\r\nabc")).count(b"HTTP/1.1 200") == 2
+        await client.until(b"content-length: 0\r\n\r\n")
+        served = [("POST", "/a", b"abc"), ("GET", "/b", b""), ("POST", "/c", b"abc"), ("GET", "/b", b"")]
+        assert client.application.served == served
+
+
+async def test_a_request_byte_by_byte(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        for byte in POST:
+            await client.send(bytes([byte]))
+        await client.until(b"\r\n\r\nabc")
+
+
+async def test_a_chunked_body(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        await client.send(b"POST /a HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+        await client.send(b"2\r\nbc\r\n0\r\n\r\n")
+        await client.until(b"\r\n\r\nabc")
+        await client.send(GET)
+        await client.until(b"content-length: 0\r\n\r\n")
+
+
+async def test_a_stream_in_both_directions(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        await client.send(b"POST /parts HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n")
+        for part in (b"a", b"b"):
+            await client.send(b"1\r\n%s\r\n" % part)
+            await client.until(b"1\r\n%s\r\n" % part)
+        await trio.sleep(80_000)
+        await client.send(b"0\r\n\r\n")
+        await client.until(b"0\r\n\r\n")
+        await client.send(POST)
+        await client.until(b"\r\n\r\nabc")
+
+
+async def test_a_client_of_http_1_0(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        await client.send(b"POST /parts HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nabc")
+        head, _, body = (await client.rest()).partition(b"\r\n\r\n")
+        assert b"transfer-encoding" not in head
+        assert b"connection: close" in head
+        assert body == b"abc"
+
+
+async def test_who_asks_for_the_end_gets_it(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        await client.send(POST.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) + POST)
+        assert (await client.rest()).count(b"connection: close\r\n") == 1
+        assert len(client.application.served) == 1
+
+
+async def test_head_gets_no_body(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        await client.send(POST.replace(b"POST", b"HEAD"))
+        await client.until(b"content-length: 3\r\n\r\n")
+        await client.send(GET)
+        await client.until(b"HTTP/1.1 200")
+        assert not client.received.startswith(b"abc")
+
+
+async def test_who_expects_to_be_told_to_go_on(autojump_clock: trio.testing.MockClock) -> None:
+    head, body = POST[:-3].replace(b"\r\n", b"\r\nExpect: 100-Continue\r\n", 1), POST[-3:]
+    async with connected() as client:
+        await client.send(head)
+        assert await client.until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        await client.send(body)
+        assert (await client.until(b"abc")).startswith(b"HTTP/1.1 200 OK\r\n")
+        await client.send(head + body)
+        assert (await client.until(b"abc")).startswith(b"HTTP/1.1 200 OK\r\n"), "the body was there already"
+
+
+async def test_a_large_body_is_refused_before_it_comes(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        head = b"POST /a HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\nContent-Length: 1001\r\n\r\n"
+        await client.send(head)
+        answer = await client.rest()
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"connection: close\r\n" in answer
+
+
+async def test_a_large_body_in_chunks_is_refused(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        await client.send(b"POST /a HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n")
+        await client.send(b"1f4\r\n%s\r\n" % bytes(500) * 3)
+        assert (await client.rest()).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_who_is_refused_can_read_why(autojump_clock: trio.testing.MockClock) -> None:
+    """The server reads on for a while: a connection that is closed with unread bytes takes the answer with it."""
+    async with connected() as client:
+        await client.send(b"no HTTP\r\n\r\n")
+        answer = await client.until(b"}")
+        assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert b'"code":3' in answer
+        assert b"connection: close\r\n" in answer
+        await client.send(bytes(100_000))
+        assert not client.ended.is_set()
+
+
+async def test_an_error_in_a_body_is_told(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        await client.send(b"POST /a HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n")
+        assert (await client.rest()).startswith(b"HTTP/1.1 400 ")
+        assert client.application.served == []
+
+
+async def test_an_error_in_a_body_ends_a_stream(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        await client.send(b"POST /parts HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\nzz\r\n")
+        answer = await client.rest()
+        assert answer.count(b"HTTP/1.1") == 1
+        assert answer.endswith(b"1\r\na\r\n"), "not as if it were complete"
+
+
+@pytest.mark.parametrize("sent", [b"", POST[:20], POST[:-1]], ids=["nothing", "half a head", "half a body"])
+async def test_a_client_that_leaves(autojump_clock: trio.testing.MockClock, sent: bytes) -> None:
+    began = trio.current_time()
+    async with connected() as client:
+        await client.send(sent)
+        await trio.testing.wait_all_tasks_blocked()
+        await client.stream.aclose()
+        await client.ended.wait()
+    assert client.application.served == []
+    assert trio.current_time() == began, "it was not noticed before a timeout"
+
+
+async def test_who_sends_its_last_request_is_answered(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        await client.send(POST)
+        assert isinstance(client.stream.send_stream, trio.testing.MemorySendStream)
+        client.stream.send_stream.close()
+        assert (await client.rest()).endswith(b"abc")
+
+
+@pytest.mark.parametrize("path", [b"/stream", b"/wait"])
+async def test_the_end_of_a_waiting_client_is_noticed(autojump_clock: trio.testing.MockClock, path: bytes) -> None:
+    async with connected() as client:
+        await client.send(GET.replace(b"/b", path))
+        await trio.testing.wait_all_tasks_blocked()
+        assert not client.application.left.is_set()
+        await client.stream.aclose()
+        await client.application.left.wait()
+
+
+async def test_a_waiting_client_may_send_its_next_requests(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        await client.send(GET.replace(b"/b", b"/wait"))
+        await client.send(POST)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not client.application.left.is_set()
+        await client.send(bytes(MAX_AHEAD_BYTES))
+        await client.application.left.wait()
+
+
+TIMEOUTS = {
+    "between requests": (b"", b"", http_connection.IDLE_TIMEOUT_S),
+    "in a head": (POST[:30], b"HTTP/1.1 408 ", http_connection.HEAD_TIMEOUT_S),
+    "in a body": (POST[:-1], b"HTTP/1.1 408 ", http_connection.BODY_TIMEOUT_S),
+}
+
+
+@pytest.mark.parametrize(("sent", "answer", "seconds"), TIMEOUTS.values(), ids=TIMEOUTS)
+async def test_a_client_that_is_too_slow(
+    autojump_clock: trio.testing.MockClock, sent: bytes, answer: bytes, seconds: float
+) -> None:
+    async with connected() as client:
+        await client.send(POST)
+        await client.until(b"\r\n\r\nabc")
+        began = trio.current_time()
+        if sent:
+            await client.send(sent)
+        assert (await client.rest())[: len(answer or b"x")] == answer
+        assert trio.current_time() - began == seconds
+
+
+async def trickle(client: Client, sent: bytes) -> None:
+    for byte in sent:
+        await trio.sleep(10)
+        await client.send(bytes([byte]))
+
+
+@pytest.mark.parametrize(
+    "sent", [b"GET /" + b"b" * 100, POST.replace(b"3", b"100") + bytes(50)], ids=["a head", "a body"]
+)
+async def test_a_trickle_does_not_count_as_progress(autojump_clock: trio.testing.MockClock, sent: bytes) -> None:
+    async with connected() as client:
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trickle, client, sent)
+            assert (await client.rest()).startswith(b"HTTP/1.1 408 ")
+            assert trio.current_time() - began <= 10 + http_connection.BODY_TIMEOUT_S
+            nursery.cancel_scope.cancel()
+        assert client.application.served == []
+
+
+async def test_a_client_that_does_not_read(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected(trio.testing.lockstep_stream_pair) as client:
+        began = trio.current_time()
+        await client.send(POST)
+        await client.ended.wait()
+        assert trio.current_time() - began == http_connection.SEND_TIMEOUT_S
+
+
+async def test_a_stream_may_be_silent(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        await client.send(GET.replace(b"/b", b"/stream"))
+        await client.until(b"5\r\nfirst\r\n")
+        await trio.sleep(80_000)
+        assert not client.application.left.is_set()
+
+
+async def test_the_end_of_the_server_ends_idle_connections(autojump_clock: trio.testing.MockClock) -> None:
+    for path in (None, b"/stream"):
+        async with connected() as client:
+            if path is not None:
+                await client.send(GET.replace(b"/b", path))
+                await client.until(b"first")
+            await trio.testing.wait_all_tasks_blocked()
+            began = trio.current_time()
+            client.connection.end()
+            await client.rest()
+            assert trio.current_time() == began
+
+
+async def test_the_end_of_the_server_lets_a_request_end(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        await client.send(POST[:-3])
+        await trio.testing.wait_all_tasks_blocked()
+        client.connection.end()
+        await client.send(b"abc")
+        answer = await client.rest()
+        assert answer.endswith(b"abc")
+        assert b"connection: close\r\n" in answer
+
+
+async def test_a_fault_ends_the_connection(autojump_clock: trio.testing.MockClock) -> None:
+    with pytest.RaisesGroup(RuntimeError):
+        async with connected() as client:
+            await client.send(GET.replace(b"/b", b"/fault"))
+            assert await client.rest() == b""
