@@ -1,4 +1,4 @@
-"""docs/API.md: its programs and its lines for Kafka clients run as they stand there."""
+"""docs/API.md: it names every method, and its lines for Kafka clients run as they stand there."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from kraft_trio import AdminClient, LogClient, Node, StateMachine
 from kraft_trio.testing import SimulatedMachine, VirtualCluster
-from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, check_program, run
+from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, run
 
 DOCUMENT = (REPOSITORY / "docs" / "API.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
@@ -24,42 +23,6 @@ BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL
 def block_that_begins_with(start: str) -> str:
     [block] = [text for _, text in BLOCKS if text.startswith(start)]
     return str(block)
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory of the programs; each finds its ports and directories by itself."""
-    directory = tmp_path_factory.mktemp("api")
-    for language, program in BLOCKS:
-        if language == "python":
-            named = re.search(r"^\"\"\".* python (\w+\.py)\"\"\"$", program, re.MULTILINE)
-            assert named is not None, "a program's first line says how to run it"
-            (directory / named[1]).write_text(program)
-    return directory
-
-
-@pytest.mark.acceptance
-def test_the_program_changes_the_voters(programs: Path) -> None:
-    assert run([sys.executable, str(programs / "membership.py")]).splitlines() == [
-        "voters: [1]",
-        "voters: [(1, 0), (2, 0)]",
-        "refused: duplicate_voter",
-        "voters: [1]",
-    ]
-
-
-@pytest.mark.acceptance
-def test_the_state_machine_starts_from_its_snapshot(programs: Path) -> None:
-    before, loaded, after = run([sys.executable, str(programs / "tally.py")]).splitlines()
-    assert before == "{b'be': 2, b'not': 1, b'or': 1, b'to': 2}"
-    assert f"`{loaded}`" in DOCUMENT
-    assert after == "{b'be': 2, b'is': 1, b'not': 1, b'or': 1, b'that': 1, b'to': 2}"
-
-
-def test_the_programs_are_typed_and_formatted(programs: Path) -> None:
-    files = sorted(programs.iterdir())
-    assert [file.name for file in files] == ["membership.py", "tally.py"]
-    check_program(*files)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,25 @@ def test_the_leaders_task_moves_without_gap_or_repetition() -> None:
     assert in_sequence == "in sequence: True"
 
 
+@pytest.mark.acceptance
+def test_a_node_joins_the_voters_and_leaves_them() -> None:
+    assert lines_of("membership") == [
+        "voters: [1]",
+        "voters: [(1, 0), (2, 0)]",
+        "refused: duplicate_voter",
+        "voters: [1]",
+    ]
+
+
+@pytest.mark.acceptance
+def test_a_state_machine_starts_from_its_snapshot() -> None:
+    assert lines_of("tally") == [
+        "{b'be': 2, b'not': 1, b'or': 1, b'to': 2}",
+        "loaded: 4 words",
+        "{b'be': 2, b'is': 1, b'not': 1, b'or': 1, b'that': 1, b'to': 2}",
+    ]
+
+
 @contextmanager
 def serving(node_id: int, addresses: list[str], directory: Path, port: int) -> Iterator[str]:
     """The service of one node, up; its URL."""

@@ -1,4 +1,4 @@
-"""Type checkers see the public names: mypy and pyright accept the documents' programs and reject wrong calls."""
+"""Type checkers see the public names: mypy and pyright accept programs of users and reject wrong calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import kraft_trio
 from tests.support.programs import REPOSITORY
 
 REJECTED = Path(__file__).parent / "data" / "rejected_calls.py"
-DOCUMENTS = ("README.md", "docs/API.md", "docs/EMBEDDING.md")
+DOCUMENTS = ("README.md", "docs/EMBEDDING.md")
+EXAMPLES = ("membership.py", "tally.py")
 ACCEPTED_WITHIN_S = 600
 
 needs_pyright = pytest.mark.skipif(
@@ -27,7 +28,7 @@ needs_pyright = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The programs of the documents, as files of the names that their first lines tell; some import others."""
+    """Two examples, and the programs of the documents, as files of the names that their first lines tell."""
     directory = tmp_path_factory.mktemp("programs")
     files = []
     for document in DOCUMENTS:
@@ -36,7 +37,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             assert named is not None
             files.append(directory / named[1])
             files[-1].write_text(program)
-    return files
+    return [*files, *(REPOSITORY / "examples" / name for name in EXAMPLES)]
 
 
 def lines_with(*endings: str) -> set[int]:
@@ -79,6 +80,6 @@ def test_pyright_rejects_wrong_calls_and_no_others(tmp_path: Path) -> None:
 
 
 @needs_pyright
-def test_pyright_accepts_the_documents_programs(programs: list[Path], tmp_path: Path) -> None:
+def test_pyright_accepts_programs_of_users(programs: list[Path], tmp_path: Path) -> None:
     assert programs
     assert pyright(programs, tmp_path) == []
