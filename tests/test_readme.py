@@ -37,7 +37,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shown = f"127.0.0.1:{FIRST_PORT + number}"
         assert shown in text
         text = text.replace(shown, f"127.0.0.1:{port}")
-    path = tmp_path_factory.mktemp("readme") / "bank.py"
+    path = tmp_path_factory.mktemp("readme") / "total.py"
     path.write_text(text)
     return path
 
@@ -50,9 +50,9 @@ def test_the_two_commands_come_first() -> None:
 
 @pytest.mark.acceptance
 def test_the_program_runs_and_a_retry_is_applied_once(program: Path) -> None:
-    deposits = [f"node {node_id}: alice has {node_id}00" for node_id in (1, 2, 3)]
-    retries = [f"node {node_id}: bob has 50" for node_id in (1, 2, 3)]
-    assert run([sys.executable, str(program)]).splitlines() == [*deposits, *retries]
+    additions = [f"node {node_id} adds 100: {node_id}00" for node_id in (1, 2, 3)]
+    retries = [f"node {node_id} adds 50 once: 350" for node_id in (1, 2, 3)]
+    assert run([sys.executable, str(program)]).splitlines() == [*additions, *retries]
 
 
 def test_the_program_is_typed_and_formatted(program: Path) -> None:
