@@ -43,49 +43,49 @@ class Node(NodeInThread[T, R]):
     """
 
     async def wait_for_leader(self) -> QuorumView:
-        """As `kraft_trio.Node.wait_for_leader`."""
+        """Like `kraft_trio.Node.wait_for_leader`."""
         return await self._call(self._node.wait_for_leader)
 
     async def changes(self) -> AsyncGenerator[QuorumView, None]:
-        """As `kraft_trio.Node.changes`."""
+        """Like `kraft_trio.Node.changes`."""
         async for view in self._items(self._node.changes()):
             yield view
 
     def leadership(self) -> AbstractAsyncContextManager[Term]:
-        """As `kraft_trio.Node.leadership`: the end of the leadership cancels the block, which then ends normally."""
+        """Like `kraft_trio.Node.leadership`: the end of the leadership cancels the block, which then ends normally."""
         return _Block(self._thread, self._node.leadership)
 
     async def resign(self) -> None:
-        """As `kraft_trio.Node.resign`."""
+        """Like `kraft_trio.Node.resign`."""
         await self._call(self._node.resign)
 
     async def transfer_leadership(self, to: int, *, timeout_ms: int = 30_000) -> int:
-        """As `kraft_trio.Node.transfer_leadership`."""
+        """Like `kraft_trio.Node.transfer_leadership`."""
         return await self._call(partial(self._node.transfer_leadership, to, timeout_ms=timeout_ms))
 
     async def append(self, values: Sequence[T | NewRecord], *, epoch: int | None = None) -> range:
-        """As `kraft_trio.Node.append`."""
+        """Like `kraft_trio.Node.append`."""
         return await self._call(partial(self._node.append, values, epoch=epoch))
 
     async def execute(self, command: T | NewRecord, request_id: UUID | None = None) -> R:
-        """As `kraft_trio.Node.execute`."""
+        """Like `kraft_trio.Node.execute`."""
         return await self._call(partial(self._node.execute, command, request_id))
 
     async def committed(self, from_offset: int = 0) -> AsyncGenerator[Committed[T], None]:
-        """As `kraft_trio.Node.committed`."""
+        """Like `kraft_trio.Node.committed`."""
         async for committed in self._items(self._node.committed(from_offset)):
             yield committed
 
     async def wait_until_applied(self, offset: int) -> None:
-        """As `kraft_trio.Node.wait_until_applied`."""
+        """Like `kraft_trio.Node.wait_until_applied`."""
         await self._call(partial(self._node.wait_until_applied, offset))
 
     async def read_barrier(self) -> int:
-        """As `kraft_trio.Node.read_barrier`."""
+        """Like `kraft_trio.Node.read_barrier`."""
         return await self._call(self._node.read_barrier)
 
     async def take_snapshot(self) -> OffsetAndEpoch | None:
-        """As `kraft_trio.Node.take_snapshot`."""
+        """Like `kraft_trio.Node.take_snapshot`."""
         return await self._call(self._node.take_snapshot)
 
     async def _call(self, function: Callable[[], Awaitable[V]]) -> V:
@@ -185,7 +185,7 @@ async def _opened(
 async def ensure_formatted(
     config: NodeConfig, cluster_id: str, first_voters: Mapping[int, Endpoint | str] | None = None
 ) -> bool:
-    """As `kraft_trio.ensure_formatted`."""
+    """Like `kraft_trio.ensure_formatted`."""
     thread = TrioThread("kraft format")
     thread.start()
     try:

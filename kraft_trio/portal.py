@@ -140,12 +140,12 @@ class HostedBlock(Generic[V]):
         self.call.future.add_done_callback(self._has_ended)
 
     def leave(self, error: Exception | None) -> None:
-        """The block has ended, by that error if there is one."""
+        """Tell the context manager that the block has ended, and with which error, if any."""
         self._error = error
         self._thread.soon(self._left.set)
 
     def abandon(self) -> None:
-        """Nobody is going to enter the block."""
+        """Leave the context manager, because nobody will enter the block."""
         self.leave(None)
         self.call.cancel()
 
@@ -195,35 +195,35 @@ class NodeInThread(Generic[T, R]):
 
     @property
     def view(self) -> QuorumView:
-        """As `Node.view`."""
+        """Like `Node.view`."""
         return self._node.view
 
     @property
     def high_watermark(self) -> int | None:
-        """As `Node.high_watermark`."""
+        """Like `Node.high_watermark`."""
         return self._node.high_watermark
 
     @property
     def skipped_records(self) -> int:
-        """As `Node.skipped_records`."""
+        """Like `Node.skipped_records`."""
         return self._node.skipped_records
 
     @property
     def stale(self) -> Staleness:
-        """As `Node.stale`.  Raises NodeClosedError if the node has stopped."""
+        """Like `Node.stale`.  Raises NodeClosedError if the node has stopped."""
         return self._thread.read(lambda: self._node.stale)
 
     @property
     def metrics(self) -> MetricsInThread:
-        """As `Node.metrics`, without the registry."""
+        """Like `Node.metrics`, without the registry."""
         return MetricsInThread(self._thread, self._thread.read(lambda: self._node.metrics))
 
     def new_request_id(self) -> UUID:
-        """As `Node.new_request_id`."""
+        """Like `Node.new_request_id`."""
         return self._node.new_request_id()
 
     def observer_supports(self, observer: ReplicaKey, kraft_versions: VersionRange | None) -> None:
-        """As `Node.observer_supports`."""
+        """Like `Node.observer_supports`."""
         self._thread.read(lambda: self._node.observer_supports(observer, kraft_versions))
 
 
@@ -235,9 +235,9 @@ class MetricsInThread:
         self._metrics = metrics
 
     def values(self) -> dict[str, float | str]:
-        """As `NodeMetrics.values`."""
+        """Like `NodeMetrics.values`."""
         return self._thread.read(self._metrics.values)
 
     def exposition(self) -> bytes:
-        """As `NodeMetrics.exposition`."""
+        """Like `NodeMetrics.exposition`."""
         return self._thread.read(self._metrics.exposition)

@@ -60,16 +60,16 @@ class Node(NodeInThread[T, R]):
     """A running node.  Each call does what that of `kraft_trio.Node` does."""
 
     def wait_for_leader(self) -> QuorumView:
-        """As `kraft_trio.Node.wait_for_leader`."""
+        """Like `kraft_trio.Node.wait_for_leader`."""
         return self._call(self._node.wait_for_leader)
 
     def changes(self) -> Generator[QuorumView, None, None]:
-        """As `kraft_trio.Node.changes`."""
+        """Like `kraft_trio.Node.changes`."""
         return self._items(self._node.changes())
 
     @contextmanager
     def leadership(self) -> Iterator[Term]:
-        """As `kraft_trio.Node.leadership`, but nothing cancels the block: look at `term.has_ended`.
+        """Like `kraft_trio.Node.leadership`, but nothing cancels the block: look at `term.has_ended`.
 
         `term.was_interrupted` then tells whether the leadership ended before the block did.
         """
@@ -77,35 +77,35 @@ class Node(NodeInThread[T, R]):
             yield term
 
     def resign(self) -> None:
-        """As `kraft_trio.Node.resign`."""
+        """Like `kraft_trio.Node.resign`."""
         self._call(self._node.resign)
 
     def transfer_leadership(self, to: int, *, timeout_ms: int = 30_000) -> int:
-        """As `kraft_trio.Node.transfer_leadership`."""
+        """Like `kraft_trio.Node.transfer_leadership`."""
         return self._call(partial(self._node.transfer_leadership, to, timeout_ms=timeout_ms))
 
     def append(self, values: Sequence[T | NewRecord], *, epoch: int | None = None) -> range:
-        """As `kraft_trio.Node.append`."""
+        """Like `kraft_trio.Node.append`."""
         return self._call(partial(self._node.append, values, epoch=epoch))
 
     def execute(self, command: T | NewRecord, request_id: UUID | None = None) -> R:
-        """As `kraft_trio.Node.execute`."""
+        """Like `kraft_trio.Node.execute`."""
         return self._call(partial(self._node.execute, command, request_id))
 
     def committed(self, from_offset: int = 0) -> Generator[Committed[T], None, None]:
-        """As `kraft_trio.Node.committed`."""
+        """Like `kraft_trio.Node.committed`."""
         return self._items(self._node.committed(from_offset))
 
     def wait_until_applied(self, offset: int) -> None:
-        """As `kraft_trio.Node.wait_until_applied`."""
+        """Like `kraft_trio.Node.wait_until_applied`."""
         self._call(partial(self._node.wait_until_applied, offset))
 
     def read_barrier(self) -> int:
-        """As `kraft_trio.Node.read_barrier`."""
+        """Like `kraft_trio.Node.read_barrier`."""
         return self._call(self._node.read_barrier)
 
     def take_snapshot(self) -> OffsetAndEpoch | None:
-        """As `kraft_trio.Node.take_snapshot`."""
+        """Like `kraft_trio.Node.take_snapshot`."""
         return self._call(self._node.take_snapshot)
 
     def _call(self, function: Callable[[], Awaitable[V]]) -> V:
@@ -205,7 +205,7 @@ def _opened(
 def ensure_formatted(
     config: NodeConfig, cluster_id: str, first_voters: Mapping[int, Endpoint | str] | None = None
 ) -> bool:
-    """As `kraft_trio.ensure_formatted`."""
+    """Like `kraft_trio.ensure_formatted`."""
     return trio.run(formatting.ensure_formatted, config, cluster_id, first_voters)
 
 

@@ -23,8 +23,10 @@ async def append_in_epoch(
     """Append records as one batch, wait until it is committed, and return its first offset.
 
     The batch goes once to the mailbox of this epoch's LeaderReplication.  No other leader ever gets it, so it needs no
-    producer id.  Raises NotLeaderError if this node does not lead the epoch, or the leadership ended before the append;
-    OutcomeUnknownError if it ended between append and commit; RecordTooLargeError and RefusedError.
+    producer id.
+
+    Raises NotLeaderError if this node does not lead the epoch, or the leadership ended before the append.  Raises
+    OutcomeUnknownError if it ended between append and commit.  Also raises RecordTooLargeError and RefusedError.
     """
     mailbox = view.leader_mailbox if view.epoch == epoch else None
     if mailbox is None:

@@ -113,7 +113,7 @@ class Ruling:
     """What a sender of Vote, BeginQuorumEpoch or EndQuorumEpoch is told."""
 
     error: str | None = None
-    """The name of the partition-level error; None if there is none."""
+    """The name of the partition-level error, or None."""
     vote: VoteDecision | None = None
     """The decision on a Vote."""
     is_too_far_ahead: bool = False

@@ -36,7 +36,7 @@ class SnapshotScrubber:
         self._forget = forget
         self._has_had: dict[ReplicaKey, OffsetAndEpoch] = {}
         self._doubted: dict[OffsetAndEpoch, None] = {}
-        """Oldest doubt first."""
+        """The oldest suspicion comes first."""
         self._looked_at: dict[OffsetAndEpoch, float] = {}
         """When the last check of each ended."""
         self._wake = trio.Event()
@@ -54,7 +54,7 @@ class SnapshotScrubber:
             self._has_had[reader] = snapshot_id
 
     async def run(self) -> None:
-        """Check doubted snapshots until cancelled.  Raises StorageFailure if one cannot be read."""
+        """Check suspect snapshots until cancelled.  Raises StorageFailure if one cannot be read."""
         while True:
             self._forget_deleted()
             due = min(self._doubted, key=self._due_s, default=None)

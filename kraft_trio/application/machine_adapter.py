@@ -77,7 +77,7 @@ class MachineAdapter(Generic[T, R]):
                 del self._calls[tag]
 
     def known(self, request_id: UUID, now_ms: int) -> Outcome[R] | None:
-        """What applying a request now would certainly give; None if it is to be appended.
+        """The outcome of a request whose outcome is certain already.  None means that it must be appended.
 
         It stays so: the table forgets no request without raising its floor, and the floor never falls.
         """

@@ -24,7 +24,7 @@ def escaped(text: str, *, limit: int = MAX_TEXT) -> str:
 
 
 def escaped_lines(text: str) -> str:
-    """As `escaped`, for text of several lines, of any length; the newlines and tabs stay."""
+    """Like `escaped`, for text of several lines, of any length; the newlines and tabs stay."""
     return _escaped(text, keep="\n\t")
 
 

@@ -16,7 +16,7 @@ else:  # click 8.1 has no type parameter here
 
 
 class WholeNumber(_Base):
-    """A whole number, both ends inclusive."""
+    """A whole number within bounds, both inclusive."""
 
     name = "number"
 

@@ -54,7 +54,7 @@ class Leases:
         return self._leases.get(lease_id)
 
     def grant(self, lease_id: int, ttl_s: int) -> Lease:
-        """Make a lease.  Raises KvError if there is one with that id, or the time is too long."""
+        """Make a lease.  Raises KvError if the id is in use or the time is too long."""
         if not lease_id:
             raise KvError(*LEASE_NOT_FOUND)
         if ttl_s > MAX_TTL_S:

@@ -89,8 +89,8 @@ def learn_leader(
 
     `highest_epoch` (inclusive) is the highest to which it may move this node; the default is that of a response to this
     node's own request.  `leader_endpoints` come from the message or, if it has none, from the voter set.  A known
-    leader is news only with more endpoints.  If a Prospective returned to it at every peer's word, no node could
-    replace a leader that is gone.
+    leader is news only with more endpoints.  If a Prospective returned to it whenever a peer names it, no node
+    could replace a leader that is gone.
     """
     if leader_epoch < role.epoch:
         return Fenced(role.epoch)

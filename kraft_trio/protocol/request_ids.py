@@ -25,7 +25,7 @@ def is_request_id(request_id: UUID) -> bool:
 
 
 def request_id_from_bytes(data: bytes) -> UUID | None:
-    """Read the 16 bytes of an id; None if they are none."""
+    """The id of these bytes, or None if they are not a request id."""
     if len(data) != 16:
         return None
     request_id = UUID(bytes=data)

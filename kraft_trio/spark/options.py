@@ -195,8 +195,8 @@ READ_OPTIONS = (
         boolean,
         "true or false",
         False,
-        "skips data that filters on offset, base_offset, last_offset, epoch, control, node, directory or cluster_id "
-        "exclude; needs `spark.sql.python.filterPushdown.enabled=true`",
+        "skips data that filters exclude by offset, epoch, replica or `control`; needs "
+        "`spark.sql.python.filterPushdown.enabled=true`",
     ),
 )
 """The options of the batch source `kraft`."""

@@ -11,7 +11,7 @@ DIRECTORY_MODE: Final = 0o750
 
 
 def open_own(path: str, flags: int, mode: int = FILE_MODE) -> int:
-    """As `os.open`, for a file that is written: OSError (ELOOP) if the name is a symbolic link."""
+    """Like `os.open`, for a file that is written: OSError (ELOOP) if the name is a symbolic link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 

@@ -168,7 +168,7 @@ class Disk(Protocol):
         ...
 
     async def remove_aside(self, path: str) -> None:
-        """As `remove`, off the event loop: to give up the blocks of a large file takes long.  Shielded."""
+        """Like `remove`, off the event loop: to give up the blocks of a large file takes long.  Shielded."""
         ...
 
     async def move(self, old_path: str, new_path: str) -> None:
@@ -188,11 +188,11 @@ class Disk(Protocol):
         ...
 
     async def replace(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
-        """As `replace_now`, off the event loop.  Shielded: see the module's docstring."""
+        """Like `replace_now`, off the event loop.  Shielded: see the module's docstring."""
         ...
 
     async def replace_aside(self, path: str, data: bytes) -> None:
-        """As `replace_now` without `durable`, off the event loop and in no sync's way.  Shielded, as `replace` is."""
+        """Like `replace_now` without `durable`, off the event loop and in no sync's way.  Shielded, as `replace` is."""
         ...
 
     def lock(self, path: str) -> DirectoryLock:

@@ -57,7 +57,7 @@ def may_be_honest_about_time(header: BatchHeader) -> bool:
 
 
 def check_steps(buffer: Buffer, position: int, header: BatchHeader, limits: RecordLimits) -> Iterator[None]:
-    """As `check_records`, in steps of well under a millisecond each; only a snappy block may take longer.
+    """Like `check_records`, in steps of well under a millisecond each; only a snappy block may take longer.
 
     Uses the memory of the largest record and one chunk.  Also raises ProtocolError if a limit is exceeded.
     """

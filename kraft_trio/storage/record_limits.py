@@ -27,8 +27,11 @@ MAX_CONTROL_ITEMS: Final = 16_384
 SMALL_CONTENT_BYTES: Final = 4 * 1024 * 1024
 """Compressed records may always grow to this: stock clients fill a batch with a megabyte at most."""
 MAX_EXPANSION: Final = 1_024
-"""Above that size, decompressed records may take this many times their compressed size.  gzip expands by 1,032 at most,
-lz4 by 255 and snappy by 21.  zstd exceeds this limit only for megabytes of a single repeated byte."""
+"""Above that size, decompressed records may take this many times their compressed size.
+
+gzip expands by 1,032 at most, lz4 by 255 and snappy by 21.  zstd exceeds this limit only for megabytes of a single
+repeated byte.
+"""
 
 BATCH_OVERHEAD_BYTES: Final = 61
 """The header of a batch."""

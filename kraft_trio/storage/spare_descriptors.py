@@ -41,11 +41,11 @@ class SpareDescriptors:
         self._refill()
 
     def open(self, path: str, flags: int) -> int:
-        """As `os.open`, but frees a spare descriptor if the process has none left.  Raises OSError."""
+        """Like `os.open`, but frees a spare descriptor if the process has none left.  Raises OSError."""
         return self._opened(lambda: os.open(path, flags))
 
     def open_own(self, path: str, flags: int, mode: int = FILE_MODE) -> int:
-        """As `created_files.open_own`, with the same help."""
+        """Like `created_files.open_own`, with the same help."""
         return self._opened(lambda: open_own(path, flags, mode))
 
     def _opened(self, attempt: Callable[[], int]) -> int:

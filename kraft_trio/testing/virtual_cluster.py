@@ -238,9 +238,9 @@ def open_cluster(
     `make` is called for each process of a node: a class or another factory.  Voters have the ids from 1 on, and
     observers follow.  `settings` are configuration keys of all nodes.
 
-    The replicas are compared: their results, their states, and what their snapshots restore.  Each clock and source of
-    randomness that a state machine uses is an error, too.  Raises InvariantViolated at the first error, with the facts
-    that contradict each other, or if the quorum breaks an invariant of its own; else what the block raises.
+    The replicas are compared: their results, their states, and what their snapshots restore.  A state machine that uses
+    a clock or randomness is an error, too.  At the first error, or if the quorum breaks an invariant, the block ends
+    with InvariantViolated, which tells the facts that contradict each other.
     """
     return _opened(make, serde, voters, observers, dict(settings or {}))
 

@@ -42,7 +42,7 @@ def guarded(seed: int, run: Callable[[int], Outcome], limit_s: float) -> Outcome
 
 
 def forked(seed: int, run: Callable[[int], Outcome], limit_s: float) -> Outcome:
-    """As `guarded`, but in a process of its own, so that it also returns the outcome of a run that ends its process.
+    """Like `guarded`, but in a process of its own, so that it also returns the outcome of a run that ends its process.
 
     Raises OSError if no process can be started.
     """

@@ -43,7 +43,7 @@ class Beliefs(Protocol):
 
     @property
     def target(self) -> tuple[ReplicaKey, ...]:
-        """The target of the reassignment that it takes for the present one."""
+        """The target of the reassignment under way, as far as it knows."""
         ...
 
     def knows_corrupt(self, snapshot_id: OffsetAndEpoch) -> bool:

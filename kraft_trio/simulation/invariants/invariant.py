@@ -54,16 +54,16 @@ class Invariant:
         """
 
     def appended(self, replica: Replica, entries: Sequence[Entry], by_leader: bool) -> None:
-        """At least one entry was added to its log; `by_leader`: it made them itself and did not fetch them."""
+        """At least one entry was added to its log.  With `by_leader`, it made them and did not fetch them."""
 
     def truncated(self, replica: Replica, offset: int, removed: Sequence[Entry]) -> None:
         """Its log now ends at `offset`; `removed` are the entries that it lost, in log order."""
 
     def synced(self, replica: Replica, end_offset: int) -> None:
-        """Its process takes everything below `end_offset` for durable."""
+        """Its process considers everything below `end_offset` durable."""
 
     def high_watermark_advanced(self, replica: Replica, old: int | None, new: int) -> None:
-        """Its process takes everything below `new` for committed; `old` is None if it knew no high watermark."""
+        """Its process considers everything below `new` committed; `old` is None if it knew no high watermark."""
 
     def applied(self, replica: Replica, base_offset: int, records: Sequence[Record]) -> None:
         """Its state machine is given at least one record of the batch that begins at `base_offset`."""
