@@ -132,19 +132,54 @@ class FollowerReplication:
                 while await (
                     self._fetch_pieces(connection, timeout_ms / 1000)
                     if self._needs_snapshot
-                    else self._fetch_once(connection, timeout_ms / 1000)
+                    else self._fetch_records(connection, timeout_ms / 1000)
                 ):
                     pass
         except (NetworkError, ProtocolError, UnsupportedVersionError) as error:
             self._log_failure(str(error))
 
-    async def _fetch_once(self, connection: Connection, timeout_s: float) -> bool:
-        """Send one Fetch and act on the response.  Returns False if the caller should pause before the next one."""
+    async def _fetch_records(self, connection: Connection, timeout_s: float) -> bool:
+        """Fetch until the leader names a snapshot.  Returns False if the caller should pause.
+
+        One scope bounds the wait for each answer in turn, because a scope costs more than the rest of a round trip
+        without news.
+        """
         response: FetchResponse | None = None
-        with trio.move_on_after(timeout_s):
-            response = await connection.request(FETCH, self._fetch_request())
-        if response is None:
+        with trio.CancelScope() as scope:
+            while not self._needs_snapshot:
+                scope.deadline = trio.current_time() + timeout_s
+                response = await connection.request(FETCH, self._fetch_request())
+                if scope.cancel_called:
+                    break
+                takes_time = self._takes_time(response)
+                if takes_time:
+                    scope.deadline = math.inf
+                if not await self._act_on(response, connection, timeout_s, takes_time=takes_time):
+                    return False
+        if response is None or scope.cancelled_caught:
             raise NetworkError(f"no answer to a Fetch in {timeout_s:g} s")
+        if scope.cancel_called:
+            # The response arrived just when the time was over.
+            return await self._act_on(response, connection, timeout_s, takes_time=True)
+        return True
+
+    def _takes_time(self, response: FetchResponse) -> bool:
+        """Whether this replica has to wait for its disk or for another actor to act on the response."""
+        partition = response.partitions[0] if len(response.partitions) == 1 else None
+        return (
+            partition is None
+            or len(partition.records) > 0
+            or partition.error != ErrorCode.none
+            or partition.diverging is not None
+            or partition.snapshot_id is not None
+            or self._context.snapshot_fetch.snapshot_id is not None
+            or not self._has_fetched
+        )
+
+    async def _act_on(
+        self, response: FetchResponse, connection: Connection, timeout_s: float, *, takes_time: bool
+    ) -> bool:
+        """Act on the response to a Fetch.  Returns False if the caller should pause before the next one."""
         if response.error != ErrorCode.none or len(response.partitions) != 1:
             log.warning("fetch refused", leader_id=self._role.leader_id, error=response.error.name)
             return False
@@ -156,8 +191,13 @@ class FollowerReplication:
         if not self._is_from_leader(partition.leader_id, partition.leader_epoch):
             return False
         self._read_round = partition.read_round
-        with self._heard_from_leader():
-            return await self._apply(partition, connection, timeout_s)
+        if takes_time:
+            with self._heard_from_leader():
+                return await self._apply(partition, connection, timeout_s)
+        self._note_heard()
+        going_on = await self._apply(partition, connection, timeout_s)
+        self._reset_fetch_timer()
+        return going_on
 
     def _is_from_leader(self, leader_id: int, leader_epoch: int) -> bool:
         """Whether a response belongs to this epoch (rule R3)."""
@@ -169,14 +209,17 @@ class FollowerReplication:
     @contextmanager
     def _heard_from_leader(self) -> Iterator[None]:
         """Stop the fetch timer while this replica writes and syncs, because the leader is not silent meanwhile."""
-        self._lost_leader = False
-        self._failure = ""
-        self.last_heard_s = trio.current_time()
+        self._note_heard()
         self._fetch_timer.deadline = self._successor_deadline
         try:
             yield
         finally:
             self._reset_fetch_timer()
+
+    def _note_heard(self) -> None:
+        self._lost_leader = False
+        self._failure = ""
+        self.last_heard_s = trio.current_time()
 
     def _fetch_request(self) -> FetchRequest:
         return replica_fetch_request(self._context, max_wait_ms=self._max_wait_ms(), read_round=self._read_round)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import LeaderHeardOf
@@ -12,6 +14,8 @@ from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, VoterSet
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+
+NO_LISTENERS: Final = Endpoints()
 
 
 def discovery_endpoints(config: NodeConfig, voters: VoterSet, self_id: int) -> list[Endpoint]:
@@ -48,7 +52,7 @@ def replica_fetch_request(context: EpochContext, *, max_wait_ms: int, read_round
     """A Fetch from the end of this replica's log.  The whole log must be synced, because the position promises it."""
     log, config = context.log, context.config
     assert log.end_offset == log.synced_end_offset, "a Fetch position must be durable"
-    high_watermark = log.high_watermark
+    end, high_watermark = log.end, log.high_watermark
     is_voter = log.voters.voters.is_voter(context.key)
     return FetchRequest(
         cluster_id=context.cluster_id,
@@ -57,7 +61,7 @@ def replica_fetch_request(context: EpochContext, *, max_wait_ms: int, read_round
         min_bytes=0,
         max_bytes=config.fetch_max_bytes,
         kraft_versions=None if is_voter else SUPPORTED_KRAFT_VERSIONS,
-        listeners=Endpoints() if is_voter else _own_listeners(config),
+        listeners=NO_LISTENERS if is_voter else _own_listeners(config),
         read_round=read_round,
         read_lease_wait_ms=promised_wait_ms(config.election_timeout_ms) if read_round and config.has_read_leases else 0,
         partitions=(
@@ -66,8 +70,8 @@ def replica_fetch_request(context: EpochContext, *, max_wait_ms: int, read_round
                 topic_id=config.topic_id,
                 partition=0,
                 current_leader_epoch=context.epoch,
-                fetch_offset=log.end.offset,
-                last_fetched_epoch=log.end.epoch,
+                fetch_offset=end.offset,
+                last_fetched_epoch=end.epoch,
                 log_start_offset=-1,
                 max_bytes=config.fetch_max_bytes,
                 replica_directory_id=context.key.directory_id,

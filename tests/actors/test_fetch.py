@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+import structlog
 import trio
 import trio.testing
 
@@ -189,3 +190,29 @@ async def test_a_stale_answer_from_an_old_leader_changes_nothing(cluster: Cluste
         nursery.cancel_scope.cancel()
     assert isinstance(new.view.role, Leader)
     assert [values_in(node) for node in cluster.nodes.values()] == [[b"value"]] * 3
+
+
+@on_cluster()
+async def test_each_fetch_has_the_whole_time_for_its_answer(cluster: Cluster) -> None:
+    """Neither earlier fetches nor a slow disk take away from it."""
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    follower = cluster.others(leader)[0]
+    with structlog.testing.capture_logs() as events:
+        await trio.sleep(10)
+        cluster.machines[follower.key.id].disk.sync_latency = lambda: 4.0
+        await leader.append([b"value"])
+        await cluster.wait_until(lambda: follower.log.high_watermark == leader.log.high_watermark)
+    assert "fetch failed" not in {event["event"] for event in events}
+
+
+@on_cluster()
+async def test_a_fetch_is_given_up_in_time_after_others_were_answered(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    await trio.sleep(10)
+    with structlog.testing.capture_logs() as events:
+        cluster.machines[leader.key.id].pause()
+        await trio.sleep(1.9)
+    reasons = [event["reason"] for event in events if event["event"] == "fetch failed"]
+    assert reasons == ["no answer to a Fetch in 1.5 s"] * 2

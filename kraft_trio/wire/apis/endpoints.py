@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from kraft_trio.protocol.types import Endpoint, Endpoints
@@ -20,11 +20,16 @@ LISTENER_SHAPE: Final = EntityShape(
 """A listener in a field of our own."""
 
 
+_NO_ENDPOINTS: Final = Endpoints()
+
+
 def fields_of_listeners(endpoints: Endpoints) -> list[Fields]:
     return [{"name": name, "host": endpoint.host, "port": endpoint.port} for name, endpoint in endpoints]
 
 
-def listeners_of_fields(listeners: Iterable[Fields]) -> Endpoints:
+def listeners_of_fields(listeners: Sequence[Fields]) -> Endpoints:
+    if not listeners:
+        return _NO_ENDPOINTS
     return Endpoints((fields["name"], Endpoint(fields["host"], fields["port"])) for fields in listeners)
 
 
