@@ -23,23 +23,28 @@ class LeaderRequests:
 
     def __init__(self, context: NodeContext, view: Published[QuorumView]) -> None:
         self._config = context.config
+        self._log = context.log
         self._cluster_id = context.cluster_id
         self._view = view
         self._shared_id = SharedNodeId(context.key.id)
 
     async def fetch(self, request: FetchRequest, version: int, listener_name: str, asker: Asker | None) -> Answer:
+        are_ours = [self._is_ours(partition, version) for partition in request.partitions]
         if request.replica_id >= 0:
             if request.cluster_id != self._cluster_id:
                 return Ready(FetchResponse(error=ErrorCode.inconsistent_cluster_id))
-            if len(request.partitions) != 1 or not self._is_ours(request.partitions[0], version):
+            if are_ours != [True]:
                 return Ready(FetchResponse(error=ErrorCode.invalid_request))
             if request.replica_id == self._config.node_id and self._view.value.leader_mailbox is not None:
                 self._shared_id.fetches(ReplicaKey(request.replica_id, request.partitions[0].replica_directory_id))
         replies = []
         was_ours = False
-        for partition in request.partitions:
-            replies.append(await self._route_partition(request, partition, version, asker, is_repeated=was_ours))
-            was_ours = was_ours or self._is_ours(partition, version)
+        for partition, is_ours in zip(request.partitions, are_ours, strict=True):
+            reply = await self._route_partition(
+                request, partition, version, asker, is_ours=is_ours, is_repeated=was_ours
+            )
+            replies.append(reply)
+            was_ours = was_ours or is_ours
 
         def respond(answers: Sequence[FetchPartitionResponse]) -> FetchResponse:
             return FetchResponse(partitions=tuple(answers), node_endpoints=self._node_endpoints(answers, listener_name))
@@ -54,11 +59,18 @@ class LeaderRequests:
         return topic_is_ours and partition.partition == 0
 
     async def _route_partition(
-        self, request: FetchRequest, partition: FetchPartition, version: int, asker: Asker | None, *, is_repeated: bool
+        self,
+        request: FetchRequest,
+        partition: FetchPartition,
+        version: int,
+        asker: Asker | None,
+        *,
+        is_ours: bool,
+        is_repeated: bool,
     ) -> Reply[FetchPartitionResponse]:
         reply: Reply[FetchPartitionResponse] = Reply()
         view = self._view.value
-        if not self._is_ours(partition, version):
+        if not is_ours:
             by_id = version >= TOPIC_IDS_SINCE and partition.topic_id != self._config.topic_id
             unknown = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
             reply.answer(failed_fetch(partition, unknown, None))
@@ -69,9 +81,10 @@ class LeaderRequests:
         ) is not None:
             reply.answer(failed_fetch(partition, error, view))
         else:
-            replica = (
-                ReplicaKey(request.replica_id, partition.replica_directory_id) if request.replica_id >= 0 else None
-            )
+            replica: ReplicaKey | None = None
+            if request.replica_id >= 0:
+                voters = self._log.voters.voters
+                replica = voters.key_of(request.replica_id, partition.replica_directory_id)
             if not await deliver(view.leader_mailbox, FetchReceived(request, partition, replica, reply, asker)):
                 reply.answer(failed_fetch(partition, ErrorCode.not_leader_or_follower, self._view.value))
         return reply
@@ -80,7 +93,7 @@ class LeaderRequests:
         self, responses: Sequence[FetchPartitionResponse], listener_name: str
     ) -> tuple[tuple[int, Endpoint], ...]:
         """The leader's endpoint, for a response with an error."""
-        if all(response.error == ErrorCode.none for response in responses):
+        if not [response for response in responses if response.error != ErrorCode.none]:
             return ()
         view = self._view.value
         endpoint = view.leader_endpoint_near(listener_name)

@@ -107,6 +107,8 @@ class ReadBarriers:
 
     def answer(self) -> None:
         """Answer the reads whose rounds are confirmed, once the epoch has a commit."""
+        if not self._waiting and self._lease is None:
+            return
         high_watermark = self._high_watermark()
         if high_watermark is None:
             return

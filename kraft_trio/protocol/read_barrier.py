@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
-from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.protocol.voter_set import VoterSet
 
 NO_ROUND: Final = 0
 """Stands for no round.  The first round of an epoch is 1."""
@@ -80,16 +80,17 @@ def confirmed_round(voters: VoterSet, confirmed: Mapping[ReplicaKey, int], leade
     """
     if not len(voters):
         return NO_ROUND
-    is_voter = voters.is_voter(leader)
-    descending = sorted(
-        (newest if is_voter and voter.id == leader.id else _confirmed_by(voter, confirmed) for voter in voters),
-        reverse=True,
-    )
-    return descending[voters.majority - 1]
+    own = leader.id if voters.is_voter(leader) else None
+    rounds = []
+    for voter in voters.voters:
+        key = voter.key
+        rounds.append(newest if key.id == own else _confirmed_by(key, confirmed))
+    rounds.sort(reverse=True)
+    return rounds[voters.majority - 1]
 
 
-def _confirmed_by(voter: Voter, confirmed: Mapping[ReplicaKey, int]) -> int:
+def _confirmed_by(voter: ReplicaKey, confirmed: Mapping[ReplicaKey, int]) -> int:
     """The round that a voter has confirmed; a static voter, whose directory id is unknown, by any incarnation."""
-    if voter.key.directory_id != NO_DIRECTORY_ID:
-        return confirmed.get(voter.key, NO_ROUND)
+    if voter.directory_id != NO_DIRECTORY_ID:
+        return confirmed.get(voter, NO_ROUND)
     return max((round for key, round in confirmed.items() if key.id == voter.id), default=NO_ROUND)

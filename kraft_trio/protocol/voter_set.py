@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Final
+from uuid import UUID
 
 import attrs
 
@@ -65,7 +66,10 @@ class VoterSet:
         return majority_of(len(self.voters))
 
     def get(self, voter_id: int) -> Voter | None:
-        return next((voter for voter in self.voters if voter.id == voter_id), None)
+        for voter in self.voters:
+            if voter.key.id == voter_id:
+                return voter
+        return None
 
     def is_voter(self, key: ReplicaKey) -> bool:
         """Whether this incarnation is in the set.
@@ -74,7 +78,17 @@ class VoterSet:
         directory id (KIP-853, scenario S2).
         """
         voter = self.get(key.id)
-        return voter is not None and voter.key.directory_id in (NO_DIRECTORY_ID, key.directory_id)
+        if voter is None:
+            return False
+        known = voter.key
+        return known is key or known.directory_id in (NO_DIRECTORY_ID, key.directory_id)
+
+    def key_of(self, id: int, directory_id: UUID) -> ReplicaKey:
+        """The key of a replica: for a voter the very object that the set has, so that comparing the two is fast."""
+        voter = self.get(id)
+        if voter is not None and voter.key.directory_id == directory_id:
+            return voter.key
+        return ReplicaKey(id, directory_id)
 
     def is_only_voter(self, key: ReplicaKey) -> bool:
         return len(self.voters) == 1 and self.is_voter(key)

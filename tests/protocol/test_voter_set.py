@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -102,6 +103,14 @@ def test_voters_are_sorted_and_their_ids_unique() -> None:
     assert voters(3, 1, 2) == voters(1, 2, 3)
     with pytest.raises(ValueError, match=r"ids \[1, 1\] are not unique"):
         voters(1, key(1, "b"))
+
+
+def test_the_key_of_a_voter_is_that_of_the_set() -> None:
+    members = voters(1, 2)
+    assert members.key_of(2, UUID(int=key(2).directory_id.int)) is members.voters[1].key
+    assert members.key_of(2, key(2, "b").directory_id) == key(2, "b")
+    assert members.key_of(3, key(3).directory_id) == key(3)
+    assert static_voters(1).key_of(1, key(1).directory_id) == key(1), "a static voter's directory is not known"
 
 
 def test_what_a_set_knows_of_a_voter() -> None:
