@@ -63,6 +63,8 @@ def _problem_with(voter: Voter, default_listener: str) -> str | None:
 
 def excess_of(endpoints: Endpoints) -> str | None:
     """Which limit a replica's listeners exceed, or None."""
+    if not len(endpoints):
+        return None
     if len(endpoints) > MAX_LISTENERS:
         return f"{len(endpoints)} listeners: expected at most {MAX_LISTENERS}"
     texts = (text for name, endpoint in endpoints for text in (name, endpoint.host))

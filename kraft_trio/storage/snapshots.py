@@ -81,6 +81,8 @@ class Snapshots:
     @property
     def newest_intact(self) -> OffsetAndEpoch | None:
         """The newest snapshot that is not known to be damaged."""
+        if not self.corrupt:
+            return self.newest
         return next((id for id in reversed(self._ids) if id not in self.corrupt), None)
 
     def to_offer(self, *, needs_one: bool) -> OffsetAndEpoch | None:
