@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from concurrent.futures import CancelledError, Future
-from contextlib import AbstractAsyncContextManager
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Final, Generic, TypeVar, TypeVarTuple
 from uuid import UUID
 
@@ -56,7 +56,7 @@ class Call(Generic[V]):
 
     def abandon(self) -> None:
         """The thread has ended, perhaps without the task."""
-        if not self.future.done():
+        with suppress(InvalidStateError):
             self.future.set_exception(NodeClosedError("the node's thread has ended"))
 
 
@@ -106,10 +106,16 @@ class TrioThread:
             self._calls.add(call)
         call.future.add_done_callback(lambda _: self._calls.discard(call))
         try:
-            self._token.run_sync_soon(self._nursery.start_soon, call.run)
+            self._token.run_sync_soon(self._begin, call)
         except trio.RunFinishedError:
             call.abandon()
         return call
+
+    def _begin(self, call: Call[Any]) -> None:
+        try:
+            self._nursery.start_soon(call.run)
+        except RuntimeError:  # the nursery has closed, and the thread is about to end
+            call.abandon()
 
     def read(self, function: Callable[[], V]) -> V:
         """Call a function in the thread, and wait for its result: one turn of the thread's loop."""
