@@ -53,12 +53,12 @@ class Node(Generic[T, R]):
 
     @property
     def high_watermark(self) -> int | None:
-        """The end (exclusive) of what this node knows to be committed; None if it does not know."""
+        """The end (exclusive) of the records that this node knows to be committed, or None."""
         return self.log.high_watermark
 
     @property
     def metrics(self) -> NodeMetrics:
-        """The node's metrics (KIP-595 and KIP-853, "Metrics"), in their own registry.
+        """The node's metrics, in their own registry.
 
         Latencies and rates count from the first access, or from the start if the node writes a metrics file.
         """
@@ -217,7 +217,7 @@ class Node(Generic[T, R]):
         return await self.tree.executor.execute(record, request_id)
 
     def new_request_id(self) -> UUID:
-        """Make an id for `execute`: a UUID of version 7, which any other generator of these may make as well.
+        """Make an id for `execute`; any other UUID of version 7 will do as well.
 
         The nodes remember the last 100,000 requests of the last hour, and at most 64 MiB of results.  The clocks of the
         nodes may differ by up to five minutes.
@@ -259,7 +259,7 @@ class Node(Generic[T, R]):
                         yield committed
 
     async def wait_until_applied(self, offset: int) -> None:
-        """Wait until the application's state includes the record at `offset` (inclusive) and all before it.
+        """Wait until the application has the record at `offset` and all before it.
 
         They were applied, or loaded from a snapshot.  `append` returns such offsets.
 
@@ -272,7 +272,7 @@ class Node(Generic[T, R]):
 
     @property
     def skipped_records(self) -> int:
-        """How many committed records the serde could not decode, so that the state machine never got them.
+        """How many committed records the serde could not decode; the state machine never got them.
 
         Counts from the start of the node, and stays 0 unless it was opened with `on_bad_record="skip"`.
         """

@@ -144,7 +144,7 @@ class NoLeader:
 
 @attrs.frozen
 class FeatureLevels:
-    """The supported and finalized levels of one feature; `finalized` is 0 if no level was ever finalized."""
+    """The supported and finalized levels of one feature; 0 means never finalized."""
 
     name: str
     supported: VersionRange

@@ -181,19 +181,19 @@ class ConfigFields:
     kv_listener: tuple[NamedListener, ...] = config_key(
         "kraft.kv.listener",
         values.HTTP_LISTENER,
-        "The address on which this node serves the key-value store as etcd does.  Needs `kraft.state.machine=kv`.",
+        "Address on which this node serves the key-value store; needs `kraft.state.machine=kv`.",
         default=(),
     )
     kv_advertised_listener: tuple[NamedListener, ...] = config_key(
         "kraft.kv.advertised.listener",
         values.ADVERTISED_HTTP_LISTENER,
-        "The address that clients of the key-value store are told.  If unset, `kraft.kv.listener`.",
+        "Address that clients of the key-value store learn; by default `kraft.kv.listener`.",
         default=(),
     )
     kv_keep_revisions: int = config_key(
         "kraft.kv.keep.revisions",
         Integer(0, MAX_INT64),
-        "The number of newest revisions that stay readable.  The leader compacts older ones once a minute; 0: never.",
+        "Number of newest revisions that the leader keeps when it compacts, once a minute; 0: no compaction.",
         default=10_000,
     )
     max_message_bytes: int = config_key(
@@ -254,7 +254,7 @@ class ConfigFields:
         "queued.max.request.bytes",
         Integer(_MEBIBYTE, MAX_INT64),
         "Maximum memory for requests and answers in flight (Kafka's default is no limit).  A quarter is reserved for "
-        "replicas, and one connection may use a quarter, which also limits the size of a request.",
+        "replicas.  One connection, and so one request, may use a quarter.",
         default=64 * _MEBIBYTE,
         unit="bytes",
     )
@@ -273,9 +273,8 @@ class ConfigFields:
     read_lease_max_clock_drift_ppm: int = config_key(
         "kraft.read.lease.max.clock.drift.ppm",
         Integer(-1, 500_000),
-        "Maximum drift of any voter's clock; -1: no read leases.  All voters need it.  A leader then answers read "
-        "barriers without asking a majority each time, and a new leader commits nothing for half of its election "
-        "timeout.",
+        "Maximum drift of any voter's clock, set on all voters, for read leases; -1: no leases.  With leases, a new "
+        "leader commits nothing for half of its election timeout.",
         default=-1,
         unit="ppm",
     )
