@@ -43,8 +43,10 @@ class SnapshotServer:
     ) -> SnapshotPiece:
         """Read up to `max_bytes` from `position`, or return an error.
 
-        `reader` is None unless a replica asks; `now_s` is on Trio's clock.  A deleted snapshot is SNAPSHOT_NOT_FOUND,
-        and the reader starts over with a newer one.  Raises StorageFailure if the file cannot be read.
+        `reader` names the replica that asks, if any.  `now_s` is on Trio's clock.  A deleted snapshot is
+        SNAPSHOT_NOT_FOUND, and the reader starts over with a newer one.
+
+        Raises StorageFailure if the file cannot be read.
         """
         try:
             file = self._file(snapshot_id)

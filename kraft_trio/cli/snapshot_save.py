@@ -48,7 +48,7 @@ def save(
 
 
 def _place(file: str) -> tuple[str, str | None]:
-    """Directory and name; the name is None to keep the snapshot's own.  Raises ConfigError, StorageError."""
+    """The directory, and the name unless the snapshot keeps its own.  Raises ConfigError, StorageError."""
     if not file:
         raise ConfigError("FILE: an empty name; expected a new file or a directory")
     if os.path.isdir(file):

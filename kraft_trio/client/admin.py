@@ -53,7 +53,7 @@ MAX_INT16: Final = 2**15 - 1
 MAX_INT32: Final = 2**31 - 1
 
 NOT_LEADING: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.not_controller})
-"""How a node that does not lead answers a change; the second is its answer to UpdateFeatures."""
+"""How a node that does not lead answers a change.  The second error answers UpdateFeatures."""
 
 
 class VoterChangeError(KraftError):
@@ -71,7 +71,7 @@ class VoterChangeError(KraftError):
 
 @attrs.frozen
 class _Refusal:
-    """The leader's final answer to a change; `error` is NONE if the change was made."""
+    """The leader's final answer to a change.  Without an error, the change was made."""
 
     error: ErrorCode
     message: str | None

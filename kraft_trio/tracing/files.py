@@ -1,7 +1,7 @@
 """Traces as files: a header, then every event of one run or node, as msgpack values or as JSON lines (NDJSON).
 
-Each record is a map by field name.  The first has the fields of `TraceHeader`, the others those of `TraceEvent`;
-docs/TRACE.md describes them.  The first byte of a file tells its encoding: no msgpack map begins with `{`.
+Each record is a map by field name: first a `TraceHeader`, then `TraceEvent`s, which docs/TRACE.md describes.
+The first byte of a file tells its encoding: no msgpack map begins with `{`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TraceHeader:
     """The first record of a trace: what the trace belongs to, and how to repeat it.
 
     The trace of a simulated run has a seed, a command and a script.  The trace of a real node has a cluster id, a node
-    id and a directory id.  Fields that are None are not in the file.
+    id and a directory id.  The file omits fields without a value.
     """
 
     seed: int | None = None

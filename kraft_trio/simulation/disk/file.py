@@ -33,7 +33,7 @@ class OwningDisk(Protocol):
         ...
 
     def room(self) -> int | None:
-        """How many more bytes fit on the disk; None for any number."""
+        """The free space of the disk in bytes, or None without a limit."""
         ...
 
 
@@ -45,7 +45,7 @@ class SimulatedFile:
         self._path = path
         self._inode = inode
         self._size = len(inode.content)
-        """As its writer knows it; a failed append may have left bytes beyond."""
+        """The size that the writer knows.  A failed append may have left bytes beyond it."""
         self._incarnation = disk.crashes
         self._closed = False
 

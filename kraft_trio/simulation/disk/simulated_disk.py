@@ -134,7 +134,7 @@ class SimulatedDisk:
         other._directories = {path: names.copy(copies) for path, names in self._directories.items()}
         return other
 
-    # What the simulation looks at; none of this counts as a call
+    # The simulation looks at these.  They do not count as calls of the disk.
 
     def mode(self, path: str) -> int:
         """The permission bits with which a file was created."""
@@ -167,7 +167,7 @@ class SimulatedDisk:
         return None if inode is None else len(inode.durable)
 
     def room(self) -> int | None:
-        """How many more bytes fit; None for any number."""
+        """The free space in bytes, or None without a limit."""
         if self.capacity is None:
             return None
         used = sum(len(inode.content) for names in self._directories.values() for inode in names.present.values())

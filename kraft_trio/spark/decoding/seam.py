@@ -10,7 +10,7 @@ from kraft_trio.storage.batch_header import HEADER_BYTES, MAGIC
 
 
 def seam_error(expectation: Expectation, base_offset: int, start: bytes) -> str | None:
-    """The problem between a segment's end and the next segment; None if there is none.
+    """The problem between a segment's end and the next segment, or None.
 
     `expectation` comes from the end, `base_offset` from the next file's name, and `start` is its first header, or fewer
     bytes.  If the start itself is damaged, the next segment reports that.
