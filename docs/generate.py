@@ -229,7 +229,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "spark-write-options": lambda: spark_options(WRITE_OPTIONS, explained=LIVE_OPTIONS),
     "spark-columns-live": lambda: spark_columns(LIVE_RECORDS, explained=RECORDS),
     "spark-columns-replica": lambda: spark_columns(REPLICA),
-    "spark-trace-options": lambda: spark_options(TRACE_OPTIONS),
+    "spark-trace-options": lambda: spark_options(TRACE_OPTIONS, explained=READ_OPTIONS),
     "spark-columns-campaign": lambda: spark_columns(CAMPAIGN_RESULTS),
     **{f"spark-columns-{content}": partial(spark_content, content) for content in CONTENTS},
 }

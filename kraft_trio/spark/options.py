@@ -123,13 +123,14 @@ MODE = Option(
     "an unreadable place: a row with `error`, or an error that ends the query",
 )
 
+PATH = Option("path", any_text, "a path, a glob or a URL", "", "the path passed to `load`")
 PATHS = Option("paths", texts_of_json, "a JSON list of texts", (), "the list of paths passed to `load`", "")
 
 OF_BATCHES = ("records", "batches", "control", "snapshot-records")
 OF_RECORDS = ("records", "snapshot-records")
 
 READ_OPTIONS = (
-    Option("path", any_text, "a path, a glob or a URL", "", "the directories passed to `load`"),
+    PATH,
     PATHS,
     Option("content", choice(*CONTENTS), ", ".join(CONTENTS), "records", "the kind of rows"),
     MODE,
@@ -202,7 +203,7 @@ READ_OPTIONS = (
 """The options of the batch source `kraft`."""
 
 TRACE_OPTIONS = (
-    Option("path", any_text, "a path, a glob or a URL", "", "the files or directories passed to `load`"),
+    PATH,
     PATHS,
     MODE,
     Option(
