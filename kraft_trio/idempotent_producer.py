@@ -107,7 +107,7 @@ class IdempotentProducer:
         `deadline` is on Trio's clock.  Raises
 
         - RecordTooLargeError or RefusedError if a leader refuses the batch; it is not in the log,
-        - NetworkError if no leader could be sent the batch before the deadline,
+        - NetworkError if the batch could not be sent to a leader before the deadline,
         - OutcomeUnknownError if the batch may be in the log.
 
         After a cancelled call the batch may be in the log or not.

@@ -74,7 +74,7 @@ class LeaderReassignment:
 
 
 async def set_target(changes: ChangeRun, target: Sequence[int | ReplicaKey] | None) -> None:
-    """Ask the leader to reassign the voters, or to stop that with None.
+    """Ask the leader to reassign the voters.  None cancels the reassignment.
 
     Raises LeaderDoesNotReassignError, ChangeRefused, OutcomeUnknownError, and the other errors of AdminClient.
     """

@@ -82,7 +82,7 @@ class World:
     # Time, chance, tasks
 
     def random(self, name: str) -> random.Random:
-        """A stream of random numbers of that name.  Every call returns one that begins at its start."""
+        """The stream of random numbers with that name.  Each call returns it from its start."""
         return random.Random(f"{self.setup.seed}/{name}")
 
     @property

@@ -68,7 +68,7 @@ class DiskFile(Protocol):
         ...
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes, not more than it has."""
+        """Cut the file to `size` bytes, which must not exceed its length."""
         ...
 
     async def sync(self) -> None:
