@@ -34,7 +34,10 @@ class AttackedQuorum(Quorum):
         super().__init__(directory, settings={**METRICS_EVERY, **settings}, timeouts=timeouts)
 
     def write_properties(self, node: NodeProcess) -> None:
-        client = self.client_endpoints.setdefault(node.id, Endpoint("127.0.0.1", self._unused_port()))
+        if node.id not in self.client_endpoints:
+            [port] = free_ports(1)
+            self.client_endpoints[node.id] = Endpoint("127.0.0.1", port)
+        client = self.client_endpoints[node.id]
         super().write_properties(node)
         alone = f"listeners=CONTROLLER://{node.endpoint}\n"
         properties = node.properties.read_text()
@@ -45,11 +48,6 @@ class AttackedQuorum(Quorum):
         """Until all nodes do, on a machine that may be busy.  Raises Overdue or AssertionError."""
         for node in self.nodes.values():
             node.wait_until_listening(LISTENING_S)
-
-    def _unused_port(self) -> int:
-        taken = {endpoint.port for endpoint in self.client_endpoints.values()}
-        taken |= {node.endpoint.port for node in self.nodes.values()}
-        return next(port for port in free_ports(len(taken) + 1) if port not in taken)
 
     def cap(self) -> None:
         """Limit what the processes that run may take of the machine."""
