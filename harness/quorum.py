@@ -223,7 +223,8 @@ class Quorum:
         None means that some of these nodes do not have the whole log, or that not all of it is committed.
         """
         leader, answer = self.described_by_leader()
-        ends = {replica.key.id: replica.log_end_offset for replica in (*answer.voters, *answer.observers)}
+        # The voter counts, rather than a former incarnation of it that is still known as an observer.
+        ends = {replica.key.id: replica.log_end_offset for replica in (*answer.observers, *answer.voters)}
         end = ends[leader.id]
         is_everywhere = answer.high_watermark == end and all(ends.get(node_id) == end for node_id in node_ids)
         return OffsetAndEpoch(end, answer.leader_epoch) if is_everywhere else None

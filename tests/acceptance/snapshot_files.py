@@ -43,6 +43,14 @@ def names_in(node: NodeProcess) -> list[str]:
     return sorted(path.name for path in node.partition_directory.iterdir())
 
 
+def size_of(node: NodeProcess, name: str) -> int:
+    """In bytes; -1 where it has another name meanwhile."""
+    try:
+        return (node.partition_directory / name).stat().st_size
+    except FileNotFoundError:
+        return -1
+
+
 def snapshots_of(node: NodeProcess) -> list[OffsetAndEpoch]:
     """Oldest first, the bootstrap one left out."""
     return [snapshot_id for snapshot_id in checkpoint_ids(names_in(node)) if snapshot_id.offset > 0]

@@ -27,6 +27,7 @@ from tests.acceptance.snapshot_files import (
     PART,
     log_start_of,
     names_in,
+    size_of,
     snapshots_of,
     verified,
 )
@@ -106,14 +107,6 @@ def kill_when(node: NodeProcess, events: DirectoryEvents, wanted: Callable[[Even
 def part_id(name: str) -> OffsetAndEpoch:
     """Whose part a file is."""
     return checkpoint_ids([name.removesuffix(PART) + CHECKPOINT])[0]
-
-
-def size_of(node: NodeProcess, name: str) -> int:
-    """In bytes; -1 where it has another name meanwhile."""
-    try:
-        return (node.partition_directory / name).stat().st_size
-    except FileNotFoundError:
-        return -1
 
 
 def part_grows_to(node: NodeProcess, size: int, above: int = 0) -> Callable[[Event], bool]:

@@ -5,6 +5,7 @@ The replica is paused when a part of the snapshot is there, so that what is to h
 
 from __future__ import annotations
 
+import shutil
 from uuid import UUID
 
 import pytest
@@ -24,9 +25,9 @@ from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.directory_events import DirectoryEvents
+from tests.acceptance.directory_events import Change, DirectoryEvents
 from tests.acceptance.keyed_writer import KeyedWriter
-from tests.acceptance.snapshot_files import PART, control_state, log_start_of, snapshots_of
+from tests.acceptance.snapshot_files import PART, control_state, log_start_of, size_of, snapshots_of
 from tests.acceptance.stateful_quorum import (
     Sizes,
     assert_states_are_what_was_written,
@@ -67,19 +68,41 @@ def others_of(quorum: Quorum, *nodes: NodeProcess) -> list[NodeProcess]:
     return [node for node in quorum.nodes.values() if node not in nodes]
 
 
-def start_and_hold(node: NodeProcess) -> OffsetAndEpoch:
-    """Start the node and pause it when a part of a snapshot has come; which one."""
+def start_and_hold(node: NodeProcess) -> OffsetAndEpoch | None:
+    """Start the node and pause it when a part of a snapshot has come; which one.
+
+    None if all of it came before the node was paused, as on a busy machine; the node is killed then.
+    """
     # A node that was never started has none.
     node.partition_directory.mkdir(exist_ok=True)
     with DirectoryEvents(node.partition_directory) as events:
         node.start()
         for event in events.within(WAIT_SECONDS):
-            path = node.partition_directory / event.name
-            if event.name.endswith(PART) and path.exists() and path.stat().st_size >= HELD_BYTES:
+            is_whole = event.change is Change.RENAMED_TO and any(id.offset > 0 for id in checkpoint_ids([event.name]))
+            if is_whole or (event.name.endswith(PART) and size_of(node, event.name) >= HELD_BYTES):
                 node.pause()
                 break
-    assert path.exists(), "all of the snapshot had come before the node was paused"
+    if is_whole or size_of(node, event.name) < 0:
+        node.kill()
+        return None
     return checkpoint_ids([event.name.removesuffix(PART) + CHECKPOINT])[0]
+
+
+def hold_behind(quorum: Quorum, node: NodeProcess, writer: KeyedWriter) -> OffsetAndEpoch:
+    """Let the node fall behind, as often as it needs, until it is held while it fetches a snapshot; which one.
+
+    Nothing is written while it fetches, and the others have the same newest snapshot.
+    """
+    running = [other.id for other in others_of(quorum, node) if other.running]
+
+    def held() -> OffsetAndEpoch | None:
+        let_fall_behind(quorum, node, writer, STEP)
+        newest = common_snapshot(quorum, running)
+        snapshot_id = start_and_hold(node)
+        assert snapshot_id in (None, newest)
+        return snapshot_id
+
+    return wait_until(f"node {node.id} is held while it fetches", held, 10 * WAIT_SECONDS)
 
 
 def fetched(node: NodeProcess) -> list[tuple[OffsetAndEpoch, int]]:
@@ -98,10 +121,7 @@ def test_a_download_continues_with_the_next_leader(make_quorum: MakeQuorum) -> N
     """Both have the snapshot, which is the same on all replicas."""
     quorum, writer = made(make_quorum)
     node = quorum.nodes[quorum.leader().id % 3 + 1]
-    let_fall_behind(quorum, node, writer, STEP)
-    running = [other.id for other in others_of(quorum, node)]
-    snapshot_id = common_snapshot(quorum, running)
-    assert start_and_hold(node) == snapshot_id
+    snapshot_id = hold_behind(quorum, node, writer)
     old = quorum.leader()
     old.kill()
     node.resume()
@@ -122,8 +142,7 @@ def test_a_download_continues_with_the_next_leader(make_quorum: MakeQuorum) -> N
 def test_a_download_restarts_if_the_next_leader_has_a_newer_one(make_quorum: MakeQuorum) -> None:
     quorum, writer = made(make_quorum)
     node = quorum.nodes[quorum.leader().id % 3 + 1]
-    let_fall_behind(quorum, node, writer, STEP)
-    held = start_and_hold(node)
+    held = hold_behind(quorum, node, writer)
     old = quorum.leader()
     [successor] = others_of(quorum, node, old)
 
@@ -144,6 +163,14 @@ def test_a_download_restarts_if_the_next_leader_has_a_newer_one(make_quorum: Mak
     assert_states_are_what_was_written(quorum, writer)
 
 
+def formatted(quorum: Quorum, node: NodeProcess) -> NodeProcess:
+    """The node on a new disk: the leader has heard nothing of it."""
+    shutil.rmtree(node.directory)
+    completed = quorum.format(node)
+    assert completed.returncode == 0, completed.stderr
+    return node
+
+
 def voters_seen_by(quorum: Quorum) -> set[int]:
     """The leader's."""
     return {replica.key.id for replica in quorum.described_by_leader()[1].voters}
@@ -152,7 +179,8 @@ def voters_seen_by(quorum: Quorum) -> set[int]:
 @pytest.mark.rotating(3)
 def test_an_observer_becomes_a_voter_while_it_fetches_a_snapshot(make_quorum: MakeQuorum) -> None:
     """The snapshot that it gets has the voters of before the change; those of the log behind it are in force."""
-    quorum, writer = made(make_quorum, observers=1)
+    # Held for longer than the fetch timeout, the observer would begin again, with a newer snapshot.
+    quorum, writer = made(make_quorum, observers=1, controller_quorum_fetch_timeout_ms="60000")
     leader, blank = quorum.leader(), quorum.nodes[4]
     removed, kept = others_of(quorum, leader, blank)
 
@@ -162,7 +190,7 @@ def test_an_observer_becomes_a_voter_while_it_fetches_a_snapshot(make_quorum: Ma
         return log_start_of(leader) > 0
 
     wait_until("the log is trimmed", is_trimmed)
-    held = start_and_hold(blank)
+    held = wait_until("the observer is held while it fetches", lambda: start_and_hold(formatted(quorum, blank)))
     change = kraft("metadata-quorum", "--bootstrap-controller", str(leader.endpoint), *REMOVE, str(removed.id))
     assert change.returncode == 0, change.stderr
     addition = AddRaftVoterRequest(
@@ -177,6 +205,7 @@ def test_an_observer_becomes_a_voter_while_it_fetches_a_snapshot(make_quorum: Ma
         blank.resume()
         answer = connection.read_response(ADD_RAFT_VOTER, version)
     assert answer.error is ErrorCode.none, answer.error_message
+    assert wait_until_installed(blank) == held
     assert installed(blank) == [held]
     assert voters_seen_by(quorum) == {leader.id, kept.id, blank.id}
     # Only with it is there a majority.
