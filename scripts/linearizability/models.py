@@ -1,4 +1,4 @@
-"""The objects of a history, a register or the log, and what is wrong with the answers that clients were given."""
+"""The objects of a history, registers, the log or the store, and what is wrong with the answers to their clients."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import attrs
 
 from kraft_trio.simulation.facts.history_file import Entry
 from scripts.linearizability.search import After, no_order
+from scripts.linearizability.store_model import ON_THE_STORE, Store
 
 ON_THE_LOG = ("append", "read")
 
@@ -60,14 +61,23 @@ def violations(entries: Sequence[Entry]) -> Iterator[str]:
     log = [entry for entry in entries if entry.command[0] in ON_THE_LOG]
     if log:
         yield from _of_log(log)
+    store = [entry for entry in entries if entry.command[0] in ON_THE_STORE and _may_matter(entry)]
+    if store:
+        problem = no_order(store, Store.of(store))
+        if problem is not None:
+            yield f"the store: {problem}"
     registers: dict[str, list[Entry]] = {}
     for entry in entries:
-        if entry.command[0] not in ON_THE_LOG:
+        if entry.command[0] not in (*ON_THE_LOG, *ON_THE_STORE):
             registers.setdefault(entry.command[1], []).append(entry)
     for key, used in sorted(registers.items()):
         problem = no_order(_without_unseen(used), Register())
         if problem is not None:
             yield f"register {key}: {problem}"
+
+
+def _may_matter(entry: Entry) -> bool:
+    return entry.outcome == "ok" or (entry.outcome == "unknown" and entry.command[0] != "range")
 
 
 def _without_unseen(entries: Sequence[Entry]) -> list[Entry]:

@@ -11,21 +11,13 @@ from click.testing import CliRunner
 
 from kraft_trio.simulation.facts.history_file import Entry, read_history, write_history
 from scripts.linearizability.__main__ import main
-from scripts.linearizability.go_program import NotBuilt, build, problems_of
+from scripts.linearizability.go_program import problems_of
 from scripts.linearizability.models import violations
 from tests.support.programs import REPOSITORY
 
 HISTORIES = REPOSITORY / "tests" / "data" / "histories"
 GOOD = sorted(HISTORIES.glob("linearizable/*.jsonl"))
 BAD = sorted(HISTORIES.glob("not-linearizable/*.jsonl"))
-
-
-@pytest.fixture(scope="session")
-def porcupine() -> Path:
-    try:
-        return build(offline=True)
-    except NotBuilt as reason:
-        pytest.skip(f"not checked by porcupine: {reason}")
 
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)

@@ -3,14 +3,14 @@
 | member | content |
 |---|---|
 | `client` | the name of the client; it has one operation at a time |
-| `kind` | `execute`, `append`, `read`, `barrier-read` or `lease-read`: how it was asked for |
+| `kind` | `execute`, `append`, `read`, `barrier-read`, `lease-read` or `gateway`: how it was asked for |
 | `command` | an array: the verb and its arguments |
 | `outcome` | `ok`, `fail` (it has not happened and never will), or `unknown` (it may have happened, or may yet, once) |
 | `result` | what the client was told; null unless the outcome is `ok` |
 | `invoked` | a whole number, smaller for what came earlier; only the order counts |
 | `completed` | likewise; null if the outcome is `unknown` |
 
-Commands act on a register, which is null at first, or on the log:
+Commands act on a register, which is null at first, on the log, or on a key-value store, which is empty at first:
 
 | command | result |
 |---|---|
@@ -19,6 +19,12 @@ Commands act on a register, which is null at first, or on the log:
 | `["get", key]` | the value |
 | `["append", [value, …]]` | the offsets of the values, which follow each other; each value is appended once |
 | `["read", offset]` | `[[offset, value], …]`, every value of the log from that offset on |
+| `["put", key, value]` | `[revision, the value before]`; null if there was none |
+| `["delete", key]` | likewise |
+| `["txn", key, expected, value]` | `[revision, whether]` the key had the expected value, and was given the new one |
+| `["range", key, end]` | `[revision, [[key, value], …]]`, up to `end` (exclusive); of one key if `end` is null |
+
+The revision of an empty store is 1, and each change adds 1.
 """
 
 from __future__ import annotations

@@ -32,6 +32,8 @@ type facts struct {
 	offsets map[string]float64
 	values  map[float64]string
 	sorted  []float64
+	// revisions are those of the store's changes whose clients were answered.
+	revisions map[float64]bool
 }
 
 // register is a value that is swapped, compared and swapped, or got.
@@ -50,6 +52,81 @@ func register(state any, e *entry) (bool, any) {
 		return !known || e.Result == state, state
 	}
 	panic(fmt.Sprintf("unknown verb: %v", e.Command[0]))
+}
+
+// contents is the state of the key-value store.  The values are an object of JSON, whose keys are sorted.
+type contents struct {
+	revision float64
+	values   string
+}
+
+// store is the key-value store.  Each change has the next revision, which its client is told.
+func (known *facts) store(state any, e *entry) (bool, any) {
+	now := state.(contents)
+	values := map[string]string{}
+	if err := json.Unmarshal([]byte(now.values), &values); err != nil {
+		panic(err)
+	}
+	key := e.Command[1].(string)
+	before, is := values[key]
+	var told any
+	if is {
+		told = before
+	}
+	changes := true
+	switch e.Command[0] {
+	case "range":
+		return reflect.DeepEqual(e.Result, []any{now.revision, within(values, key, e.Command[2])}), state
+	case "put":
+		values[key] = e.Command[2].(string)
+	case "delete":
+		changes = is
+		delete(values, key)
+	case "txn":
+		changes = told == e.Command[2]
+		told = changes
+		if changes {
+			values[key] = e.Command[3].(string)
+		}
+	default:
+		panic(fmt.Sprintf("unknown verb: %v", e.Command[0]))
+	}
+	if changes {
+		now.revision++
+	}
+	text, err := json.Marshal(values)
+	if err != nil {
+		panic(err)
+	}
+	now.values = string(text)
+	if e.Outcome == "ok" {
+		return reflect.DeepEqual(e.Result, []any{now.revision, told}), now
+	}
+	return !changes || !known.revisions[now.revision], now
+}
+
+// within has the keys from `key` to `end` (exclusive) with their values; only that key if `end` is nil.
+func within(values map[string]string, key string, end any) []any {
+	keys := []string{}
+	for name := range values {
+		if name == key || (end != nil && key <= name && name < end.(string)) {
+			keys = append(keys, name)
+		}
+	}
+	sort.Strings(keys)
+	found := []any{}
+	for _, name := range keys {
+		found = append(found, []any{name, values[name]})
+	}
+	return found
+}
+
+// learnRevision takes in the revision of a change whose client was answered.
+func (known *facts) learnRevision(e *entry) {
+	result := e.Result.([]any)
+	if e.Command[0] == "put" || (e.Command[0] == "delete" && result[1] != nil) || result[1] == true {
+		known.revisions[result[0].(float64)] = true
+	}
 }
 
 // log has the end (exclusive) of the last value as its state, because the offsets of all values are facts.
@@ -133,13 +210,17 @@ func (known *facts) mayMatter(e *entry) bool {
 		_, seen := known.place(e)
 		return seen
 	}
-	return e.Command[0] != "read" && e.Command[0] != "get"
+	return e.Command[0] != "read" && e.Command[0] != "get" && e.Command[0] != "range"
 }
 
 func isOnLog(e *entry) bool { return e.Command[0] == "append" || e.Command[0] == "read" }
 
+func isOnStore(e *entry) bool {
+	return e.Command[0] == "put" || e.Command[0] == "delete" || e.Command[0] == "txn" || e.Command[0] == "range"
+}
+
 func check(entries []*entry) string {
-	known := &facts{map[string]float64{}, map[float64]string{}, nil}
+	known := &facts{map[string]float64{}, map[float64]string{}, nil, map[float64]bool{}}
 	if !known.learnAll(entries) {
 		return "not linearizable: the answers about the log disagree"
 	}
@@ -149,7 +230,12 @@ func check(entries []*entry) string {
 			continue
 		}
 		name := "the log"
-		if !isOnLog(e) {
+		if isOnStore(e) {
+			name = "the store"
+			if e.Outcome == "ok" {
+				known.learnRevision(e)
+			}
+		} else if !isOnLog(e) {
 			name = "register " + e.Command[1].(string)
 		}
 		completed := int64(math.MaxInt64)
@@ -169,6 +255,10 @@ func check(entries []*entry) string {
 		model := porcupine.Model{
 			Init: func() any { return nil },
 			Step: func(state, input, _ any) (bool, any) { return register(state, input.(*entry)) },
+		}
+		if name == "the store" {
+			model.Init = func() any { return contents{1, "{}"} }
+			model.Step = func(state, input, _ any) (bool, any) { return known.store(state, input.(*entry)) }
 		}
 		if name == "the log" {
 			model.Init = func() any { return 0.0 }
