@@ -21,8 +21,9 @@ from scripts.linearizability.real_run import run_real_nodes
     "--seconds", type=click.FloatRange(min=1), default=20.0, show_default=True, help="How long faults happen."
 )
 @click.option("--seed", type=int, help="Decides the order of the faults (default: a random one).")
+@click.option("--gateway", is_flag=True, help="Use the gateways of servers with the key-value store.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="A directory for the nodes and history.")
-def main(files: tuple[Path, ...], seconds: float, seed: int | None, keep: Path | None) -> None:
+def main(files: tuple[Path, ...], seconds: float, seed: int | None, gateway: bool, keep: Path | None) -> None:
     """Check histories, by default that of clients of real nodes under faults.
 
     The exit code is 1 if one of them is not linearizable.
@@ -31,7 +32,7 @@ def main(files: tuple[Path, ...], seconds: float, seed: int | None, keep: Path |
         if not files:
             home = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraft-histories-")))
             home.mkdir(parents=True, exist_ok=True)
-            run = run_real_nodes(home, seconds, seed)
+            run = run_real_nodes(home, seconds, seed, gateway=gateway)
             click.echo(f"{run.history}: {run.summary}")
             files = (run.history,)
         sys.exit(not check(files))

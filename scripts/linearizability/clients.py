@@ -56,7 +56,7 @@ class Client:
     """Has one operation at a time, each on a random running member."""
 
     name: str
-    members: Members
+    members: Members[Member]
     recorder: Recorder
     random: random.Random
 
@@ -72,18 +72,18 @@ class Client:
             if self.random.random() < 0.5:
                 kind, command = "execute", self._command(key, invoked)
             else:
-                kind, command = self.members.read_kind, ["get", key]
+                kind, command = "barrier-read", ["get", key]
             try:
                 answer = await (self._execute(command) if kind == "execute" else self._ask(do="get", key=key))
             finally:
-                recorder.add(self.name, kind, command, answer, invoked)
+                recorder.add(self.name, answer.get("kind", kind), command, answer, invoked)
 
     async def read_all(self) -> None:
         """Read each register that was used."""
         for key in sorted({entry.command[1] for entry in self.recorder.entries}):
             invoked = self.recorder.event()
             answer = await self._ask(do="get", key=key)
-            self.recorder.add(self.name, self.members.read_kind, ["get", key], answer, invoked)
+            self.recorder.add(self.name, answer.get("kind", "barrier-read"), ["get", key], answer, invoked)
 
     def _command(self, key: str, number: int) -> list[Any]:
         value = f"{self.name}/{number}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 import trio
@@ -12,7 +12,7 @@ import trio
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.errors import KraftError
 from scripts.linearizability.clients import Recorder
-from scripts.linearizability.members import LEASES, Gone, Member, Members
+from scripts.linearizability.members import LEASES, AnyMember, Members
 
 PROGRESS: Final = 20
 """How many operations are acknowledged between two faults, and while one lasts."""
@@ -27,7 +27,7 @@ class NoProgress(AssertionError):
 
 @attrs.define(eq=False)
 class Faults:
-    members: Members
+    members: Members[Any]
     recorder: Recorder
     random: random.Random
     names: list[str] = attrs.field(factory=list)
@@ -53,7 +53,7 @@ class Faults:
     async def kill_any(self) -> None:
         await self._kill(self.random.choice(self.members.running))
 
-    async def _kill(self, member: Member) -> None:
+    async def _kill(self, member: AnyMember) -> None:
         await member.kill()
         await self.progress()
         member.start(self.members.overrides)
@@ -74,7 +74,7 @@ class Faults:
     async def pause_any(self) -> None:
         await self._pause(self.random.choice(self.members.running))
 
-    async def _pause(self, member: Member) -> None:
+    async def _pause(self, member: AnyMember) -> None:
         """Pause a member until the others have elected another leader, if need be, and answered."""
         member.pause()
         await self.members.leader(besides=member)
@@ -84,10 +84,10 @@ class Faults:
     async def transfer(self) -> None:
         leader = await self.members.leader()
         others = [member for member in self.members.running if member is not leader]
-        await _ask(self.random.choice(others), do="transfer", to=self.random.choice(others).id)
+        await self.random.choice(others).transfer_leadership(self.random.choice(others).id)
 
     async def resign(self) -> None:
-        await _ask(await self.members.leader(), do="resign")
+        await (await self.members.leader()).resign()
 
     async def change_voters(self) -> None:
         """One of the voters becomes an observer, perhaps the leader, and an observer a voter."""
@@ -111,10 +111,3 @@ FAULTS: Final[tuple[Fault, ...]] = (
     Faults.pause_any,
     Faults.kill_all,
 )
-
-
-async def _ask(member: Member, **request: object) -> None:
-    try:
-        await member.ask(10.0, **request)
-    except (Gone, trio.TooSlowError):
-        pass

@@ -16,6 +16,7 @@ import trio
 from kraft_trio import NodeConfig, open_node
 from kraft_trio.errors import KraftError, NotAppendedError
 from kraft_trio.node import Node
+from kraft_trio.simulation.facts.history import BARRIER_READ, LEASE_READ
 from scripts.linearizability.registers import Registers
 
 
@@ -48,7 +49,7 @@ class _Member:
         answer: dict[str, Any] = {"number": request["number"], "outcome": "unknown", "result": None}
         try:
             with trio.fail_after(request["within_s"]):
-                answer |= {"result": await self._do(node, request), "outcome": "ok"}
+                answer |= {"outcome": "ok", **(await self._do(node, request))}
         except NotAppendedError:
             answer["outcome"] = "fail"
         except (KraftError, trio.TooSlowError) as error:
@@ -59,18 +60,21 @@ class _Member:
             except trio.BrokenResourceError:
                 pass
 
-    async def _do(self, node: Node[bytes, Any], request: dict[str, Any]) -> Any:
+    async def _do(self, node: Node[bytes, Any], request: dict[str, Any]) -> dict[str, Any]:
         match request["do"]:
             case "execute":
                 command = json.dumps(request["command"]).encode()
-                return await node.execute(command, UUID(request["request_id"]))
+                return {"result": await node.execute(command, UUID(request["request_id"]))}
             case "get":
-                await node.read_barrier()
-                return self._registers.values.get(request["key"])
+                read_index = await node.tree.read_barrier()
+                kind = LEASE_READ if read_index.is_by_lease else BARRIER_READ
+                return {"result": self._registers.values.get(request["key"]), "kind": kind}
             case "leader":
-                return (await node.wait_for_leader()).leader_id
+                return {"result": (await node.wait_for_leader()).leader_id}
             case "transfer":
-                return await node.transfer_leadership(request["to"])
+                await node.transfer_leadership(request["to"])
+                return {}
             case "resign":
-                return await node.resign()
+                await node.resign()
+                return {}
         raise ValueError(f"unknown request: {request}")

@@ -8,8 +8,8 @@ import multiprocessing
 import os
 import signal
 import socket
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import trio
 
@@ -99,6 +99,26 @@ class Member:
         finally:
             self._answers.pop(number, None)
 
+    async def leader_id(self) -> int | None:
+        """The leader that the node knows, if any."""
+        try:
+            found: int | None = (await self.ask(2.0, do="leader"))["result"]
+        except (Gone, trio.TooSlowError):
+            return None
+        return found
+
+    async def transfer_leadership(self, to: int) -> None:
+        await self._try(do="transfer", to=to)
+
+    async def resign(self) -> None:
+        await self._try(do="resign")
+
+    async def _try(self, **request: object) -> None:
+        try:
+            await self.ask(10.0, **request)
+        except (Gone, trio.TooSlowError):
+            pass
+
     async def _receive(self, stream: trio.SocketStream) -> None:
         pending = b""
         try:
@@ -127,22 +147,37 @@ class Member:
         os.kill(self._process.pid, signal_number)
 
 
-class Members:
+class AnyMember(Protocol):
+    """What faults need of a node and its process."""
+
+    id: int
+    is_paused: bool
+
+    @property
+    def is_running(self) -> bool: ...
+    def start(self, overrides: Mapping[str, str], /) -> None: ...
+    async def kill(self) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    async def leader_id(self) -> int | None: ...
+    async def transfer_leadership(self, to: int, /) -> None: ...
+    async def resign(self) -> None: ...
+
+
+M = TypeVar("M", bound=AnyMember)
+
+
+class Members(Generic[M]):
     """The nodes of a formatted quorum."""
 
-    def __init__(self, quorum: Quorum, nursery: trio.Nursery) -> None:
+    def __init__(self, quorum: Quorum, make: Callable[[NodeProcess], M]) -> None:
         self.quorum = quorum
-        self.by_id = {node.id: Member(node, nursery) for node in self.quorum.nodes.values()}
+        self.by_id = {node.id: make(node) for node in self.quorum.nodes.values()}
         self.overrides: dict[str, str] = {}
         """The configuration of the processes that are started from now on."""
 
     @property
-    def read_kind(self) -> str:
-        """The kind of the reads now."""
-        return "lease-read" if LEASES.items() <= self.overrides.items() else "barrier-read"
-
-    @property
-    def running(self) -> list[Member]:
+    def running(self) -> list[M]:
         return [member for member in self.by_id.values() if member.is_running]
 
     def start_all(self) -> None:
@@ -154,16 +189,12 @@ class Members:
         for member in self.running:
             await member.kill()
 
-    async def leader(self, *, besides: Member | None = None) -> Member:
+    async def leader(self, *, besides: M | None = None) -> M:
         """A running member, other than `besides`, that a member takes for the leader; it may have been replaced."""
         while True:
             for member in self.running:
                 if not member.is_paused:
-                    try:
-                        answer = await member.ask(2.0, do="leader")
-                    except (Gone, trio.TooSlowError):
-                        continue
-                    leader = self.by_id.get(answer["result"])
+                    leader = self.by_id.get(await member.leader_id() or 0)
                     if leader is not None and leader is not besides and leader.is_running:
                         return leader
             await trio.sleep(0.05)
