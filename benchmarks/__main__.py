@@ -15,6 +15,7 @@ import trio
 from rich.console import Console
 
 from benchmarks import (
+    anatomy,
     etcd_cluster,
     failover,
     kv,
@@ -48,6 +49,7 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
     "latency": latency.measure,
     "throughput": throughput.measure,
     "reads": reads.measure,
+    "anatomy": anatomy.measure,
     "kv": kv.measure,
     "failover": failover.measure,
     "membership": membership.measure,
