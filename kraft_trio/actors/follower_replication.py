@@ -59,6 +59,7 @@ class FollowerReplication:
         self._fetch_timer = trio.CancelScope()
         self._has_fetched = role.has_fetched
         self._timeout_s = context.config.fetch_timeout_ms / 1000 * context.random.uniform(1.0, 1.0 + TIMEOUT_SPREAD)
+        self._max_wait_ms = fetch_max_wait_ms(context.config.fetch_timeout_ms, context.config.request_timeout_ms)
         self._successor_deadline = math.inf
         if role.leader_resigned:
             # A campaign has failed already.  The next one begins as if this leader had not named this node.
@@ -222,10 +223,7 @@ class FollowerReplication:
         self.last_heard_s = trio.current_time()
 
     def _fetch_request(self) -> FetchRequest:
-        return replica_fetch_request(self._context, max_wait_ms=self._max_wait_ms(), read_round=self._read_round)
-
-    def _max_wait_ms(self) -> int:
-        return fetch_max_wait_ms(self._context.config.fetch_timeout_ms, self._context.config.request_timeout_ms)
+        return replica_fetch_request(self._context, max_wait_ms=self._max_wait_ms, read_round=self._read_round)
 
     async def _report_error(self, error: ErrorCode, heard: LeaderHeardOf) -> None:
         self._log_failure(f"{error.name}; it knows leader {heard.leader_id} in epoch {heard.epoch}")
@@ -264,7 +262,7 @@ class FollowerReplication:
         fetch = self._context.snapshot_fetch
         if fetch.is_put_off(snapshot_id):
             await self._contact(connection, self._contact_request(snapshot_id), timeout_s)
-            await trio.sleep(self._max_wait_ms() / 1000)
+            await trio.sleep(self._max_wait_ms / 1000)
             return True
         try:
             await fetch.begin(snapshot_id, self._context.epoch)

@@ -80,8 +80,8 @@ class VoterSet:
         voter = self.get(key.id)
         if voter is None:
             return False
-        known = voter.key
-        return known is key or known.directory_id in (NO_DIRECTORY_ID, key.directory_id)
+        known = voter.key.directory_id
+        return known == key.directory_id or known == NO_DIRECTORY_ID  # noqa: PLR1714  rarely needs the second
 
     def key_of(self, id: int, directory_id: UUID) -> ReplicaKey:
         """The key of a replica: for a voter the very object that the set has, so that comparing the two is fast."""

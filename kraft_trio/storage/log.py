@@ -15,7 +15,7 @@ import trio
 from kraft_trio.errors import CorruptLogError, KraftError, OffsetOutOfRangeError
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.producers import ProducerStates
-from kraft_trio.protocol.reconciliation import FetchPositionCheck, check_fetch_position
+from kraft_trio.protocol.reconciliation import FetchPositionCheck, Valid, check_fetch_position
 from kraft_trio.protocol.snapshot_ids import next_snapshot_id
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_history import VoterHistory
@@ -256,14 +256,18 @@ class Log:
         An empty replica gets the newest snapshot, if there is one.  Other replicas get it only if the log no longer
         reaches back far enough.
         """
+        start_offset, end = self._segments.start_offset, self.end
+        if start_offset < fetch_offset == end.offset and last_fetched_epoch == end.epoch:
+            # Most replicas are caught up.  Their logs agree with this one, and they need no snapshot.
+            return Valid()
         return check_fetch_position(
             fetch_offset,
             last_fetched_epoch,
-            log_start_offset=self.log_start_offset,
-            log_end=self.end,
+            log_start_offset=start_offset,
+            log_end=end,
             epochs=self._state.epochs,
-            earliest_snapshot_id=self.snapshots.oldest if self.log_start_offset else None,
-            latest_snapshot_id=self.snapshots.to_offer(needs_one=self.log_start_offset > 0),
+            earliest_snapshot_id=self.snapshots.oldest if start_offset else None,
+            latest_snapshot_id=self.snapshots.to_offer(needs_one=start_offset > 0),
         )
 
     # Appending
