@@ -44,14 +44,10 @@ class CommandSerde:
         if code is None:
             raise EncodeError(f"value: {type(value).__name__} given, a command of the key-value store expected")
         try:
-            packed: bytes = msgpack.packb([code, *_pack(value)], use_bin_type=True)
-            data = PREFIX + packed
-            decoded = self.decode(data)
-        except (TypeError, ValueError, OverflowError, SerdeError) as error:
+            packed: bytes = msgpack.packb([code, *_pack(type(value), value)], use_bin_type=True)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise EncodeError(f"{type(value).__name__}: {error}") from None
-        if decoded != value:
-            raise EncodeError(f"{type(value).__name__}: an attribute has the wrong type")
-        return data
+        return PREFIX + packed
 
     def decode(self, data: bytes, /) -> Command | NoCommand:
         if not data.startswith(PREFIX):
@@ -66,11 +62,13 @@ class CommandSerde:
         return command
 
 
-def _pack(message: object) -> list[Any]:
-    """The fields, without those at the end that have their default."""
+def _pack(cls: type[Any], message: object) -> list[Any]:
+    """The fields, without those at the end that have their default.  Raises ValueError for what is not of its type."""
+    if type(message) is not cls:
+        raise ValueError(f"{type(message).__name__} given, {cls.__name__} expected")
     packed: list[Any] = []
     length = 0
-    for name, default, pack in _packers(type(message)):
+    for name, default, pack in _packers(cls):
         value = getattr(message, name)
         packed.append(pack(value))
         if value != default:
@@ -91,21 +89,17 @@ def _packers(cls: Any) -> tuple[tuple[str, Any, Callable[[Any], Any]], ...]:
 
 
 def _packer(field: Field) -> Callable[[Any], Any]:
-    if field.kind is not Kind.MESSAGE:
-        return list if field.is_repeated else _same
-    return _pack_messages if field.is_repeated else _pack_optional
+    if field.kind is Kind.MESSAGE:
+        one = functools.partial(_pack, field.cls)
+    else:
+        one = functools.partial(_checked, field.cls, field.name)
+    if field.is_repeated:
+        return functools.partial(_pack_all, field.name, one)
+    return functools.partial(_unless_none, one) if field.kind is Kind.MESSAGE else one
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-def _pack_messages(values: tuple[object, ...]) -> list[Any]:
-    return [_pack(value) for value in values]
-
-
-def _pack_optional(value: object) -> list[Any] | None:
-    return None if value is None else _pack(value)
+def _pack_all(name: str, one: Callable[[Any], Any], values: object) -> list[Any]:
+    return list(map(one, _checked(tuple, name, values)))
 
 
 @cached_by_class
@@ -122,7 +116,7 @@ def _unpacker(field: Field) -> Callable[[Any], Any]:
         one = functools.partial(_checked, field.cls, field.name)
     if field.is_repeated:
         return functools.partial(_unpack_all, one)
-    return functools.partial(_unpack_optional, one) if field.kind is Kind.MESSAGE else one
+    return functools.partial(_unless_none, one) if field.kind is Kind.MESSAGE else one
 
 
 def _checked(cls: type[Any], name: str, value: object) -> Any:
@@ -137,5 +131,5 @@ def _unpack_all(one: Callable[[Any], Any], values: object) -> tuple[Any, ...]:
     return tuple(map(one, values))
 
 
-def _unpack_optional(one: Callable[[Any], Any], value: object) -> Any:
+def _unless_none(one: Callable[[Any], Any], value: object) -> Any:
     return None if value is None else one(value)

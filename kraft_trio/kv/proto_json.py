@@ -6,7 +6,6 @@ as numbers, enums as numbers, and names in camel case.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import functools
 import json
@@ -21,6 +20,7 @@ M = TypeVar("M")
 
 _WHITESPACE: Final = " \t\r\n"
 _decoder = json.JSONDecoder()
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def bad_json(reason: str) -> KvError:
@@ -33,7 +33,11 @@ def parse(cls: type[M], text: str) -> M:
 
     Raises KvError.
     """
-    return next(parse_all(cls, text), None) or cls()
+    try:
+        value, _ = _decoder.raw_decode(text.lstrip(_WHITESPACE) or "{}")
+    except (ValueError, RecursionError) as error:
+        raise bad_json(f"no JSON: {error}") from None
+    return structure(cls, value)
 
 
 def parse_all(cls: type[M], text: str) -> Iterator[M]:
@@ -96,7 +100,7 @@ def dumps(message: object) -> bytes:
 
 
 def to_json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    return _encode(value).encode()
 
 
 @cached_by_class
@@ -164,7 +168,7 @@ def _number(field: Field, value: object, low: int, high: int) -> int:
 def _read_bytes(field: Field, value: object) -> bytes:
     if isinstance(value, str):
         try:
-            return base64.b64decode(value, validate=True)
+            return binascii.a2b_base64(value, strict_mode=True)
         except (binascii.Error, ValueError):
             pass
     raise _wrong(field, value, "base64")
@@ -210,7 +214,7 @@ def _write_repeated(write: Callable[[Any], Any], values: tuple[Any, ...]) -> lis
 
 
 def _write_bytes(value: bytes) -> str:
-    return base64.b64encode(value).decode("ascii")
+    return binascii.b2a_base64(value, newline=False).decode("ascii")
 
 
 def _write_same(value: Any) -> Any:

@@ -23,11 +23,12 @@ _SORT_KEYS: Final = {
 }
 
 
-def read_range(store: Store, request: RangeRequest) -> RangeResponse:
-    """Answer a range from the store as it is.  Raises KvError."""
+def read_range(store: Store, request: RangeRequest, header: ResponseHeader | None = None) -> RangeResponse:
+    """Answer a range from the store as it is, by default with a header that has only the revision.  Raises KvError."""
     if not request.key:
         raise KvError(*EMPTY_KEY)
-    header = ResponseHeader(revision=store.revision)
+    if header is None:
+        header = ResponseHeader(revision=store.revision)
     interval = Interval.of(request.key, request.range_end)
     if request.revision > 0:
         store.check_readable(request.revision)

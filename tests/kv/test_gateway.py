@@ -7,11 +7,14 @@ import re
 
 import pytest
 import trio
+import trio.testing
 
 from kraft_trio.kv.command_serde import PREFIX
 from kraft_trio.kv.gateway import watch_stream
 from kraft_trio.kv.gateway.upkeep import Upkeep
-from kraft_trio.kv.requests import Advance
+from kraft_trio.kv.requests import Advance, WatchCreateRequest
+from kraft_trio.kv.store import Store
+from kraft_trio.kv.watches import Batch, next_events
 from kraft_trio.simulation import Cluster
 from tests.kv.gateways import Gateways, b64, gateways, kv_setup
 from tests.support.on_cluster import on_cluster
@@ -203,6 +206,45 @@ async def test_an_idle_watch_is_told_of_progress(cluster: Cluster, monkeypatch: 
             progress = (await events.receive())["result"]
         assert progress["header"]["revision"] == "2"
         assert "events" not in progress
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_changes_of_other_keys_cost_a_watch_nothing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_from = []
+
+    def noting(store: Store, watch: WatchCreateRequest, revision: int) -> Batch:
+        looked_from.append(revision)
+        return next_events(store, watch, revision)
+
+    monkeypatch.setattr(watch_stream, "next_events", noting)
+    async with gateways(cluster) as serving:
+        async with serving.clients[1].stream("/v3/watch", {"create_request": {"key": KEY}}) as events:
+            await events.receive()
+            for _ in range(5):
+                await serving.clients[1].post("/v3/kv/put", {"key": b64("other")})
+            await serving.clients[1].post("/v3/kv/put", {"key": KEY})
+            assert (await events.receive())["result"]["events"][0]["kv"]["mod_revision"] == "7"
+            await trio.testing.wait_all_tasks_blocked()
+    assert looked_from[:2] == [2, 7], "it looks again when its key changes, and at no earlier change"
+    assert len(looked_from) <= 3
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_a_watch_that_was_told_of_progress_survives_a_compaction(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch_stream, "PROGRESS_INTERVAL_S", 5.0)
+    async with gateways(cluster) as serving:
+        watch = {"create_request": {"key": KEY, "progress_notify": True}}
+        async with serving.clients[1].stream("/v3/watch", watch) as events:
+            await events.receive()
+            for _ in range(5):
+                await serving.clients[1].post("/v3/kv/put", {"key": b64("other")})
+            await serving.clients[1].post("/v3/kv/compaction", {"revision": 6})
+            for _ in range(2):
+                assert set((await events.receive())["result"]) == {"header"}
+            await serving.clients[1].post("/v3/kv/put", {"key": KEY})
+            assert (await events.receive())["result"]["events"][0]["kv"]["mod_revision"] == "7"
 
 
 @on_cluster(**kv_setup())

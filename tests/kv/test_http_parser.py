@@ -57,6 +57,11 @@ def test_requests_are_the_same_however_they_arrive(cuts: list[int]) -> None:
     assert requests_of(*pieces) == expected
 
 
+def test_a_connection_may_have_many_requests() -> None:
+    pieces = [GET[:40], GET[40:]] * (2 * MAX_HEAD_BYTES // 40)
+    assert len(requests_of(*pieces)) == len(pieces) / 2
+
+
 def test_a_trailer_changes_no_header() -> None:
     [head, *_] = events_of(CHUNKED)
     assert isinstance(head, Head)

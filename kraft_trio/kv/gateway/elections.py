@@ -132,14 +132,14 @@ class Elections:
     async def observe(self, request: LeaderRequest, send: Callable[[LeaderResponse], Awaitable[None]]) -> None:
         """Tell of the leader, and again of each new one and of each new value, until cancelled."""
         await self._service.barrier()
-        turns, changes, told = Turns(self._service, request.name), self._service.changes, None
+        turns, told = Turns(self._service, request.name), None
         while True:
-            seen, first = changes.value, turns.first()
+            first = turns.first()
             if first is not None and first != told:
                 await send(LeaderResponse(self._service.header(), first))
                 told = first
             else:
-                await changes.wait_for(lambda value, seen=seen: value != seen)  # type: ignore[misc]
+                await self._service.changes.wait(turns.interval)
 
 
 def _given(leader: LeaderKey | None) -> LeaderKey:

@@ -43,8 +43,9 @@ class HttpConnection:
         self._stream = stream
         self._application = application
         self._exchange: HttpExchange | None = None
+        self._deadline = inf
+        """The time until which the client has to send what is awaited."""
         self._scope = trio.CancelScope()
-        """Its deadline is that of what the client has to do next."""
         self.parser = RequestParser()
         self.is_ending = False
         """Whether no further request is served."""
@@ -73,6 +74,11 @@ class HttpConnection:
         if self._exchange is None or self._exchange.is_streaming:
             self._scope.cancel()
 
+    def end_if_overdue(self) -> None:
+        """End the connection if its client has taken too long.  The server calls this now and then."""
+        if trio.current_time() >= self._deadline:
+            self._scope.cancel()
+
     async def _serve(self) -> None:
         while not self.is_ending:
             self._exchange = exchange = HttpExchange(self, await self._next_head())
@@ -92,21 +98,21 @@ class HttpConnection:
         parser = self.parser
         if not parser.has_events:
             now = trio.current_time()
-            self._scope.deadline = now + (IDLE_TIMEOUT_S if parser.is_between_requests else HEAD_TIMEOUT_S)
+            self._deadline = now + (IDLE_TIMEOUT_S if parser.is_between_requests else HEAD_TIMEOUT_S)
         while (event := parser.next_event()) is None:
             was_idle = parser.is_between_requests
             await self.receive()
             if was_idle and not parser.is_between_requests:
-                self._scope.deadline = trio.current_time() + HEAD_TIMEOUT_S
+                self._deadline = trio.current_time() + HEAD_TIMEOUT_S
         assert isinstance(event, Head), "a head comes after the end of the request before"
-        self._scope.deadline = inf
+        self._deadline = inf
         return event
 
     def must_send_body_in_time(self) -> None:
-        self._scope.deadline = trio.current_time() + BODY_TIMEOUT_S
+        self._deadline = trio.current_time() + BODY_TIMEOUT_S
 
     def has_sent_body(self) -> None:
-        self._scope.deadline = inf
+        self._deadline = inf
 
     async def receive(self) -> int:
         """Give the parser what comes next, and return its size.  Raises Disconnected."""
@@ -132,10 +138,9 @@ class HttpConnection:
 
     async def _refuse(self, error: BadRequest) -> None:
         """Answer what is no request.  Without a valid request, nothing is known of the next one's beginning."""
-        if self._exchange is None or not self._exchange.has_begun:
-            content = error_body(KvError(Code.INVALID_ARGUMENT, error.reason))
-            with trio.move_on_after(LINGER_S):
-                await self.send(whole(error.status, content, closes=True))
+        content = error_body(KvError(Code.INVALID_ARGUMENT, error.reason))
+        with trio.move_on_after(LINGER_S):
+            await self.send(whole(error.status, content, closes=True))
 
     async def _linger(self) -> None:
         with trio.move_on_after(LINGER_S):

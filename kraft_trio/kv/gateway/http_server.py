@@ -13,6 +13,8 @@ from kraft_trio.wire.tcp_stream import TcpStream
 
 log = get_logger(__name__)
 
+LOOK_EVERY_S: Final = 1.0
+"""Interval between looks for clients that are too slow.  A deadline in each connection's scope would cost more."""
 GRACE_S: Final = 1.0
 """Time for the requests that are under way when the server ends."""
 
@@ -29,12 +31,21 @@ class HttpServer:
 
     async def run(self) -> None:
         """Serve until `end`, and then until the requests under way are answered, but not for long."""
-        async with trio.open_nursery() as nursery:
-            with self._accepting:
-                await trio.serve_listeners(self._serve, [self._listener], handler_nursery=nursery)
-            nursery.cancel_scope.deadline = trio.current_time() + GRACE_S
+        async with trio.open_nursery() as looking:
+            looking.start_soon(self._look_for_overdue)
+            async with trio.open_nursery() as serving:
+                with self._accepting:
+                    await trio.serve_listeners(self._serve, [self._listener], handler_nursery=serving)
+                serving.cancel_scope.deadline = trio.current_time() + GRACE_S
+                for connection in self._connections:
+                    connection.end()
+            looking.cancel_scope.cancel()
+
+    async def _look_for_overdue(self) -> None:
+        while True:
+            await trio.sleep(LOOK_EVERY_S)
             for connection in self._connections:
-                connection.end()
+                connection.end_if_overdue()
 
     def end(self) -> None:
         """Stop listening, and end the connections as soon as they are idle."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
@@ -23,6 +22,7 @@ from kraft_trio.errors import (
 from kraft_trio.kv.changes import Changes
 from kraft_trio.kv.command_serde import NoCommand
 from kraft_trio.kv.errors import NO_LEADER, REQUEST_TOO_LARGE, STOPPED, TIMEOUT, Code, KvError
+from kraft_trio.kv.gateway.change_waiters import ChangeWaiters
 from kraft_trio.kv.gateway.member_ids import cluster_number, member_number
 from kraft_trio.kv.machine import KvMachine
 from kraft_trio.kv.range_reads import read_range
@@ -60,6 +60,7 @@ from kraft_trio.node import Node
 
 KvNode = Node[Command | NoCommand, Result]
 R = TypeVar("R")
+T = TypeVar("T")
 
 REQUEST_TIMEOUT_S: Final = 7.0
 """Time for a request that needs the quorum.  It is etcd's with default timeouts."""
@@ -74,26 +75,26 @@ class KvService:
         self._random_bits = random_bits
         self._cluster = cluster_number(node.cluster_id)
         self.member = member_number(node.cluster_id, node.key.id)
-        self.changes: Published[int] = Published(0)
-        """Counts the changes of the store."""
-        machine.on_change = self._publish
+        self.changes = ChangeWaiters(machine)
+        self.has_leases: Published[bool] = Published(bool(machine.leases))
+        machine.on_change = self._changed
 
-    def _publish(self) -> None:
-        self.changes.publish(self.changes.value + 1)
+    def _changed(self) -> None:
+        self.changes.tell()
+        has_leases = bool(self.machine.leases)
+        if has_leases != self.has_leases.value:
+            self.has_leases.publish(has_leases)
 
     def header(self, revision: int | None = None) -> ResponseHeader:
         """A header with this node's view; the revision is the present one unless it is given."""
         present = self.machine.store.revision if revision is None else revision
         return ResponseHeader(self._cluster, self.member, present, self.node.view.epoch)
 
-    @asynccontextmanager
-    async def _quorum(self) -> AsyncIterator[None]:
-        """Turn what may become of a request to the quorum into KvErrors."""
+    async def _from_quorum(self, request: Callable[[], Awaitable[T]]) -> T:
+        """Make a request to the quorum, and turn what may become of it into KvErrors."""
         try:
-            with trio.fail_after(REQUEST_TIMEOUT_S):
-                yield
-        except trio.TooSlowError:
-            raise KvError(*(NO_LEADER if self.node.view.leader_id is None else TIMEOUT)) from None
+            with trio.CancelScope(deadline=trio.current_time() + REQUEST_TIMEOUT_S):
+                return await request()
         except RecordTooLargeError:
             raise KvError(*REQUEST_TOO_LARGE) from None
         except EncodeError as error:
@@ -106,11 +107,11 @@ class KvService:
             raise
         except KraftError as error:
             raise KvError(Code.UNAVAILABLE, str(error)) from None
+        raise KvError(*(NO_LEADER if self.node.view.leader_id is None else TIMEOUT))
 
     async def execute(self, command: Command, request_id: UUID | None = None) -> Result:
         """Execute a command, and return the result of this node."""
-        async with self._quorum():
-            return await self.node.execute(command, request_id)
+        return await self._from_quorum(lambda: self.node.execute(command, request_id))
 
     async def _executed(self, cls: type[R], command: Command, request_id: UUID | None) -> R:
         result = await self.execute(command, request_id)
@@ -120,13 +121,12 @@ class KvService:
 
     async def barrier(self) -> None:
         """Wait until this node has all that was acknowledged before, anywhere."""
-        async with self._quorum():
-            await self.node.read_barrier()
+        await self._from_quorum(self.node.read_barrier)
 
     async def range(self, request: RangeRequest, _: UUID | None = None) -> RangeResponse:
         if not request.serializable:
             await self.barrier()
-        return attrs.evolve(read_range(self.machine.store, request), header=self.header())
+        return read_range(self.machine.store, request, self.header())
 
     async def put(self, request: PutRequest, request_id: UUID | None = None) -> PutResponse:
         check_put(request)

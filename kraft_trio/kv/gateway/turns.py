@@ -31,6 +31,8 @@ class Turns:
     def __init__(self, service: KvService, name: bytes) -> None:
         self._service = service
         self._prefix = name + b"/"
+        self.interval = Interval.of(self._prefix, prefix_end(self._prefix))
+        """All their keys."""
 
     async def join(self, lease: int, value: bytes = b"") -> tuple[KeyValue, bool]:
         """Add a key with that lease, or find the key that it has already; return the key, and whether it is new.
@@ -50,17 +52,15 @@ class Turns:
 
     async def wait_for_turn(self, own: KeyValue) -> None:
         """Wait until all who came before are gone.  Raises KvError if the own key is gone."""
-        changes = self._service.changes
-        store = self._service.machine.store
         while True:
-            seen, store = changes.value, self._service.machine.store
+            store = self._service.machine.store
             present = store.get(own.key)
             if present is None or present.create_revision != own.create_revision:
                 raise KvError(Code.UNKNOWN, LEASE_NOT_FOUND[1])
-            contenders = store.present(Interval.of(self._prefix, prefix_end(self._prefix)))
+            contenders = store.present(self.interval)
             if all(kv.create_revision >= own.create_revision for kv in contenders):
                 return
-            await changes.wait_for(lambda value, seen=seen: value != seen)  # type: ignore[misc]
+            await self._service.changes.wait(self.interval)
 
     async def leave(self, key: bytes) -> None:
         """Give up the place, also when the caller is cancelled."""
@@ -72,5 +72,5 @@ class Turns:
 
     def first(self) -> KeyValue | None:
         """Who has the turn, as this node's state says."""
-        contenders = self._service.machine.store.present(Interval.of(self._prefix, prefix_end(self._prefix)))
+        contenders = self._service.machine.store.present(self.interval)
         return min(contenders, key=lambda kv: kv.create_revision, default=None)

@@ -48,7 +48,7 @@ class Upkeep:
         while True:
             await trio.sleep(ADVANCE_EVERY_S)
             if not self._service.machine.leases:
-                await self._service.changes.wait_for(lambda _: bool(self._service.machine.leases))
+                await self._service.has_leases.wait_for(bool)
             elapsed_ms = round((trio.current_time() - last_s) * 1000)
             last_s = trio.current_time()
             now_ms += min(elapsed_ms, LARGEST_STEP_MS)

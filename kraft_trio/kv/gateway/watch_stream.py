@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from kraft_trio.kv.gateway.service import KvService
+from kraft_trio.kv.intervals import Interval
 from kraft_trio.kv.requests import WatchCancelRequest, WatchCreateRequest, WatchRequest
 from kraft_trio.kv.responses import WatchResponse
 from kraft_trio.kv.watches import next_events
@@ -75,11 +76,12 @@ class WatchStream:
             await self._tell(WatchResponse(self._service.header(), request.watch_id, canceled=True))
 
     async def _watch(self, watch_id: int, watch: WatchCreateRequest, revision: int, scope: trio.CancelScope) -> None:
-        changes = self._service.changes
+        machine, changes = self._service.machine, self._service.changes
+        interval = Interval.of(watch.key, watch.range_end)
         progress_at = self._next_progress(watch)
         with scope:
             while True:
-                seen, store = changes.value, self._service.machine.store
+                store = machine.store
                 if revision < store.compacted_revision:
                     await self._end_compacted(watch_id, store.compacted_revision)
                     return
@@ -92,8 +94,9 @@ class WatchStream:
                     await trio.lowlevel.checkpoint()
                 else:
                     with trio.move_on_at(progress_at) as waiting:
-                        await changes.wait_for(lambda value, seen=seen: value != seen)  # type: ignore[misc]
+                        revision = max(revision, await changes.wait(interval))
                     if waiting.cancelled_caught:
+                        revision = max(revision, machine.store.revision + 1)
                         await self._tell(WatchResponse(self._service.header(), watch_id))
                         progress_at = self._next_progress(watch)
 
