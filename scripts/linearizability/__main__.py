@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -40,7 +41,12 @@ def main(files: tuple[Path, ...], seconds: float, seed: int | None, gateway: boo
 
 def check(files: tuple[Path, ...]) -> bool:
     """Whether all histories are linearizable; prints what is found."""
-    found = {path: list(violations(read_history(path))) for path in files}
+    acknowledged: Counter[str] = Counter()
+    found: dict[Path, list[str]] = {}
+    for path in files:
+        entries = read_history(path)
+        acknowledged.update(entry.kind for entry in entries if entry.outcome == "ok")
+        found[path] = list(violations(entries))
     try:
         by_porcupine = problems_of(build(), files)
     except NotBuilt as reason:
@@ -51,6 +57,7 @@ def check(files: tuple[Path, ...]) -> bool:
             click.echo(f"{path}: {problem}")
         if path in by_porcupine:
             click.echo(f"{path}: porcupine: {by_porcupine[path]}")
+    click.echo(f"acknowledged: {', '.join(f'{kind} {count}' for kind, count in sorted(acknowledged.items()))}")
     wrong = [path for path in files if found[path] or path in by_porcupine]
     click.echo(f"{len(files) - len(wrong)} of {len(files)} histories are linearizable")
     return not wrong
