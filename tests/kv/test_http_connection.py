@@ -233,6 +233,14 @@ async def test_a_client_of_http_1_0(autojump_clock: trio.testing.MockClock) -> N
         assert body == b"abc"
 
 
+async def test_a_client_of_http_1_0_is_not_told_to_go_on(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected() as client:
+        await client.send(b"POST /a HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+        await trio.testing.wait_all_tasks_blocked()
+        await client.send(b"abc")
+        assert (await client.rest()).startswith(b"HTTP/1.1 200 ")
+
+
 async def test_who_asks_for_the_end_gets_it(autojump_clock: trio.testing.MockClock) -> None:
     async with connected() as client:
         await client.send(POST.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) + POST)

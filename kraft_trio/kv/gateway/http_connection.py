@@ -163,7 +163,8 @@ class HttpExchange:
         self.has_begun = False
         """Whether the client may have got a part of the response."""
         self.is_streaming = False
-        self._is_awaiting_continue = head.headers.get(b"expect", b"").lower() == b"100-continue"
+        expectation = b"" if head.is_http_1_0 else head.headers.get(b"expect", b"")
+        self._is_awaiting_continue = expectation.lower() == b"100-continue"
 
     @property
     def method(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Final
 
 import trio
@@ -52,13 +53,15 @@ class HttpServer:
         self._accepting.cancel()
 
     async def _serve(self, accepted: trio.SocketStream) -> None:
-        if len(self._connections) >= self._max_connections or self._accepting.cancel_called:
+        connected = socket.socket(fileno=accepted.socket.detach())
+        if len(self._connections) >= self._max_connections:
             log.warning("connection refused", reason=f"{self._max_connections} are open")
-            accepted.socket.close()
+            connected.close()
             return
-        connection = HttpConnection(TcpStream.taking_over(accepted), self._application)
-        accepted.socket.close()
+        connection = HttpConnection(TcpStream(connected), self._application)
         self._connections.add(connection)
+        if self._accepting.cancel_called:
+            connection.end()
         try:
             await connection.run()
         except Exception as error:

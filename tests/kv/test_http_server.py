@@ -1,0 +1,124 @@
+"""The HTTP server over TCP: connections beside one another, and their end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from kraft_trio.kv.gateway import http_server
+from kraft_trio.kv.gateway.exchange import Exchange
+from kraft_trio.kv.gateway.http_server import HttpServer
+
+LIMIT_S = 60
+GET = b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+class Serving:
+    """A server, and what its application waits for."""
+
+    def __init__(self, listener: trio.SocketListener, max_connections: int) -> None:
+        self.server = HttpServer(self._application, listener, max_connections)
+        self.held = trio.Event()
+        """Whether a request for /held has come."""
+        self.released = trio.Event()
+        self.ended = trio.Event()
+        self._listener = listener
+
+    async def connect(self) -> trio.SocketStream:
+        return await trio.testing.open_stream_to_socket_listener(self._listener)
+
+    async def _application(self, exchange: Exchange) -> None:
+        if exchange.path == "/fault":
+            raise RuntimeError("a fault")
+        if exchange.path == "/held":
+            self.held.set()
+            await self.released.wait()
+        await exchange.respond(200, b"{}")
+
+    async def run(self) -> None:
+        await self.server.run()
+        self.ended.set()
+
+
+@asynccontextmanager
+async def serving(max_connections: int = 10) -> AsyncIterator[Serving]:
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    with trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            served = Serving(listener, max_connections)
+            nursery.start_soon(served.run)
+            yield served
+            nursery.cancel_scope.cancel()
+
+
+async def ask(client: trio.SocketStream, path: bytes = b"") -> bytes:
+    """Send a request, and receive its whole answer, or what comes until the connection ends."""
+    await client.send_all(GET % path)
+    return await answer_of(client)
+
+
+async def answer_of(client: trio.SocketStream) -> bytes:
+    answer = b""
+    while not answer.endswith(b"{}") and (data := await client.receive_some()):
+        answer += data
+    return answer
+
+
+async def test_connections_are_served_beside_one_another() -> None:
+    async with serving() as served, await served.connect() as one, await served.connect() as other:
+        await one.send_all(GET % b"held")
+        await served.held.wait()
+        for _ in range(2):
+            assert (await ask(other)).startswith(b"HTTP/1.1 200 OK")
+        served.released.set()
+        assert (await answer_of(one)).startswith(b"HTTP/1.1 200 OK")
+
+
+async def test_a_fault_ends_its_connection_alone() -> None:
+    async with serving() as served, await served.connect() as one, await served.connect() as other:
+        assert await ask(one, b"fault") == b""
+        assert (await ask(other)).startswith(b"HTTP/1.1 200 OK")
+
+
+async def test_a_connection_too_many_is_closed() -> None:
+    async with serving(max_connections=1) as served, await served.connect() as one:
+        await ask(one)
+        async with await served.connect() as other:
+            assert await other.receive_some() == b""
+        assert (await ask(one)).startswith(b"HTTP/1.1 200 OK")
+
+
+async def test_the_end_waits_for_requests_under_way() -> None:
+    async with serving() as served, await served.connect() as idle, await served.connect() as one:
+        await ask(idle)
+        await one.send_all(GET % b"held")
+        await served.held.wait()
+        served.server.end()
+        assert await idle.receive_some() == b""
+        with pytest.raises(OSError):
+            await served.connect()
+        served.released.set()
+        assert b"connection: close" in await answer_of(one)
+        await served.ended.wait()
+
+
+async def test_the_end_does_not_wait_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "GRACE_S", 0)
+    async with serving() as served, await served.connect() as one:
+        await one.send_all(GET % b"held")
+        await served.held.wait()
+        served.server.end()
+        assert await answer_of(one) == b""
+        await served.ended.wait()
+
+
+async def test_slow_clients_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "LOOK_EVERY_S", 0)
+    monkeypatch.setattr("kraft_trio.kv.gateway.http_connection.HEAD_TIMEOUT_S", 0)
+    async with serving() as served, await served.connect() as one:
+        await one.send_all(GET[:10])
+        assert (await answer_of(one)).startswith(b"HTTP/1.1 408 ")
