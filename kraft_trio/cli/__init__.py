@@ -19,23 +19,31 @@ from kraft_trio.cli.standard_streams import standard_streams
 from kraft_trio.errors import KraftError, leaves
 
 _COMMANDS = {
-    "audit": ("kraft_trio.cli.audit", "audit"),
-    "dump-log": ("kraft_trio.cli.dump_log", "dump_log"),
-    "features": ("kraft_trio.cli.features", "features"),
-    "kv": ("kraft_trio.cli.kv", "kv"),
-    "log": ("kraft_trio.cli.log_commands", "log"),
-    "metadata-quorum": ("kraft_trio.cli.metadata_quorum", "metadata_quorum"),
-    "metrics": ("kraft_trio.cli.metrics", "metrics"),
-    "records": ("kraft_trio.cli.records", "records"),
-    "server": ("kraft_trio.cli.server", "server"),
-    "simulate": ("kraft_trio.cli.simulate", "simulate"),
-    "snapshot": ("kraft_trio.cli.snapshot_commands", "snapshot"),
-    "storage": ("kraft_trio.cli.storage", "storage"),
+    "audit": ("kraft_trio.cli.audit", "audit", "Audit replicas' directories, or traces."),
+    "dump-log": ("kraft_trio.cli.dump_log", "dump_log", "Print the batches of log files."),
+    "features": ("kraft_trio.cli.features", "features", "Describe or raise the feature levels of a running quorum."),
+    "kv": ("kraft_trio.cli.kv", "kv", "Use the key-value store of a quorum."),
+    "log": ("kraft_trio.cli.log_commands", "log", "Check the logs of stopped nodes, and compare replicas."),
+    "metadata-quorum": (
+        "kraft_trio.cli.metadata_quorum",
+        "metadata_quorum",
+        "Describe a running quorum, or change its voters.",
+    ),
+    "metrics": ("kraft_trio.cli.metrics", "metrics", "Print a running node's metrics, and their age."),
+    "records": ("kraft_trio.cli.records", "records", "Append records to a running quorum's log, and read them."),
+    "server": ("kraft_trio.cli.server", "server", "Run a node."),
+    "simulate": ("kraft_trio.cli.simulate", "simulate", "Simulate clusters and check invariants."),
+    "snapshot": ("kraft_trio.cli.snapshot_commands", "snapshot", "Take, save, check and restore snapshots."),
+    "storage": ("kraft_trio.cli.storage", "storage", "Format, inspect and recover nodes' directories."),
 }
+"""The module and the name of each sub-command, and the first sentence of its help."""
 
 
 class _Commands(click.Group):
-    """Imports a sub-command only when it is used, so that `kraft storage` does not pay for importing Spark."""
+    """Imports a sub-command only when it is used.
+
+    So `kraft storage` does not pay for importing Spark, and `kraft --help` imports no sub-command at all.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -43,10 +51,21 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module, name = _COMMANDS[cmd_name]
+        module, name, _ = _COMMANDS[cmd_name]
+        import_without("hypothesis", "kio.static._phantom")
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        limit = formatter.width - 6 - max(map(len, _COMMANDS))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, click.Command(name, help=text).get_short_help_str(limit))
+                    for name, (*_, text) in _COMMANDS.items()
+                ]
+            )
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -128,7 +147,6 @@ def import_without(unused: str, module: str) -> None:
 def main() -> None:
     is_node = sys.argv[1:3] == ["server", "start"]
     with standard_streams(in_background=is_node):
-        import_without("hypothesis", "kio.static._phantom")
         if is_node:
             import_without("rich", "structlog.dev")
         code = run(sys.argv[1:])

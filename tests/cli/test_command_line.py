@@ -174,3 +174,23 @@ def test_a_node_imports_neither_hypothesis_nor_rich() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ast.literal_eval(done.stdout) == {"kio", "structlog"}
+
+
+def test_the_help_imports_no_command() -> None:
+    program = (
+        "import sys; from kraft_trio.cli import run\n"
+        "run(['--help'])\n"
+        "print({'trio', 'kio', 'structlog', 'rich'} & sys.modules.keys(), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == "set()\n"
+    assert "Format, inspect and recover nodes' directories." in done.stdout
+
+
+@pytest.mark.parametrize("width", [200, 50])
+def test_the_help_shows_what_the_commands_say_of_themselves(width: int) -> None:
+    context = click.Context(kraft, info_name="kraft")
+    ours, clicks = click.HelpFormatter(width=width), click.HelpFormatter(width=width)
+    kraft.format_commands(context, ours)
+    click.Group.format_commands(kraft, context, clicks)
+    assert ours.getvalue() == clicks.getvalue()
