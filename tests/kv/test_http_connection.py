@@ -191,7 +191,7 @@ async def test_a_client_that_never_waits_lets_others_have_their_turns(
     nursery.start_soon(take_turns)
     await HttpConnection(MemoryStream(theirs, takes_all=True), application).run()
     assert len(application.served) == 100
-    assert turns >= 99
+    assert turns >= 50
     nursery.cancel_scope.cancel()
 
 
