@@ -202,7 +202,7 @@ class Quorum:
 
         def answered() -> ProducePartitionResponse | None:
             try:
-                answer = produce_batch(self.leader(besides=besides), batch)
+                answer = produce_batch(self.leader(besides=besides), batch, timeout_ms=8000)
             except OSError:
                 return None
             return None if answer.error in ASK_AGAIN else answer
@@ -262,7 +262,7 @@ class Quorum:
         return [(f"node {node.id} ({node.log})", node.log_text()[-characters:]) for node in self.nodes.values()]
 
 
-def produce_batch(node: NodeProcess, batch: bytes, *, timeout_ms: int = 8000) -> ProducePartitionResponse:
+def produce_batch(node: NodeProcess, batch: bytes, *, timeout_ms: int = 25_000) -> ProducePartitionResponse:
     """Send bytes as the records of one Produce request with acks=all; return the partition's response."""
     request = ProduceRequest(-1, timeout_ms, (ProducePartition(TOPIC, NO_TOPIC_ID, 0, batch),))
     with RawConnection(node.endpoint) as connection:

@@ -63,9 +63,9 @@ def newest_snapshot(node: NodeProcess) -> tuple[int, list[Record]]:
     """Its end offset (exclusive), and its records."""
 
     def read() -> tuple[int, bytes] | None:
-        path = max(node.partition_directory.glob("*.checkpoint"))
+        path = max(node.partition_directory.glob("*.checkpoint"), default=None)
         try:
-            return int(path.name[:20]), path.read_bytes()
+            return path and (int(path.name[:20]), path.read_bytes())
         except FileNotFoundError:  # a newer one has taken its place
             return None
 
