@@ -11,6 +11,7 @@ import trio
 
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.errors import KraftError
+from kraft_trio.simulation.facts.history import LEASE_READ
 from scripts.linearizability.clients import Recorder
 from scripts.linearizability.members import LEASES, AnyMember, Members
 
@@ -41,11 +42,18 @@ class Faults:
     async def progress(self) -> None:
         """Wait until clients have got answers.  Raises NoProgress."""
         wanted = self.recorder.acknowledged + PROGRESS
+        await self._until(lambda: self.recorder.acknowledged >= wanted, f"{wanted} answers")
+
+    async def lease_read(self) -> None:
+        """Wait until a lease has answered a read.  Raises NoProgress."""
+        await self._until(lambda: any(entry.kind == LEASE_READ for entry in self.recorder.entries), "a lease read")
+
+    async def _until(self, holds: Callable[[], bool], what: str) -> None:
         with trio.move_on_after(PROGRESS_S) as limit:
-            while self.recorder.acknowledged < wanted:
+            while not holds():
                 await self.recorder.changed.park()
         if limit.cancelled_caught:
-            raise NoProgress(f"{', '.join(self.names)}: only {self.recorder.acknowledged} of {wanted} answers since")
+            raise NoProgress(f"{', '.join(self.names)}: not yet {what}, only {self.recorder.acknowledged} answers")
 
     async def kill_leader(self) -> None:
         await self._kill(await self.members.leader())

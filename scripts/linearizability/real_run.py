@@ -93,6 +93,8 @@ class _Run:
         for halves, part in ((1, order[:half]), (2, [*order[half:], Faults.pause_leader])):
             if halves == 2:
                 await faults.cause(Faults.begin_leases)
+                if not self.gateway:
+                    await faults.lease_read()
             for fault in part:
                 await faults.cause(fault)
             while trio.current_time() < began + halves * self.seconds / 2:
