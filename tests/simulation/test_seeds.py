@@ -22,10 +22,6 @@ SEEDS = 5
 """How many seeds one test runs."""
 
 
-REGRESSIONS = ((3, 1040, 12),)
-"""The number of voters, a first seed, and virtual seconds: disks that crash as a start lists the directory."""
-
-
 def first_seeds() -> list[tuple[int, int, int]]:
     """The number of voters, the first seed and the virtual seconds of each test.
 
@@ -39,7 +35,7 @@ def first_seeds() -> list[tuple[int, int, int]]:
     ]
 
 
-@pytest.mark.parametrize(("voters", "first", "virtual_s"), [*first_seeds(), *REGRESSIONS])
+@pytest.mark.parametrize(("voters", "first", "virtual_s"), first_seeds())
 def test_invariants_hold_and_the_quorum_recovers(voters: int, first: int, virtual_s: int) -> None:
     run = functools.partial(run_seed, options=PlanOptions(voters=voters, duration_us=virtual_s * 1_000_000))
     summary = run_campaign(range(first, first + SEEDS), run, jobs=1)
