@@ -217,6 +217,7 @@ class Machine:
         self._starts += 1
         self.device.damaged_under_process.clear()
         self.disk.is_attached = True
+        self.disk.forget_failures()
         self._stop, self.failure = trio.Event(), None
         self._excuse = "its disk fails" if self.has_bad_disk or self.disk.has_faults else ""
         environment = Environment(

@@ -19,7 +19,7 @@ from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.recovery import PROGRESS
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script
-from kraft_trio.simulation.script.steps_disk import FullDisk, Rot
+from kraft_trio.simulation.script.steps_disk import FailWrite, FullDisk, Rot
 from kraft_trio.simulation.script.steps_election import Elect, Resign
 from kraft_trio.simulation.script.steps_network import Cut, Isolate
 from kraft_trio.simulation.script.steps_process import Kill, Pause, Restart
@@ -212,6 +212,25 @@ class TestRecovery:
             await recovery._Recovery(cluster)._end_faults(sorted(cluster.machines))
             assert machine.is_running
             assert machine.node is not leader
+
+        simulate(main)
+
+    def test_a_node_that_is_about_to_end_is_started_again(self) -> None:
+        """Seed 117 of the key-value store: on a slow disk, it ended after all nodes had been started."""
+
+        async def main(cluster: Cluster) -> None:
+            node = await elected(cluster)
+            machine = cluster.machines[1]
+            await FailWrite(1).take(cluster)
+            with pytest.raises(OSError, match="injected"):
+                machine.disk.open("/data/other", create=True).append(b"bytes")
+            assert machine.is_running
+            await recovery._Recovery(cluster)._end_faults(sorted(cluster.machines))
+            assert machine.is_running
+            assert machine.node is not node
+            again = machine.node
+            await recovery._Recovery(cluster)._end_faults(sorted(cluster.machines))
+            assert machine.node is again
 
         simulate(main)
 

@@ -37,6 +37,8 @@ class DiskFaults:
         self.hook: Hook | None = None
         self.calls = 0
         """The number of calls so far, including reads and failed calls."""
+        self.has_failed = False
+        """Whether a call has failed, as `fail` asked."""
         self._failures: list[_Failure] = []
         self._crash_points: list[_CrashPoint] = []
 
@@ -90,4 +92,5 @@ class DiskFaults:
                 failure.times -= 1
                 if not failure.times:
                     self._failures.remove(failure)
+                self.has_failed = True
                 raise OSError(failure.code, f"injected: {errno.errorcode[failure.code]}", path)

@@ -113,6 +113,14 @@ class SimulatedDisk:
         """Whether a call may fail: a failure or crash point is pending, or there is a hook or a capacity."""
         return self._faults.is_pending or self.capacity is not None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a call has failed, as `fail` asked, since the last `forget_failures`."""
+        return self._faults.has_failed
+
+    def forget_failures(self) -> None:
+        self._faults.has_failed = False
+
     def clear_faults(self) -> None:
         """Remove every hook, failure, crash point and capacity.  The disk stays as slow as it is."""
         self._faults.clear()

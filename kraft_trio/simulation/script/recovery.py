@@ -166,6 +166,10 @@ class _Recovery:
             if machine.node is not None and machine.node.tree.disk_failure is not None:
                 # It ends by itself as soon as it has handed over.
                 await machine.wait_until_ended()
+            if machine.is_running and machine.disk.has_failed:
+                # It is going to end, but on a slow disk it may not know this yet.
+                machine.kill()
+                await machine.wait_until_ended()
             if machine.has_bad_disk:
                 machine.kill()
                 await machine.wait_until_ended()
