@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import time
 from collections.abc import Callable
 
 import pytest
@@ -48,6 +50,27 @@ async def test_the_time_of_trio_is_a_clock() -> None:
     with watched_calls() as calls:
         trio.current_time()
     assert calls[0].startswith("trio.current_time at test_call_watch.py:")
+
+
+def test_the_clock_of_a_garbage_collection_is_not_the_functions() -> None:
+    """Hypothesis measures each collection."""
+
+    def measure(*_: object) -> None:
+        time.perf_counter()
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(measure)
+    gc.set_threshold(1)
+    try:
+        with watched_calls() as calls:
+            cycles: list[list[object]] = [[] for _ in range(100)]
+            for cycle in cycles:
+                cycle.append(cycle)
+        assert gc.isenabled()
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(measure)
+    assert calls == []
 
 
 def test_another_profile_function_is_back_afterwards() -> None:

@@ -7,6 +7,7 @@ that C functions make themselves, as in `map(time.time, …)`.
 from __future__ import annotations
 
 import datetime
+import gc
 import os
 import random
 import sys
@@ -60,7 +61,8 @@ _WRAPPERS: Final = frozenset({"random", "secrets", "uuid"})
 def watched_calls() -> Iterator[list[str]]:
     """Collect each use of a clock or of randomness in the block, as its name and the line that called it.
 
-    A `random.Random` that was made with a seed may be used.
+    A `random.Random` that was made with a seed may be used.  No garbage is collected meanwhile, because finalizers and
+    callbacks of the collector may use clocks, and are not the block's own.
     """
     found: list[str] = []
 
@@ -75,12 +77,15 @@ def watched_calls() -> Iterator[list[str]]:
             elif frame.f_code is _SEED and frame.f_locals.get("a") is None and frame.f_back is not None:
                 found.append(_described(frame.f_back, _UNSEEDED))
 
-    before = sys.getprofile()
+    before, collects = sys.getprofile(), gc.isenabled()
+    gc.disable()
     sys.setprofile(heard)
     try:
         yield found
     finally:
         sys.setprofile(before)
+        if collects:
+            gc.enable()
 
 
 def _name_of(function: Any) -> str | None:
