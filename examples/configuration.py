@@ -17,59 +17,49 @@ class Put:
     if_version: int | None = None  # 0 for a key that is new
 
 
-@attrs.frozen
-class Setting:
-    value: str = ""
-    version: int = 0
-
-
-class VersionConflict(CommandFailed):
-    """Somebody else has changed the key.  The argument: its present version."""
-
-
 class Configuration:
     def __init__(self) -> None:
-        self.settings: dict[str, Setting] = {}
+        self.settings: dict[str, tuple[int, str]] = {}  # versions and values
         self.changed = trio.Event()
 
     def apply(self, record: Committed[Put]) -> int:
         """Return the new version of the key, which is the offset of the record."""
         put = record.value
-        version = self.settings.get(put.key, Setting()).version
+        version, _ = self.settings.get(put.key, (0, ""))
         if put.if_version not in (None, version):
-            raise VersionConflict(version)
-        self.settings[put.key] = Setting(put.value, record.offset)
+            raise CommandFailed("the key has another version", version)
+        self.settings[put.key] = (record.offset, put.value)
         self._wake()
         return record.offset
 
     def save(self) -> Sequence[NewRecord]:
-        return [NewRecord(msgpack.packb([key, *attrs.astuple(one)])) for key, one in sorted(self.settings.items())]
+        return [NewRecord(msgpack.packb([key, *setting])) for key, setting in sorted(self.settings.items())]
 
     async def load(self, records: AsyncIterator[Record]) -> None:
         loaded = [msgpack.unpackb(record.value or b"") async for record in records]
-        self.settings = {key: Setting(value, version) for key, value, version in loaded}
+        self.settings = {key: (version, value) for key, version, value in loaded}
         self._wake()
 
     def _wake(self) -> None:
         self.changed.set()
         self.changed = trio.Event()
 
-    async def watch(self, key: str) -> AsyncIterator[Setting]:
-        """Yield the setting of a key and then each newer one.  A slow reader misses some, but never the newest."""
+    async def watch(self, key: str) -> AsyncIterator[str]:
+        """Yield the value of a key and then each newer one.  A slow reader misses some, but never the newest."""
         seen = 0
         while True:
-            changed, setting = self.changed, self.settings.get(key, Setting())
-            if setting.version > seen:
-                seen = setting.version
-                yield setting
+            changed, (version, value) = self.changed, self.settings.get(key, (0, ""))
+            if version > seen:
+                seen = version
+                yield value
             else:
                 await changed.wait()
 
 
 async def follow(node: Node[Put, int], configuration: Configuration) -> None:
-    async for setting in configuration.watch("log-level"):
-        print(f"node {node.key.id}: log-level={setting.value}")
-        if setting.value == "info":
+    async for value in configuration.watch("log-level"):
+        print(f"node {node.key.id}: log-level={value}")
+        if value == "info":
             return
 
 
@@ -82,7 +72,7 @@ async def main() -> None:
         await nodes[1].execute(Put("log-level", "info", if_version=version))
         try:
             await nodes[2].execute(Put("log-level", "error", if_version=version))
-        except VersionConflict as error:
+        except CommandFailed as error:
             print("refused:", error)
 
 

@@ -8,7 +8,7 @@ import msgpack
 import trio
 
 from examples.local_quorum import local_quorum
-from kraft_trio import CommandFailed, Committed, MsgpackSerde, NewRecord, Node, Record
+from kraft_trio import Committed, MsgpackSerde, NewRecord, Node, Record
 
 
 @attrs.frozen
@@ -21,29 +21,23 @@ class Release:
     token: int
 
 
-class LockIsHeld(CommandFailed):
-    """The argument: the milliseconds until the lock may be taken."""
-
-
 class Lock:
-    """The owner's token is the offset of the record that acquired the lock.  Time is that of the records."""
-
     def __init__(self) -> None:
-        self.token, self.end_ms, self.now_ms = 0, 0, 0
+        self.token, self.end_ms, self.now_ms = 0, 0, 0  # time is that of the records
         self.released = trio.Event()
 
-    def apply(self, record: Committed[Acquire | Release]) -> int:
+    def apply(self, record: Committed[Acquire | Release]) -> int | None:
+        """Return the token of a new owner, which is the record's offset, or None if the lock is held."""
         self.now_ms = max(self.now_ms, record.timestamp_ms)
         match record.value:
-            case Acquire(ttl_ms):
-                if self.now_ms < self.end_ms:
-                    raise LockIsHeld(self.end_ms - self.now_ms)
+            case Acquire(ttl_ms) if self.now_ms >= self.end_ms:
                 self.token, self.end_ms = record.offset, self.now_ms + ttl_ms
+                return self.token
             case Release(token) if token == self.token:
                 self.end_ms = 0
                 self.released.set()
                 self.released = trio.Event()
-        return self.token
+        return None
 
     def save(self) -> Sequence[NewRecord]:
         return [NewRecord(msgpack.packb([self.token, self.end_ms, self.now_ms]))]
@@ -53,16 +47,15 @@ class Lock:
 
 
 @asynccontextmanager
-async def locked(node: Node[Acquire | Release, int], lock: Lock, ttl_ms: int) -> AsyncIterator[int]:
+async def locked(node: Node[Acquire | Release, int | None], lock: Lock, ttl_ms: int) -> AsyncIterator[int]:
     """Hold the lock in the block, which gets the token and ends after `ttl_ms` with TooSlowError."""
     while True:
         released, deadline = lock.released, trio.current_time() + ttl_ms / 1000
-        try:
-            token = await node.execute(Acquire(ttl_ms))
+        token = await node.execute(Acquire(ttl_ms))
+        if token:
             break
-        except LockIsHeld as error:
-            with trio.move_on_after(error.args[0] / 1000):
-                await released.wait()
+        with trio.move_on_after((lock.end_ms - lock.now_ms) / 1000):
+            await released.wait()
     try:
         with trio.fail_at(deadline):
             yield token
@@ -70,7 +63,7 @@ async def locked(node: Node[Acquire | Release, int], lock: Lock, ttl_ms: int) ->
         await node.execute(Release(token))  # if this is cancelled, the lock ends after `ttl_ms`
 
 
-async def print_page(node: Node[Acquire | Release, int], lock: Lock) -> None:
+async def print_page(node: Node[Acquire | Release, int | None], lock: Lock) -> None:
     async with locked(node, lock, ttl_ms=10_000) as token:
         print(f"token {token}: node {node.key.id} prints")  # a printer should refuse a token below one it has seen
 

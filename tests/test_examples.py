@@ -84,6 +84,11 @@ def test_a_state_machine_starts_from_its_snapshot() -> None:
     ]
 
 
+def test_each_example_has_thirty_to_eighty_lines() -> None:
+    lengths = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.glob("*.py")}
+    assert {name: length for name, length in lengths.items() if not 30 <= length <= 80} == {}
+
+
 @contextmanager
 def serving(node_id: int, addresses: list[str], directory: Path, port: int) -> Iterator[str]:
     """The service of one node, up; its URL."""
