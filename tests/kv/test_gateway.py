@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 import trio
@@ -16,8 +17,11 @@ from kraft_trio.kv.requests import Advance, WatchCreateRequest
 from kraft_trio.kv.store import Store
 from kraft_trio.kv.watches import Batch, next_events
 from kraft_trio.simulation import Cluster
+from kraft_trio.wire.api import FETCH, READ_INDEX
+from kraft_trio.wire.descriptor import Api
 from tests.kv.gateways import Gateways, b64, gateways, kv_setup
 from tests.support.on_cluster import on_cluster
+from tests.support.timing import set_timing
 
 KEY = b64("key")
 
@@ -38,6 +42,31 @@ async def test_each_node_reads_what_another_wrote(cluster: Cluster) -> None:
             assert (status, answer["header"]["revision"]) == (200, str(number + 1))
             for node_id in serving.clients:
                 assert [kv["value"] for kv in await get(serving, node_id)] == [value]
+
+
+@on_cluster(**kv_setup())
+async def test_gets_at_the_same_time_share_a_round(cluster: Cluster) -> None:
+    """Each waits for a read barrier, but many cost a follower no more messages than two."""
+    async with gateways(cluster) as serving:
+        leader = await cluster.wait_for_leader()
+        await serving.clients[1].post("/v3/kv/put", {"key": KEY})
+        await cluster.wait_until_alike()
+        set_timing(cluster, latency_s=0.01)
+        await trio.sleep(1)
+        follower = cluster.others(leader)[0].key.id
+        host = cluster.machines[follower].host
+
+        async def sent_by_the_follower(serving_id: int, api: Api[Any, Any]) -> int:
+            """While a node serves many gets at the same time."""
+            before = cluster.network.requests_sent[host, api.key]
+            async with trio.open_nursery() as nursery:
+                for _ in range(50):
+                    nursery.start_soon(get, serving, serving_id)
+            return cluster.network.requests_sent[host, api.key] - before
+
+        assert 1 <= await sent_by_the_follower(leader.key.id, FETCH) <= 4
+        assert 1 <= await sent_by_the_follower(follower, READ_INDEX) <= 2  # the first get's, and one for all others
+        assert 1 <= await sent_by_the_follower(follower, FETCH) <= 4
 
 
 @on_cluster(**kv_setup())
