@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing, suppress
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 
 import attrs
 import pytest
 import trio
 from trio._channel import MemoryChannelState
 
+import kraft_trio
 from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.errors import NotLeaderError
 from kraft_trio.node import Node
+from kraft_trio.running import run_node
 from kraft_trio.simulation import Cluster, Setup
+from tests.support.cancelling import is_cancelled_at
 from tests.support.ledger import Ledgers
-from tests.support.lone_node import lone_node
+from tests.support.lone_node import lone_environment, lone_node
 from tests.support.on_cluster import run_on_cluster
 
 MOST_CHECKPOINTS = 400
@@ -92,16 +95,15 @@ NODE: dict[str, Call] = {
 }
 
 
-async def read(stage: Stage) -> None:
-    async with aclosing(stage.log.read(0)) as reader:
-        await anext(reader)
-
-
 LOG_CLIENT: dict[str, Call] = {
     "aclose": lambda stage: stage.log.aclose(),
     "produce": lambda stage: stage.log.produce([b"produced"]),
-    "read": read,
 }
+
+
+async def read(stage: Stage) -> None:
+    async with aclosing(stage.log.read(0)) as reader:
+        await anext(reader)
 
 
 async def add_and_remove(stage: Stage) -> None:
@@ -127,44 +129,44 @@ ADMIN_CLIENT: dict[str, Call] = {
 CALLS: dict[str, Call] = {
     **{f"Node.{name}": call for name, call in NODE.items()},
     **{f"LogClient.{name}": call for name, call in LOG_CLIENT.items()},
+    "RecordReader.__anext__": read,
     **{f"AdminClient.{name}": call for name, call in ADMIN_CLIENT.items()},
 }
 
-NO_CALLS = {"observer_supports", "new_request_id"}
-"""Methods that are not for applications, or do not wait."""
+ELSEWHERE = {
+    "LogClient.__aenter__",  # never waits
+    "LogClient.__aexit__",  # waits for aclose only
+    "NodeMetrics.run",  # a part of the node
+    "RecordReader.aclose",  # at the end of __anext__
+    "ensure_formatted",  # tests/storage/test_ensure_formatted.py
+    "open_node",  # below, as the next one
+    "run_node",
+}
+"""Calls that are cancelled by other tests, or that nobody waits for."""
+
+OF_THE_APPLICATION = {"BatchStateMachine", "LatestByKey", "StateMachine", "StateSnapshots"}
+"""What the node calls."""
 
 
-@pytest.mark.parametrize(("type_", "calls"), [(Node, NODE), (LogClient, LOG_CLIENT), (AdminClient, ADMIN_CLIENT)])
-def test_every_public_call_is_cancelled(type_: type[Any], calls: dict[str, Call]) -> None:
-    methods = {name for name, value in vars(type_).items() if inspect.isfunction(value) and not name.startswith("_")}
-    assert methods - NO_CALLS == {name.partition("(")[0] for name in calls}
+def waits(function: object) -> bool:
+    unwrapped = inspect.unwrap(function) if callable(function) else None
+    return inspect.iscoroutinefunction(unwrapped) or inspect.isasyncgenfunction(unwrapped)
 
 
-class CancelAt(trio.abc.Instrument):
-    """Cancels a scope when its task has come to its n-th checkpoint."""
-
-    def __init__(self, scope: trio.CancelScope, number: int) -> None:
-        self._scope = scope
-        self._task = trio.lowlevel.current_task()
-        self._left = number
-
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        if task is self._task:
-            self._left -= 1
-            if self._left == 0:
-                self._scope.cancel()
+def public_calls() -> Iterator[str]:
+    """The public functions and methods that wait."""
+    for name in set(kraft_trio.__all__) - OF_THE_APPLICATION:
+        public = getattr(kraft_trio, name)
+        if inspect.isclass(public):
+            for method, function in inspect.getmembers(public, inspect.isfunction):
+                if waits(function) and (method.startswith("__a") or not method.startswith("_")):
+                    yield f"{name}.{method}"
+        elif waits(public):
+            yield name
 
 
-async def is_cancelled_at(number: int, call: Call, stage: Stage) -> bool:
-    """Make the call, and cancel it at that checkpoint.  Returns whether it has so many."""
-    with trio.CancelScope() as scope:
-        instrument = CancelAt(scope, number)
-        trio.lowlevel.add_instrument(instrument)
-        try:
-            await call(stage)
-        finally:
-            trio.lowlevel.remove_instrument(instrument)
-    return scope.cancel_called
+def test_every_public_call_is_cancelled() -> None:
+    assert set(public_calls()) | {"open_node"} == {name.partition("(")[0] for name in CALLS} | ELSEWHERE
 
 
 @attrs.frozen(order=True)
@@ -228,7 +230,7 @@ def test_a_cancelled_call_leaves_nothing_and_disturbs_nobody(name: str) -> None:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(accompany, call, stage)
                     nursery.start_soon(write_and_read, stage, number)
-                    was_cancelled = await is_cancelled_at(number, call, stage)
+                    was_cancelled = await is_cancelled_at(number, partial(call, stage))
                 if not was_cancelled:
                     break
             else:
@@ -243,18 +245,40 @@ def test_a_cancelled_call_leaves_nothing_and_disturbs_nobody(name: str) -> None:
     run_on_cluster(run, Setup(observers=1, state_machine=Ledgers()))
 
 
-def test_a_node_that_is_cancelled_while_it_opens_or_closes_can_be_opened_again() -> None:
-    async def run(cluster: Cluster) -> None:
-        async def open_and_close(_stage: Stage) -> None:
-            async with lone_node(cluster, 3) as node:
-                await node.wait_for_leader()
+class Served(Exception):
+    """Ends a node that would run until a signal."""
 
-        leader = await cluster.wait_for_leader()
-        stage = Stage(cluster, leader, leader, cluster.client(), AdminClient(cluster.bootstrap_servers))
-        await open_and_close(stage)
+
+@asynccontextmanager
+async def until_there_is_a_leader(node: Node) -> AsyncIterator[None]:
+    await node.wait_for_leader()
+    raise Served
+    yield
+
+
+async def open_and_close(cluster: Cluster) -> None:
+    async with lone_node(cluster, 3) as node:
+        await node.wait_for_leader()
+
+
+async def run_until_there_is_a_leader(cluster: Cluster) -> None:
+    environment = lone_environment(cluster, 3)
+    try:
+        await run_node(cluster.machines[3].config, environment=environment, serving=until_there_is_a_leader)
+    except* Served:
+        pass
+
+
+@pytest.mark.parametrize("call", [open_and_close, run_until_there_is_a_leader])
+def test_a_node_that_is_cancelled_while_it_opens_or_closes_can_be_opened_again(
+    call: Callable[[Cluster], Awaitable[None]],
+) -> None:
+    async def run(cluster: Cluster) -> None:
+        await cluster.wait_for_leader()
+        await call(cluster)
         before = await Census.taken(cluster)
         number = 1
-        while await is_cancelled_at(number, open_and_close, stage):
+        while await is_cancelled_at(number, partial(call, cluster)):
             number += 1
         assert number > 5
         after = await Census.taken(cluster)

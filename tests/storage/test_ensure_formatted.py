@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from pathlib import Path
 
 import attrs
 import pytest
+import trio
 
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription
@@ -17,6 +19,7 @@ from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch, ReplicaKey
 from kraft_trio.storage.checkpoint import read_checkpoint_voters
 from kraft_trio.storage.directory import partition_path, read_meta_properties
 from kraft_trio.storage.real_disk import RealDisk
+from tests.support.cancelling import is_cancelled_at
 
 CLUSTER_ID = "fMCL8kv1SWm87L_Md-I2hg"
 OTHER_CLUSTER_ID = "3VlsbP4DSsWlUB0_qRwDQA"
@@ -42,6 +45,7 @@ def others(monkeypatch: pytest.MonkeyPatch) -> list[NoLeader | QuorumDescription
     answers: list[NoLeader | QuorumDescription] = [NoLeader(None, ())]
 
     async def describe(_self: AdminClient, timeout_ms: int = 5000) -> NoLeader | QuorumDescription:
+        await trio.lowlevel.checkpoint()
         return answers[-1]
 
     monkeypatch.setattr(AdminClient, "describe_metadata_quorum", describe)
@@ -55,6 +59,23 @@ async def test_a_directory_is_formatted_once(tmp_path: Path) -> None:
     before = contents(tmp_path)
     assert not await ensure_formatted(config, CLUSTER_ID, VOTERS)
     assert contents(tmp_path) == before
+
+
+@pytest.mark.usefixtures("others")
+async def test_a_formatting_that_was_cancelled_can_be_repeated(tmp_path: Path) -> None:
+    """At whichever checkpoint: the directory is formatted or untouched."""
+    number, was_cancelled = 0, True
+    while was_cancelled:
+        number += 1
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        config = config_of(directory)
+        was_cancelled = await is_cancelled_at(number, partial(ensure_formatted, config, CLUSTER_ID, VOTERS))
+        left = contents(directory)
+        assert await ensure_formatted(config, CLUSTER_ID, VOTERS) == (not left)
+        assert not left or contents(directory) == left
+        assert not await ensure_formatted(config, CLUSTER_ID, VOTERS)
+    assert number > 3
 
 
 @pytest.mark.usefixtures("others")

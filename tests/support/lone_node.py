@@ -13,16 +13,20 @@ from kraft_trio.simulation import Cluster
 from kraft_trio.storage.record_thread import InLoop
 
 
-@asynccontextmanager
-async def lone_node(cluster: Cluster, node_id: int, **options: Any) -> AsyncIterator[Node]:
-    """That node of a cluster, which must not run, until the block is left.  The options are those of `open_node`."""
+def lone_environment(cluster: Cluster, node_id: int) -> Environment:
     machine = cluster.machines[node_id]
-    environment = Environment(
+    return Environment(
         network=cluster.network.seen_from(machine.host),
         disk=machine.disk,
         random=cluster.random("lone node"),
         wall_clock_ms=machine.wall_clock_ms,
         off_loop=InLoop(),
     )
-    async with open_node(machine.config, environment=environment, **options) as node:
+
+
+@asynccontextmanager
+async def lone_node(cluster: Cluster, node_id: int, **options: Any) -> AsyncIterator[Node]:
+    """That node of a cluster, which must not run, until the block is left.  The options are those of `open_node`."""
+    environment = lone_environment(cluster, node_id)
+    async with open_node(cluster.machines[node_id].config, environment=environment, **options) as node:
         yield node
