@@ -5,9 +5,9 @@ A generated part stands between a line `<!-- generated: NAME -->` and a line `<!
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,6 @@ from kraft_trio.spark.write_options import WRITE_OPTIONS
 from kraft_trio.storage.record_limits import MAX_BATCH_HEADERS, MAX_EXPANSION, MAX_HEADERS, MAX_RECORDS
 from kraft_trio.wire.api import APIS
 from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
-from scripts.attacks import ATTACKS
 
 FIXED_LIMITS = (
     (REQUEST_ELEMENTS, "Array elements and tagged fields of one request."),
@@ -80,7 +79,7 @@ def config_keys() -> str:
     rows = []
     for key, default in KEYS:
         shown = "must be set" if default is None else f"`{default}`" if default else ""
-        unit = f" {key.unit}" if key.unit and default is not None else ""
+        unit = f" {key.unit}" if key.unit and default is not None and not key.name.endswith(f".{key.unit}") else ""
         rows.append((f"`{key.name}`", f"{shown}{unit}", _allowed(key.kind), key.meaning))
     return _table(("key", "default", "allowed", "meaning"), rows)
 
@@ -88,20 +87,12 @@ def config_keys() -> str:
 def _allowed(kind: Kind) -> str:
     """A range without an upper bound that only the type of the value sets."""
     if isinstance(kind, Integer) and kind.maximum in (MAX_INT32, MAX_INT64):
-        return f"{kind.minimum} or more"
+        return f"≥ {kind.minimum}"
     return kind.allowed
 
 
 def limits() -> str:
     return _table(("limit", "of what"), ((f"{value}", meaning) for value, meaning in FIXED_LIMITS))
-
-
-def attacks() -> str:
-    rows = []
-    for name in ATTACKS:
-        module = importlib.import_module(f"scripts.attacks.{name.replace('-', '_')}")
-        rows.append((f"`{name}`", (module.__doc__ or "").splitlines()[0]))
-    return _table(("attack", "sends"), rows)
 
 
 def metrics() -> str:
@@ -142,23 +133,26 @@ def invariants() -> str:
 
 
 def public_names() -> str:
-    """Those that API.md does not name elsewhere, each with the first sentence of its docstring."""
+    """Those that API.md does not name elsewhere."""
     elsewhere = _PART.sub("", (DOCUMENTS / "API.md").read_text())
-    rows = []
-    for name in kraft_trio.__all__:
-        if not re.search(rf"\b{name}\b", elsewhere):
-            text = getattr(kraft_trio, name).__doc__ or "Kafka's error codes, by their names."
-            rows.append((f"`{name}`", _first_sentence(text)))
-    return _table(("name", "what it is"), rows)
+    names = [f"`{name}`" for name in kraft_trio.__all__ if not re.search(rf"\b{name}\b", elsewhere)]
+    return textwrap.fill(", ".join(names) + ".", 120) + "\n"
 
 
-def methods(cls: type) -> str:
+def methods(cls: type, *, explained: Collection[str] = ()) -> str:
     """The public methods and properties of a class, each with the first sentence of its docstring."""
     rows = []
     for name, member in vars(cls).items():
-        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+        if name[0] != "_" and name not in explained and (inspect.isfunction(member) or isinstance(member, property)):
             rows.append((f"`{_call(name, member)}`", _first_sentence(member.__doc__ or "")))
     return _table(("name", "what it does"), rows)
+
+
+def _explained_methods() -> set[str]:
+    """The methods of a node that the text of API.md shows as `node.method`."""
+    text = _PART.sub("", (DOCUMENTS / "API.md").read_text())
+    without_programs = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return set(re.findall(r"\bnode\.(\w+)", without_programs))
 
 
 def _call(name: str, member: Callable[..., object] | property) -> str:
@@ -180,17 +174,19 @@ def spark_options(options: Iterable[Option], *, explained: Collection[Option] = 
     for option in (option for option in options if option not in explained):
         default = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)
         default = default if option.default_text is None else option.default_text
-        rows.append((f"`{option.name}`", f"`{default}`" if default else "", option.allowed, option.meaning))
+        allowed = "" if isinstance(option.default, bool) else option.allowed
+        rows.append((f"`{option.name}`", f"`{default}`" if default else "", allowed, option.meaning))
     return _as_for("reading", options, explained) + _table(("option", "default", "allowed", "meaning"), rows)
 
 
 def spark_checks() -> str:
+    """The checks of each invariant, and then the others with what they demand."""
     classes = {invariant.number: f"`{invariant.__name__}`" for invariant in INVARIANTS}
-    rows = (
-        (f"`{c.name}`" + (" (warning)" if c.severity == "warning" else ""), c.title, classes.get(c.invariant or 0, ""))
-        for c in CHECKS
-    )
-    return _table(("check", "what must hold", "invariant"), rows)
+    rows: dict[str, list[str]] = {classes[number]: [] for number in sorted(classes)}
+    for check in CHECKS:
+        warning = " (warning)" if check.severity == "warning" else ""
+        rows.setdefault(classes.get(check.invariant or 0, check.title), []).append(f"`{check.name}`{warning}")
+    return _table(("what must hold", "checks"), ((what, ", ".join(names)) for what, names in rows.items() if names))
 
 
 def spark_columns(columns: Iterable[Column], *, explained: Collection[Column] = ()) -> str:
@@ -213,7 +209,6 @@ def _as_for(
 GENERATORS: dict[str, Callable[[], str]] = {
     "transitions": transitions,
     "versions": versions,
-    "attacks": attacks,
     "limits": limits,
     "config-keys": config_keys,
     "metrics": metrics,
@@ -221,7 +216,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "scenario-steps": scenario_steps,
     "invariants": invariants,
     "public-names": public_names,
-    "methods-node": lambda: methods(kraft_trio.Node),
+    "methods-node": lambda: methods(kraft_trio.Node, explained=_explained_methods()),
     "methods-log-client": lambda: methods(kraft_trio.LogClient),
     "spark-checks": spark_checks,
     "spark-read-options": lambda: spark_options(READ_OPTIONS),

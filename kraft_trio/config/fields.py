@@ -33,7 +33,7 @@ class ConfigFields:
         default=("controller",),
     )
     listeners: tuple[NamedListener, ...] = config_key(
-        "listeners", values.LISTENERS, "Addresses on which this node listens.", default=()
+        "listeners", values.LISTENERS, "Where this node listens.", default=()
     )
     advertised_listeners: tuple[NamedListener, ...] = config_key(
         "advertised.listeners",
@@ -88,7 +88,7 @@ class ConfigFields:
     election_backoff_max_ms: int = config_key(
         "controller.quorum.election.backoff.max.ms",
         Integer(0),
-        "Longest wait of a successor before its election after a leader has resigned.",
+        "Longest wait of a successor after a leader has resigned.",
         default=1000,
         unit="ms",
     )
@@ -146,7 +146,7 @@ class ConfigFields:
     snapshot_max_new_bytes: int = config_key(
         "metadata.log.max.record.bytes.between.snapshots",
         Integer(1, MAX_INT64),
-        "Bytes appended since the last snapshot at which the next one is taken.",
+        "Bytes since the last snapshot at which the next one is taken.",
         default=20 * _MEBIBYTE,
         unit="bytes",
     )
@@ -175,7 +175,7 @@ class ConfigFields:
     state_machine: str = config_key(
         "kraft.state.machine",
         values.STATE_MACHINE,
-        "State machine of `kraft server`, the same on all nodes; `none` takes no snapshots and keeps the whole log.",
+        "State machine of `kraft server`, the same on all nodes; `none` keeps the whole log.",
         default=values.NO_STATE_MACHINE,
     )
     kv_listener: tuple[NamedListener, ...] = config_key(
@@ -193,7 +193,7 @@ class ConfigFields:
     kv_keep_revisions: int = config_key(
         "kraft.kv.keep.revisions",
         Integer(0, MAX_INT64),
-        "Number of newest revisions that the leader keeps when it compacts, once a minute; 0: no compaction.",
+        "Newest revisions that the leader keeps when it compacts, once a minute; 0: no compaction.",
         default=10_000,
     )
     max_message_bytes: int = config_key(

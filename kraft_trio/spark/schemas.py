@@ -72,14 +72,14 @@ _RECORD = (
 )
 _RECORD_END = (
     Column("crc_ok", pa.bool_(), "whether the batch's CRC is correct"),
-    Column("size", pa.int32(), "bytes of the record including its length; in a row with `error`, bytes skipped"),
+    Column("size", pa.int32(), "bytes of the record with its length; in a row with `error`, bytes skipped"),
 )
 RECORD_HEADERS = Column("headers", HEADERS, "the record's headers, with `includeHeaders=true`")
 
 BATCHES = (
     *REPLICA,
     *_PLACE,
-    Column("size", pa.int32(), "bytes of the batch including its header; in a row with `error`, bytes skipped"),
+    Column("size", pa.int32(), "bytes of the batch with its header; in a row with `error`, bytes skipped"),
     Column("base_offset", pa.int64(), "first offset"),
     Column("last_offset", pa.int64(), "last offset, inclusive"),
     Column("epoch", pa.int32(), "leader epoch"),
@@ -132,7 +132,7 @@ SNAPSHOTS = (
     Column("record_count", pa.int64(), "number of application records"),
     Column("kraft_version", pa.int32(), "kraft.version at its end"),
     Column("voters", VOTERS, "voters at its end; null at kraft.version 0"),
-    Column("target", REPLICAS, "target of a reassignment at its end; null at kraft.version 0"),
+    Column("target", REPLICAS, "target of a reassignment at its end"),
     Column("last_contained_timestamp", _TIMESTAMP, "append time of the last covered record"),
     Column("valid", pa.bool_(), "whether it is whole and correct"),
     ERROR,

@@ -38,7 +38,7 @@ def _expect_of_each(
 @register
 @attrs.frozen
 class ExpectLeader(Step):
-    """This node leads, in the highest epoch that any running node leads."""
+    """This node leads, in the highest epoch."""
 
     verb: ClassVar[str] = "expect leader"
     node: int = part(NODE)
@@ -177,7 +177,7 @@ class ExpectAlike(Step):
 @register
 @attrs.frozen
 class ExpectRunning(Step):
-    """Exactly these nodes run."""
+    """Only these nodes run."""
 
     verb: ClassVar[str] = "expect running"
     nodes: tuple[int, ...] = part(NODES)
@@ -210,7 +210,7 @@ class ExpectEnded(Step):
 @register
 @attrs.frozen
 class ExpectOutcome(Step):
-    """What a client or an administrator was told about an append, or a change such as "add-voter 4"."""
+    """What a client was told about an append, or an administrator about a change such as "add-voter 4"."""
 
     verb: ClassVar[str] = "expect outcome"
     value: str = part(QUOTED)

@@ -106,7 +106,7 @@ class At(Step):
 @register
 @attrs.frozen
 class Clients(Step):
-    """Starts clients, over the network and inside nodes, until the run recovers or ends."""
+    """Starts clients, over the network and inside nodes."""
 
     verb: ClassVar[str] = "clients"
     count: int = part(NUMBER)
@@ -169,7 +169,7 @@ class StrikeLeader(Step):
 @register
 @attrs.frozen
 class StrikeFetcher(Step):
-    """Harms the next node that receives a piece of a snapshot other than the last."""
+    """Harms the next node that receives a piece of a snapshot, except the last piece."""
 
     verb: ClassVar[str] = "strike-fetcher"
     blow: str = part(BLOW)
@@ -183,7 +183,7 @@ class StrikeFetcher(Step):
 @register
 @attrs.frozen
 class DemandCommit(Step):
-    """Demands that an append of `clients` from now on is acknowledged in time.
+    """Demands that a new append of `clients` is acknowledged in time.
 
     Everything broken stays broken.  A demand that is not met is a violation.
     """
@@ -198,7 +198,7 @@ class DemandCommit(Step):
 @register
 @attrs.frozen
 class Recover(Step):
-    """Ends every fault, first for a majority; demands progress, and finally equal logs."""
+    """Ends every fault, first for a majority; demands progress, then equal logs."""
 
     verb: ClassVar[str] = "recover"
 

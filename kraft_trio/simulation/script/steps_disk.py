@@ -38,7 +38,7 @@ _HEADER_BEFORE_CRC: Final = 21
 @register
 @attrs.frozen
 class SlowDisk(Step):
-    """Makes every fsync of a machine take this long from now on."""
+    """Makes every fsync of a machine take this long."""
 
     verb: ClassVar[str] = "slow-disk"
     node: int = part(NODE)
@@ -113,7 +113,7 @@ class FreeDisk(Step):
 @register
 @attrs.frozen
 class CrashIn(Step):
-    """Cuts a machine's power just before its CALLS-th storage call from now on.
+    """Cuts a machine's power just before its CALLS-th next storage call.
 
     `of snapshot` counts only calls that write or rename snapshots; `of trim` counts only calls that retire and remove
     segments and old snapshots.

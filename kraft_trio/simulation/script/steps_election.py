@@ -32,7 +32,7 @@ SPREAD_WITHIN_S: Final = 1.0
 @register
 @attrs.frozen
 class Elect(Step):
-    """Makes a node campaign at once, without pre-votes, until it leads and has committed in its epoch.
+    """Makes a node campaign, without pre-votes, until it leads and has committed in its epoch.
 
     The node campaigns as it would among peers without pre-votes, so the others decide whether it wins.  It must win
     within 30 s.
@@ -76,7 +76,7 @@ class Campaign(Step):
 @register
 @attrs.frozen
 class Resign(Step):
-    """Has the leader of the highest epoch resign, if there is one, as its application may."""
+    """Has the leader of the highest epoch resign, if there is one."""
 
     verb: ClassVar[str] = "resign"
 

@@ -124,7 +124,7 @@ class Transfer(Step):
 @register
 @attrs.frozen
 class UpgradeKRaftVersion(Step):
-    """Finalizes kraft.version 1, which moves the voters into the log."""
+    """Finalizes kraft.version 1."""
 
     verb: ClassVar[str] = "upgrade"
     at: int | None = part(NODE, after="at", default=None)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @register
 @attrs.frozen
 class Crash(Step):
-    """Cuts the power; unsynced writes are lost: all, some (the last one torn), or out of order."""
+    """Cuts the power and loses unsynced writes: all, some (the last one torn), or out of order."""
 
     verb: ClassVar[str] = "crash"
     nodes: tuple[int, ...] = part(NODES)
@@ -65,7 +65,7 @@ class Stop(Step):
 @register
 @attrs.frozen
 class Start(Step):
-    """Starts the processes that are not running, on their current disks."""
+    """Starts the processes that are not running."""
 
     verb: ClassVar[str] = "start"
     nodes: tuple[int, ...] = part(NODES)

@@ -52,7 +52,7 @@ _BOOTS: Final = (1, 10, MAX_BOOT - 1, MAX_BOOT)
 @register
 @attrs.frozen
 class Intrude(Step):
-    """Sends a node another cluster's requests in a later epoch, and then garbage."""
+    """Sends a node another cluster's requests in a later epoch, then garbage."""
 
     verb: ClassVar[str] = "intrude"
     node: int = part(NODE)
@@ -161,7 +161,7 @@ class Lie(Step):
 @register
 @attrs.frozen
 class Older(Step):
-    """Makes nodes appear as a build without pre-votes, on new connections."""
+    """Makes nodes appear without pre-votes, on new connections."""
 
     verb: ClassVar[str] = "older"
     nodes: tuple[int, ...] = part(NODES)
@@ -187,7 +187,7 @@ class Newer(Step):
 @register
 @attrs.frozen
 class Twin(Step):
-    """Runs a second process with a node's id for that long, with its own directory."""
+    """Runs a second process with a node's id, with its own directory."""
 
     verb: ClassVar[str] = "twin"
     node: int = part(NODE)

@@ -23,7 +23,7 @@ LOOK_EVERY_S: Final = 0.02
 @register
 @attrs.frozen
 class Wait(Step):
-    """Lets this much virtual time pass."""
+    """Lets virtual time pass."""
 
     verb: ClassVar[str] = "wait"
     duration_us: int = part(DURATION)
@@ -35,7 +35,7 @@ class Wait(Step):
 @register
 @attrs.frozen
 class Settle(Step):
-    """Waits until no log, epoch, leader or operation has changed for a while.
+    """Waits until nothing has changed for a while.
 
     This must happen within 5 minutes.  Nodes without a leader may go on asking for pre-votes, which changes nothing.
     """
@@ -75,7 +75,7 @@ def _facts(cluster: Cluster) -> list[object]:
 @register
 @attrs.frozen
 class Drift(Step):
-    """Makes a machine's clock fast (+) or slow (-) from the next start of its process on."""
+    """Makes a machine's clock fast (+) or slow (-) from its next start on."""
 
     verb: ClassVar[str] = "drift"
     node: int = part(NODE)
