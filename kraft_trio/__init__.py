@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kraft_trio.errors import (
         AlreadyLockedError,
         BadRecordError,
+        ClientClosedError,
         CommandFailed,
         ConfigError,
         CorruptLogError,
@@ -74,8 +75,8 @@ else:
             "config": "LoadedConfig NodeConfig load_config parse_config",
             "environment": "Environment",
             "errors": (
-                "AlreadyLockedError BadRecordError CommandFailed ConfigError CorruptLogError DiskFullError "
-                "EncodeError KraftError NetworkError NodeClosedError NotAppendedError NotLeaderError "
+                "AlreadyLockedError BadRecordError ClientClosedError CommandFailed ConfigError CorruptLogError "
+                "DiskFullError EncodeError KraftError NetworkError NodeClosedError NotAppendedError NotLeaderError "
                 "OffsetOutOfRangeError OutcomeUnknownError ProtocolError RecordTooLargeError RefusedError "
                 "RequestTooOldError ResultLostError SerdeError StorageError StorageFailure UnsupportedVersionError"
             ),
@@ -114,6 +115,7 @@ __all__ = [
     "BackgroundLog",
     "BadRecordError",
     "BatchStateMachine",
+    "ClientClosedError",
     "CommandFailed",
     "Committed",
     "ConfigError",

@@ -134,3 +134,7 @@ class RefusedError(NotAppendedError):
 
 class NodeClosedError(KraftError):
     """The node is stopping or has stopped."""
+
+
+class ClientClosedError(KraftError):
+    """The client was closed before the call."""

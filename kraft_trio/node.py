@@ -155,8 +155,7 @@ class Node(Generic[T, R]):
         - UnsupportedVersionError if the leader is one of Apache Kafka,
         - NodeClosedError if this node has stopped.
         """
-        if not isinstance(to, int):
-            raise TypeError(f"to: {to!r}, expected the id of a voter")
+        _check_integer("to", to, "the id of a voter")
         return await self.tree.transfers.transfer(to, timeout_ms)
 
     async def append(self, values: Sequence[T | NewRecord], *, epoch: int | None = None) -> range:
@@ -175,10 +174,12 @@ class Node(Generic[T, R]):
         """
         if self.tree.is_closed:
             raise NodeClosedError("append: the node has stopped")
+        if isinstance(values, str | bytes) or not isinstance(values, Sequence):
+            raise TypeError(f"values: {type(values).__name__}, expected a list of values")
         if not values:
             raise ValueError("values: none given, at least one expected")
-        if isinstance(values, str | bytes | NewRecord):
-            raise TypeError(f"values: {type(values).__name__}, expected a list of values")
+        if epoch is not None:
+            _check_integer("epoch", epoch, "the epoch of a term")
         records = self._encoded(values)
         if epoch is None:
             base_offset = await self.tree.appender.append(records)
@@ -249,6 +250,7 @@ class Node(Generic[T, R]):
         Raises BadRecordError for a record that the node's serde cannot decode, CorruptLogError for committed records
         that cannot be read, and NodeClosedError at the end if the node has stopped.
         """
+        _check_integer("from_offset", from_offset, "an offset")
         decoding = Decoding(self._serde, self._on_bad_record)
         lists = committed_batches(self.log, from_offset, self.tree.record_decoder, lambda: self.tree.is_closed)
         async with aclosing(lists) as batches:
@@ -268,6 +270,7 @@ class Node(Generic[T, R]):
         """
         if self.tree.driver is None:
             raise ValueError("wait_until_applied: the node was opened without state_machine= or on_commit=")
+        _check_integer("offset", offset, "one of the offsets that append returns")
         await self.tree.driver.wait_until_applied(offset)
 
     @property
@@ -326,3 +329,9 @@ class Node(Generic[T, R]):
             self.tree.observer_versions.pop(observer, None)
         else:
             self.tree.observer_versions[observer] = kraft_versions
+
+
+def _check_integer(name: str, value: object, expected: str) -> None:
+    """Raises TypeError."""
+    if not isinstance(value, int):
+        raise TypeError(f"{name}: {value!r}, expected {expected}")

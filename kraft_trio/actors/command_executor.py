@@ -53,7 +53,7 @@ class CommandExecutor(Generic[R]):
             header = (CALL_HEADER, self._process + self._calls.to_bytes(8, "big"))
         else:
             if not is_request_id(request_id):
-                raise ValueError(f"request_id: {request_id} given, a UUID of version 7 expected (see new_request_id)")
+                raise ValueError(f"request_id: {request_id!r} given, a UUID of version 7 expected (see new_request_id)")
             known = self._machine.known(request_id, self._wall_clock_ms())
             if known is not None:
                 await trio.lowlevel.checkpoint()

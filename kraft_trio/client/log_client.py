@@ -11,10 +11,10 @@ import trio
 
 from kraft_trio.client.leader_finder import Bootstrap, LeaderFinder, LeaderKeeper, bootstrap_endpoints
 from kraft_trio.client.record_reader import RecordReader
-from kraft_trio.errors import RecordTooLargeError
+from kraft_trio.errors import ClientClosedError, EncodeError, RecordTooLargeError
 from kraft_trio.idempotent_producer import IdempotentProducer
 from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, NewRecord
-from kraft_trio.storage.new_record_check import largest_record_size
+from kraft_trio.storage.new_record_check import check_new_record, largest_record_size
 from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_RECORDS, RECORD_OVERHEAD_BYTES
 from kraft_trio.wire.network import Network
 from kraft_trio.wire.tcp_network import TcpNetwork
@@ -62,6 +62,7 @@ class LogClient:
         self._producer = IdempotentProducer(self._leader, wall_clock_ms)
         self._appending = trio.Lock()
         self._readers: list[RecordReader] = []
+        self._is_closed = False
 
     def _leader_keeper(self) -> LeaderKeeper:
         finder = LeaderFinder(
@@ -83,7 +84,8 @@ class LogClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close every connection, including the connections of readers."""
+        """Close every connection, including the connections of readers.  Later calls raise ClientClosedError."""
+        self._is_closed = True
         await self._leader.forget()
         for reader in self._readers:
             await reader.aclose()
@@ -96,14 +98,19 @@ class LogClient:
         batches, one after the other; if a batch fails, the batches before it are in the log.  Each value takes effect
         at most once, however often the client sends it.  Raises
 
-        - RecordTooLargeError for a value that fits no batch; nothing is appended,
+        - EncodeError for a value that is not bytes, and RecordTooLargeError for one that fits no batch; nothing is
+          appended,
         - RefusedError if a leader refuses a batch,
         - NetworkError if no leader took a batch within `timeout_ms`; nothing of that batch is in the log,
-        - OutcomeUnknownError if a batch was sent and its fate is not known when `timeout_ms` is over.
+        - OutcomeUnknownError if a batch was sent and its fate is not known when `timeout_ms` is over,
+        - ClientClosedError if the client is closed.
 
         A cancelled call may or may not have appended.
         """
-        batches = split_into_batches(values, self._max_batch_bytes)
+        self._check_open("produce")
+        if isinstance(values, str | bytes | NewRecord):
+            raise TypeError(f"values: {type(values).__name__}, expected a list of values")
+        batches = split_into_batches(list(map(_checked, values)), self._max_batch_bytes)
         offsets: list[int] = []
         deadline = trio.current_time() + timeout_ms / 1000
         async with self._appending:
@@ -117,11 +124,26 @@ class LogClient:
 
         The reader waits for records that are not there yet, and for a leader while there is none.  Offsets have gaps
         where the protocol's own records stand.  The reader raises OffsetOutOfRangeError if `from_offset` is not in the
-        log.  Its connection stays open until the reader reaches its end or the client is closed.
+        log.  Its connection stays open until the reader reaches its end or the client is closed.  Raises
+        ClientClosedError if it is closed already.
         """
+        self._check_open("read")
         reader = RecordReader(self._leader_keeper(), from_offset, until, self._max_decompressed_bytes)
         self._readers = [*(other for other in self._readers if not other.ended), reader]
         return reader
+
+    def _check_open(self, call: str) -> None:
+        if self._is_closed:
+            raise ClientClosedError(f"{call}: the client is closed")
+
+
+def _checked(value: bytes | NewRecord) -> NewRecord:
+    record = value if isinstance(value, NewRecord) else NewRecord(value)
+    try:
+        check_new_record(record)
+    except ValueError as error:
+        raise EncodeError(f"value: not appended: {error}") from None
+    return record
 
 
 def split_into_batches(values: Sequence[bytes | NewRecord], max_batch_bytes: int) -> list[list[NewRecord]]:

@@ -20,8 +20,8 @@ def issued_at_ms(request_id: UUID) -> int:
     return request_id.int >> 80
 
 
-def is_request_id(request_id: UUID) -> bool:
-    return request_id.version == _VERSION
+def is_request_id(request_id: object) -> bool:
+    return isinstance(request_id, UUID) and request_id.version == _VERSION
 
 
 def request_id_from_bytes(data: bytes) -> UUID | None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
 import pytest
 import trio
 import trio.testing
 
 from kraft_trio.config import LoadedConfig, NodeConfig
-from kraft_trio.errors import NodeClosedError, OutcomeUnknownError
+from kraft_trio.errors import NodeClosedError, NotAppendedError, OutcomeUnknownError
 from kraft_trio.node import Node
 from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster
 from kraft_trio.storage.batch import NewRecord
+from tests.support.ledger import Ledgers
 from tests.support.on_cluster import on_cluster
 
 
@@ -105,14 +109,69 @@ async def test_those_who_await_a_leader_hear_that_the_node_stopped(cluster: Clus
         await node.wait_for_leader()
 
 
+async def to_the_end(items: AsyncGenerator[object, None]) -> None:
+    async for _ in items:
+        pass
+
+
+async def lead(node: Node) -> None:
+    async with node.leadership():
+        pass
+
+
+CALLS: dict[str, Callable[[Node], Awaitable[object]]] = {
+    "append": lambda node: node.append([b"value"]),
+    "append(epoch=)": lambda node: node.append([b"value"], epoch=node.view.epoch),
+    "changes": lambda node: to_the_end(node.changes()),
+    "committed": lambda node: to_the_end(node.committed()),
+    "execute": lambda node: node.execute(b"command"),
+    "leadership": lead,
+    "read_barrier": Node.read_barrier,
+    "take_snapshot": Node.take_snapshot,
+    "transfer_leadership": lambda node: node.transfer_leadership(1),
+    "wait_for_leader": Node.wait_for_leader,
+    "wait_until_applied": lambda node: node.wait_until_applied(100),
+}
+
+
+@on_cluster(voters=1, state_machine=Ledgers())
+async def test_each_call_after_the_end_gets_its_error(cluster: Cluster) -> None:
+    node = await cluster.wait_for_leader()
+    await cluster.machines[1].stop()
+    errors = {}
+    for name, call in CALLS.items():
+        try:
+            with trio.fail_after(60):
+                await call(node)
+        except (NodeClosedError, NotAppendedError) as error:
+            errors[name] = type(error)
+    assert errors == {**dict.fromkeys(CALLS, NodeClosedError), "execute": NotAppendedError}
+    await node.resign()  # it leads no more
+    waiting = {name for name, method in inspect.getmembers(Node, inspect.isfunction) if waits(method)}
+    assert {name.partition("(")[0] for name in CALLS} | {"resign"} == waiting
+
+
+def waits(method: object) -> bool:
+    unwrapped = inspect.unwrap(method) if callable(method) else None
+    is_public = not getattr(method, "__name__", "_").startswith("_")
+    return is_public and (inspect.iscoroutinefunction(unwrapped) or inspect.isasyncgenfunction(unwrapped))
+
+
 @on_cluster(voters=1)
 async def test_mistaken_arguments_get_a_sentence(cluster: Cluster) -> None:
     node = await cluster.wait_for_leader()
-    for values in (b"value", "value", NewRecord(b"value")):
+    for values in (b"value", "value", NewRecord(b"value"), 5, (value for value in [b"value"])):
         with pytest.raises(TypeError, match=f"values: {type(values).__name__}, expected a list of values"):
             await node.append(values)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"epoch: Term.*, expected the epoch of a term"):
+        async with node.leadership() as term:
+            await node.append([b"value"], epoch=term)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="to: '2', expected the id of a voter"):
         await node.transfer_leadership("2")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="from_offset: '0', expected an offset"):
+        await anext(node.committed("0"))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"offset: .*range.*, expected one of the offsets that append returns"):
+        await node.wait_until_applied(await node.append([b"value"]))  # type: ignore[arg-type]
 
 
 def test_a_configuration_of_another_type_gets_a_sentence() -> None:

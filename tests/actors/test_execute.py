@@ -203,13 +203,14 @@ async def test_an_id_of_a_wrong_clock_is_refused(cluster: Cluster) -> None:
     ("request_id", "record", "message"),
     [
         (uuid4(), b"x", "a UUID of version 7 expected"),
+        (str(new_request_id(1, 1)), b"x", "request_id: '0.*' given, a UUID of version 7 expected"),
         (None, NewRecord(b"x", headers=(("a", b""),) * 1000), "headers: 1001 given, 1000 at most expected"),
         (None, NewRecord(b"x", headers=(("kraft.request", b""),)), "header 'kraft.request': reserved for execute"),
     ],
 )
 @on_cluster(voters=1, state_machine=Ledgers())
 async def test_wrong_arguments_are_named(
-    cluster: Cluster, request_id: UUID | None, record: bytes, message: str
+    cluster: Cluster, request_id: UUID | str | None, record: bytes, message: str
 ) -> None:
     node = await cluster.wait_for_leader()
     with pytest.raises(ValueError, match=message):

@@ -14,6 +14,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.errors import (
+    ClientClosedError,
+    EncodeError,
     NetworkError,
     OffsetOutOfRangeError,
     OutcomeUnknownError,
@@ -367,6 +369,39 @@ async def test_the_client_leaves_no_connection_open(autojump_clock: MockClock) -
             assert quorum.open_connections == 2
         await wait_all_tasks_blocked()
         assert quorum.open_connections == 0
+
+
+async def test_a_closed_client_refuses_calls(autojump_clock: MockClock) -> None:
+    quorum = ScriptedQuorum()
+    async with quorum.running() as network:
+        async with client_of(quorum, network) as client:
+            reader = client.read(0)
+        await client.aclose()
+        with pytest.raises(ClientClosedError, match="produce: the client is closed"):
+            await client.produce([b"a"])
+        with pytest.raises(ClientClosedError, match="read: the client is closed"):
+            client.read(0)
+        with pytest.raises(StopAsyncIteration):
+            await anext(reader)
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        (b"a", TypeError, "values: bytes, expected a list of values"),
+        (NewRecord(b"a"), TypeError, "values: NewRecord, expected a list of values"),
+        ([b"a", "b"], EncodeError, "value: str given, bytes or None expected"),
+        ([NewRecord(b"a", key="k")], EncodeError, "key: str given, bytes or None expected"),  # type: ignore[arg-type]
+    ],
+)
+async def test_values_of_another_type_are_refused(
+    values: Any, error: type[Exception], message: str, autojump_clock: MockClock
+) -> None:
+    quorum = ScriptedQuorum()
+    async with quorum.running() as network, client_of(quorum, network) as client:
+        with pytest.raises(error, match=message):
+            await client.produce(values)
+    assert quorum.open_connections == 0
 
 
 def test_a_client_needs_somewhere_to_begin() -> None:

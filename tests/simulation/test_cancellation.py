@@ -95,8 +95,13 @@ NODE: dict[str, Call] = {
 }
 
 
+async def produce_and_close(stage: Stage) -> None:
+    async with stage.cluster.client() as log:
+        await log.produce([b"before the end"])
+
+
 LOG_CLIENT: dict[str, Call] = {
-    "aclose": lambda stage: stage.log.aclose(),
+    "aclose": produce_and_close,
     "produce": lambda stage: stage.log.produce([b"produced"]),
 }
 
